@@ -59,6 +59,14 @@ class CommandParser(argparse.ArgumentParser):
         return None if name in known or with_value else name
 
 
+def positive(text: str) -> int:
+    """The ``type`` of an option that is an integer of at least 1."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not positive")
+    return value
+
+
 def open_closed_streams() -> None:
     """Open the null device for those of stdin, stdout and stderr that are closed, so that no file gets their number.
 

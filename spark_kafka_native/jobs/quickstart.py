@@ -11,7 +11,6 @@ Without ``--bootstrap-servers``, that script starts the bundled broker in a temp
 Exit status: 0 when all of that holds, 1 when it does not or the job failed, 2 for a bad option, 130 when interrupted.
 """
 
-import argparse
 import contextlib
 import dataclasses
 import json
@@ -39,7 +38,7 @@ from spark_kafka_native.client.admin.topics import NewTopic, create_topics, dele
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig, ConfigError
 from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.command_line import CommandParser, open_closed_streams
+from spark_kafka_native.command_line import CommandParser, open_closed_streams, positive
 from spark_kafka_native.jobs.comparison import Comparison, compare
 from spark_kafka_native.jobs.interrupts import run_interruptible, stop_interrupted
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
@@ -177,10 +176,10 @@ def _parse(arguments: Sequence[str] | None, *, needs_servers: bool = False) -> O
     parser = CommandParser(prog="quickstart", description=(__doc__ or "").split("\n", maxsplit=1)[0])
     text = "a cluster" if needs_servers else "a cluster; default: the bundled broker"
     parser.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", required=needs_servers, help=text)
-    parser.add_argument("--events", type=_positive, default=200_000, help="how many events (default: %(default)s)")
-    parser.add_argument("--partitions", type=_positive, default=4, help="partitions per topic (default: %(default)s)")
+    parser.add_argument("--events", type=positive, default=200_000, help="how many events (default: %(default)s)")
+    parser.add_argument("--partitions", type=positive, default=4, help="partitions per topic (default: %(default)s)")
     parser.add_argument(
-        "--events-per-trigger", type=_positive, default=50_000, help="maxOffsetsPerTrigger (default: %(default)s)"
+        "--events-per-trigger", type=positive, default=50_000, help="maxOffsetsPerTrigger (default: %(default)s)"
     )
     parser.add_argument(
         "--checkpoints",
@@ -190,13 +189,6 @@ def _parse(arguments: Sequence[str] | None, *, needs_servers: bool = False) -> O
     )
     parser.add_argument("--keep", action="store_true", help="leave the three topics in place")
     return Options(**vars(parser.parse_args(arguments)))
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not positive")
-    return value
 
 
 @contextlib.contextmanager

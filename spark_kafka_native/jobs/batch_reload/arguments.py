@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from spark_kafka_native.command_line import CommandParser, read_properties
+from spark_kafka_native.command_line import CommandParser, positive, read_properties
 from spark_kafka_native.jobs.batch_reload.bounds import Point, parse_offsets, parse_point
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
 from spark_kafka_native.jobs.batch_reload.formats import COMPRESSIONS
@@ -201,9 +201,9 @@ def _add_range(group: Any) -> None:
         action="store_true",
         help="continue after records that were deleted before they were loaded; the manifest names the gap",
     )
-    group.add_argument("--min-tasks", metavar="N", type=_positive, help="split large ranges, for at least N tasks")
+    group.add_argument("--min-tasks", metavar="N", type=positive, help="split large ranges, for at least N tasks")
     group.add_argument(
-        "--max-records-per-task", metavar="N", type=_positive, help="split ranges: at most N offsets per task and file"
+        "--max-records-per-task", metavar="N", type=positive, help="split ranges: at most N offsets per task and file"
     )
 
 
@@ -239,18 +239,18 @@ def _add_actions(group: Any) -> None:
     actions.add_argument(
         "--clean", action="store_true", help="remove files that no version names, and versions that are not kept"
     )
-    group.add_argument("--version", metavar="N", type=_positive, help="of --verify: which (default: the latest)")
+    group.add_argument("--version", metavar="N", type=positive, help="of --verify: which (default: the latest)")
     group.add_argument(
         "--keep-versions",
         metavar="N",
-        type=_positive,
+        type=positive,
         default=DEFAULT_KEEP_VERSIONS,
         help="of --clean: how many, the latest included (default: %(default)s)",
     )
     group.add_argument(
         "--lease-minutes",
         metavar="N",
-        type=_positive,
+        type=positive,
         default=DEFAULT_LEASE_MINUTES,
         help="of --clean: a run that has not renewed its lease for so long is dead (default: %(default)s)",
     )
@@ -325,10 +325,3 @@ def _point(option: str, parse: Callable[[str], Point], text: str | None) -> Poin
         return parse(text)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from None
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not positive")
-    return value

@@ -11,11 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # missing in its stub
 from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
-from spark_kafka_native.spark.confluent.columns import ColumnOrName
+from spark_kafka_native.spark.confluent.columns import ColumnOrName, as_column
 from spark_kafka_native.spark.confluent.decoding import AvroDecoder, BadRows
 from spark_kafka_native.spark.confluent.encoding import AvroEncoder
 from spark_kafka_native.spark.confluent.registry import RegisteredSchema, Registry
@@ -68,7 +67,7 @@ def decode_avro(
     decoder = AvroDecoder(schema=target, registry=asked if framed else None, framed=framed, bad_rows=policy)
     columns = [column] if headers is None else [column, headers]
     function = _decode_udf(decoder) if headers is None else _decode_with_headers_udf(decoder, header_name)
-    decoded: Column = arrow_udf(function, _result_type(target.spark, policy))(*map(_column, columns))
+    decoded: Column = arrow_udf(function, _result_type(target.spark, policy))(*map(as_column, columns))
     return decoded
 
 
@@ -103,7 +102,7 @@ def encode_avro(
         found = _looked_up(asked, subject, schema_id)
         target, ref = avro_schema(found.text, found.references), found.schema_id if schema_id is None else schema_id
     encoder = AvroEncoder(schema=target, ref=ref if framed else None)
-    encoded: Column = arrow_udf(_encode_udf(encoder), BinaryType())(_column(column))
+    encoded: Column = arrow_udf(_encode_udf(encoder), BinaryType())(as_column(column))
     return encoded
 
 
@@ -146,10 +145,6 @@ def _result(decoder: AvroDecoder, values: ArrowArray, in_headers: ArrowArray | N
         return decoded.values
     errors = pa.array([decoded.errors.get(row) for row in range(len(values))], pa.string())
     return pa.StructArray.from_arrays([decoded.values, errors], ["value", "error"])
-
-
-def _column(column: ColumnOrName) -> Column:
-    return F.col(column) if isinstance(column, str) else column
 
 
 def _policy(on_bad: str) -> BadRows:

@@ -26,14 +26,14 @@ _GUID_GROUPS: Final = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
 
 def schema_id(column: ColumnOrName) -> Column:
     """The schema id in the header of a binary value: bigint, or null."""
-    value = _column(column)
+    value = as_column(column)
     number = F.conv(F.hex(F.substring(value, 2, 4)), 16, 10).cast("bigint")
     return F.when(_begins(value, ID_MAGIC, ID_HEADER_BYTES), number)
 
 
 def schema_guid(column: ColumnOrName) -> Column:
     """The schema GUID in the header of a binary value: string, ``89791762-2336-4186-9674-299b90a802e2``, or null."""
-    value = _column(column)
+    value = as_column(column)
     digits = F.lower(F.hex(F.substring(value, 2, 16)))
     text = F.concat_ws("-", *(F.substring(digits, start, length) for start, length in _GUID_GROUPS))
     return F.when(_begins(value, GUID_MAGIC, GUID_HEADER_BYTES), text)
@@ -41,7 +41,7 @@ def schema_guid(column: ColumnOrName) -> Column:
 
 def payload(column: ColumnOrName) -> Column:
     """The bytes after the header: binary; null if there is no header."""
-    value = _column(column)
+    value = as_column(column)
     with_id = F.when(_begins(value, ID_MAGIC, ID_HEADER_BYTES), F.substring(value, ID_HEADER_BYTES + 1, 2**31 - 1))
     return with_id.when(
         _begins(value, GUID_MAGIC, GUID_HEADER_BYTES), F.substring(value, GUID_HEADER_BYTES + 1, 2**31 - 1)
@@ -52,10 +52,11 @@ def with_header(column: ColumnOrName, schema: SchemaRef) -> Column:
     """A header that names a schema by id or GUID, then the binary value; null stays null."""
     if not isinstance(schema, UUID) and not 0 <= schema <= MAX_SCHEMA_ID:
         raise ValueError(f"{schema} is no schema id")
-    return F.concat(F.lit(build_header(schema)), _column(column))
+    return F.concat(F.lit(build_header(schema)), as_column(column))
 
 
-def _column(column: ColumnOrName) -> Column:
+def as_column(column: ColumnOrName) -> Column:
+    """A column by name, or the column itself."""
     return F.col(column) if isinstance(column, str) else column
 
 

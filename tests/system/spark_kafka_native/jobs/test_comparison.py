@@ -50,7 +50,6 @@ def test_comparison_is_perfect_without_differences(wrong: dict[str, object]) -> 
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
-    """A broker whose topics hold EVENTS, COUNTS and a true copy, to which each test adds one of its own."""
     with EmbeddedBroker(topics={"nothing": 1}, settings={"num.partitions": 2}) as broker:
         fill(broker.bootstrap_servers, "events", EVENTS)
         fill(broker.bootstrap_servers, "copy", EVENTS)

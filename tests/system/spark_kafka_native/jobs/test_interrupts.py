@@ -237,7 +237,6 @@ def test_jobs_that_overlap_in_threads_leave_the_hooks_of_the_process() -> None:
 
 @pytest.fixture
 def ignored() -> Iterator[None]:
-    """SIGINT as in the background of a shell that is not interactive."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     yield
     signal.signal(signal.SIGINT, before)
@@ -271,8 +270,6 @@ def test_a_handler_that_was_installed_from_c_is_left_in_place(monkeypatch: pytes
 
 
 class Terminal:
-    """A job in a process group of its own, which gets signals as from a terminal."""
-
     def __init__(self, module: str, *arguments: str) -> None:
         hidden = ("PYSPARK_", "SPARK_", "JDK_JAVA_OPTIONS")
         self._process = subprocess.Popen(
@@ -286,7 +283,6 @@ class Terminal:
         )
 
     def press_ctrl_c(self, when: Callable[[], bool]) -> tuple[int, str]:
-        """The exit status and stderr."""
         try:
             eventually(lambda: self._process.poll() is not None or when(), True, within_s=PATIENCE_S)
             assert self._process.poll() is None, self._process.communicate()

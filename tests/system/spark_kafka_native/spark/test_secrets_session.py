@@ -38,7 +38,6 @@ def options(servers: str, password: str) -> dict[str, str]:
 
 
 def texts_of(error: BaseException | None) -> str:
-    """The texts of an error, in a traceback, in a log and after unpickling."""
     assert error is not None
     return f"{error} {error!r} {error.__cause__!r} {pickle.dumps(str(error))!r}"
 

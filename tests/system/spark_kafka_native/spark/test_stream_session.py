@@ -34,12 +34,10 @@ failure = functools.partial(spark_queries.failure, within_s=PATIENCE_S)
 
 
 def rows_of(query: StreamingQuery) -> list[int]:
-    """Rows of each batch that had any, in order."""
     return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
 
 
 def latest_offsets(query: StreamingQuery) -> Any:
-    """What the last batch has seen at the topics' ends."""
     progress = query.lastProgress
     return progress and json.loads(progress.sources[0].latestOffset)
 
@@ -164,7 +162,6 @@ def test_trigger_once_ignores_the_limit(read_stream: Reader, into: Starter, topi
 
 
 def test_initial_offset_not_durable(spark: SparkSession, read_stream: Reader, topics: Topics, checkpoint: Path) -> None:
-    """The query dies between batch 0's offsets and its commit; what is produced before the restart is not lost."""
     source = topics.create(2)
     topics.write(source, ["before", "before"], partition=[0, 1])
     found = str(checkpoint.with_name("found"))  # with Spark Connect the function runs in another process
@@ -195,7 +192,6 @@ def test_initial_offset_not_durable(spark: SparkSession, read_stream: Reader, to
 def test_progress_is_committed_to_a_group_and_taken_up_from_there(
     read_stream: Reader, into: Starter, topics: Topics, servers: str, checkpoint: Path
 ) -> None:
-    """With a least number of offsets too, of which Trigger.AvailableNow leaves no tail."""
     source, target, group = topics.create(2), topics.create(), f"g-{uuid.uuid4()}"
     topics.write(source, ["a", "b", "c"], partition=[0, 0, 1])
     options = {"subscribe": source, "kafka.group.id": group, "commitOffsetsToGroup": "true", "schema": "value binary"}

@@ -14,8 +14,6 @@ def tool(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def on_broker(tool: Tool, any_broker: AnyBroker) -> Tool:
-    """As `tool`, with the bundled broker, or Apache Kafka, as the cluster."""
-
     def call(name: str, *arguments: str, stdin: bytes = b"") -> Answer:
         return tool(name, "--bootstrap-server", any_broker.bootstrap_servers, *arguments, stdin=stdin)
 

@@ -142,7 +142,6 @@ def test_run_again_revokes_an_unreadable_decision(on_broker: Tool, query: Query)
 
 
 def aborted(transactional_id: str) -> Steps[None]:
-    """Abort whatever is open under an id."""
     yield AbortOpen((transactional_id,), TIMING.transaction_timeout_ms)
 
 

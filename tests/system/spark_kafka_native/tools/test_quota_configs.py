@@ -6,7 +6,6 @@ from tests.support.waiting import eventually
 
 
 def described_as(on_broker: Tool, named: tuple[str, ...], *lines: str) -> None:
-    """A broker of Apache Kafka answers an alteration before its own metadata has it."""
     eventually(lambda: on_broker("kafka-configs", "--describe", *named).lines, list(lines))
 
 

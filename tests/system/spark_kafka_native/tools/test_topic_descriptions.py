@@ -23,7 +23,6 @@ NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 @pytest.fixture
 def name(on_broker: Tool) -> str:
-    """A topic with a setting of its own."""
     name = next(NAMES)
     on_broker("kafka-topics", "--create", "--topic", name, "--config", "retention.ms=1000")
     eventually(lambda: on_broker("kafka-topics", "--list").lines, Contains(name))

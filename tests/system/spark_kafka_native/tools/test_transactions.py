@@ -15,7 +15,6 @@ TOPIC = "tool-transactions"
 
 @pytest.fixture
 def producer(any_broker: AnyBroker, on_broker: Tool) -> Iterator[RawProducer]:
-    """One with an open transaction in partition 0 of the topic."""
     made = on_broker("kafka-topics", "--create", "--if-not-exists", "--topic", TOPIC, "--partitions", "2")
     assert made.status == 0
     with RawProducer(any_broker.bootstrap_servers, "tool-tx") as made_producer:

@@ -59,7 +59,6 @@ def test_positions_are_published_once_rows_are_written(story: Story) -> None:
 
 
 def test_failed_lease_renewal_does_not_end_the_load(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that are written would be written again by the next run."""
     story.produce("t", 0, 10)
 
     def fail(*_: object) -> None:
@@ -99,8 +98,6 @@ def test_append_from_a_point_publishes_after_parts(story: Story) -> None:
 
 
 class Full(LocalStorage):
-    """No space for a manifest."""
-
     def create(self, path: str, data: bytes) -> None:
         if path.startswith("_manifests"):
             raise OSError(28, "No space left on device")
@@ -129,7 +126,6 @@ def test_an_append_that_is_not_published_says_what_is_written(story: Story) -> N
 @pytest.mark.spark
 @pytest.mark.feature("reload.otherFormats")
 def test_rows_are_those_of_the_plan_with_their_load_id(story: Story, spark: SparkSession) -> None:
-    """Records that come after the plan belong to the next run."""
     from broker_embedded.testing import EmbeddedBroker
     from spark_kafka_native.spark.datasource import register
     from tests.support.topics import Topics

@@ -36,8 +36,6 @@ def topics(broker: EmbeddedBroker) -> Iterator[Topics]:
 
 
 class Run:
-    """The job on one topic and target; what it has printed."""
-
     def __init__(self, broker: EmbeddedBroker, topic: str, target: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.arguments = ["--bootstrap-servers", broker.bootstrap_servers, "--topics", topic, "--target", str(target)]
         self._capsys = capsys
@@ -177,7 +175,6 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_spark")
 @pytest.mark.parametrize("more", [[], ["--dry-run"], ["--clean"], ["--format", "noop", "--state"]])
 def test_directory_with_other_files_is_refused(run: Run, tmp_path: Path, more: list[str]) -> None:
-    """Before Spark starts, and nothing is written."""
     target = tmp_path / "target"
     for name in ("bin", "include", "lib", "lib64"):
         (target / name).mkdir(parents=True)
@@ -262,7 +259,6 @@ def test_nothing_to_verify_where_only_a_clean_has_been(story: Story, capsys: pyt
 def test_rows_of_other_formats_cannot_be_loaded_again(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Known before Spark is started."""
     state = tmp_path / "state"
     storage, topic = LocalStorage(str(state)), run.arguments[3]
     story = Story(state)

@@ -35,7 +35,6 @@ ROWS: list[dict[str, Any]] = [
 
 
 def load(target: Path, form: StoredFormat, base: Manifest | None, rows: list[dict[str, Any]], first: int) -> Manifest:
-    """A version with one file more."""
     storage = LocalStorage(str(target))
     state = ClusterState(first={T0: 0}, end={T0: first + len(rows)}, topic_ids={})
     plan = make_plan(base, state, Wanted(points={}, ends={}))

@@ -84,7 +84,6 @@ def test_an_interrupted_action_starts_no_further_job(spark: SparkSession) -> Non
 
 @pytest.mark.spark
 def test_pandas_is_not_needed(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is no dependency of this package, nor of PySpark."""
     monkeypatch.setitem(sys.modules, "pandas", None)
     assert SparkRunner(spark, "words")(measure, ["a"], Answer, lambda _: None) == [measure("a")]
 

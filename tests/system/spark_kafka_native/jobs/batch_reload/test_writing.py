@@ -41,8 +41,6 @@ def topics() -> Iterator[Topics]:
 
 
 class Load:
-    """A load of topic t: planned when it is made."""
-
     def __init__(self, servers: str, target: Path) -> None:
         named = {"kafka.bootstrap.servers": servers, "kafka.retry.backoff.ms": "1", "subscribe": "t"}
         options = parse_source_options(named, Query.BATCH)
@@ -59,7 +57,6 @@ class Load:
         self.plan: Plan = make_plan(None, cluster_state(self._source, [T0]), Wanted(points={}, ends={}))
 
     def task(self) -> list[str]:
-        """Run the one task, as in a process that knows nothing yet, and read what it has written."""
         close_shared_clusters()
         (piece,) = self.plan.pieces
         written = self._job.run(piece)

@@ -9,7 +9,6 @@ from tests.support.schema_registry import StubRegistry
 
 @pytest.fixture
 def registry() -> Iterator[StubRegistry]:
-    """A registry with nothing in it."""
     pytest.importorskip("confluent_kafka.schema_registry")
     pytest.importorskip("fastavro")
     with StubRegistry() as made:

@@ -37,7 +37,6 @@ def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
 
 
 def one(effect: ask.Effect) -> ask.Steps[Any]:
-    """Steps that have one effect, and return its answer."""
     return (yield effect)
 
 

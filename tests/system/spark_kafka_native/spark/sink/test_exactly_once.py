@@ -34,8 +34,6 @@ SCHEMA = StructType([StructField("value", BinaryType())])
 
 @dataclass
 class Context:
-    """What Spark tells a task."""
-
     batch_id: str | None = "0"
     query_id: str | None = "c0ffee"
     attempt_id: int = 0
@@ -84,7 +82,6 @@ class Sink:
         return made
 
     def task(self, planned: bytes, rows: Any, batch_id: int | None = 0, **more: Any) -> TaskPrepared:
-        """A task of a planned writer -> its message. ``rows``: values, or batches."""
         self.attempts += 1
         context = Context(None if batch_id is None else str(batch_id), attempt_id=self.attempts, **more)
         self.monkeypatch.setattr(exactly_once, "_context", lambda: context)
@@ -93,7 +90,6 @@ class Sink:
         return message
 
     def run(self, batch_id: int, rows: list[str]) -> TaskPrepared:
-        """A whole micro-batch."""
         message = self.task(pickle.dumps(self.stream_writer()), rows, batch_id)
         self.stream_writer().commit([message], batch_id)
         return message

@@ -69,7 +69,6 @@ def led(parsed: SourceOptions, given: Task) -> Task:
 
 
 def read(parsed: SourceOptions, given: Task) -> Mapping[int, list[int]]:
-    """Offsets by partition, in their order."""
     found: dict[int, list[int]] = {}
     for batch in read_task(parsed, LAYOUT, given):
         assert batch.schema == LAYOUT.arrow_schema

@@ -17,7 +17,6 @@ from tests.support.reload_driver import NOW_S, Story
 
 @pytest.fixture
 def loaded(story: Story) -> Story:
-    """Three versions, of which the last has replaced what the first had."""
     story.produce("t", 0, 10)
     story.load()
     story.produce("t", 0, 10)

@@ -37,7 +37,6 @@ EVERY = [(name, compression) for name, known in COMPRESSIONS.items() for compres
 
 
 def written(name: str, compression: str | None, rows: list[dict[str, Any]], schema: pa.Schema = SCHEMA) -> bytes:
-    """A file of two batches."""
     stream = io.BytesIO()
     counting = CountingStream(stream)
     with open_writer(file_format(name, compression), schema, counting) as writer:

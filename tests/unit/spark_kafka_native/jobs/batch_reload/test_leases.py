@@ -39,7 +39,6 @@ def test_lease_is_renewed_after_its_interval(story: Story, monkeypatch: pytest.M
 
 
 def test_failed_lease_renewal_is_retried(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A moment without the storage ends no load, whatever it writes into."""
     lease = Lease(story.storage, "mine")
     tries: list[str] = []
 

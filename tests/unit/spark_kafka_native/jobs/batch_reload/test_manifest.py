@@ -99,7 +99,6 @@ def test_entries_continue_where_those_in_parts_end(tail: Manifest, said: str) ->
 
 
 def test_manifest_is_documented_json() -> None:
-    """What the documentation promises of the file."""
     stored = json.loads(to_json(WHOLE))
     assert [file["path"] for file in stored["files"]] == ["_loads/l/t/0-0.json", "_loads/l/t/1-3.json"]
     assert stored["files"][0] == {

@@ -21,7 +21,6 @@ from tests.support.reload_driver import JSON, Story
 
 
 def load_of(story: Story, base: Manifest | None, start: str | None = None, *, load_id: str = "mine") -> Load:
-    """A run that has written one file for each of its ranges."""
     plan = story.plan(base, start)
     written = [
         Written(

@@ -45,7 +45,6 @@ def test_undecided_batch_is_aborted_with_all_attempts(
 
 
 def test_aborted_batch_cannot_be_decided(kafka: SimulatedKafka, messages: list[TaskMessage]) -> None:
-    """Nothing of it is open yet when the batch is given up."""
     assert given_up(kafka, messages)
     with pytest.raises(ExactlyOnceError) as caught:
         kafka.run(commit(NAMES, messages, TIMING))

@@ -226,7 +226,6 @@ OF_CLIENT = {
 
 
 def shown(option: str) -> str:
-    """The feature that an error about an option of the source shows."""
     named = OF_CLIENT.get(option, f"source.{option.rpartition('.')[2]}")
     return named if named in FEATURES else ""
 
@@ -304,7 +303,6 @@ BAD_BATCHES: list[BadOptions] = [
 
 
 def shown_in_a_batch(option: str, complaint: str) -> str:
-    """The feature that an error about an option of a batch shows."""
     if "not in both" in complaint:
         return "offsets.sets"
     return "offsets.order" if "greater than" in complaint else shown(option)

@@ -204,8 +204,6 @@ def test_limits_that_may_move_at_a_second_lookup(limit: OffsetLimit, moving: tup
 
 
 class Elections(FakeCluster):
-    """In so many of the next look-ups another leader takes over, or the topic is another one, before its answer."""
-
     elections = 0
 
     def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> OffsetMap:

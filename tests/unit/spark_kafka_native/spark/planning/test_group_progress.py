@@ -164,7 +164,6 @@ def test_restarted_query_without_permission_for_its_group_fails(cluster: FakeClu
 
 @pytest.mark.feature("more.commitToGroup")
 def test_unchanged_offsets_are_committed_again_before_they_expire(cluster: FakeCluster) -> None:
-    """A group without members loses a commit that is a week old, while the query runs."""
     running = query(cluster).start()
     running.run_to_the_end()
     running.later().trigger()

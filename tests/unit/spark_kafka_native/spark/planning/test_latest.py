@@ -91,7 +91,6 @@ def test_known_latest_is_the_last_lookup(cluster: FakeCluster) -> None:
 
 @pytest.mark.feature("better.planning")
 def test_requests_for_ten_thousand_partitions_are_not_split_by_partition() -> None:
-    """However many partitions there are, and with everything that a query can have switched on."""
     cluster = FakeCluster()
     for number in range(10):
         cluster.add(f"t{number}", *([100] * 1000))

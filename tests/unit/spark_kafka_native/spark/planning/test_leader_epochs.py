@@ -31,7 +31,6 @@ def led(cluster: FakeCluster, *ranges: OffsetRange) -> list[OffsetRange]:
 
 
 def elect(cluster: FakeCluster, tp: TopicPartition, *, had_up_to: int) -> None:
-    """Another leader, whose log had so much of the former's."""
     cluster.epoch_ends.setdefault(tp, {})[cluster.epochs[tp]] = had_up_to
     cluster.epochs[tp] += 1
 

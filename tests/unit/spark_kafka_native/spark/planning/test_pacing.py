@@ -7,7 +7,6 @@ from spark_kafka_native.spark.planning.pacing import Clock, RefreshPacer
 
 
 def looked_up_at(pacer: RefreshPacer, until_ms: float, *, moved: bool) -> list[float]:
-    """Times of look-ups when Spark asks every millisecond."""
     times, now_ms = [], 0.0
     while now_ms < until_ms:
         if pacer.due(now_ms):

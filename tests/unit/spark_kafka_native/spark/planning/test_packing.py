@@ -21,7 +21,6 @@ def tp(number: int) -> TopicPartition:
 
 
 def ranges(sizes: Sequence[int], nodes: Sequence[int] = ()) -> list[OffsetRange]:
-    """One range of each partition, led by ``nodes`` as far as they go."""
     leaders = [PartitionLeader(node=Node(node_id=node, host="b", port=1)) for node in nodes]
     return [
         range_of(tp(number), 7, 7 + size)._replace(leader=leader)
@@ -32,7 +31,6 @@ def ranges(sizes: Sequence[int], nodes: Sequence[int] = ()) -> list[OffsetRange]
 def packed(
     sizes: Sequence[int], most: int | None, nodes: Sequence[int] = (), cap: int | None = None
 ) -> list[list[int]]:
-    """The sizes of the ranges in each task."""
     tasks = pack(ranges(sizes, nodes), {}, max_partitions=most, max_records_per_partition=cap)
     return [[piece.size for piece in task] for task in tasks]
 

@@ -44,7 +44,6 @@ def test_spark_26718_rate_limit_of_the_largest_long() -> None:
 
 
 def test_five_records_at_a_time_of_fifteen_in_one_of_five_partitions() -> None:
-    """Trigger.AvailableNow with maxOffsetsPerTrigger=5: three batches."""
     available = dict.fromkeys(P[:5], 0) | {P[0]: 15}
     position, ends = dict.fromkeys(P[:5], 0), []
     while position != available:

@@ -19,7 +19,6 @@ A, B, C = uuid4(), uuid4(), uuid4()
 
 
 def finished(cluster: FakeCluster, **options: str) -> StreamQuery:
-    """A query from earliest that has read all there is."""
     running = StreamQuery(cluster, {"startingOffsets": "earliest"} | options).start()
     running.run_to_the_end()
     assert running.read == {T0: list(range(10)), T1: list(range(4))}
@@ -109,7 +108,6 @@ def test_recreated_twice_while_a_batch_is_under_way(cluster: FakeCluster) -> Non
 
 
 def test_topic_recreated_while_it_was_missing(cluster: FakeCluster) -> None:
-    """Gone first, so that it is missed for a while; it comes back longer than it was."""
     running = finished(cluster, failOnDataLoss="false")
     cluster.remove("t")
     assert not running.trigger()
@@ -364,7 +362,6 @@ def test_recreated_topic_without_a_first_offset_is_looked_up_again() -> None:
 
 
 def absent(topic_id: UUID) -> TopicIds:
-    """A query that has read nine records of T0, and for which the partition is gone."""
     ids = TopicIds()
     ids.look([T0], {"t": topic_id})
     ids.settle({T0: 9, U0: 1})

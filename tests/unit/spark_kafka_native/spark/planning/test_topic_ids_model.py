@@ -69,7 +69,6 @@ class LaggingCluster(FakeCluster):
         return {tp: LEADER._replace(topic_id=known.get(tp.topic, self.answered[tp.topic])) for tp in partitions}
 
     def _some_view(self, *, whole: bool = True) -> View:
-        """``whole``: an answer about all topics, so that the query knows the age of every id in it from now on."""
         at = newest = len(self.views) - 1
         if self.lags and self.chance.random() < 0.4:
             at = self.chance.choice(sorted(self.shown | set(range(self.latest_shown, newest + 1))))
@@ -88,7 +87,6 @@ class ModelQuery(StreamQuery):
     eventful: bool = True
 
     def something_happens(self) -> None:
-        """Perhaps."""
         chance, cluster = self.model.chance, self.model
         while self.eventful and chance.random() < 0.4:
             topic = chance.choice("ttu")

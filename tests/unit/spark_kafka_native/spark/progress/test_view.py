@@ -83,8 +83,6 @@ def test_progress_row_of_a_failed_query() -> None:
 
 
 class Counting(Query):
-    """A query that does not count bytes, as those on other sources."""
-
     @property
     def lastProgress(self) -> Any:  # noqa: N802  # Spark's name
         progress = json.loads(super().lastProgress.json) | {"observedMetrics": {}}

@@ -40,7 +40,6 @@ def written(rows: SinkRows, *batches: pa.RecordBatch) -> list[tuple[str, list[An
 
 
 def address(batch: pa.RecordBatch) -> int:
-    """Where the bytes of the values are."""
     data = batch.column("value").buffers()[2]
     assert data is not None
     return data.address

@@ -12,8 +12,6 @@ SERVERS = {"kafka.bootstrap.servers": "broker:9092"}
 
 
 class NotingFrame:
-    """A DataFrame that notes how it was written."""
-
     def __init__(self) -> None:
         self.calls: list[tuple[str, Any]] = []
 

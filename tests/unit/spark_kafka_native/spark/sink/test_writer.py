@@ -28,8 +28,6 @@ OPTIONS = {"kafka.bootstrap.servers": "broker:9092"}
 
 @dataclass
 class Notes:
-    """What producers were asked to do."""
-
     calls: list[Any] = field(default_factory=list)
     error: KafkaError | PartitionerError | None = None
     error_at: str = "flush"

@@ -66,7 +66,6 @@ def test_reader_without_pushdown_has_no_push_filters(
 
 @pytest.fixture
 def pushing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in the worker that Spark plans with when it has filters to push."""
     monkeypatch.setattr(sys, "argv", PUSHING)
     monkeypatch.setattr(batch_reader, "_narrowings", {})
 

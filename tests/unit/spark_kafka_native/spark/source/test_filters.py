@@ -133,7 +133,6 @@ def passes(row: Row, filters: list[Filter]) -> bool:
 
 
 def rows_of(pieces: list[OffsetRange], cluster: FakeCluster) -> list[Row]:
-    """What tasks read. An offset that the partition does not have is an error, as it would be."""
     rows = []
     for piece in pieces:
         tp = piece.topic_partition
@@ -173,7 +172,6 @@ FILTERS = st.lists(
 
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[FakeCluster, list[OffsetRange]]:
-    """Partitions with times in any order, and the ranges of a query on them."""
     cluster, ranges = FakeCluster(), []
     for tp in (TopicPartition("s", 0), TopicPartition("t", 0), TopicPartition("t", 1)):
         times = draw(st.lists(TIMES, max_size=12))

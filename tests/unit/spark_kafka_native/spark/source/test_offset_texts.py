@@ -15,7 +15,6 @@ pytestmark = pytest.mark.feature("more.resumeJvm", "more.jvmCheckpoint")
 
 @pytest.fixture
 def runner(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The process is Spark's runner."""
     module = ModuleType("__main__")
     module.__spec__ = ModuleSpec("pyspark.sql.streaming.python_streaming_source_runner", None)
     module.json = __import__("json")  # type: ignore[attr-defined]  # made up for the test

@@ -35,8 +35,6 @@ LAYOUT = layout_of(source_schema(include_headers=False))
 
 @dataclass
 class Log:
-    """What a ``Fetcher`` reads from: every offset has a record; ``events`` happen at the offset they are keyed by."""
-
     cluster: FakeCluster
     events: dict[int, Any] = field(default_factory=dict)
     """An exception to raise, or a function to call, once, before the record at that offset is read."""

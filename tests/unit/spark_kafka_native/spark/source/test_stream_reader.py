@@ -142,7 +142,6 @@ def test_report_latest_offset_before_the_first_lookup_is_none(reader_of: ReaderO
 
 
 def test_stop_is_not_implemented() -> None:
-    """Spark often kills the process instead of calling stop."""
     assert PyKafkaStreamReader.stop is DataSourceStreamReader.stop
     assert PyKafkaStreamReader.commit is DataSourceStreamReader.commit
 
