@@ -75,7 +75,7 @@ def produce_request(
 
 
 def fetch_request(topic: str, offset: int = 0, partition: int = 0, **others: Any) -> FetchRequest:
-    """A Fetch from one partition, for versions with names, that does not wait unless told."""
+    """A Fetch from one partition, for versions with names, that does not wait by default."""
     wanted = FetchPartition(
         partition=partition, fetch_offset=offset, partition_max_bytes=others.pop("max_partition", 1 << 20)
     )
@@ -137,7 +137,7 @@ class BrokerDriver:
         return self
 
     def drop(self) -> None:
-        """End as if killed: nothing is flushed, nothing said to be clean."""
+        """End as if killed: nothing is flushed, no clean shutdown file."""
         self.broker.logs._give_up()
         self.broker.threads.stop()
 

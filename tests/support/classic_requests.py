@@ -137,7 +137,7 @@ class ClassicRequests:
         return ErrorCode.of(self.apply(lambda group, now_ms: decisions.heartbeat(group, request, now_ms)).error_code)
 
     def classic_round(self, client: ClassicClient) -> None:
-        """What a classic client does by and by: heartbeat; when told so join and sync, until there is nothing more."""
+        """What a classic client does: heartbeat; in a rebalance join and sync, until there is nothing more."""
         while self.classic_beat(client) is ErrorCode.REBALANCE_IN_PROGRESS:
             self.classic_join(client)
             self.classic_sync(client)

@@ -4,7 +4,7 @@
     group.join("a", topics=["orders"]); group.settle()
     assert group.owned("a") == {"orders-0", "orders-1", "orders-2"}
 
-A client here does what a consumer does: it keeps its epoch, gives partitions back when it is told so, and says what it
+A client here does what a consumer does: it keeps its epoch, revokes partitions when it is answered so, and says what it
 has in the next heartbeat. After each step the group is held against what must always be true: no partition is with two
 members, neither as the group has it nor as the clients have it; and the log alone makes the same group.
 """
@@ -41,7 +41,7 @@ def topic_id(name: str) -> UUID:
 
 @dataclass
 class Client:
-    """A consumer: what it believes, and what it wants. ``told`` is what it said last about what it has."""
+    """A consumer: what it believes, and what it wants. ``sent`` is what it sent last of what it owns."""
 
     member_id: str
     topics: tuple[str, ...] | None = None
@@ -54,7 +54,7 @@ class Client:
     epoch: int = 0
     owned: frozenset[TopicIdPartition] = frozenset()
     assigned: frozenset[TopicIdPartition] = frozenset()
-    told: frozenset[TopicIdPartition] | None = None
+    sent: frozenset[TopicIdPartition] | None = None
 
 
 class ConsumerDriver(ClassicRequests):
@@ -100,7 +100,7 @@ class ConsumerDriver(ClassicRequests):
     # --- requests of the new protocol --------------------------------------------------------------------------------
 
     def ask(self, version: int = 1, **fields: Any) -> messages.ConsumerGroupHeartbeatResponse:
-        """One heartbeat with just these fields, by nobody in particular. Raises KafkaError."""
+        """One heartbeat with just these fields, by no client. Raises KafkaError."""
         request = messages.ConsumerGroupHeartbeatRequest(**{"group_id": GROUP_ID, **fields})
         check_request(request, version, self.config.assignors)
         answer = self.apply(lambda group, now_ms: heartbeat(group, request, CLIENT, self.context, now_ms))
@@ -124,7 +124,7 @@ class ConsumerDriver(ClassicRequests):
             "member_id": client.member_id,
             "member_epoch": client.epoch,
             "instance_id": client.instance_id,
-            "topic_partitions": as_topics(client.owned) if full or client.told != client.owned else None,
+            "topic_partitions": as_topics(client.owned) if full or client.sent != client.owned else None,
         }
         if full:
             request |= {
@@ -134,7 +134,7 @@ class ConsumerDriver(ClassicRequests):
                 "server_assignor": client.assignor,
             }
         answer = self.ask(**{**request, **fields})
-        client.told = client.owned
+        client.sent = client.owned
         self._note(client, answer)
         return answer
 
@@ -156,7 +156,7 @@ class ConsumerDriver(ClassicRequests):
         return self.beat(name, full=True)
 
     def give_back(self, name: str) -> messages.ConsumerGroupHeartbeatResponse:
-        """A slow client has given back what it was told to, and says so."""
+        """A slow client has revoked its partitions, and sends a heartbeat."""
         client = self.clients[name]
         client.owned = client.assigned
         return self.beat(name)
@@ -201,7 +201,7 @@ class ConsumerDriver(ClassicRequests):
             for name in self.clients:
                 self.beat(name)
             self.advance(1000)
-            if self.state == "Stable" and all(client.told == client.owned for client in self.clients.values()):
+            if self.state == "Stable" and all(client.sent == client.owned for client in self.clients.values()):
                 return
         raise AssertionError(f"the group does not come to rest: {self.group}")
 
@@ -274,9 +274,9 @@ class ConsumerDriver(ClassicRequests):
 
     def owned(self, name: str) -> set[str]:
         """What a client has, as ``topic-partition``."""
-        return self.spelled(self.clients[name].owned)
+        return self.names_of(self.clients[name].owned)
 
-    def spelled(self, partitions: Iterable[TopicIdPartition]) -> set[str]:
+    def names_of(self, partitions: Iterable[TopicIdPartition]) -> set[str]:
         """Partitions by name; those of topics that are gone by id."""
         names = {id_: topic.name for id_, topic in self.view.by_id.items()}
         return {f"{names.get(part.topic_id, part.topic_id)}-{part.partition}" for part in partitions}

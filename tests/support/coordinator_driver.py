@@ -45,7 +45,7 @@ class Coordinated:
         return self.producer
 
     def use(self, producer: ProducerIdAndEpoch) -> None:
-        """Go on as this producer."""
+        """Become this producer."""
         if producer != self.producer:
             self._sequences.clear()
         self.producer = producer
@@ -71,7 +71,7 @@ class Coordinated:
             self._sequences[partition] = sequence + 1
 
     def end(self, *, commit: bool = True) -> ProducerIdAndEpoch:
-        """EndTxn, and go on as it says."""
+        """EndTxn, and become the producer of the answer."""
         work = self.broker.broker.transactions.end(self.name, self.producer, commit=commit, version=self.version)
         self.use(self.broker.run(work))
         return self.producer

@@ -32,7 +32,7 @@ from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitReque
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 GROUP_ID: Final = "g"
-NOBODY: Final = ""
+NO_MEMBER: Final = ""
 
 
 def subscription(*topics: str) -> bytes:
@@ -92,7 +92,7 @@ class GroupDriver:
         group_id: str = GROUP_ID,
     ) -> Call:
         """One JoinGroup, by a client that calls itself ``name``, with the id that it was given if it was."""
-        sent_id = self.ids.get(name, NOBODY) if member_id is None else member_id
+        sent_id = self.ids.get(name, NO_MEMBER) if member_id is None else member_id
         instance_id = self.instances.get(name) if instance_id is None else instance_id
         request = JoinGroupRequest(
             group_id=group_id,
@@ -163,12 +163,12 @@ class GroupDriver:
         return self.leave_as(*(MemberIdentity(member_id=self.ids.get(name, name)) for name in names), group_id=group_id)
 
     def leave_as(self, *members: MemberIdentity, group_id: str = GROUP_ID) -> list[ErrorCode]:
-        """LeaveGroup for members as they are told; an error code each."""
+        """LeaveGroup for these members; an error code each."""
         request = LeaveGroupRequest(group_id=group_id, members=members)
         outcome = self._apply(lambda group, now_ms: leave(_classic(group), request, now_ms))
         return [ErrorCode.of(member.error_code) for member in outcome.members]
 
-    def commit(self, name: str = NOBODY, *, version: int = 8, **others: Any) -> ErrorCode:
+    def commit(self, name: str = NO_MEMBER, *, version: int = 8, **others: Any) -> ErrorCode:
         """Whether an OffsetCommit is let through, from a member or from outside; the timers it prolongs are set."""
         fields = {
             "group_id": GROUP_ID,
@@ -196,7 +196,7 @@ class GroupDriver:
         self.now_ms = until_ms
 
     def restart(self) -> None:
-        """Start again from the log alone; whoever waited for an answer has lost the connection."""
+        """Start again from the log alone; clients that waited for an answer have lost the connection."""
         groups: dict[str, Group] = {}
         for record in self.log:
             replay(groups, record, ReplayContext(classic=self.config))
@@ -366,7 +366,7 @@ class GroupDriver:
             case ClassicState.COMPLETING_REBALANCE:
                 assert group.members
                 assert not joins
-                assert group.pending_sync, "all have synced, and nobody was answered"
+                assert group.pending_sync, "all have synced, and no member was answered"
                 assert SYNC_TIMER in self.timers
             case ClassicState.STABLE:
                 assert group.members

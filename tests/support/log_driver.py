@@ -118,7 +118,7 @@ class LogDriver:
         self.take_what_survived()
 
     def take_what_survived(self) -> None:
-        """Check that the log is a beginning of what it was, with everything that was flushed; go on from there.
+        """Check that the log is a beginning of what it was, with everything that was flushed; continue from there.
 
         An append that did not return may be there or not.
         """

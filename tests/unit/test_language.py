@@ -34,41 +34,7 @@ INSTEAD: Final = {
 }
 """Regular expressions of whole words; an underscore counts as a blank, so that names are read, too."""
 
-CLEAN: Final = (
-    "broker_embedded",
-    "tests/system/foreign",
-    "tests/system/spark_kafka_native/client",
-    "tests/system/spark_kafka_native/net",
-    "tests/system/spark_kafka_native/records",
-    "tests/unit/foreign",
-    "tests/unit/spark_kafka_native/client",
-    "tests/unit/spark_kafka_native/net",
-    "tests/unit/spark_kafka_native/protocol",
-    "tests/unit/spark_kafka_native/records",
-    "spark_kafka_native",
-    "build_backend",
-    "docs/batch-reload.md",
-    "docs/build.py",
-    "docs/confluent.md",
-    "docs/connector.md",
-    "docs/exactly-once-protocol.md",
-    "docs/exactly-once.md",
-    "docs/features.py",
-    "docs/security.md",
-    "docs/testing.md",
-    "docs/tools.md",
-    "jobs",
-    "tests/support/feature_rows",
-    "tests/system/spark_kafka_native/jobs",
-    "tests/system/spark_kafka_native/spark",
-    "tests/system/spark_kafka_native/tools",
-    "tests/unit/spark_kafka_native/jobs",
-    "tests/unit/spark_kafka_native/spark",
-    "tests/unit/spark_kafka_native/tools",
-    "Makefile",
-    "README.md",
-    "setup.py",
-)
+CLEAN: Final = (".",)
 """Files and folders without these words."""
 
 ROOT: Final = Path(__file__).parents[2]

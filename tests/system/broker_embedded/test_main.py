@@ -87,7 +87,7 @@ def test_what_keeps_it_from_starting_is_named_in_one_line(capsys: pytest.Capture
     assert "Not a directory" in capsys.readouterr().err
 
 
-def test_where_metrics_are_told_is_said_at_the_start(tmp_path: Path) -> None:
+def test_the_address_of_the_metrics_is_printed_at_the_start(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "broker_embedded", "--data-dir", str(tmp_path / "data"), "--metrics-port", "0"]
     command += ["--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:

@@ -109,9 +109,9 @@ class Fetcher:
         assert answer.error_code == NONE
         if self.epoch != LAST:
             self.session_id, self.epoch = answer.session_id, self.epoch + 1
-        return self.spelled(answer)
+        return self.listed(answer)
 
-    def spelled(self, answer: FetchResponse) -> list[tuple[str, int, int]]:
+    def listed(self, answer: FetchResponse) -> list[tuple[str, int, int]]:
         letters: dict[object, str] = {self.topics[letter]: letter for letter in self.topics}
         letters |= {self.ids[letter]: letter for letter in self.ids}
         return [
@@ -151,7 +151,7 @@ def test_a_session_from_its_first_fetch_to_its_end(fetcher: Fetcher) -> None:
     assert fetcher.fetch() == []
     assert fetcher.fetch({"b0": 1}) == [("b0", 0, ONE)]
     session_id, epoch = fetcher.session_id, fetcher.epoch
-    assert fetcher.spelled(fetcher.ask(["a1"], session_epoch=LAST)) == [("a1", 0, 0)]
+    assert fetcher.listed(fetcher.ask(["a1"], session_epoch=LAST)) == [("a1", 0, 0)]
     assert fetcher.ask(session_id=session_id, session_epoch=epoch).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
@@ -298,7 +298,7 @@ def test_a_wait_ends_with_records_or_with_what_is_wrong(fetcher: Fetcher, any_br
         question = fetcher.request({"a1": 0}, max_wait_ms=FOR_EVER_MS, min_bytes=1)
         fetcher.client.send(request_bytes(question, fetcher.version))
         other.ask(produce_request(fetcher.topics["a"], batch(b"x" * 1000)), 9)
-        answer = fetcher.spelled(decode_response(FetchResponse, fetcher.version, fetcher.client.frame())[1])
+        answer = fetcher.listed(decode_response(FetchResponse, fetcher.version, fetcher.client.frame())[1])
     assert answer == [("a0", 0, ONE), ("a1", 0, 0)]
     fetcher.epoch += 1
     assert fetcher.fetch({"a0": 1}, max_wait_ms=50, min_bytes=1) == []

@@ -282,7 +282,7 @@ def test_quotas_are_found_by_filters(client: Client) -> None:
     found = formatted(describe(client, ("user", EXACT, user), ("client-id", DEFAULT, None)))
     assert list(found) == [f"client-id=<default>, user={user}"]
     assert len(formatted(describe(client, ("user", EXACT, user), ("client-id", ANY, None)))) == 2
-    assert formatted(describe(client, ("user", EXACT, "nobody"))) == {}
+    assert formatted(describe(client, ("user", EXACT, "unknown"))) == {}
     assert change(client, entry({"user": user}, producer_byte_rate=None, consumer_byte_rate=None)) == [0]
     left = {f"user={user}": {"request_percentage": 12.5}}
     eventually(lambda: formatted(describe(client, ("user", EXACT, user), strict=True)), left, within_s=PATIENCE_S)

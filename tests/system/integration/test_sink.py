@@ -265,7 +265,7 @@ def test_timestamp_on_topics_that_keep_their_own_time(sink: Sink, new_topic: Top
 
 
 @pytest.mark.feature("sink.timestamp")
-def test_timestamp_ignored_unless_asked_for(sink: Sink, new_topic: TopicMaker) -> None:
+def test_timestamp_ignored_unless_configured(sink: Sink, new_topic: TopicMaker) -> None:
     topic = new_topic()
     sink.write({"value": [b"v"], "timestamp": [moment(NOON_MS)]}, topic=topic)
     assert sink.times(topic, 1)[0][0] > NOON_MS
@@ -317,7 +317,7 @@ def test_producer_configs_decide_batches_codec_and_idempotence(
     """Idempotence needs acks from all replicas, so weaker acks turn it off."""
     topic = new_topic()
     sink.write({"value": [b"x" * 100] * 300}, topic=topic, **options)
-    # With acks=0 nobody has said yet that they are there.
+    # With acks=0 the records may not be in the log yet.
     eventually(lambda: sum(batch.records_count for batch in stored_batches(sink.broker, topic)), 300)
     found = [(batch.compression.name, batch.producer_id >= 0) for batch in stored_batches(sink.broker, topic)]
     assert found == [(codec, is_idempotent)] * batches

@@ -356,7 +356,7 @@ def test_removing_files_does_not_hold_up_the_event_loop(tmp_path: Path) -> None:
         assert directories(broker) == {"u-0", "v-0"}
 
 
-def test_topics_made_by_being_asked_for(broker: BrokerDriver) -> None:
+def test_topics_are_created_by_metadata_requests(broker: BrokerDriver) -> None:
     assert broker.run(broker.broker.topic_lifecycle.require("t")).name == "t"
     assert len(broker.run(broker.broker.topic_lifecycle.require("__consumer_offsets")).partitions) == 3
     assert len(broker.run(broker.broker.topic_lifecycle.require("__transaction_state")).partitions) == 3
@@ -367,11 +367,11 @@ def test_topics_made_by_being_asked_for(broker: BrokerDriver) -> None:
 def test_closing_drops_the_appends_that_have_not_begun_and_completes_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, may_go_on, append = list[str](), threading.Event(), LocalPartition.append
+    begun, released, append = list[str](), threading.Event(), LocalPartition.append
 
     def held(partition: LocalPartition, *args: Any) -> AppendResult:
         begun.append(str(partition.id))
-        assert may_go_on.wait(30)
+        assert released.wait(30)
         return append(partition, args[0])  # as one that has passed its last check
 
     keyed = [
@@ -387,7 +387,7 @@ def test_closing_drops_the_appends_that_have_not_begun_and_completes_the_others(
             closing = asyncio.ensure_future(broker.broker.close())
             await eventually_async(lambda: sum(each.done() for each in producing), 20)
             assert not closing.done()
-            may_go_on.set()
+            released.set()
             await closing
 
         broker.run(close())

@@ -55,16 +55,16 @@ def test_they_come_up_to_the_oldest_open_transaction(broker: BrokerDriver) -> No
     broker.produce("t", batch(b"plain"))
     first.write("t", b"1")
     second.write("t", b"2")
-    broker.produce("t", batch(b"behind"))
+    broker.produce("t", batch(b"after"))
     assert seen(broker) == View(["plain"], 1, 4, [], 1)
-    assert seen(broker, committed=False) == View(["plain", "1", "2", "behind"], 1, 4, None, 4)
+    assert seen(broker, committed=False) == View(["plain", "1", "2", "after"], 1, 4, None, 4)
     second.commit()
     assert (seen(broker).values, seen(broker).stable) == (["plain"], 1)
     first.commit()
-    assert seen(broker) == View(["plain", "1", "2", "behind"], 6, 6, [], 6)
+    assert seen(broker) == View(["plain", "1", "2", "after"], 6, 6, [], 6)
 
 
-def test_what_was_aborted_is_told_to_them_alone(broker: BrokerDriver) -> None:
+def test_only_read_committed_fetches_list_aborted_transactions(broker: BrokerDriver) -> None:
     broker.create("t")
     first, second = producers(broker, "a", "b")
     first.write("t", b"no")
@@ -101,7 +101,7 @@ def test_a_marker_ends_their_wait(broker: BrokerDriver) -> None:
 
 
 def test_the_marker_of_another_ends_their_wait(broker: BrokerDriver) -> None:
-    """What is behind an open transaction is there for long, and becomes readable all at once."""
+    """Records after an open transaction stay unreadable for long, and become readable all at once."""
     broker.create("t")
     first, second = producers(broker, "a", "b")
     first.write("t", b"x")
@@ -116,7 +116,7 @@ def test_the_marker_of_another_ends_their_wait(broker: BrokerDriver) -> None:
 
 
 @pytest.mark.parametrize("level", [1, 2])
-def test_a_timeout_lets_them_go_on(broker: BrokerDriver, level: int) -> None:
+def test_read_committed_fetches_continue_after_a_transaction_timeout(broker: BrokerDriver, level: int) -> None:
     broker.create("t")
     lost = DirectProducer(broker, "lost", level=level, timeout_ms=5000).begin()
     lost.write("t", b"no")
@@ -136,7 +136,7 @@ def test_offsets_that_they_may_look_for(broker: BrokerDriver) -> None:
     (writer,) = producers(broker, "a")
     broker.produce("t", batch(b"plain", timestamp_ms=1000))
     writer.send("t", b"x", timestamps=5000)
-    broker.produce("t", batch(b"behind", timestamp_ms=3000))
+    broker.produce("t", batch(b"after", timestamp_ms=3000))
 
     def found(timestamp: int, *, committed: bool) -> tuple[int, int]:
         answer = offset_at(broker, timestamp, committed=committed)
@@ -238,7 +238,7 @@ def test_everything_is_known_again(broker: BrokerDriver, restart: str, level: in
         done.commit()
     aborted.abort()
     opened.write("t", b"open")
-    broker.produce("t", batch(b"behind"))
+    broker.produce("t", batch(b"after"))
 
     def state() -> list[Any]:
         return [
@@ -252,6 +252,6 @@ def test_everything_is_known_again(broker: BrokerDriver, restart: str, level: in
     assert before[0] == expected
     getattr(broker, restart)()
     assert state() == before
-    opened.write("t", b"goes on")
+    opened.write("t", b"open")
     opened.commit()
-    assert all_values(broker) == [*expected, "open", "behind", "goes on"]
+    assert all_values(broker) == [*expected, "open", "after", "open"]

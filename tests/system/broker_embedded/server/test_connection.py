@@ -112,7 +112,7 @@ def test_a_request_without_an_answer_lets_the_next_one_go() -> None:
     run(story)
 
 
-def test_a_client_that_leaves_half_way_is_told_of_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_disconnects_within_a_request_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         client = Client(echo)
         await client.send(framed(b"hello")[:6])
@@ -211,7 +211,7 @@ def test_answers_before_garbage_arrive() -> None:
     run(story)
 
 
-def test_short_answers_of_a_turn_leave_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_responses_of_one_loop_iteration_are_sent_together(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         client = Client(echo)
         sends: list[int] = []

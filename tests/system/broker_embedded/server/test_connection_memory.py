@@ -41,7 +41,7 @@ def test_a_reader_that_does_not_read_costs_one_answer() -> None:
     run(story)
 
 
-def test_a_writer_that_goes_on_costs_one_buffer() -> None:
+def test_a_continuous_writer_holds_one_buffer() -> None:
     async def story() -> None:
         client = Client(lambda _: asyncio.Event().wait())  # type: ignore[arg-type,return-value]  # never answered
         with contextlib.suppress(BlockingIOError):

@@ -12,7 +12,7 @@ from tests.support.good_requests import GOOD_REQUESTS, Asking
 from tests.support.raw_client import RawClient
 
 RELEASES = ("4.3", "3.9", "2.8", "0.8.2")
-"""Together they have every version that is served. Each is asked for what those before it do not have."""
+"""Together they have every version that is served. Each gets the requests that those before it do not have."""
 MADE_BEFORE = {20, 37}
 """APIs that change a topic."""
 

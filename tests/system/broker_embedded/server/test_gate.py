@@ -128,7 +128,7 @@ def test_a_mechanism_that_there_is_not(client: RawClient) -> None:
     assert client.is_closed()
 
 
-def test_versions_that_are_unknown_may_be_asked_for_again(client: RawClient) -> None:
+def test_api_versions_may_be_sent_again_after_an_unknown_version(client: RawClient) -> None:
     raw = bytearray(request_bytes(VERSIONS, 3))
     raw[6:8] = struct.pack(">h", 99)
     client.send(bytes(raw))
@@ -179,7 +179,7 @@ def test_a_large_token_ends_the_connection_and_a_large_request_later_does_not(ru
         assert client.frame()
 
 
-def test_a_fault_in_the_way_lets_nobody_in(running: EmbeddedBroker, client: RawClient) -> None:
+def test_a_login_fails_where_a_fault_raises(running: EmbeddedBroker, client: RawClient) -> None:
     running.faults.fail("SaslAuthenticate", ErrorCode.UNKNOWN_SERVER_ERROR, times=1)
     shake(client)
     assert authenticate(client, RIGHT).error_code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -91,7 +91,7 @@ def test_whatever_the_pieces_are(pipe: Pipe, seed: int) -> None:
     assert pipe.inbox.waiting_bytes == 0
 
 
-def test_a_frame_is_not_moved_while_others_come_behind_it(pipe: Pipe) -> None:
+def test_a_frame_is_not_moved_while_others_follow_it(pipe: Pipe) -> None:
     pipe.theirs.send(framed(b"first") + framed(b"second"))
     pipe.inbox.receive(pipe.ours)
     first = pipe.inbox.next_frame(lambda: None)
@@ -173,7 +173,7 @@ def test_whether_a_request_is_whole(pipe: Pipe) -> None:
         assert pipe.inbox.has_whole_request == (length == len(request))
 
 
-def test_the_end_is_told(pipe: Pipe) -> None:
+def test_the_end_of_the_stream_is_reported(pipe: Pipe) -> None:
     pipe.theirs.send(b"xy")
     pipe.theirs.close()
     assert pipe.inbox.receive(pipe.ours) == 2

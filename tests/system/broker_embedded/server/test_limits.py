@@ -93,7 +93,7 @@ def test_a_client_that_stops_half_way_through_a_request_is_closed(tmp_path: Path
         assert client.is_closed()
 
 
-def test_who_comes_when_the_broker_is_full_waits_until_somebody_leaves(
+def test_a_connection_above_the_limit_waits_until_another_closes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with broker_with(tmp_path, max_connections=2) as broker:
@@ -328,7 +328,7 @@ def test_thousands_of_requests_ahead_are_answered_in_order_in_little_memory(tmp_
         assert largest <= 16 * 1024
 
 
-def test_many_who_never_read_cost_little_and_hold_nobody_up(tmp_path: Path) -> None:
+def test_many_clients_that_never_read_hold_little_memory_and_do_not_delay_others(tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path, topics={"t": 1}, settings={"message.max.bytes": 5_000_000}) as broker:
         with RawClient(broker.bootstrap_servers) as writer:
             for _ in range(3):
@@ -342,7 +342,7 @@ def test_many_who_never_read_cost_little_and_hold_nobody_up(tmp_path: Path) -> N
         with RawClient(broker.bootstrap_servers) as other:
             for _ in range(10):
                 assert is_served(other)
-        assert resident_bytes() - before < 40 * 1_000_000  # of 40 * 20 * 12,000,000 that were asked for
+        assert resident_bytes() - before < 40 * 1_000_000  # of 40 * 20 * 12,000,000 that were requested
         for client in silent:
             client.sock.close()
 

@@ -111,7 +111,7 @@ def test_a_host_that_is_not_there_is_named() -> None:
         Listener(at("nowhere.invalid"), 50)
 
 
-async def test_without_descriptors_the_listener_rests_and_goes_on(
+async def test_without_descriptors_the_listener_pauses_and_resumes(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker_embedded.server.listener._PAUSE_S", 0.01)

@@ -39,7 +39,7 @@ def ask(url: str, request: bytes) -> bytes:
         return received
 
 
-def test_metrics_are_told_again_and_again(url: str) -> None:
+def test_metrics_can_be_read_repeatedly(url: str) -> None:
     for _ in range(3):
         with urllib.request.urlopen(url, timeout=60) as answer:
             assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
@@ -102,7 +102,7 @@ def test_a_stop_does_not_wait_for_readers(broker: EmbeddedBroker, url: str) -> N
         urllib.request.urlopen(url, timeout=60)
 
 
-def test_no_port_unless_it_is_asked_for(tmp_path: Path) -> None:
+def test_there_is_no_metrics_port_by_default(tmp_path: Path) -> None:
     assert MetricsPort.wanted_by(BrokerConfig.parse({})) is None
     with EmbeddedBroker(tmp_path) as broker:
         assert broker._server.metrics_url is None

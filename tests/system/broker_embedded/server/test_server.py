@@ -219,7 +219,7 @@ def test_metadata_names_the_rack(tmp_path: Path, advertised: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ip", "spelled"),
+    ("ip", "text"),
     [
         ("127.0.0.1", "/127.0.0.1"),
         ("::1", "/0:0:0:0:0:0:0:1"),
@@ -228,5 +228,5 @@ def test_metadata_names_the_rack(tmp_path: Path, advertised: str) -> None:
         ("somewhere", "/somewhere"),
     ],
 )
-def test_group_members_are_described_as_java_writes_addresses(ip: str, spelled: str) -> None:
-    assert _as_java_writes(ip) == spelled
+def test_group_members_are_described_as_java_writes_addresses(ip: str, text: str) -> None:
+    assert _as_java_writes(ip) == text

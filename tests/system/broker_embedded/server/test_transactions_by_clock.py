@@ -63,7 +63,7 @@ def test_a_transaction_whose_producer_is_silent_is_aborted(broker: EmbeddedBroke
     assert (known(broker)["id"].state, stable_offset(broker)) == (TransactionState.COMPLETE_ABORT, 2)
 
 
-def test_an_id_that_nobody_uses_is_forgotten(broker: EmbeddedBroker) -> None:
+def test_an_unused_transactional_id_expires(broker: EmbeddedBroker) -> None:
     begin(broker)
     broker.advance(ms=WEEK_MS - HOUR_MS)
     assert set(known(broker)) == {"id"}

@@ -46,7 +46,7 @@ def say(tmp_path: Path) -> Iterator[ControlDriver]:
     driver.close()
 
 
-def test_the_status_is_told_whether_it_runs_or_not(say: ControlDriver) -> None:
+def test_the_status_of_a_running_and_of_a_stopped_broker(say: ControlDriver) -> None:
     status = say("GET", "/")
     assert status == {
         "running": True,
@@ -126,9 +126,9 @@ def test_requests_are_listed_and_forgotten(say: ControlDriver) -> None:
             client.ask(fetch_request("u"), 11)
 
     say.loop.run_until_complete(talk())
-    told = say("GET", "/requests", api="Fetch")
-    assert told["counts"] == {"Fetch": 2}
-    assert [each["request"]["topics"][0]["topic"] for each in told["requests"]] == ["t", "u"]
+    answer = say("GET", "/requests", api="Fetch")
+    assert answer["counts"] == {"Fetch": 2}
+    assert [each["request"]["topics"][0]["topic"] for each in answer["requests"]] == ["t", "u"]
     assert [each["number"] for each in say("GET", "/requests", client_id="raw", after=1)["requests"]] == [2]
     assert [each["number"] for each in say("GET", "/requests", most=1)["requests"]] == [1]
     assert say("GET", "/requests", api="Produce")["requests"] == []
@@ -201,7 +201,7 @@ def test_a_broker_that_cannot_start_says_why(say: ControlDriver) -> None:
     say.loop.run_until_complete(other.stop())
 
 
-def test_what_was_told_is_raised_where_it_is_an_error() -> None:
+def test_an_error_response_is_raised() -> None:
     assert Answer(body={"a": 1}).result() == {"a": 1}
     with pytest.raises(FieldError, match="ms: is missing"):
         Answer(status=400, body={"field": "ms", "problem": "is missing"}).result()

@@ -46,8 +46,8 @@ def raw_answer(broker: EmbeddedBroker, request: bytes) -> bytes:
 
 
 def test_commands_follow_each_other_on_one_connection(http_client: http.client.HTTPConnection) -> None:
-    status, told = ask(http_client, "GET", "/")
-    assert (status, told["running"]) == (200, True)
+    status, body = ask(http_client, "GET", "/")
+    assert (status, body["running"]) == (200, True)
     assert ask(http_client, "POST", "/topics", {"name": "a b"})[0] == 400
     status, made = ask(http_client, "POST", "/topics", {"name": "t", "partitions": 2})
     assert (status, made["partitions"]) == (200, 2)
@@ -68,8 +68,8 @@ def test_errors_are_json_too(http_client: http.client.HTTPConnection) -> None:
     assert ask(http_client, "POST", "/faults", b"\xff\xfe")[0] == 400
     assert ask(http_client, "POST", "/faults", b"[" * 100_000)[0] == 400
     assert ask(http_client, "GET", "//[")[0] == 400
-    status, told = ask(http_client, "POST", "/clock/advance", {"ms": "soon"})
-    assert (status, told) == (400, {"field": "ms", "problem": "'soon' is no whole number"})
+    status, body = ask(http_client, "POST", "/clock/advance", {"ms": "soon"})
+    assert (status, body) == (400, {"field": "ms", "problem": "'soon' is no whole number"})
 
 
 def test_web_pages_are_kept_out(http_client: http.client.HTTPConnection) -> None:
@@ -77,13 +77,13 @@ def test_web_pages_are_kept_out(http_client: http.client.HTTPConnection) -> None
         403,
         {"problem": "web pages may not use this port"},
     )
-    status, told = ask(http_client, "GET", "/", Host="evil.example:80")
-    assert (status, "'evil.example'" in told["problem"]) == (403, True)
+    status, body = ask(http_client, "GET", "/", Host="evil.example:80")
+    assert (status, "'evil.example'" in body["problem"]) == (403, True)
     for host in ("localhost", "LOCALHOST:1", "[::1]:5", "[::1]", "127.0.0.1", "192.0.2.7:80"):
         assert ask(http_client, "GET", "/", Host=host)[0] == 200
 
 
-def test_a_body_may_wait_to_be_asked_for(broker: EmbeddedBroker) -> None:
+def test_expect_100_continue_is_answered(broker: EmbeddedBroker) -> None:
     said = raw_answer(
         broker,
         b"POST /clock/advance HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 8\r\n"
@@ -121,7 +121,9 @@ def test_what_is_no_request_is_answered_and_the_connection_closed(
 @pytest.mark.parametrize(
     "request_", [b"", b"GET / HT", b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"]
 )
-def test_whoever_leaves_in_the_middle_disturbs_nobody(broker: EmbeddedBroker, request_: bytes) -> None:
+def test_a_client_that_disconnects_amid_a_request_does_not_disturb_others(
+    broker: EmbeddedBroker, request_: bytes
+) -> None:
     raw_answer(broker, request_)
     assert broker.now_ms() > 0
     assert raw_answer(broker, b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n").startswith(b"HTTP/1.1 200 ")

@@ -48,7 +48,7 @@ def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     assert set(threading.enumerate()) <= before
 
 
-def test_a_kill_answers_nobody_who_waits(tmp_path: Path) -> None:
+def test_a_kill_does_not_answer_waiting_requests(tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path / "data", topics={"t": 1}) as broker, RawClient(broker.bootstrap_servers) as client:
         client.send(request_bytes(fetch_request("t", max_wait_ms=60_000, min_bytes=1), 11))
         eventually(lambda: broker.requests("Fetch"), IsTrueLike)
@@ -121,8 +121,8 @@ def test_requests_need_not_be_kept(tmp_path: Path) -> None:
 def test_the_control_port_stays_while_the_broker_is_down(tmp_path: Path) -> None:
     def post(url: str) -> dict[str, object]:
         with urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=60) as answer:
-            told: dict[str, object] = json.loads(answer.read())
-            return told
+            body: dict[str, object] = json.loads(answer.read())
+            return body
 
     with EmbeddedBroker(tmp_path / "data", topics={"t": 1}, control=True) as broker:
         url = broker.control_url

@@ -41,7 +41,7 @@ def test_a_release_without_requests_for_topics_says_so(tmp_path: Path) -> None:
             process.create_topic("t")
 
 
-def test_the_clock_goes_on_where_it_was_and_faults_do_not(tmp_path: Path) -> None:
+def test_a_restart_keeps_the_clock_and_drops_the_faults(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data", control=True, clock=ManualClock(1_000_000)) as process:
         address, url = process.bootstrap_servers, process.control_url
         process.faults.fail("Produce", ErrorCode.REQUEST_TIMED_OUT)
@@ -70,7 +70,7 @@ def test_a_control_port_that_is_taken_stops_the_start(tmp_path: Path) -> None:
             BrokerProcess(tmp_path / "other", control=taken).start()
 
 
-def test_many_requests_are_told_in_pieces(tmp_path: Path) -> None:
+def test_many_requests_are_listed_in_pages(tmp_path: Path) -> None:
     settings = {"metrics.listener": "127.0.0.1:0"}
     with BrokerProcess(tmp_path / "data", control=True, settings=settings) as process:
         request = request_bytes(ApiVersionsRequest(), 0)

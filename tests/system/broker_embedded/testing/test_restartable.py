@@ -13,7 +13,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0"}
 
 
-def told(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+def run_story(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(asyncio.wait_for(story(), 60))
 
 

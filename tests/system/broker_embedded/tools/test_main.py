@@ -59,7 +59,7 @@ def test_a_reader_of_records_that_has_enough_ends_the_consumer(tool: Tool, tmp_p
 
 
 def status_without_reader(*arguments: str, cwd: Path) -> int:
-    """The exit status of a tool whose stdout and stderr nobody reads."""
+    """The exit status of a tool whose stdout and stderr are closed."""
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "broker_embedded.tools", *arguments]

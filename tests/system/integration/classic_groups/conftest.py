@@ -48,7 +48,7 @@ def member(server: Server, group_id: str) -> Iterator[MakeMember]:
 
 @pytest.fixture
 def admin(server: Server, group_id: str) -> Iterator[RawClient]:
-    """A connection of nobody in particular."""
+    """A connection of no member."""
     with RawClient(server.bootstrap_servers) as client:
         wait_for_coordinator(client, group_id)
         yield client

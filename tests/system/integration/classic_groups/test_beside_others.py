@@ -26,9 +26,9 @@ def test_who_may_commit_when(server: Server, member: MakeMember, admin: RawClien
     assert first.commit(topic, 5) is ErrorCode.NONE
     outside: dict[str, Any] = {"generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
     assert first.commit(topic, 6, **outside) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert first.commit(topic, 6, member_id="nobody") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert first.commit(topic, 6, member_id="unknown") is ErrorCode.UNKNOWN_MEMBER_ID
     assert first.commit(topic, 6, generation_id_or_member_epoch=7) is ErrorCode.ILLEGAL_GENERATION
-    assert first.commit(topic, 6, group_instance_id="nobody") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert first.commit(topic, 6, group_instance_id="unknown") is ErrorCode.UNKNOWN_MEMBER_ID
     second.begin_join()
     first.heartbeat_until(ErrorCode.REBALANCE_IN_PROGRESS)
     assert first.commit(topic, 7) is ErrorCode.NONE

@@ -40,7 +40,7 @@ def test_members_share_and_members_leave(member: MakeMember) -> None:
     assert first.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_whoever_waits_for_the_leader_hears_of_a_rebalance(member: MakeMember) -> None:
+def test_members_that_wait_for_the_leader_are_answered_rebalance_in_progress(member: MakeMember) -> None:
     leader, follower, new = member(), member(), member()
     join_all(leader, follower)
     follower.begin_sync()
@@ -63,7 +63,7 @@ def test_a_silent_member_is_given_up(member: MakeMember) -> None:
 
 
 @pytest.mark.interop  # for its time
-def test_members_that_do_not_rejoin_in_time_are_left_behind(member: MakeMember) -> None:
+def test_members_that_do_not_rejoin_in_time_are_removed(member: MakeMember) -> None:
     slow, new = member(), member()
     slow.rebalance_timeout_ms = new.rebalance_timeout_ms = 3_000
     stabilize(slow)
@@ -73,7 +73,7 @@ def test_members_that_do_not_rejoin_in_time_are_left_behind(member: MakeMember) 
 
 
 @pytest.mark.interop  # for its time
-def test_members_that_do_not_ask_for_their_assignment_are_left_behind(member: MakeMember) -> None:
+def test_members_that_do_not_sync_are_removed(member: MakeMember) -> None:
     leader, follower = member(), member()
     leader.rebalance_timeout_ms = follower.rebalance_timeout_ms = 3_000
     join_all(leader, follower)
@@ -95,7 +95,7 @@ def test_the_protocol_that_all_know_is_chosen_by_votes(member: MakeMember) -> No
     assert [found.metadata for found in answers[0].members if found.member_id == members[0].member_id] == [b"s"]
 
 
-def test_a_follower_that_comes_back_unchanged_disturbs_nobody(member: MakeMember) -> None:
+def test_a_follower_that_rejoins_unchanged_starts_no_rebalance(member: MakeMember) -> None:
     leader, follower = member(), member()
     stabilize(leader, follower)
     answer = follower.join()
@@ -141,7 +141,7 @@ def test_the_predecessor_of_a_static_member_is_fenced_where_it_waits(member: Mak
 def test_an_administrator_lets_static_members_go(member: MakeMember, admin: RawClient, group_id: str) -> None:
     static = member(instance_id="i")
     stabilize(static)
-    identities = (MemberIdentity(member_id="", group_instance_id="i"), MemberIdentity(member_id="nobody"))
+    identities = (MemberIdentity(member_id="", group_instance_id="i"), MemberIdentity(member_id="unknown"))
     answer = admin.ask(LeaveGroupRequest(group_id=group_id, members=identities), 5)
     assert answer.error_code == 0
     assert {(found.group_instance_id, found.error_code) for found in answer.members} == {
@@ -157,8 +157,8 @@ def test_an_administrator_lets_static_members_go(member: MakeMember, admin: RawC
         ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
         ({"session_timeout_ms": 99}, ErrorCode.INVALID_SESSION_TIMEOUT),
         ({"session_timeout_ms": 1_800_001}, ErrorCode.INVALID_SESSION_TIMEOUT),
-        ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
-        ({"member_id": "nobody", "group_instance_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"member_id": "unknown"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"member_id": "unknown", "group_instance_id": "unknown"}, ErrorCode.UNKNOWN_MEMBER_ID),
         ({"protocol_type": ""}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ({"protocols": ()}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
@@ -190,8 +190,8 @@ def test_a_full_group(member: MakeMember) -> None:
     [
         ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
         ({"group_id": "no-such-group"}, ErrorCode.UNKNOWN_MEMBER_ID),
-        ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
-        ({"group_instance_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"member_id": "unknown"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"group_instance_id": "unknown"}, ErrorCode.UNKNOWN_MEMBER_ID),
         ({"generation_id": 7}, ErrorCode.ILLEGAL_GENERATION),
     ],
 )

@@ -39,7 +39,7 @@ def settled(cluster: Cluster, transactional_id: str) -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-def test_an_end_may_be_asked_for_again(transactions: Transactions, name: str, topic: str, commit: bool) -> None:
+def test_end_txn_may_be_sent_again(transactions: Transactions, name: str, topic: str, commit: bool) -> None:
     handle = transactions.prepared(name, topic, "a")
     endings = [end_transaction(transactions.cluster, handle, commit=commit) for _ in range(3)]
     settled(transactions.cluster, name)
@@ -65,7 +65,7 @@ def test_an_end_whose_answer_was_lost_is_found_done(
     transactions.soon_committed(topic, ["a"] if commit else [])
 
 
-def test_a_producer_goes_on_after_its_transaction_was_ended_elsewhere(
+def test_a_producer_continues_after_its_transaction_was_ended_elsewhere(
     transactions: Transactions, name: str, topic: str
 ) -> None:
     with TransactionalProducer(transactions.cluster, name) as producer:
@@ -80,7 +80,7 @@ def test_a_producer_goes_on_after_its_transaction_was_ended_elsewhere(
     transactions.soon_committed(topic, ["a", "b"])
 
 
-def test_a_transaction_whose_time_was_up_is_told_from_one_that_is_done(
+def test_a_timed_out_transaction_is_another_error_than_an_ended_one(
     kafka: Kafka, transactions: Transactions, name: str, topic: str
 ) -> None:
     handle = transactions.prepared(name, topic, "late", timeout_ms=500)
@@ -130,7 +130,7 @@ def test_a_transaction_that_never_began_has_nothing_to_commit(cluster: Cluster, 
     assert (ending.outcome, ending.committed) == (EndTxnOutcome.DONE, False)
 
 
-def test_nobody_knows_what_became_of_a_forgotten_id(cluster: Cluster, transactions: Transactions, name: str) -> None:
+def test_the_outcome_of_an_unknown_id_is_unknown(cluster: Cluster, transactions: Transactions, name: str) -> None:
     fence = init_producer(cluster, name)
     other = TransactionHandle(**{**fence.to_json(), "transactional_id": f"{name}-never"})
     ending = end_transaction(cluster, other, commit=True)
@@ -196,7 +196,7 @@ def test_a_producer_whose_transaction_others_aborted_is_done_for(
 def test_a_handle_outlives_the_broker(
     kafka: Kafka, transactions: Transactions, name: str, topic: str, asked: bool
 ) -> None:
-    """The broker is killed before the end is asked for, or after that.
+    """The broker is killed before EndTxn, or after it.
 
     Apache Kafka 4.3.1 now and then never writes the markers that were due when it was killed; so they are waited for.
     """

@@ -85,7 +85,7 @@ def test_a_failed_transaction_is_aborted_and_the_next_one_counts(
         producer.begin()
         producer.send(topic, valued(["good"]))
         producer.flush()
-        member = GroupMembership(member_id="nobody", generation_id=3)
+        member = GroupMembership(member_id="unknown", generation_id=3)
         with pytest.raises(TransactionFailed) as caught:
             producer.send_offsets(f"group-{name}", {TopicPartition(topic, 0): 1}, member)
         assert caught.value.code is ErrorCode.ILLEGAL_GENERATION
@@ -184,7 +184,7 @@ def test_a_timeout_that_the_broker_does_not_allow_is_named(cluster: Cluster, nam
         producer.begin()
 
 
-def test_an_identity_goes_on_elsewhere_with_the_next_sequence_number(
+def test_another_process_continues_an_identity_with_the_next_sequence_number(
     cluster: Cluster, transactions: Transactions, name: str, topic: str
 ) -> None:
     fence = pickle.loads(pickle.dumps(init_producer(cluster, name)))

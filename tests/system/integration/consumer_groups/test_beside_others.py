@@ -58,17 +58,17 @@ def test_positions_are_for_members_at_their_epoch(
     assert commit(admin, group_id, topic, me, 3) is ErrorCode.STALE_MEMBER_EPOCH
     assert commit(admin, group_id, topic, me, 1) is ErrorCode.STALE_MEMBER_EPOCH
     assert commit(admin, group_id, topic, me, 2, version=8) is ErrorCode.UNSUPPORTED_VERSION
-    assert commit(admin, group_id, topic, "somebody", 2) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit(admin, group_id, topic, "unknown", 2) is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit(admin, group_id, topic, "", -1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert committed(admin, group_id, topic, None, -1) == (0, 7)
     assert committed(admin, group_id, topic, me, 2) == (0, 7)
     assert committed(admin, group_id, topic, me, 1)[0] == ErrorCode.STALE_MEMBER_EPOCH
-    assert committed(admin, group_id, topic, "somebody", 2)[0] == ErrorCode.UNKNOWN_MEMBER_ID
+    assert committed(admin, group_id, topic, "unknown", 2)[0] == ErrorCode.UNKNOWN_MEMBER_ID
     alone.leave()
     assert commit(admin, group_id, topic, "", -1) is ErrorCode.NONE
 
 
-def test_a_member_that_is_behind_may_commit_what_it_kept(
+def test_a_member_of_an_older_epoch_may_commit_partitions_that_it_kept(
     member: MakeMember, admin: RawClient, group_id: str, topic: str
 ) -> None:
     first, second = member(topic), member(topic)

@@ -217,7 +217,7 @@ def test_epochs_that_are_not_the_members(member: MakeMember, topic: str) -> None
     alone.join()
     for epoch in (1, 3):
         assert alone.code(member_epoch=epoch) is ErrorCode.FENCED_MEMBER_EPOCH
-    other.member_id = "somebody"
+    other.member_id = "unknown"
     assert other.code(member_epoch=2) is ErrorCode.UNKNOWN_MEMBER_ID
     assert other.code(member_epoch=-1) is ErrorCode.UNKNOWN_MEMBER_ID
 

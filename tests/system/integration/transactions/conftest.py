@@ -93,6 +93,6 @@ def group_id(name: str, reader: RawClient) -> str:
 
 @pytest.fixture
 def reader(server: Server) -> Iterator[RawClient]:
-    """A connection of nobody in particular."""
+    """A connection of no producer."""
     with RawClient(server.bootstrap_servers) as client:
         yield client

@@ -9,7 +9,7 @@ from tests.support.transaction_views import described, reaches, shows
 from tests.system.integration.transactions.conftest import MakeProducer
 
 
-def test_an_end_that_is_asked_for_again(producer: RawProducer, reader: RawClient, topic: str) -> None:
+def test_end_txn_sent_again(producer: RawProducer, reader: RawClient, topic: str) -> None:
     """The answer was lost: the same end is the same answer, the other one is refused."""
     for commit in (True, False):
         producer.write(topic, f"{commit}")

@@ -66,7 +66,7 @@ def test_old_versions_speak_of_an_invalid_epoch(new_producer: MakeProducer, topi
 
 
 def test_a_producer_that_names_itself_gets_the_next_epoch(producer: RawProducer, reader: RawClient, topic: str) -> None:
-    """KIP-360: after an error that it can go on from, an open transaction is aborted."""
+    """KIP-360: a producer recovers from an error by a new epoch, which aborts its open transaction."""
     producer.write(topic, "lost")
     before = producer.identity
     answer = producer.init(producer_id=before[0], producer_epoch=before[1])
@@ -100,12 +100,12 @@ def test_a_producer_that_names_another(new_producer: MakeProducer) -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_an_unknown_id_or_producer(new_producer: MakeProducer, topic: str, level: int) -> None:
-    nobody = new_producer(level=level)
-    nobody.take(123_456, 0)
+    unnamed = new_producer(level=level)
+    unnamed.take(123_456, 0)
     unknown = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert nobody.add((topic, 0)) == [unknown]
-    assert nobody.add_offsets("g") is unknown
-    assert code(nobody.end(commit=True)) is unknown
+    assert unnamed.add((topic, 0)) == [unknown]
+    assert unnamed.add_offsets("g") is unknown
+    assert code(unnamed.end(commit=True)) is unknown
     known = new_producer(level=level).begin()
     known.take(known.producer_id + 1000, known.epoch)
     assert known.add((topic, 0)) == [unknown]

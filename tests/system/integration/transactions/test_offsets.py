@@ -51,7 +51,7 @@ def test_the_last_offset_of_a_transaction_counts(
     becomes(reader, group_id, topic, 7)
 
 
-def test_a_plain_commit_behind_a_pending_one_wins(
+def test_a_plain_commit_after_a_pending_one_wins(
     producer: RawProducer, reader: RawClient, topic: str, group_id: str
 ) -> None:
     producer.send_offsets(group_id, {(topic, 0): 5})
@@ -116,9 +116,9 @@ def test_members_are_checked(
             assert producer.add_offsets(group_id) is ErrorCode.NONE
         real: dict[str, Any] = {"member_id": member.member_id, "generation_id": member.generation}
         wrongs: list[tuple[dict[str, Any], ErrorCode]] = [
-            ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+            ({"member_id": "unknown"}, ErrorCode.UNKNOWN_MEMBER_ID),
             ({"generation_id": member.generation + 1}, ErrorCode.ILLEGAL_GENERATION),
-            ({"group_instance_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+            ({"group_instance_id": "unknown"}, ErrorCode.UNKNOWN_MEMBER_ID),
         ]
         for wrong, expected in wrongs:
             assert producer.commit_offsets(group_id, offsets, **(real | wrong)) == [expected]

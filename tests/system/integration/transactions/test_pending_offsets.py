@@ -180,7 +180,7 @@ def test_members_of_a_consumer_group(producer: RawProducer, server: Server, read
 
         epoch = first.epoch
         assert commit(0, 1, -1, "") is ErrorCode.NONE, "old clients do not say who they are"
-        assert commit(0, 1, epoch, "nobody") is ErrorCode.UNKNOWN_MEMBER_ID
+        assert commit(0, 1, epoch, "unknown") is ErrorCode.UNKNOWN_MEMBER_ID
         assert commit(0, 1, epoch + 1) is ErrorCode.ILLEGAL_GENERATION
         assert commit(0, 2, epoch) is ErrorCode.NONE
         with RawConsumer(server.bootstrap_servers, group_id, topic) as second:

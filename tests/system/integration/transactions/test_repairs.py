@@ -46,7 +46,7 @@ def test_the_states_of_a_transaction(producer: RawProducer, reader: RawClient, t
     reaches(reader, name, "CompleteAbort")
 
 
-def test_ids_that_nobody_has(reader: RawClient, producer: RawProducer) -> None:
+def test_unknown_ids(reader: RawClient, producer: RawProducer) -> None:
     answer = reader.ask(DescribeTransactionsRequest(transactional_ids=("no-such-id", producer.transactional_id)), 0)
     codes = {state.transactional_id: ErrorCode.of(state.error_code) for state in answer.transaction_states}
     assert codes == {

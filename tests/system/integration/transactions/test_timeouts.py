@@ -16,7 +16,7 @@ def test_a_transaction_is_aborted_after_its_timeout(
     reaches(reader, producer.transactional_id, "CompleteAbort")
     shows(reader, topic)
     assert values(reader, topic, committed=False) == ["lost"]
-    # The producer is fenced, and may go on with a new epoch (KIP-360 for those of level 1, KIP-890).
+    # The producer is fenced, and may continue with a new epoch (KIP-360 for those of level 1, KIP-890).
     late = producer.produce(topic, "late")
     assert code(late) is ErrorCode.INVALID_PRODUCER_EPOCH
     expected = ErrorCode.PRODUCER_FENCED if level == 1 else ErrorCode.INVALID_TXN_STATE

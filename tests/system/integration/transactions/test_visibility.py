@@ -47,7 +47,7 @@ def test_offsets_of_an_open_transaction(producer: RawProducer, reader: RawClient
     assert (seen.values, seen.stable, seen.end, seen.aborted) == (["plain"], 1, 3, [])
     seen = view(reader, topic, committed=False)
     assert (seen.values, seen.end, seen.aborted) == (["plain", "a", "b"], 3, None)
-    # What others write behind it waits for it.
+    # Records after it are readable when it ends.
     plain(reader, topic, "later")
     assert values(reader, topic) == ["plain"]
     producer.commit()
@@ -106,7 +106,7 @@ def test_transactions_without_records(producer: RawProducer, reader: RawClient, 
     shows(reader, topic, "a")
 
 
-def test_a_read_that_waits_goes_on_when_the_transaction_ends(
+def test_a_waiting_fetch_is_answered_when_the_transaction_ends(
     producer: RawProducer, reader: RawClient, topic: str
 ) -> None:
     producer.write(topic, "a")

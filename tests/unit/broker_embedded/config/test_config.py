@@ -129,13 +129,13 @@ def test_what_cannot_be_made_at_run_time(dynamic: Mapping[str, str], problem: st
         BrokerConfig.parse({}).changed(dynamic)
 
 
-def test_every_setting_is_spelled_as_it_would_be_given() -> None:
+def test_to_properties_writes_every_setting_as_parse_reads_it() -> None:
     config = BrokerConfig.parse({"num.partitions": "3", "log.cleanup.policy": "compact,delete"})
-    spelled = config.to_properties()
-    assert set(spelled) == set(config.known())
-    assert (spelled["num.partitions"], spelled["log.cleanup.policy"]) == ("3", "compact,delete")
-    assert spelled["log.retention.minutes"] is None
-    assert BrokerConfig.parse({key: value for key, value in spelled.items() if value is not None}) == config
+    properties = config.to_properties()
+    assert set(properties) == set(config.known())
+    assert (properties["num.partitions"], properties["log.cleanup.policy"]) == ("3", "compact,delete")
+    assert properties["log.retention.minutes"] is None
+    assert BrokerConfig.parse({key: value for key, value in properties.items() if value is not None}) == config
 
 
 def test_roll_hours() -> None:
@@ -204,7 +204,7 @@ def test_limits_of_addresses_that_make_no_sense(text: str) -> None:
         BrokerConfig.parse({"max.connections.per.ip.overrides": text})
 
 
-def test_where_metrics_are_told() -> None:
+def test_address_and_port_of_the_metrics() -> None:
     assert BrokerConfig.parse({}).metrics_address() is None
     assert BrokerConfig.parse({"metrics.listener": "127.0.0.1:9404"}).metrics_address() == ("127.0.0.1", 9404)
     with pytest.raises(ConfigError, match=r"metrics\.listener: '9404' is not HOST:PORT"):
@@ -268,7 +268,7 @@ def test_kafka_4_has_removed_some(key: str, value: str) -> None:
     assert BrokerConfig().changed({key: value}) == BrokerConfig(), "unknown settings are skipped, as in Kafka"
 
 
-def test_settings_are_told_for_a_release_that_there_is() -> None:
+def test_settings_of_a_release() -> None:
     acted_on, of_3_9 = BrokerConfig.settings().keys(), BrokerConfig.settings_for({"as.version": "3.9"}).keys()
     assert acted_on < of_3_9
     assert not acted_on <= BrokerConfig.settings_for({}).keys(), "Kafka 4 has removed some"
@@ -333,8 +333,8 @@ def test_min_insync_replicas_can_be_raised_at_run_time_as_in_kafka() -> None:
 def test_settings_of_compaction_have_kafkas_names_and_defaults() -> None:
     config = BrokerConfig.parse({"log.roll.jitter.hours": "2", "log.cleaner.delete.retention.ms": "5"})
     assert (config.log.segment_jitter_ms, config.log.delete_retention_ms) == (7_200_000, 5)
-    spelled = BrokerConfig().to_properties()
-    assert {key: value for key, value in spelled.items() if key.startswith("log.cleaner.")} == {
+    properties = BrokerConfig().to_properties()
+    assert {key: value for key, value in properties.items() if key.startswith("log.cleaner.")} == {
         "log.cleaner.enable": "true",
         "log.cleaner.threads": "1",
         "log.cleaner.backoff.ms": "15000",
@@ -363,9 +363,11 @@ def test_levels_of_transactions_that_the_release_lacks(settings: dict[str, objec
 
 
 def test_settings_of_transactions_have_kafkas_names_and_defaults() -> None:
-    spelled = BrokerConfig().to_properties()
+    properties = BrokerConfig().to_properties()
     assert {
-        key: value for key, value in spelled.items() if key.startswith("transaction") and key in BrokerConfig.settings()
+        key: value
+        for key, value in properties.items()
+        if key.startswith("transaction") and key in BrokerConfig.settings()
     } == {
         "transaction.max.timeout.ms": "900000",
         "transactional.id.expiration.ms": "604800000",

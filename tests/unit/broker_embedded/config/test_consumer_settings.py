@@ -31,12 +31,12 @@ def test_the_defaults_are_kafkas() -> None:
         assignors=("uniform", "range"),
         migration_policy=MigrationPolicy.BIDIRECTIONAL,
     )
-    spelled = BrokerConfig.parse({}).to_properties()
-    bounds = {key: spelled[f"group.consumer.{key}"] for key in ("min.session.timeout.ms", "max.session.timeout.ms")}
+    properties = BrokerConfig.parse({}).to_properties()
+    bounds = {key: properties[f"group.consumer.{key}"] for key in ("min.session.timeout.ms", "max.session.timeout.ms")}
     assert bounds == {"min.session.timeout.ms": "45000", "max.session.timeout.ms": "60000"}
-    assert spelled["group.consumer.min.heartbeat.interval.ms"] == "5000"
-    assert spelled["group.consumer.max.heartbeat.interval.ms"] == "15000"
-    assert spelled["group.consumer.max.assignment.interval.ms"] == "15000"
+    assert properties["group.consumer.min.heartbeat.interval.ms"] == "5000"
+    assert properties["group.consumer.max.heartbeat.interval.ms"] == "15000"
+    assert properties["group.consumer.max.assignment.interval.ms"] == "15000"
 
 
 def test_the_broker_says_how_its_groups_go() -> None:

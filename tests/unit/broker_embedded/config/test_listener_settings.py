@@ -95,7 +95,7 @@ def test_what_cannot_be_honoured_is_refused(settings: dict[str, object], words: 
     assert "hunter2" not in str(caught.value)
 
 
-def test_secrets_are_told_to_nobody() -> None:
+def test_secrets_do_not_appear_in_texts() -> None:
     users = "SCRAM-SHA-256=[name=alice,password=s-hunter2]"
     config = BrokerConfig.parse({**LISTENERS, PLAIN_USERS: JAAS, "add.scram": users})
     assert "hunter2" not in repr(config)
@@ -119,7 +119,7 @@ def test_settings_are_taken_apart() -> None:
 
 
 @pytest.mark.parametrize("text", ["localhost:0", "127.0.0.1:9092", "[::1]:9092", ":9092"])
-def test_addresses_are_spelled_as_they_are_read(text: str) -> None:
+def test_the_text_of_an_address_is_the_one_that_was_parsed(text: str) -> None:
     assert format_address(*parse_address("--listen", text)) == text
 
 

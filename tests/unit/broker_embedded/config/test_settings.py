@@ -28,7 +28,7 @@ class Example:
     ratio: float = setting(0.5, "What part.", at_least=0, at_most=1, dynamic=True)
     policies: tuple[str, ...] = setting(("a",), "Which of them.", choices=("a", "b"))
     names: tuple[str, ...] = setting((), "Whose.")
-    password: Secret | None = setting(None, "Which nobody may know.")  # noqa: RUF009  # a field
+    password: Secret | None = setting(None, "A password.")  # noqa: RUF009  # a field
 
 
 def known() -> dict[str, Setting]:
@@ -165,7 +165,7 @@ def test_cells_of_the_table() -> None:
         "principal.builder.class": ConfigType.CLASS,
         "replica.lag.time.max.ms": ConfigType.LONG,
         "replica.selector.class": ConfigType.STRING,
-        "sasl.kerberos.ticket.renew.jitter": ConfigType.DOUBLE,
+        "sasl.login.refresh.window.jitter": ConfigType.DOUBLE,
         "sasl.login.refresh.buffer.seconds": ConfigType.SHORT,
         "ssl.keystore.password": ConfigType.PASSWORD,
         "telemetry.max.bytes": ConfigType.INT,

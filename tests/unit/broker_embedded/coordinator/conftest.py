@@ -9,7 +9,7 @@ from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 
 @pytest.fixture
 def disk() -> Iterator[tuple[BrokerDriver, FaultyFileSystem]]:
-    """A broker with a topic of two partitions, on a disk that fails when it is told to."""
+    """A broker with a topic of two partitions, on a disk with faults."""
     faults = FaultyFileSystem(MemoryFileSystem())
     with BrokerDriver(Path("/data"), file_system=faults) as broker:
         broker.create("t", partitions=2)

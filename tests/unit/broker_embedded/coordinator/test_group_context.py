@@ -14,7 +14,7 @@ def context(**given: object) -> ReplayContext:
     config = BrokerConfig.parse({key.replace("_", "."): value for key, value in given.items()})
 
     def topics() -> TopicsView:
-        raise AssertionError("nobody asks for topics here")
+        raise AssertionError("no topics are needed here")
 
     return replay_context(config, lambda _: ConsumerConfig(), topics)
 

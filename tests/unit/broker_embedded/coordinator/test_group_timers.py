@@ -53,9 +53,9 @@ async def test_a_timer_that_is_cancelled_never_fires() -> None:
             groups.change(group, SetTimer(key=key, after_ms=10))
     groups.change("g", CancelTimer(key=KEY))
     groups.change("g", CancelTimer(key=("nothing",)))
-    groups.change("nobody", CancelTimer(key=KEY))
+    groups.change("unknown", CancelTimer(key=KEY))
     groups.cancel_all("h")
-    groups.cancel_all("nobody")
+    groups.cancel_all("unknown")
     assert groups.count == 3
     groups.change("i", CancelTimer(key=OTHER))
     await timers.advance(10)

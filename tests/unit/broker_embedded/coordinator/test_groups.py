@@ -57,7 +57,7 @@ def group_of(broker: BrokerDriver) -> ClassicGroup:
 
 @pytest.fixture
 def faulty() -> Iterator[tuple[BrokerDriver, FaultyFileSystem]]:
-    """A broker on a disk that fails when it is told to."""
+    """A broker on a disk with faults."""
     faults = FaultyFileSystem(MemoryFileSystem())
     with BrokerDriver(Path("/data"), file_system=faults) as broker:
         broker.create("t")
@@ -107,7 +107,7 @@ def test_tombstones_that_cannot_be_written_leave_the_offsets(
     assert "offsets of group g cannot be deleted although topic t is deleted" in caplog.text
 
 
-def test_damaged_batches_cost_what_is_behind_them_in_their_partition_alone(
+def test_a_damaged_batch_loses_only_the_records_after_it_in_its_partition(
     broker: BrokerDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker.create("t")
@@ -177,7 +177,7 @@ def test_members_of_a_group_that_came_back_have_a_session_again(broker: BrokerDr
     member_id = stable(broker)
     broker.advance(9_000)
     broker.crash()
-    broker.broker.groups.resume()  # nobody asks for anything
+    broker.broker.groups.resume()  # without a request
     broker.advance(9_999)
     assert group_of(broker).members
     assert heartbeat(broker, member_id) is ErrorCode.NONE
@@ -187,7 +187,7 @@ def test_members_of_a_group_that_came_back_have_a_session_again(broker: BrokerDr
     assert (group_of(broker).state, group_of(broker).generation) == (ClassicState.EMPTY, 2)
 
 
-def test_a_member_without_a_session_leaves_behind_an_empty_group_in_the_log(broker: BrokerDriver) -> None:
+def test_a_member_without_a_session_leaves_an_empty_group_in_the_log(broker: BrokerDriver) -> None:
     stable(broker)
     records = len(log_of(broker, "g"))
     broker.advance(10_000)
@@ -237,7 +237,7 @@ def test_positions_of_a_stable_group_stay_where_its_members_read(broker: BrokerD
     assert group_of(broker).state is ClassicState.STABLE
 
 
-def test_who_waits_when_the_broker_stops_is_told(broker: BrokerDriver) -> None:
+def test_waiting_members_get_not_coordinator_when_the_broker_stops(broker: BrokerDriver) -> None:
     task = join(broker)
     assert broker.broker.groups.pending_count == 1
     broker.broker.groups.release()
@@ -250,7 +250,7 @@ def test_who_waits_when_the_broker_stops_is_told(broker: BrokerDriver) -> None:
     assert heartbeat(broker, "m") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_who_waits_when_the_offsets_topic_is_deleted_is_told(broker: BrokerDriver) -> None:
+def test_waiting_members_get_not_coordinator_when_the_offsets_topic_is_deleted(broker: BrokerDriver) -> None:
     task = join(broker)
     broker.delete("__consumer_offsets")
     broker.settle()
@@ -261,7 +261,7 @@ def test_who_waits_when_the_offsets_topic_is_deleted_is_told(broker: BrokerDrive
     assert heartbeat(broker, member_id) is ErrorCode.NONE
 
 
-def test_a_client_that_leaves_while_it_waits_leaves_its_member_behind(broker: BrokerDriver) -> None:
+def test_the_member_of_a_client_that_disconnects_while_it_waits_stays(broker: BrokerDriver) -> None:
     task = join(broker)
     task.cancel()
     broker.settle()
@@ -381,13 +381,13 @@ def test_groups_work_alike_when_appends_wait_for_the_disk(broker: BrokerDriver) 
     assert group_of(broker).state is ClassicState.EMPTY
 
 
-def test_a_timer_whose_group_goes_on_meanwhile_does_nothing(broker: BrokerDriver) -> None:
+def test_a_timer_that_was_restarted_while_it_waited_for_the_lock_does_nothing(broker: BrokerDriver) -> None:
     broker.restart({"log.flush.interval.messages": 1})
     member_id = stable(broker)
     groups = broker.broker.groups
 
     async def prolong_just_in_time() -> None:
-        groups._on_timer("g", ("session", member_id))  # due while others have their turn
+        groups._on_timer("g", ("session", member_id))  # due while another request holds the lock
         await broker._ask(HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id), 4, "test")
         await broker.broker.finishing.settle()
 
@@ -395,14 +395,14 @@ def test_a_timer_whose_group_goes_on_meanwhile_does_nothing(broker: BrokerDriver
     assert group_of(broker).members
 
 
-def test_a_timer_that_is_cancelled_while_it_waits_for_its_turn_does_nothing(broker: BrokerDriver) -> None:
+def test_a_timer_that_is_cancelled_while_it_waits_for_the_lock_does_nothing(broker: BrokerDriver) -> None:
     broker.restart({"log.flush.interval.messages": 1})
     key = ("session", stable(broker))
     groups = broker.broker.groups
     cancelled = Outcome(answer=None, timers=(CancelTimer(key=key),))
 
     async def cancel_just_in_time() -> None:
-        groups._on_timer("g", key)  # due while others have their turn
+        groups._on_timer("g", key)  # due while another request holds the lock
         await groups.apply("g", lambda _group, _now_ms: cancelled)
         await broker.broker.finishing.settle()
 

@@ -47,7 +47,7 @@ def commit(
 
 
 def write_marker(broker: BrokerDriver, index: int, producer: int, *, commit: bool) -> int:
-    """A marker in the log that nobody has heard of; its offset."""
+    """A marker in the log, of which the group is not notified; its offset."""
     marker = encode_end_txn_marker(
         ControlType.COMMIT if commit else ControlType.ABORT,
         producer_id=producer,
@@ -120,7 +120,7 @@ def test_its_batch_is_a_producers_and_part_of_its_transaction(with_topic: Broker
     assert log.high_watermark == 2
 
 
-def test_what_nobody_vouches_for_goes_on_with_a_transaction_that_the_log_knows(with_topic: BrokerDriver) -> None:
+def test_an_unverified_commit_continues_a_transaction_that_the_log_knows(with_topic: BrokerDriver) -> None:
     broker = with_topic
 
     def refused() -> ErrorCode:
@@ -212,7 +212,7 @@ def test_a_marker_may_be_heard_of_before_the_commit_in_front_of_it(
     assert (offsets(broker), is_unstable(broker), is_unstable(broker, T1)) == (decided, False, True)
 
 
-def test_a_marker_does_not_end_what_is_behind_it(broker: BrokerDriver) -> None:
+def test_a_marker_does_not_end_the_transaction_after_it(broker: BrokerDriver) -> None:
     broker.create("t", partitions=2)
     commit(broker, to=5, producer=P)
     index = broker.broker.groups.offsets_partition("g").partition

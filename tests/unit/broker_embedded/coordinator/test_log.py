@@ -96,7 +96,7 @@ def test_an_append_tells_where_it_is_and_may_be_part_of_a_transaction(broker: Br
 
 
 @pytest.mark.parametrize("flush", [False, True])
-def test_an_append_that_fails_is_told_as_clients_are_to_hear_it(flush: bool) -> None:
+def test_an_append_that_fails_is_answered_with_the_coordinators_error_code(flush: bool) -> None:
     faults = FaultyFileSystem(MemoryFileSystem())
     settings = {"log.flush.interval.messages": 1} if flush else {}
     with BrokerDriver(Path("/data"), {**settings, "message.max.bytes": 300}, file_system=faults) as broker:
@@ -139,7 +139,7 @@ def test_who_reads_the_topic_hears_of_new_records(broker: BrokerDriver) -> None:
 def test_a_batch_that_cannot_be_read_costs_the_rest_of_its_partition(
     broker: BrokerDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broker.create("__consumer_offsets", partitions=3)  # not compacted: nobody looks into its batches on the way in
+    broker.create("__consumer_offsets", partitions=3)  # not compacted: its batches are not decoded at an append
     log = log_of(broker)
     for group in "ab":
         log.append(group, [RECORD])

@@ -101,7 +101,7 @@ def test_a_log_that_cannot_be_written() -> None:
         assert write(broker, producer, T0) == {T0: ErrorCode.NONE}
 
 
-def test_readers_of_committed_records_go_on(broker: BrokerDriver) -> None:
+def test_read_committed_fetches_continue_after_the_marker(broker: BrokerDriver) -> None:
     producer = opened(broker, T0)
     request = fetch_request("t", isolation_level=1, min_bytes=1, max_wait_ms=60_000)
     waiting = broker.pending(request, 11)

@@ -322,7 +322,7 @@ async def test_a_lookup_of_a_group_does_not_wait_for_a_name_of_a_request(monkeyp
     matcher.stop()
 
 
-async def test_a_slow_expression_gives_others_a_turn_after_a_slice_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_expression_yields_to_the_event_loop_after_a_time_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock passes as if each name of the first expression took longer than a slice."""
     now_ns, order = 0, list[str]()
 

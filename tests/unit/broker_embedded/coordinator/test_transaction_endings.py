@@ -30,7 +30,7 @@ def broker(disk: tuple[BrokerDriver, FaultyFileSystem]) -> BrokerDriver:
 
 
 @pytest.mark.parametrize("how", [None, "restart", "crash"])
-def test_what_goes_on_for_too_long_is_aborted(broker: BrokerDriver, how: str | None) -> None:
+def test_a_transaction_is_aborted_after_its_timeout(broker: BrokerDriver, how: str | None) -> None:
     mine = Coordinated(broker)
     mine.begin(timeout_ms=5000)
     mine.write(b"a", T0)
@@ -115,7 +115,7 @@ def test_an_id_that_cannot_be_forgotten_stays(
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_topic_that_is_deleted_amid_a_transaction_keeps_nobody(broker: BrokerDriver, commit: bool) -> None:
+def test_a_transaction_ends_though_a_topic_of_it_was_deleted(broker: BrokerDriver, commit: bool) -> None:
     broker.create("u")
     mine = Coordinated(broker)
     mine.begin()
@@ -126,7 +126,7 @@ def test_a_topic_that_is_deleted_amid_a_transaction_keeps_nobody(broker: BrokerD
     assert is_stable(broker)
 
 
-def test_with_the_transaction_topic_all_is_forgotten_and_what_went_on_is_aborted(broker: BrokerDriver) -> None:
+def test_deleting_the_transaction_topic_forgets_all_ids_and_aborts_open_transactions(broker: BrokerDriver) -> None:
     mine = Coordinated(broker)
     old = mine.begin()
     mine.write(b"a", T0, T1)

@@ -50,7 +50,7 @@ def test_what_is_written_counts_at_once_and_after_the_start(broker: BrokerDriver
     assert (table.get("id"), read_again(broker)) == (None, {})
 
 
-def test_what_has_gone_on_for_too_long_is_found(broker: BrokerDriver, table: TransactionTable) -> None:
+def test_transactions_past_their_timeout_are_found(broker: BrokerDriver, table: TransactionTable) -> None:
     assert table.timed_out(9, 0) == []
     broker.run(table.write(ONGOING, table.load_epoch))
     assert (table.timed_out(1009, 1000), table.timed_out(1010, 1001)) == ([], ["id"])

@@ -87,7 +87,7 @@ def test_each_id_is_by_itself(broker: BrokerDriver) -> None:
     assert len({one.producer.producer_id for one in ids}) == 3
     ids[1].end(commit=False)
     ids[2].end()
-    assert committed(broker) == []  # the first goes on
+    assert committed(broker) == []  # the first is still open
     ids[0].end()
     assert committed(broker) == [b"a", b"c"]
     assert set(broker.broker.transactions.all) == {"a", "b", "c"}
@@ -119,7 +119,7 @@ def test_a_producer_whose_epochs_are_used_up_gets_another_id(broker: BrokerDrive
     assert committed(broker) == [b"a", b"b"]
 
 
-def test_another_producer_aborts_what_goes_on_and_fences(broker: BrokerDriver) -> None:
+def test_another_producer_aborts_the_open_transaction_and_fences(broker: BrokerDriver) -> None:
     old, new = Coordinated(broker), Coordinated(broker)
     old.begin()
     old.write(b"old", T0)
@@ -147,7 +147,7 @@ def test_who_cannot_begin(broker: BrokerDriver, name: str, timeout_ms: int, code
     assert not broker.broker.transactions.all
 
 
-def test_nobody_ends_what_is_not_there(broker: BrokerDriver) -> None:
+def test_ending_a_transaction_that_is_not_open_is_refused(broker: BrokerDriver) -> None:
     assert Coordinated(broker).refused() is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert Coordinated(broker, "").refused() is ErrorCode.INVALID_REQUEST
 
@@ -207,7 +207,7 @@ def test_requests_about_one_id_at_once_take_turns(broker: BrokerDriver) -> None:
     assert len({producer.producer_id for producer in producers}) == 1
 
 
-def test_a_client_that_leaves_leaves_its_decision_behind(broker: BrokerDriver) -> None:
+def test_the_decision_of_a_client_that_disconnects_stands(broker: BrokerDriver) -> None:
     broker.restart({"log.flush.interval.messages": 1})
     mine = Coordinated(broker)
     mine.begin()

@@ -38,7 +38,7 @@ class Story:
         for one in self.ids:
             one.begin()
 
-    def go_on(self) -> None:
+    def step(self) -> None:
         """One step, during which the broker may crash."""
         one = self.chance.choice(self.ids)
         step = self.chance.choice(
@@ -78,7 +78,7 @@ class Story:
         self.is_fenced(one, functools.partial(one.end, commit=False))
 
     def is_fenced(self, one: Coordinated, work: Callable[[], object]) -> bool:
-        """Whether somebody else has ended the transaction, so that the work is refused and the id taken over again."""
+        """Whether another producer has ended the transaction, so that the work is refused and the id is initialized."""
         try:
             work()
         except KafkaError as error:
@@ -94,7 +94,7 @@ class Story:
         one.begin()
 
     def wait_long(self) -> None:
-        """All that goes on is aborted."""
+        """All open transactions are aborted."""
         self.open.clear()
         self.broker.advance(LONG_MS)
         self.broker.run(self.broker.broker.transactions.abort_timed_out())
@@ -109,7 +109,7 @@ class Story:
             self.begin(one)
 
     def check(self) -> None:
-        """Once nothing goes on any more."""
+        """Once no transaction is open."""
         for one in self.ids:
             self.begin(one)
         seen = {partition: committed(self.broker, partition) for partition in PARTITIONS}
@@ -134,5 +134,5 @@ def test_what_is_visible_is_whole(seed: int) -> None:
     story = Story(seed)
     with story.broker:
         for _ in range(STEPS):
-            story.go_on()
+            story.step()
         story.check()

@@ -177,7 +177,7 @@ def test_an_offset_of_a_topic_made_again_does_not_count(story: Story) -> None:
     assert story.offset("g", A0, ZERO_UUID) == 5
 
 
-def test_single_positions_are_forgotten_unless_somebody_reads_there(story: Story) -> None:
+def test_offset_delete_refuses_partitions_of_subscribed_topics(story: Story) -> None:
     for partition in (A0, B0):
         story.commit("g", partition, 5)
     story.groups["g"] = STABLE
@@ -270,7 +270,7 @@ def test_an_empty_group_without_positions_goes_at_the_next_look(story: Story) ->
     story.groups["g"] = replace(STABLE)
     story.expire("g", 1000)
     assert story.groups
-    assert not story.expire("nobody", 1000)
+    assert not story.expire("unknown", 1000)
 
 
 def test_many_positions_go_batch_by_batch(story: Story) -> None:

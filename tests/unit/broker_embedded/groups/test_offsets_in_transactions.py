@@ -30,7 +30,7 @@ P, Q = 7, 8
 
 
 class Story:
-    """Groups, their offsets, and the log behind them in bytes: ``story.commit(A0, 5, producer=P)``."""
+    """Groups, their offsets, and their log in bytes: ``story.commit(A0, 5, producer=P)``."""
 
     def __init__(self) -> None:
         self.state = GroupOffsets(max_metadata_chars=8)
@@ -268,7 +268,7 @@ def test_a_log_says_what_was_seen_when_it_was_written(
         play(story, before)
     restarted.restart()
     for story in (running, restarted):
-        story.groups.setdefault("g", ClassicGroup(group_id="g", config=CONFIG))  # what was aborted leaves none behind
+        story.groups.setdefault("g", ClassicGroup(group_id="g", config=CONFIG))  # it is empty after an abort
         play(story, after)
     assert restarted.state.all_committed("g") == running.state.all_committed("g")
     assert restarted.unstable(A0, A1) == running.unstable(A0, A1)
@@ -299,7 +299,7 @@ def test_they_are_found_by_group_and_partition(pending: PendingOffsets) -> None:
     assert (set(pending.partitions("i")), set(pending.of("h", A1))) == (set(), set())
 
 
-def test_a_transaction_commits_anew(pending: PendingOffsets) -> None:
+def test_a_pending_commit_replaces_the_one_before(pending: PendingOffsets) -> None:
     pending.add(FIRST, "g", A0, position(9, 14))
     assert {found.value.offset for found in pending.of("g", A0)} == {6, 9}
     assert ("g", A0, position(9, 14)) in pending.end(FIRST, 15)
@@ -318,7 +318,7 @@ def test_transactions_of_one_producer_in_two_partitions_are_two(pending: Pending
     assert pending.end(OpenTransaction(1, FIRST.producer_id), 20) == []
 
 
-def test_what_is_behind_the_marker_is_of_the_next_transaction(pending: PendingOffsets) -> None:
+def test_a_pending_commit_after_the_marker_is_of_the_next_transaction(pending: PendingOffsets) -> None:
     assert pending.end(FIRST, 11) == [("g", A0, position(5, 10))]
     assert pending.end(FIRST, 20) == [("g", A1, position(7, 12)), ("h", A0, position(8, 13))]
 

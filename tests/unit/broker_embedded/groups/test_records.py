@@ -27,7 +27,7 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)
 
 
-def test_a_commit_is_spelled_as_apache_kafka_4_does() -> None:
+def test_a_commit_record_has_the_bytes_of_apache_kafka_4() -> None:
     value = OffsetCommitValue(offset=5, leader_epoch=2, metadata="m", commit_timestamp=9, topic_id=UUID(int=3))
     record = offset_record(KEY, value)
     assert record.key == RAW_KEY

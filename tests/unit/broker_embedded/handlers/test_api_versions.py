@@ -33,7 +33,7 @@ def test_a_release_says_what_its_brokers_said(broker: BrokerDriver, name: str) -
     assert {item.api_key: (item.min_version, item.max_version) for item in answer.api_keys} == expected
 
 
-def test_features_that_can_be_off_are_only_told_since_v4(broker: BrokerDriver) -> None:
+def test_features_with_minimum_level_0_are_listed_since_v4(broker: BrokerDriver) -> None:
     supported = {item.name: (item.min_version, item.max_version) for item in asked(broker, 3).supported_features}
     assert supported == {"metadata.version": (7, 30)}
     answer = asked(broker, 4)
@@ -53,7 +53,7 @@ def test_features_that_can_be_off_are_only_told_since_v4(broker: BrokerDriver) -
     assert answer.finalized_features_epoch >= 0
 
 
-def test_a_level_that_is_changed_is_told_with_a_later_epoch(broker: BrokerDriver) -> None:
+def test_a_changed_feature_level_is_listed_with_a_later_epoch(broker: BrokerDriver) -> None:
     before = asked(broker, 4)
     for level in (1, 0, 2):
         update = FeatureUpdateKey(feature="transaction.version", max_version_level=level, upgrade_type=1 + (level < 2))

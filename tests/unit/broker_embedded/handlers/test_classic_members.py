@@ -46,8 +46,8 @@ def test_what_the_client_calls_itself_begins_its_id(broker: BrokerDriver) -> Non
 
 @pytest.mark.parametrize("version", range(10))
 def test_an_error_in_every_version(broker: BrokerDriver, version: int) -> None:
-    answer = broker.ask(join_request("g", "nobody"), version)
-    assert (answer.error_code, answer.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "nobody")
+    answer = broker.ask(join_request("g", "unknown"), version)
+    assert (answer.error_code, answer.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "unknown")
     assert (answer.generation_id, answer.leader, answer.members) == (-1, "", ())
 
 
@@ -103,7 +103,7 @@ def test_the_leader_and_a_follower(broker: BrokerDriver, version: int) -> None:
 
 @pytest.mark.parametrize("version", range(6))
 def test_a_sync_group_error_in_every_version(broker: BrokerDriver, version: int) -> None:
-    answer = broker.ask(sync_request("nobody"), version)
+    answer = broker.ask(sync_request("unknown"), version)
     assert (answer.error_code, answer.assignment) == (ErrorCode.UNKNOWN_MEMBER_ID, b"")
 
 
@@ -141,12 +141,12 @@ def test_one_member_has_one_code(broker: BrokerDriver, version: int) -> None:
 @pytest.mark.parametrize("version", range(3, 6))
 def test_several_members_have_a_code_each(broker: BrokerDriver, version: int) -> None:
     stable(broker, group_instance_id="i")
-    members = (MemberIdentity(member_id="", group_instance_id="i"), MemberIdentity(member_id="nobody"))
+    members = (MemberIdentity(member_id="", group_instance_id="i"), MemberIdentity(member_id="unknown"))
     answer = broker.ask(LeaveGroupRequest(group_id="g", members=members), version)
     assert answer.error_code == 0
     assert answer.members == (
         MemberResponse(member_id="", group_instance_id="i"),
-        MemberResponse(member_id="nobody", group_instance_id=None, error_code=ErrorCode.UNKNOWN_MEMBER_ID),
+        MemberResponse(member_id="unknown", group_instance_id=None, error_code=ErrorCode.UNKNOWN_MEMBER_ID),
     )
 
 

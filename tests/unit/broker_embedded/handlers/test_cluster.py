@@ -115,7 +115,7 @@ def test_partitions_that_are_not_there(broker: BrokerDriver) -> None:
     ]
 
 
-def test_of_all_partitions_only_those_are_told_that_had_one(broker: BrokerDriver) -> None:
+def test_an_election_of_all_partitions_lists_only_those_that_elected(broker: BrokerDriver) -> None:
     broker.create("t", partitions=2)
     answer = broker.ask(ElectLeadersRequest(topic_partitions=None), 2)
     assert answer.error_code == 0
@@ -138,7 +138,7 @@ def test_elections_that_do_not_exist(broker: BrokerDriver) -> None:
     ("broker_id", "code"),
     [(1, ErrorCode.INVALID_REQUEST), (2, ErrorCode.BROKER_ID_NOT_REGISTERED), (-1, ErrorCode.BROKER_ID_NOT_REGISTERED)],
 )
-def test_nobody_is_unregistered(broker: BrokerDriver, broker_id: int, code: ErrorCode) -> None:
+def test_no_broker_is_unregistered(broker: BrokerDriver, broker_id: int, code: ErrorCode) -> None:
     answer = broker.ask(UnregisterBrokerRequest(broker_id=broker_id), 0)
     assert answer.error_code == code
     assert str(broker_id) in (answer.error_message or "")

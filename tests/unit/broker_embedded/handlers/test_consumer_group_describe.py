@@ -85,7 +85,7 @@ def test_members_of_the_classic_protocol(broker: BrokerDriver) -> None:
     assert {member.member_type for member in describe(broker, version=0).members} == {-1}
 
 
-def test_operations_are_told_on_request(broker: BrokerDriver) -> None:
+def test_authorized_operations_on_request(broker: BrokerDriver) -> None:
     join(broker, "a")
     assert describe(broker).assignor_name == "uniform"
     allowed = describe(broker, operations=True).authorized_operations

@@ -131,7 +131,7 @@ def test_silent_members_are_given_up(broker: BrokerDriver) -> None:
     assert beat(broker, "a", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_sessions_go_on_after_a_restart(broker: BrokerDriver) -> None:
+def test_sessions_continue_after_a_restart(broker: BrokerDriver) -> None:
     join(broker, "a")
     broker.restart()
     assert beat(broker, "b", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID

@@ -34,7 +34,7 @@ def test_a_setting_in_every_version(broker: BrokerDriver, version: int) -> None:
 
 
 @pytest.mark.parametrize("given", ["", "SCRAM-SHA-256=[name=alice,password=hunter2]"])
-def test_secrets_are_not_told(tmp_path: Path, given: str) -> None:
+def test_the_values_of_secrets_are_not_described(tmp_path: Path, given: str) -> None:
     with BrokerDriver(tmp_path, {"add.scram": given} if given else None) as broker:
         resource = DescribeConfigsResource(resource_type=BROKER, resource_name="1", configuration_keys=("add.scram",))
         request = DescribeConfigsRequest(resources=(resource,), include_synonyms=True)
@@ -92,7 +92,7 @@ def test_a_broker_is_described_once_however_its_id_is_written(broker: BrokerDriv
     ]
 
 
-def test_other_requests_have_their_turn_between_two_brokers(
+def test_other_requests_are_handled_between_the_configs_of_two_brokers(
     broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns: list[int] = []

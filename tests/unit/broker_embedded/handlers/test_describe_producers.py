@@ -26,8 +26,8 @@ def test_each_producer_with_its_last_batch(broker: BrokerDriver) -> None:
         records = batch(b"a", b"b", timestamp_ms=timestamp_ms)
         broker.produce("t", idempotent(records, producer_id=7, sequence=sequence, epoch=1))
     broker.produce("t", idempotent(batch(b"a"), producer_id=8, sequence=0))
-    broker.produce("t", batch(b"of nobody"), 1)
-    found, nobody = producers(broker, "t", 0, 1)
+    broker.produce("t", batch(b"no producer"), 1)
+    found, without = producers(broker, "t", 0, 1)
     assert found.active_producers[0] == ProducerState(
         producer_id=7,
         producer_epoch=1,
@@ -37,7 +37,7 @@ def test_each_producer_with_its_last_batch(broker: BrokerDriver) -> None:
         current_txn_start_offset=-1,
     )
     assert [producer.producer_id for producer in found.active_producers] == [7, 8]
-    assert (nobody.error_code, nobody.active_producers) == (0, ())
+    assert (without.error_code, without.active_producers) == (0, ())
 
 
 @pytest.mark.parametrize(

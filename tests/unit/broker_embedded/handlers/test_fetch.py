@@ -161,7 +161,7 @@ def led_a_second_time(broker: BrokerDriver, name: str) -> TopicImage:
 
 
 @pytest.mark.parametrize("version", [12, 16])
-def test_an_old_leader_epoch_is_fenced_and_told_the_leader(broker: BrokerDriver, version: int) -> None:
+def test_an_old_leader_epoch_is_fenced_and_answered_with_the_leader(broker: BrokerDriver, version: int) -> None:
     broker.create("t")
     topic_id = led_a_second_time(broker, "t").topic_id
     part = FetchPartition(partition=0, current_leader_epoch=0, partition_max_bytes=1)
@@ -257,7 +257,7 @@ def test_nothing_asked_or_nothing_there_is_answered_at_once(broker: BrokerDriver
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_topic_deleted_while_somebody_waits_ends_the_wait(broker: BrokerDriver, again: bool) -> None:
+def test_deleting_a_topic_ends_a_waiting_fetch(broker: BrokerDriver, again: bool) -> None:
     broker.create("t")
     task = broker.pending(fetch_request("t", max_wait_ms=LONG_MS, min_bytes=1), 11)
     broker.delete("t")

@@ -44,13 +44,13 @@ def test_a_group_that_is_not_there(broker: BrokerDriver, version: int) -> None:
         assert (group.error_code, group.error_message) == (0, None)
 
 
-def test_operations_where_they_are_asked_for(broker: BrokerDriver) -> None:
+def test_authorized_operations_where_they_are_requested(broker: BrokerDriver) -> None:
     assert (describe(broker, 6), listed(broker)) == ((), {})
     stable(broker)
     assert describe(broker, 6, "g")[0].authorized_operations == -(2**31)
     operations = describe(broker, 6, "g", operations=True)[0].authorized_operations
     assert {bit for bit in range(32) if operations >> bit & 1} == {3, 6, 8, 10, 11}
-    assert describe(broker, 6, "nobody", operations=True)[0].authorized_operations == -(2**31)
+    assert describe(broker, 6, "unknown", operations=True)[0].authorized_operations == -(2**31)
 
 
 @pytest.fixture
@@ -110,11 +110,11 @@ def test_filters(filled: BrokerDriver, filters: dict[str, tuple[str, ...]], name
 def test_only_empty_groups_go(broker: BrokerDriver, version: int) -> None:
     gone, stays = (stable(broker, group_id=group) for group in ("gone", "stays"))
     broker.ask(LeaveGroupRequest(group_id="gone", member_id=gone), 0)
-    answer = broker.ask(DeleteGroupsRequest(groups_names=("gone", "stays", "nobody", "gone")), version)
+    answer = broker.ask(DeleteGroupsRequest(groups_names=("gone", "stays", "unknown", "gone")), version)
     assert set(answer.results) == {
         DeletableGroupResult(group_id="gone"),
         DeletableGroupResult(group_id="stays", error_code=ErrorCode.NON_EMPTY_GROUP),
-        DeletableGroupResult(group_id="nobody", error_code=ErrorCode.GROUP_ID_NOT_FOUND),
+        DeletableGroupResult(group_id="unknown", error_code=ErrorCode.GROUP_ID_NOT_FOUND),
     }
     assert set(broker.broker.groups.all) == {"stays"}
     broker.restart()
@@ -122,7 +122,7 @@ def test_only_empty_groups_go(broker: BrokerDriver, version: int) -> None:
     assert heartbeat(broker, stays, group_id="stays") is ErrorCode.NONE
 
 
-def test_a_group_that_was_deleted_begins_anew(broker: BrokerDriver) -> None:
+def test_a_deleted_group_id_starts_with_generation_1(broker: BrokerDriver) -> None:
     broker.ask(LeaveGroupRequest(group_id="g", member_id=stable(broker)), 0)
     broker.ask(DeleteGroupsRequest(groups_names=("g",)), 2)
     assert heartbeat(broker, stable(broker), 1) is ErrorCode.NONE

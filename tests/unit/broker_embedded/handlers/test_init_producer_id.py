@@ -61,7 +61,7 @@ def test_what_is_refused(broker: BrokerDriver, version: int, name: str, timeout_
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-def test_a_producer_goes_on_with_a_new_epoch_if_it_says_who_it_is(broker: BrokerDriver, version: int) -> None:
+def test_a_producer_that_sends_its_id_and_epoch_gets_the_next_epoch(broker: BrokerDriver, version: int) -> None:
     first = begin(broker)
     claim: dict[str, Any] = {"producer_id": first.producer_id, "producer_epoch": first.producer_epoch}
     second = begin(broker, version, **claim)
@@ -79,7 +79,7 @@ def test_half_a_claim_is_none(broker: BrokerDriver, claim: dict[str, Any], name:
     assert broker.ask(request, 5).error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_a_transaction_that_goes_on_is_aborted(broker: BrokerDriver) -> None:
+def test_init_producer_id_aborts_the_open_transaction(broker: BrokerDriver) -> None:
     broker.create("t")
     old, new = Coordinated(broker, "mine"), Coordinated(broker, "mine")
     old.begin()

@@ -61,7 +61,7 @@ def test_positions_that_members_need_stay(filled: BrokerDriver) -> None:
 
 
 @pytest.mark.parametrize(
-    ("group_id", "code"), [("", ErrorCode.INVALID_GROUP_ID), ("nobody", ErrorCode.GROUP_ID_NOT_FOUND)]
+    ("group_id", "code"), [("", ErrorCode.INVALID_GROUP_ID), ("unknown", ErrorCode.GROUP_ID_NOT_FOUND)]
 )
 def test_a_group_that_is_not_there(filled: BrokerDriver, group_id: str, code: ErrorCode) -> None:
     answer = delete(filled, "t", group_id=group_id)

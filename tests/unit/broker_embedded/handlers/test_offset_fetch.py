@@ -82,9 +82,9 @@ def test_one_group_in_old_versions(filled: BrokerDriver, version: int) -> None:
 @pytest.mark.parametrize("version", MANY_GROUPS)
 def test_several_groups_in_new_versions(filled: BrokerDriver, version: int) -> None:
     topics = (OffsetFetchRequestTopics(name="t", partition_indexes=(0, 1)),)
-    groups = tuple(OffsetFetchRequestGroup(group_id=name, topics=topics) for name in ("g", "nobody"))
+    groups = tuple(OffsetFetchRequestGroup(group_id=name, topics=topics) for name in ("g", "unknown"))
     answer = filled.ask(OffsetFetchRequest(groups=groups), version)
-    assert [(group.group_id, group.error_code) for group in answer.groups] == [("g", 0), ("nobody", 0)]
+    assert [(group.group_id, group.error_code) for group in answer.groups] == [("g", 0), ("unknown", 0)]
     assert flat(answer.groups[0]) == {("t", 0): (5, 0, "note", 0), ("t", 1): (-1, -1, "", 0)}
     assert flat(answer.groups[1]) == {("t", 0): (-1, -1, "", 0), ("t", 1): (-1, -1, "", 0)}
 
@@ -108,7 +108,7 @@ def test_topics_by_id(filled: BrokerDriver) -> None:
 def test_null_is_all_topics_in_old_versions(filled: BrokerDriver, version: int) -> None:
     answer = filled.ask(OffsetFetchRequest(group_id="g", topics=None), version)
     assert {(topic.name, topic.partitions[0].committed_offset) for topic in answer.topics} == {("t", 5), ("u", 7)}
-    assert filled.ask(OffsetFetchRequest(group_id="nobody", topics=None), version).topics == ()
+    assert filled.ask(OffsetFetchRequest(group_id="unknown", topics=None), version).topics == ()
 
 
 @pytest.mark.parametrize("version", range(8, 11))

@@ -100,7 +100,7 @@ def test_those_that_pass_the_filters(broker: BrokerDriver, ids: dict[str, int]) 
     assert set(listed(broker, transactional_id_pattern=".*1|o.*", state_filters=("Empty",))) == {"other"}
 
 
-def test_what_nobody_knows_is_named(broker: BrokerDriver, ids: dict[str, int]) -> None:
+def test_an_unknown_transactional_id_is_described_with_an_error(broker: BrokerDriver, ids: dict[str, int]) -> None:
     answer = ask(broker, state_filters=("Ongoing", "Bored"))
     assert answer.unknown_state_filters == ("Bored",)
     assert len(answer.transaction_states) == len(ids) - 1

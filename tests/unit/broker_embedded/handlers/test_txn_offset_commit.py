@@ -110,17 +110,17 @@ def test_what_is_missing_or_too_long_is_refused_and_the_rest_stored(broker: Brok
     assert [committed(broker, index) for index in (0, 1)] == [5, None]
 
 
-def test_brokers_may_be_told_not_to_ask(broker: BrokerDriver) -> None:
+def test_verification_can_be_disabled(broker: BrokerDriver) -> None:
     broker.restart({"transaction.partition.verification.enable": False})
     broker.create("t", partitions=2)
     producer = Producer(broker)
     assert producer.commit((0, 5), version=4) == [0]
-    assert producer.commit((0, 5), version=5, group_id="h", transactional_id="nobody's") == [
+    assert producer.commit((0, 5), version=5, group_id="h", transactional_id="unknown") == [
         ErrorCode.INVALID_PRODUCER_ID_MAPPING
     ]
 
 
-def test_what_the_log_knows_to_be_open_goes_on_unasked(broker: BrokerDriver, producer: Producer) -> None:
+def test_a_transaction_that_is_open_in_the_log_needs_no_verification(broker: BrokerDriver, producer: Producer) -> None:
     assert producer.commit((0, 5)) == [0]
     assert producer.commit((1, 6), transactional_id="not looked at") == [0]
     producer.end(version=5)
@@ -134,7 +134,7 @@ def test_wrong_ids_and_epochs(broker: BrokerDriver, producer: Producer, version:
     for others, code in (
         ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
         ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
-        ({"transactional_id": "nobody's"}, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ({"transactional_id": "unknown"}, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
         ({"producer_id": 1}, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
         ({"producer_epoch": 7}, ErrorCode.INVALID_PRODUCER_EPOCH),
         ({"generation_id": 1, "member_id": "m"}, ErrorCode.ILLEGAL_GENERATION),
@@ -156,7 +156,7 @@ def test_who_is_fenced_commits_nothing(broker: BrokerDriver, producer: Producer)
 
 def test_members_commit_for_their_group(broker: BrokerDriver, producer: Producer) -> None:
     member_id = stable(broker)  # of group g
-    assert producer.commit((0, 5), member_id="nobody", generation_id=1) == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert producer.commit((0, 5), member_id="unknown", generation_id=1) == [ErrorCode.UNKNOWN_MEMBER_ID]
     assert producer.commit((0, 5), member_id=member_id, generation_id=2) == [ErrorCode.ILLEGAL_GENERATION]
     assert producer.commit((0, 5), member_id=member_id, generation_id=1) == [0]
     assert producer.commit((1, 6)) == [0]  # as clients did before they said who they are
@@ -205,7 +205,7 @@ def test_a_commit_whose_client_has_left_is_carried_out(broker: BrokerDriver, pro
     assert committed(broker) == 5
 
 
-def test_transactions_that_were_open_when_the_broker_was_killed_go_on(broker: BrokerDriver, producer: Producer) -> None:
+def test_transactions_that_were_open_at_a_kill_can_be_continued(broker: BrokerDriver, producer: Producer) -> None:
     producer.commit((0, 5))
     broker.crash()
     assert committed(broker) is None

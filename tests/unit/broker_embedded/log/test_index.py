@@ -79,7 +79,7 @@ def test_an_empty_index_sends_to_the_start(disk: Disk) -> None:
     written=st.integers(0, 40),
     wanted=st.lists(st.integers(0, 2500), max_size=10),
 )
-def test_lookups_find_the_last_entry_not_behind(steps: list[int], written: int, wanted: list[int]) -> None:
+def test_lookups_find_the_last_entry_at_or_before(steps: list[int], written: int, wanted: list[int]) -> None:
     """Some entries in the file, the others still in memory."""
     disk = Disk()
     entries: list[tuple[int, int]] = []
@@ -96,7 +96,7 @@ def test_lookups_find_the_last_entry_not_behind(steps: list[int], written: int, 
         assert index.lookup(target) == (entries[found - 1][1] if found else 0)
 
 
-def test_offsets_too_far_for_an_entry_are_behind_all(disk: Disk) -> None:
+def test_offsets_too_far_for_an_entry_are_after_all_entries(disk: Disk) -> None:
     index = disk.offset_index()
     index.append(BASE + 2**31 - 1, 2**31 - 1)
     assert index.lookup(BASE + 2**40) == 2**31 - 1
@@ -128,7 +128,7 @@ def test_entries_that_cannot_be_written_stay_and_are_written_later(disk: Disk) -
     assert disk.offset_index().lookup(BASE + 77) == 770
 
 
-def test_finish_leaves_no_bytes_behind_the_entries(disk: Disk) -> None:
+def test_finish_leaves_no_bytes_after_the_entries(disk: Disk) -> None:
     disk.files.open(PATH).write_at(0, bytes(100))
     index = disk.offset_index()
     index.reset()
@@ -223,7 +223,7 @@ def test_good_indexes_pass_the_check(disk: Disk) -> None:
     disk.time_index().check_size(24)
 
 
-def test_a_file_cut_short_behind_our_back_is_an_error_not_a_crash(disk: Disk) -> None:
+def test_a_file_truncated_by_another_process_is_an_error_not_a_crash(disk: Disk) -> None:
     index = disk.offset_index()
     for offset in range(1001, 1100):
         index.append(offset, offset)

@@ -302,12 +302,12 @@ def test_a_batch_of_several_blocks_is_cleaned_as_one(
 def test_an_append_does_not_wait_for_the_inspection_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     one = OldFormatLog(cleanup_policy="compact")
     slow = bytes(write_batch([LogRecord(0, NOW_MS, b"slow", b"v")], base_offset=0))
-    begun, may_go_on = threading.Event(), threading.Event()
+    begun, released = threading.Event(), threading.Event()
 
     def slowly(records: memoryview, *args: Any, **more: Any) -> Validated:
         if bytes(records) == slow:
             begun.set()
-            assert may_go_on.wait(30)
+            assert released.wait(30)
         return validate(records, *args, **more)
 
     monkeypatch.setattr(appender, "validate", slowly)
@@ -315,7 +315,7 @@ def test_an_append_does_not_wait_for_the_inspection_of_another(monkeypatch: pyte
         waiting = other.submit(one.put, slow)
         assert begun.wait(30)
         assert one.put(write_batch([LogRecord(0, NOW_MS, b"fast", b"v")], base_offset=0)).base_offset == 0
-        may_go_on.set()
+        released.set()
         assert waiting.result(30).base_offset == 1
     assert [(record.offset, record.key) for record in one.records()] == [(0, b"fast"), (1, b"slow")]
 

@@ -57,7 +57,7 @@ def test_an_epoch_that_wrote_nothing_is_remembered(files: FaultyFileSystem, epoc
     assert epochs.highest == 7
 
 
-def test_truncation_from_the_start_keeps_the_epoch_that_goes_on(epochs: LeaderEpochs) -> None:
+def test_truncation_from_the_start_keeps_the_epoch_of_the_log_start_offset(epochs: LeaderEpochs) -> None:
     for epoch in range(4):
         epochs.assign(epoch, epoch * 10)
     for start_offset, left in [

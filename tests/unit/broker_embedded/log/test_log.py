@@ -99,7 +99,7 @@ def test_rolling_an_empty_segment_changes_nothing(driver: LogDriver) -> None:
 
 
 @pytest.mark.parametrize("space", range(0, 80, 7))
-def test_a_full_disk_refuses_and_goes_on_when_there_is_space(driver: LogDriver, space: int) -> None:
+def test_a_full_disk_refuses_appends_until_there_is_space(driver: LogDriver, space: int) -> None:
     driver.append()
     before = driver.files()
     driver.faults.space = space

@@ -110,7 +110,7 @@ def test_a_directory_that_is_no_log_stops_the_start(driver: ManagerDriver, name:
     assert driver.ends() == {"t-0": 1}
 
 
-def test_what_file_systems_and_kafka_keep_there_is_let_be(driver: ManagerDriver) -> None:
+def test_files_of_file_systems_and_of_kafka_are_ignored(driver: ManagerDriver) -> None:
     driver.manager.close()
     for name in ("lost+found", "__cluster_metadata-0", "remote-log-index-cache"):
         driver.disk.make_directory(f"/data/{name}")
@@ -153,7 +153,7 @@ def test_a_directory_that_is_closed_before_its_logs_are_loaded_is_as_before(driv
     assert driver.ends() == {"t-0": 3}
 
 
-def test_a_disk_that_fails_at_the_start_is_said_to_and_the_lock_is_free_again(driver: ManagerDriver) -> None:
+def test_a_disk_error_at_the_start_is_raised_and_releases_the_lock(driver: ManagerDriver) -> None:
     driver.manager.create(T0, TOPIC_ID)
     driver.manager.close()
     driver.faults.fail("open *.properties")

@@ -41,11 +41,11 @@ def test_one_that_was_not_written_is_written_the_next_time(files: FaultyFileSyst
 
 def test_the_later_of_two_threads_says_what_holds_later(files: FaultyFileSystem) -> None:
     checkpoints, offsets = OffsetCheckpoints(files, "/data"), {T0: 4, T1: 5}
-    began, go_on, asked = threading.Event(), threading.Event(), threading.Event()
+    began, released, asked = threading.Event(), threading.Event(), threading.Event()
 
     def slowly() -> dict[TopicPartition, int]:
         began.set()
-        assert go_on.wait(60)
+        assert released.wait(60)
         return dict(offsets)
 
     def asked_later() -> dict[TopicPartition, int]:
@@ -59,7 +59,7 @@ def test_the_later_of_two_threads_says_what_holds_later(files: FaultyFileSystem)
     later.start()
     assert not asked.wait(0.05)
     del offsets[T0]
-    go_on.set()
+    released.set()
     first.join()
     later.join()
     assert checkpoints.read("some") == {T1: 5}

@@ -69,7 +69,7 @@ def test_damaged_partition_metadata_is_not_guessed_at(files: FaultyFileSystem) -
 
 
 @pytest.mark.parametrize("step", ["open *.timeindex", "read *.log", "create *", "read leader-epoch-checkpoint"])
-def test_a_disk_that_fails_is_said_to(step: str) -> None:
+def test_a_disk_error_is_raised_as_a_storage_error(step: str) -> None:
     driver = LogDriver()
     driver.append()
     driver.reopen()

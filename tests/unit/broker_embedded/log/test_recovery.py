@@ -44,9 +44,9 @@ DAMAGES: dict[str, tuple[Damage, int]] = {
     "half of the last batch missing": (lambda data: data[: -size_of_batch() // 2], 4),
     "only a part of the last header": (lambda data: data[: -size_of_batch() + 20], 4),
     "one byte of the last batch": (lambda data: data[: -size_of_batch() + 1], 4),
-    "zeroes behind": (lambda data: data + bytes(100), 5),
+    "zeroes after it": (lambda data: data + bytes(100), 5),
     "a short tail of zeroes": (lambda data: data + bytes(5), 5),
-    "garbage behind": (lambda data: data + b"garbage " * 20, 5),
+    "garbage after it": (lambda data: data + b"garbage " * 20, 5),
     "zeroes instead of the last batch": (lambda data: data[: -size_of_batch()] + bytes(size_of_batch()), 4),
     "zeroes instead of all": (lambda data: bytes(len(data)), 0),
     "an old batch again": (lambda data: data + data[: size_of_batch()], 5),
@@ -108,7 +108,9 @@ def test_after_a_clean_shutdown_nothing_is_read_but_the_end(driver: LogDriver) -
     assert driver.log.log_end_offset == 20
 
 
-@pytest.mark.parametrize("name", ["half of the last batch missing", "garbage behind", "only a part of the last header"])
+@pytest.mark.parametrize(
+    "name", ["half of the last batch missing", "garbage after it", "only a part of the last header"]
+)
 def test_a_bad_end_is_noticed_though_the_shutdown_was_clean(
     driver: LogDriver, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -132,7 +134,7 @@ def test_a_lost_end_of_a_file_is_noticed_by_the_gap(driver: LogDriver, caplog: p
     assert driver.log.local.view.bases == (0, 5)
 
 
-def test_a_gap_between_flushed_segments_is_let_be(driver: LogDriver) -> None:
+def test_a_gap_between_flushed_segments_is_kept(driver: LogDriver) -> None:
     """Compaction by another broker may have left it."""
     driver.flush()
     for suffix in (".log", ".index", ".timeindex", ".snapshot"):
@@ -151,7 +153,7 @@ def test_batches_of_another_place_are_not_taken(driver: LogDriver) -> None:
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("base", [0, 15])
 @pytest.mark.parametrize("damage", ["missing", "cut", "zeroes", "too long"])
-def test_bad_indexes_are_made_anew(
+def test_bad_indexes_are_rebuilt(
     driver: LogDriver, suffix: str, base: int, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     driver.log.close()
@@ -196,7 +198,7 @@ def test_files_marked_for_deletion_or_unfinished_go(driver: LogDriver, *, clean:
     assert not set(names) & driver.files().keys()
 
 
-def test_names_that_are_no_offsets_are_let_be(driver: LogDriver, caplog: pytest.LogCaptureFixture) -> None:
+def test_files_whose_names_are_no_offsets_are_ignored(driver: LogDriver, caplog: pytest.LogCaptureFixture) -> None:
     for name in ("notes.txt", "x.log", "5.index", "old.snapshot"):
         driver.disk.create(f"{DIRECTORY}/{name}").write_at(0, b"mine")
     driver.disk.make_directory(f"{DIRECTORY}/sub.log")
@@ -246,10 +248,10 @@ def test_the_rest_of_a_swap_that_was_nearly_finished(driver: LogDriver) -> None:
     assert path(0, ".index").removeprefix(f"{DIRECTORY}/") in driver.files()
 
 
-def test_a_log_that_ends_before_its_start_begins_anew_there(
+def test_a_log_that_ends_before_its_start_offset_is_emptied_and_starts_there(
     driver: LogDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """DeleteRecords was checkpointed, and the records behind it were lost."""
+    """DeleteRecords was checkpointed, and the records before it were lost."""
     driver.reopen(clean=False, log_start_offset=33)
     assert (driver.log.log_start_offset, driver.log.log_end_offset) == (33, 33)
     assert driver.log.local.view.bases == (33,)

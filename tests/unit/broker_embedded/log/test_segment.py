@@ -300,7 +300,7 @@ def test_a_segment_at_rest_keeps_no_file_open(driver: SegmentDriver) -> None:
         sizes.file()
 
 
-def test_a_segment_goes_on_under_other_names(driver: SegmentDriver) -> None:
+def test_a_segment_works_under_other_file_names(driver: SegmentDriver) -> None:
     driver.append()
     driver.segment.transaction_index.append(AbortedTransaction(7, BASE, BASE, BASE + 1))
     driver.segment.finish()

@@ -27,7 +27,7 @@ def test_names_have_twenty_digits() -> None:
     assert segment_path("/d/t-0", 12345, LOG + SWAP) == "/d/t-0/00000000000000012345.log.swap"
 
 
-def test_who_has_a_file_goes_on_with_it_under_its_new_name(files: FaultyFileSystem) -> None:
+def test_an_open_file_can_be_read_after_it_was_renamed(files: FaultyFileSystem) -> None:
     open_files, some = OpenFiles(files, 4), parts(files)
     held = open_files.of(some[0][1])
     rename(some, open_files, "", 7, SWAP)

@@ -40,7 +40,7 @@ def test_bytes_are_cut_exactly_at_the_limit(driver: LogDriver, size: int) -> Non
         assert offsets(found) == list(range(2 * (limit // size)))
 
 
-def test_the_first_batch_is_whole_if_asked_for(driver: LogDriver, size: int) -> None:
+def test_the_first_batch_is_whole_if_requested(driver: LogDriver, size: int) -> None:
     for limit in (0, 1, size - 1):
         assert driver.log.reader.read(4, max_bytes=limit).size == size
         assert driver.log.reader.read(4, max_bytes=limit, first_batch=FirstBatch.CUT).size == limit
@@ -56,12 +56,12 @@ def test_nothing_at_the_end_or_at_the_bound(driver: LogDriver) -> None:
     assert driver.log.reader.read(12, max_bytes=1000, upper_bound_offset=10).size == 0
 
 
-def test_no_batch_behind_the_bound(driver: LogDriver) -> None:
+def test_no_batch_after_the_bound(driver: LogDriver) -> None:
     for bound, end in ((10, 10), (11, 10), (99, 20)):
         assert offsets(driver.log.reader.read(2, max_bytes=10**6, upper_bound_offset=bound)) == list(range(2, end))
 
 
-def test_a_slice_goes_on_in_the_next_segment() -> None:
+def test_a_slice_continues_in_the_next_segment() -> None:
     driver = LogDriver(SMALL)
     for _ in range(12):
         driver.append()

@@ -63,7 +63,7 @@ def test_what_is_no_list_does_not(key: str, operation: int, named: str) -> None:
         ([("a", 9, "1")], "a: there is no operation 9."),
     ],
 )
-def test_what_cannot_be_asked_for(entries: list[tuple[str, int, str | None]], said: str) -> None:
+def test_invalid_config_changes_are_refused(entries: list[tuple[str, int, str | None]], said: str) -> None:
     with pytest.raises(KafkaError) as caught:
         incremental(entries)
     assert (caught.value.code, caught.value.detail) == (ErrorCode.INVALID_REQUEST, said)

@@ -90,7 +90,7 @@ def test_a_value_that_is_given_is_not_a_default_though_it_is_the_same(broker: Br
     assert configs_of(broker, BROKER, "1")["default.replication.factor"].config_source == DEFAULT
 
 
-def test_of_all_brokers_only_what_was_set_at_run_time_is_told(broker: BrokerDriver) -> None:
+def test_the_default_broker_describes_only_dynamic_configs(broker: BrokerDriver) -> None:
     put(broker, BROKER, "", max_connections="9")
     put(broker, BROKER, "1", max_connections="8")
     assert [(key, config.value) for key, config in configs_of(broker, BROKER, "").items()] == [
@@ -172,6 +172,6 @@ def test_a_group_has_what_was_set_for_it_before_what_the_broker_has(broker: Brok
         "6000",
         STATIC,
     )
-    assert synonyms_of(broker, GROUP, "nobody", "consumer.session.timeout.ms") == [
+    assert synonyms_of(broker, GROUP, "unknown", "consumer.session.timeout.ms") == [
         ("group.consumer.session.timeout.ms", "45000", DEFAULT)
     ]

@@ -105,7 +105,7 @@ def test_assigned_replicas_have_one_number() -> None:
     assert caught.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_partitions_are_added_behind_the_others() -> None:
+def test_new_partitions_have_the_next_indexes() -> None:
     before = image("a", brokers=(1, 2))
     after = plan_partitions(before, CreatePartitionsTopic(name="a", count=5, assignments=None))
     assert replicas_of(after) == [(1,), (2,), (1,), (2,), (1,)]

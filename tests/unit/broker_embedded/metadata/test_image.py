@@ -77,7 +77,7 @@ def level(settings: dict[str, object], **stored: int) -> TransactionVersion:
     return transaction_version(features_of(BrokerConfig.parse(settings), StoredConfigs(features=levels)))
 
 
-def test_the_release_says_it_unless_somebody_else_does() -> None:
+def test_feature_levels_follow_the_release_unless_they_are_set() -> None:
     assert level({}) is TransactionVersion.TV_2
     assert level({"transaction.version": 1}) is TransactionVersion.TV_1
     assert level({"transaction.version": 1}, transaction_version=0) is TransactionVersion.TV_0

@@ -57,8 +57,8 @@ def test_a_level_that_kafka_has_no_word_for() -> None:
 @pytest.mark.parametrize(
     ("changes", "code", "said"),
     [
-        (set_to("nobody", "INFO"), ErrorCode.INVALID_CONFIG, "Logger nobody does not exist!"),
-        (set_to("nobody", None, Operation.DELETE), ErrorCode.INVALID_CONFIG, "Logger nobody does not exist!"),
+        (set_to("unknown", "INFO"), ErrorCode.INVALID_CONFIG, "Logger unknown does not exist!"),
+        (set_to("unknown", None, Operation.DELETE), ErrorCode.INVALID_CONFIG, "Logger unknown does not exist!"),
         (set_to(NAME, "NOISY"), ErrorCode.INVALID_CONFIG, "NOISY is not a log level"),
         (set_to(NAME, "info"), ErrorCode.INVALID_CONFIG, "info is not a log level"),
         (set_to(NAME, "INFO", Operation.APPEND), ErrorCode.INVALID_REQUEST, "APPEND operation is not allowed"),

@@ -51,14 +51,14 @@ def test_of_a_topic_deleted_and_made_again_the_old_directories_go_and_the_new_ar
     assert names(result.missing["a"]) == ["a-0"]
 
 
-def test_directories_that_nobody_knows_become_topics() -> None:
+def test_unknown_directories_become_topics() -> None:
     result = start({"a-0": A, "a-2": A, "old-kafka-0": None})
     assert result.topics == (topic("a", A, 3), topic("old-kafka", NEW, 1))
     assert result.adopted == ("a", "old-kafka")
     assert names(result.missing["a"]) == ["a-1"]
 
 
-def test_a_directory_behind_the_last_partition_makes_its_topic_wider() -> None:
+def test_a_directory_after_the_last_partition_adds_partitions_to_its_topic() -> None:
     result = start({"a-0": A, "a-1": A}, topic("a", A, 1))
     assert result.topics == (topic("a", A, 2),)
     assert result.adopted == ("a",)
@@ -74,7 +74,7 @@ def test_two_topics_with_one_name_are_for_a_person_to_decide() -> None:
         start({"a-0": B}, topic("a", A, 1))
 
 
-def test_leader_epochs_go_on_from_what_the_logs_have_had() -> None:
+def test_leader_epochs_continue_from_the_epochs_of_the_logs() -> None:
     (found,) = with_epochs([topic("a", A, 3)], {TopicPartition("a", 1): 4, TopicPartition("other", 0): 9})
     assert [partition.leader_epoch for partition in found.partitions] == [0, 4, 0]
     (later,) = with_epochs([found], {TopicPartition("a", 0): 1, TopicPartition("a", 1): 3})

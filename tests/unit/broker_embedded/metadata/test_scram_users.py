@@ -114,7 +114,7 @@ def test_a_damaged_file_is_named_and_not_overwritten() -> None:
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o000])
-def test_nobody_else_may_read_the_file(tmp_path: Path, umask: int) -> None:
+def test_the_file_is_readable_by_its_owner_only(tmp_path: Path, umask: int) -> None:
     previous = os.umask(umask)
     try:
         users = opened(RealFileSystem(), "SCRAM-SHA-256=[name=alice,password=one]", str(tmp_path))

@@ -168,7 +168,7 @@ def test_when_directories_cannot_be_renamed_the_topic_is_gone_and_they_go_at_the
     assert not any(name.startswith("old-") and not name.endswith("-delete") for name in story.directories())
 
 
-def test_a_change_that_nobody_waits_for_any_more_is_brought_to_its_end(story: Story) -> None:
+def test_a_change_whose_request_was_cancelled_is_completed(story: Story) -> None:
     async def leave_half_way() -> None:
         wanted = CreatableTopic(name="new", num_partitions=3, replication_factor=1)
         task = asyncio.create_task(story.driver.broker.topics.create(wanted))

@@ -18,7 +18,7 @@ def test_a_broker_that_did_nothing(broker: BrokerDriver) -> None:
     assert (metrics.requests, metrics.bytes_in, metrics.bytes_out, metrics.waiting) == (0, 0, 0, 0)
 
 
-def test_what_passed_through_is_told(broker: BrokerDriver) -> None:
+def test_bytes_and_requests_are_counted(broker: BrokerDriver) -> None:
     broker.create("t", partitions=2, segment_bytes="1000")
     for _ in range(3):
         broker.produce("t", batch(b"x" * 800, b"y"), 1)
@@ -87,7 +87,7 @@ def test_sessions_waits_and_groups(broker: BrokerDriver) -> None:
     broker.run(task)
 
 
-def test_a_topic_that_is_deleted_is_not_told_of(broker: BrokerDriver) -> None:
+def test_a_deleted_topic_has_no_metrics(broker: BrokerDriver) -> None:
     broker.create("t")
     broker.produce("t", batch(b"x"))
     broker.ask(DeleteTopicsRequest(topic_names=("t",)), 5)

@@ -16,7 +16,7 @@ def test_elapsed_time_is_that_of_the_machine_since_it_started(monkeypatch: pytes
     assert SystemClock().elapsed_ms() == 5
 
 
-def test_manual_clock_moves_when_told_to() -> None:
+def test_manual_clock_moves_by_advance_only() -> None:
     clock = ManualClock(1000)
     clock.advance(5)
     assert clock.now_ms() == 1005

@@ -29,7 +29,7 @@ async def test_a_cancelled_caller_does_not_stop_the_work(fails: bool) -> None:
         await gate.wait()
         done.append("to its end")
         if fails:
-            raise ZeroDivisionError  # nobody hears it, and nobody complains that nobody did
+            raise ZeroDivisionError  # neither raised nor logged
 
     caller = asyncio.create_task(finishing.finish(work()))
     await asyncio.sleep(0)
@@ -59,7 +59,7 @@ async def test_abandoned_work_stops_where_it_is() -> None:
     assert done == []
 
 
-def test_work_goes_on_until_it_is_cancelled_and_says_the_first_reason() -> None:
+def test_work_runs_until_it_is_cancelled_and_raises_the_first_reason() -> None:
     cancellation = Cancellation()
     items = cancellation.between(range(10))
     assert [next(items), next(items)] == [0, 1]
@@ -71,6 +71,6 @@ def test_work_goes_on_until_it_is_cancelled_and_says_the_first_reason() -> None:
         cancellation.check()
 
 
-def test_what_nobody_cancels_is_never_stopped() -> None:
+def test_work_that_is_not_cancelled_runs_to_its_end() -> None:
     NEVER_CANCELLED.check()
     assert list(NEVER_CANCELLED.between("abc")) == ["a", "b", "c"]

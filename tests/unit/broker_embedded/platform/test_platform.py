@@ -184,7 +184,7 @@ def test_modified_time_can_be_set(tmp_path: Path) -> None:
             files.set_modified_ms(name + "-missing", 5)
 
 
-def test_a_platform_is_real_unless_told_otherwise() -> None:
+def test_the_default_platform_is_the_real_one() -> None:
     platform = Platform()
     assert isinstance(platform.clock, SystemClock)
     assert isinstance(platform.file_system, RealFileSystem)

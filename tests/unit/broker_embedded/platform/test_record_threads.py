@@ -13,7 +13,7 @@ from tests.support.waiting import eventually_async
 
 
 class Work:
-    """Pieces of work, by name; those that were told to wait do so until they are released, and check then."""
+    """Pieces of work, by name; those that are to wait do so until they are released, and check then."""
 
     def __init__(self, threads: int = 1) -> None:
         self.threads = RecordThreads("test", threads, timers_for(ManualClock()))

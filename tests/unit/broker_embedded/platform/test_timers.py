@@ -85,13 +85,13 @@ async def test_what_follows_is_done_before_the_clock_moves_on() -> None:
             diary.write(f"round {number}")
         woken.set()
 
-    async def behind_many_others() -> None:
+    async def after_many_others() -> None:
         await woken.wait()
         for _ in range(40):
             await asyncio.sleep(0)
         diary.write("followed")
 
-    tasks = [asyncio.create_task(sleeper()), asyncio.create_task(behind_many_others())]
+    tasks = [asyncio.create_task(sleeper()), asyncio.create_task(after_many_others())]
     await timers.advance(HOUR_MS)
     assert diary.entries == [("round 0", 10), ("round 1", 20), ("round 2", 30), ("followed", 30)]
     await asyncio.gather(*tasks)
@@ -162,7 +162,7 @@ async def test_the_clock_is_not_put_back() -> None:
         await timers.advance(-1)
 
 
-async def test_a_broken_callback_stops_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_callback_that_raises_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         timers = VirtualTimers(ManualClock())
         diary = Diary(timers)

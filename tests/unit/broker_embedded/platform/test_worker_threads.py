@@ -13,15 +13,15 @@ from tests.support.waiting import eventually_async
 
 async def test_the_disk_does_not_wait_for_records() -> None:
     threads = WorkerThreads(timers_for(ManualClock()))
-    may_go_on = threading.Event()
+    released = threading.Event()
     busy = [
-        asyncio.ensure_future(kind.run(lambda _: may_go_on.wait(30), ClientPresence()))
+        asyncio.ensure_future(kind.run(lambda _: released.wait(30), ClientPresence()))
         for kind in (threads.appends, threads.reads)
         for _ in range(20)
     ]
     assert await asyncio.wait_for(threads.on_disk(lambda: "written"), 30) == "written"
     assert not any(each.done() for each in busy)
-    may_go_on.set()
+    released.set()
     assert all(await asyncio.gather(*busy))
     threads.stop()
 
@@ -30,22 +30,22 @@ async def test_the_disk_does_not_wait_for_records() -> None:
 async def test_reads_and_appends_do_not_wait_for_each_other(appends_wait: bool) -> None:
     threads = WorkerThreads(timers_for(ManualClock()))
     busy, idle = (threads.reads, threads.appends) if appends_wait else (threads.appends, threads.reads)
-    may_go_on = threading.Event()
-    held = [asyncio.ensure_future(busy.run(lambda _: may_go_on.wait(30), ClientPresence())) for _ in range(20)]
+    released = threading.Event()
+    held = [asyncio.ensure_future(busy.run(lambda _: released.wait(30), ClientPresence())) for _ in range(20)]
     assert await asyncio.wait_for(idle.run(lambda _: "done", ClientPresence()), 30) == "done"
     assert not any(each.done() for each in held)
-    may_go_on.set()
+    released.set()
     assert all(await asyncio.gather(*held))
     threads.stop()
 
 
 async def test_stopping_waits_for_what_has_begun_and_drops_the_rest() -> None:
     threads = WorkerThreads(timers_for(ManualClock()))
-    begun, may_go_on = threading.Semaphore(0), threading.Event()
+    begun, released = threading.Semaphore(0), threading.Event()
 
     def work(_: object = None) -> bool:
         begun.release()
-        return may_go_on.wait(30)
+        return released.wait(30)
 
     on_records = [
         asyncio.ensure_future(kind.run(work, ClientPresence()))
@@ -61,7 +61,7 @@ async def test_stopping_waits_for_what_has_begun_and_drops_the_rest() -> None:
     await eventually_async(lambda: sum(each.done() for each in on_records), 36)
     await eventually_async(lambda: sum(each.cancelled() for each in on_disk), 16)
     assert not stopping.done()
-    may_go_on.set()
+    released.set()
     await stopping
     done = await asyncio.gather(*on_records, *on_disk, return_exceptions=True)
     assert done.count(True) == 2 + 2 + 4

@@ -113,7 +113,7 @@ def test_a_request_that_cannot_be_refused_is_slowed_down(mutations: MutationAllo
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_nobody_else_is_held_back(mutations: MutationAllowance, strict: bool) -> None:
+def test_other_users_are_not_throttled(mutations: MutationAllowance, strict: bool) -> None:
     asked = mutations.of("bob", "", strict=strict, now_ms=NOW_MS)
     for _ in range(100):
         asked.take(10_000, NOW_MS)

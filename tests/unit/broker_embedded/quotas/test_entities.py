@@ -185,7 +185,7 @@ def test_others_have_the_defaults(user: str, client_id: str, expected: int) -> N
     assert found.of(found.owner(user, client_id)) == expected
 
 
-def test_nobody_else_is_limited() -> None:
+def test_other_entities_have_no_limit() -> None:
     found = limits(0, 2, 6)
     assert found.of(found.owner("bob", "web")) == NOT_LIMITED
     assert found.of(("", "")) == NOT_LIMITED

@@ -49,13 +49,13 @@ class Story:
 
     @property
     def found(self) -> list[str]:
-        """``offset:record``, and ``?producer`` behind what is pending."""
-        return [self._told(logged) for logged in self.last.in_order()]
+        """``offset:record``, and ``?producer`` at the end of pending ones."""
+        return [self._formatted(logged) for logged in self.last.in_order()]
 
-    def _told(self, logged: LoggedRecord) -> str:
+    def _formatted(self, logged: LoggedRecord) -> str:
         key, value = logged.record.key.decode(), logged.record.value
-        told = f"{logged.offset}:{key}" + ("" if value is None else f"={value.decode()}")
-        return told if logged.producer_id is None else f"{told}?{logged.producer_id}"
+        text = f"{logged.offset}:{key}" + ("" if value is None else f"={value.decode()}")
+        return text if logged.producer_id is None else f"{text}?{logged.producer_id}"
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_batches_that_compaction_has_emptied_say_nothing(story: Story, control: 
 
 
 @pytest.mark.parametrize("control", [False, True])
-def test_damage_is_told_and_changes_nothing(story: Story, control: bool) -> None:
+def test_a_damaged_batch_raises_and_changes_nothing(story: Story, control: bool) -> None:
     story.write("a=1", producer_id=P)
     damaged = encode_batch([CoordinatorRecord(key=b"a", value=b"2")], 0)
     if control:

@@ -102,7 +102,7 @@ async def test_one_change_wakes_everybody_who_waits_for_it() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_a_stop_lets_everybody_go_on_then_and_later() -> None:
+async def test_a_stop_ends_all_waits_now_and_later() -> None:
     delayed = operations()
     task = asyncio.ensure_future(delayed.wait([A], LONG_MS, lambda _: False))
     await settle()
@@ -111,7 +111,7 @@ async def test_a_stop_lets_everybody_go_on_then_and_later() -> None:
     await delayed.wait([A], LONG_MS, lambda _: False)
 
 
-async def test_a_cancelled_wait_leaves_nothing_behind() -> None:
+async def test_a_cancelled_wait_is_removed() -> None:
     delayed = operations()
     task = asyncio.ensure_future(delayed.wait([A, B], LONG_MS, lambda _: False))
     await settle()

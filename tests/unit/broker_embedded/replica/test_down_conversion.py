@@ -112,7 +112,7 @@ def test_limits(magic: int, codec: CompressionType, max_bytes: int) -> None:
     assert cut == sent(log, magic=magic)[: len(cut)]
 
 
-def test_a_batch_larger_than_was_asked_for_gives_what_fits() -> None:
+def test_a_batch_larger_than_max_bytes_gives_the_records_that_fit() -> None:
     log = OldFormatLog()
     log.put_batch(*[b"x" * 100] * 10)
     raw = sent(log, max_bytes=500, whole_first=False)
@@ -121,7 +121,7 @@ def test_a_batch_larger_than_was_asked_for_gives_what_fits() -> None:
     assert consume(log, magic=1, max_bytes=500, whole_first=False) == list(range(10))
 
 
-def test_an_uncompressed_batch_begins_with_what_was_asked_for() -> None:
+def test_an_uncompressed_batch_begins_at_the_fetch_offset() -> None:
     log = OldFormatLog()
     log.put_batch(b"a", b"b", b"c")
     log.put_batch(b"d", b"e", compression=GZIP)
@@ -173,7 +173,7 @@ def test_a_topic_that_does_not_convert() -> None:
     assert refusal(old, magic=0).code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_damage_on_the_disk_is_told() -> None:
+def test_a_damaged_batch_on_the_disk_is_an_error() -> None:
     log = OldFormatLog()
     log.put_batch(b"x" * 100, compression=GZIP)
     path = f"{DIRECTORY}/00000000000000000000.log"
@@ -195,7 +195,7 @@ class BrokenFile:
         raise OSError(errno.EIO, "Input/output error")
 
 
-def test_a_disk_that_fails_is_told() -> None:
+def test_a_disk_error_is_raised() -> None:
     log = OldFormatLog()
     log.put_batch(b"x")
     region = FileRegion(BrokenFile(), 0, 100)

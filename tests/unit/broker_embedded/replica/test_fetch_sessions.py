@@ -94,15 +94,15 @@ class Story:
     ) -> tuple[int, list[str]]:
         """A whole fetch: the session id that is answered, and the partitions."""
         context = self.begin(wanted, session=session, epoch=epoch, forget=forget, follower=follower)
-        reads = [Read(each, **(found or {}).get(spelled(each), {})) for each in context.partitions]
+        reads = [Read(each, **(found or {}).get(name_of(each), {})) for each in context.partitions]
         selected = context.select(reads)
-        told = context.finish(reads)
-        assert told == selected
+        returned = context.finish(reads)
+        assert returned == selected
         opened = self.sessions.open(context, reads, self.now_ms)
-        return opened or context.session_id, [spelled(each.wanted) for each in told]
+        return opened or context.session_id, [name_of(each.wanted) for each in returned]
 
 
-def spelled(wanted: WantedPartition) -> str:
+def name_of(wanted: WantedPartition) -> str:
     return f"{wanted.topic or '?'}{wanted.asked.partition}"
 
 
@@ -117,7 +117,7 @@ def story(request: pytest.FixtureRequest) -> Story:
     return Story(version=request.param)
 
 
-def test_a_full_fetch_opens_a_session_that_goes_on_by_itself(story: Story) -> None:
+def test_a_full_fetch_opens_a_session_whose_next_fetches_name_no_partition(story: Story) -> None:
     assert story.fetch(["a0", "a1", "b0"]) == (101, ["a0", "a1", "b0"])
     assert story.fetch(session=101, epoch=1) == (101, [])
     assert story.fetch(session=101, epoch=2) == (101, [])
@@ -130,7 +130,7 @@ def test_who_wants_no_session_gets_none(story: Story) -> None:
     assert len(story.sessions) == 0
 
 
-def test_only_news_is_told(story: Story) -> None:
+def test_a_session_returns_only_changed_partitions(story: Story) -> None:
     story.fetch(["a0", "a1", "b0", "b1"])
     found = {"a0": {"size": 5}, "a1": {"high_watermark": 11}, "b0": {"log_start_offset": 3}}
     assert story.fetch(session=101, epoch=1, found=found) == (101, ["a0", "a1", "b0"])
@@ -139,7 +139,7 @@ def test_only_news_is_told(story: Story) -> None:
     assert story.fetch(session=101, epoch=3) == (101, ["a1", "b0"])
 
 
-def test_errors_and_truncations_are_told_each_time_and_once_when_they_are_over(story: Story) -> None:
+def test_errors_and_truncations_are_returned_each_time_and_once_when_they_are_over(story: Story) -> None:
     story.fetch(["a0", "a1"])
     failing = {"a0": {"error_code": 6, "high_watermark": -1, "log_start_offset": -1}, "a1": {"diverges": 1}}
     for epoch in (1, 2):
@@ -148,7 +148,7 @@ def test_errors_and_truncations_are_told_each_time_and_once_when_they_are_over(s
     assert story.fetch(session=101, epoch=4) == (101, [])
 
 
-def test_an_error_whose_high_watermark_is_known_is_told_again_when_it_is_over(story: Story) -> None:
+def test_a_partition_is_returned_once_after_an_error_with_a_known_high_watermark(story: Story) -> None:
     story.fetch(["a0"])
     assert story.fetch(session=101, epoch=1, found={"a0": {"error_code": 6}}) == (101, ["a0"])
     assert story.fetch(session=101, epoch=2) == (101, ["a0"])
@@ -157,16 +157,16 @@ def test_an_error_whose_high_watermark_is_known_is_told_again_when_it_is_over(st
 def test_partitions_that_gave_records_go_to_the_end_of_the_line(story: Story) -> None:
     story.fetch(["a0", "a1", "b0"])
     story.fetch(session=101, epoch=1, found={"a0": {"size": 1}, "a1": {"high_watermark": 99}})
-    assert [spelled(each) for each in story.begin(session=101, epoch=2).partitions] == ["a1", "b0", "a0"]
+    assert [name_of(each) for each in story.begin(session=101, epoch=2).partitions] == ["a1", "b0", "a0"]
 
 
 def test_a_session_is_added_to_changed_and_forgotten_from(story: Story) -> None:
     story.fetch({"a0": 5, "a1": 6})
     context = story.begin({"a1": 16, "c0": 7}, session=101, epoch=1, forget=["a0", "b7"])
-    offsets = {spelled(each): each.asked.fetch_offset for each in context.partitions}
+    offsets = {name_of(each): each.asked.fetch_offset for each in context.partitions}
     assert offsets == {"a1": 16, "c0": 7}
     reads = [Read(each) for each in context.partitions]
-    assert [spelled(each.wanted) for each in context.finish(reads)] == ["c0"]
+    assert [name_of(each.wanted) for each in context.finish(reads)] == ["c0"]
 
 
 def test_what_is_wanted_and_forgotten_at_once_is_forgotten(story: Story) -> None:
@@ -187,7 +187,7 @@ def test_an_empty_full_fetch_opens_an_empty_session(story: Story) -> None:
     assert story.fetch(["a0"], session=101, epoch=1) == (101, ["a0"])
 
 
-def test_a_partition_asked_for_twice_is_read_once_as_asked_last(story: Story) -> None:
+def test_a_partition_that_is_requested_twice_is_read_once_at_the_last_offset(story: Story) -> None:
     part, again = FetchPartition(partition=0, fetch_offset=1), FetchPartition(partition=0, fetch_offset=2)
     topic = FetchTopic(topic="a", topic_id=IDS["a"], partitions=(part, FetchPartition(partition=1), again))
     request = FetchRequest(session_epoch=FULL, topics=(topic,))
@@ -212,7 +212,7 @@ def test_an_epoch_cannot_be_used_twice(story: Story) -> None:
     first, reads = story.begin(session=101, epoch=1), list[Read]()
     reads = [Read(each, size=1) for each in first.partitions]
     assert code_of(story, session=101, epoch=1) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
-    assert [spelled(each.wanted) for each in first.finish(reads)] == ["a0"]
+    assert [name_of(each.wanted) for each in first.finish(reads)] == ["a0"]
 
 
 def test_a_request_that_was_overtaken_tells_nothing(story: Story) -> None:

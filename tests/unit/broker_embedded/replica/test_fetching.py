@@ -98,7 +98,7 @@ def test_what_is_not_there_comes_last_and_is_not_waited_for(broker: BrokerDriver
         (wanted(0, last_fetched_epoch=1), ErrorCode.OFFSET_OUT_OF_RANGE),
     ],
 )
-def test_what_is_wrong_is_told_at_once_and_without_numbers(
+def test_errors_are_answered_at_once_with_offsets_of_minus_1(
     broker: BrokerDriver, part: WantedPartition, code: ErrorCode
 ) -> None:
     found = reading(broker, wanted(2), part)
@@ -108,7 +108,7 @@ def test_what_is_wrong_is_told_at_once_and_without_numbers(
     assert found.is_done
 
 
-def test_another_topic_of_the_name_is_not_the_one_asked_for(broker: BrokerDriver) -> None:
+def test_a_fetch_by_topic_id_checks_the_id(broker: BrokerDriver) -> None:
     right = broker.topic_id("t").int
     assert codes(reading(broker, wanted(0, topic_id=right), by_id=True)) == [NONE]
     assert codes(reading(broker, wanted(0, topic_id=5), by_id=True)) == [ErrorCode.INCONSISTENT_TOPIC_ID]
@@ -125,7 +125,7 @@ def test_an_error_that_is_over_leaves_no_trace(broker: BrokerDriver) -> None:
     assert not found.is_done
 
 
-def test_where_the_logs_part_is_told_at_once(broker: BrokerDriver) -> None:
+def test_a_diverging_epoch_is_answered_at_once(broker: BrokerDriver) -> None:
     found = reading(broker, wanted(2), wanted(0, 5, last_fetched_epoch=0))
     read = found.found[1]
     assert read.diverging_epoch is not None
@@ -139,7 +139,7 @@ def test_followers_are_turned_away_and_debuggers_served(broker: BrokerDriver) ->
     assert sizes(reading(broker, wanted(0), replica_id=DEBUGGER)) == [3 * ONE]
 
 
-def test_committed_readers_are_told_what_was_aborted(broker: BrokerDriver) -> None:
+def test_read_committed_fetches_list_the_aborted_transactions(broker: BrokerDriver) -> None:
     assert [read.aborted for read in reading(broker, wanted(0), committed=True).found] == [()]
     assert [read.aborted for read in reading(broker, wanted(0)).found] == [None]
 

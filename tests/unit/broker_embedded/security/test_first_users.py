@@ -30,7 +30,7 @@ def test_passwords(password: str) -> None:
     assert users(f"SCRAM-SHA-256=[password={password},name=alice]") == {ScramUser("alice", "SCRAM-SHA-256"): password}
 
 
-def test_nobody() -> None:
+def test_no_users() -> None:
     assert users("") == users(" \n") == {}
 
 

@@ -65,7 +65,7 @@ def test_a_wrong_name_and_a_wrong_password_look_the_same(name: str) -> None:
     final = client.reply(server.take(client.first()))
     assert final is not None
     wrong_password = refused(server, final)
-    assert wrong_password == refused(ScramServer(name, lambda _: None), Scram(name, "nobody", Secret("wrong")).first())
+    assert wrong_password == refused(ScramServer(name, lambda _: None), Scram(name, "unknown", Secret("wrong")).first())
     assert name in wrong_password
 
 
@@ -109,7 +109,7 @@ def test_first_messages_that_are_refused(first: str | bytes) -> None:
     refused(ScramServer("SCRAM-SHA-256", {"user": known("SCRAM-SHA-256")}.get), first)
 
 
-def test_acting_for_somebody_else() -> None:
+def test_another_authorization_id_is_refused() -> None:
     begun("n,a=user,n=user,r=abc")
     server = ScramServer("SCRAM-SHA-256", {"user": known("SCRAM-SHA-256")}.get)
     assert "different from username" in refused(server, "n,a=admin,n=user,r=abc")

@@ -86,7 +86,7 @@ def test_scram_takes_two_messages() -> None:
     assert story.session.user == "alice"
 
 
-def test_in_the_middle_of_scram_nobody_is_in() -> None:
+def test_a_session_is_not_authenticated_amid_scram() -> None:
     story = Story()
     story.shake("SCRAM-SHA-256")
     answer = story.session.authenticate(Scram("SCRAM-SHA-256", "alice", WORD).first())
@@ -166,7 +166,7 @@ def test_sessions_end() -> None:
 
 
 @pytest.mark.parametrize("late_ms", [0, 9000])
-def test_who_logs_in_again_goes_on(late_ms: int) -> None:
+def test_a_reauthenticated_session_continues(late_ms: int) -> None:
     story = Story(lasts_ms=5000)
     story.log_in()
     story.now_ms += late_ms
@@ -178,7 +178,7 @@ def test_who_logs_in_again_goes_on(late_ms: int) -> None:
     assert story.session.user == "alice"
 
 
-def test_nobody_logs_in_again_twice_a_second() -> None:
+def test_a_second_reauthentication_within_a_second_is_refused() -> None:
     story = Story(lasts_ms=5000)
     story.log_in()
     story.log_in()
@@ -189,7 +189,7 @@ def test_nobody_logs_in_again_twice_a_second() -> None:
     assert story.shake() is ErrorCode.NONE
 
 
-def test_nobody_becomes_somebody_else() -> None:
+def test_reauthentication_as_another_user_is_refused() -> None:
     story = Story(lasts_ms=5000)
     story.log_in("alice")
     answer = story.log_in("bob")
@@ -198,7 +198,7 @@ def test_nobody_becomes_somebody_else() -> None:
     assert (story.session.user, story.allowed) == ("alice", set())
 
 
-def test_nobody_changes_the_mechanism() -> None:
+def test_reauthentication_with_another_mechanism_is_refused() -> None:
     story = Story(lasts_ms=5000)
     story.log_in()
     assert story.shake("SCRAM-SHA-256") is ErrorCode.NONE

@@ -57,8 +57,8 @@ def test_a_request_cut_anywhere_is_bad_bytes(broker: BrokerDriver) -> None:
             answer(broker, whole[:length])
 
 
-def test_bytes_behind_a_request_are_ignored_as_by_apache_kafka(broker: BrokerDriver) -> None:
-    # librdkafka 2.16 sends some behind Metadata v13.
+def test_bytes_after_a_request_are_ignored_as_by_apache_kafka(broker: BrokerDriver) -> None:
+    # librdkafka 2.16 sends some after Metadata v13.
     whole = to_bytes(request_frame(MetadataRequest(topics=None), 13, 7, "test"))[4:]
     raw = answer(broker, whole + b"\x01\0\0")
     assert raw is not None

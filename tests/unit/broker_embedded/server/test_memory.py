@@ -51,7 +51,7 @@ def test_who_is_called_may_have_to_wait_again() -> None:
     assert let_in == ["a", "b", "c"]
 
 
-def test_it_is_short_while_somebody_waits() -> None:
+def test_memory_is_short_while_a_request_waits() -> None:
     memory = RequestMemory(100)
     memory.reserve("a", 100, lambda: None)
     assert (memory.used, memory.is_short) == (100, False)
@@ -61,7 +61,7 @@ def test_it_is_short_while_somebody_waits() -> None:
     assert (memory.used, memory.is_short) == (0, False)
 
 
-def test_a_holder_that_waits_no_longer_is_not_called_and_makes_memory_short_for_nobody() -> None:
+def test_a_cancelled_waiter_is_not_called_and_does_not_make_memory_short() -> None:
     memory, called = RequestMemory(10), list[str]()
     memory.reserve("a", 20, lambda: None)
     for name in ("gone", "here", "here"):

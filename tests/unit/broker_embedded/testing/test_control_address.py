@@ -32,7 +32,7 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         ControlAddress.parse("--x", text)
 
 
-def test_a_clock_stands_at_the_time_it_was_made_unless_told() -> None:
+def test_a_manual_clock_starts_at_the_current_time_by_default() -> None:
     before = SystemClock().now_ms()
     clock = ManualClock()
     assert before <= clock.now_ms() <= SystemClock().now_ms()

@@ -59,7 +59,7 @@ def test_wrong_values_are_named(read: Callable[[Fields], object], problem: str) 
     assert str(caught.value) == f"{caught.value.field}: {caught.value.problem}"
 
 
-def test_what_nobody_has_taken_is_refused() -> None:
+def test_unknown_fields_are_refused() -> None:
     given = Fields({"b": 1, "a": 2})
     given.integer("b")
     with pytest.raises(FieldError, match="a: a kettle has no such field"):

@@ -96,7 +96,7 @@ def test_a_client_has_to_find_the_coordinator_of_its_group_again(broker: BrokerD
     assert heartbeat("g") == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_every_api_that_moves_can_be_told_apart_by_what_moves() -> None:
+def test_apis_of_leaders_and_of_coordinators_have_their_scopes() -> None:
     apis = {request.api_name: request for request in all_requests().values()}
     assert all({"topic", "partition"} <= Scope.of(apis[name]) for name in ASKED_OF_LEADERS)
     assert all("group" in Scope.of(apis[name]) for name in ASKED_OF_COORDINATORS)

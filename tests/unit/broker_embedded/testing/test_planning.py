@@ -133,9 +133,9 @@ def test_pauses_end_one_by_one() -> None:
     assert not pauses
 
 
-@pytest.mark.parametrize(("epoch", "goes_on"), [(-1, False), (0, False), (1, True), (7, True)])
-def test_sessions_go_on_from_epoch_1(epoch: int, goes_on: bool) -> None:
-    assert continues_session(FetchRequest(session_id=3, session_epoch=epoch)) is goes_on
+@pytest.mark.parametrize(("epoch", "continues"), [(-1, False), (0, False), (1, True), (7, True)])
+def test_a_session_continues_from_epoch_1(epoch: int, continues: bool) -> None:
+    assert continues_session(FetchRequest(session_id=3, session_epoch=epoch)) is continues
 
 
 def test_a_request_without_its_session_asks_for_the_same() -> None:

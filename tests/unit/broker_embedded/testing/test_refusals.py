@@ -92,7 +92,7 @@ def test_every_version_of_every_api_can_be_refused(api: type[Request[Any]]) -> N
 
 
 @each_api
-def test_whatever_is_answered_was_asked_for(api: type[Request[Any]]) -> None:
+def test_a_refusal_has_names_and_ids_of_its_request_only(api: type[Request[Any]]) -> None:
     for version, code in itertools.product(versions_of(api), CODES):
         request = sample(api, version)
         asked = names_in(request, version) | {
@@ -257,7 +257,7 @@ def test_directories_are_answered_by_topic() -> None:
     assert [(part.partition_index, part.error_code) for part in topic.partitions] == [(1, 57), (2, 57)]
 
 
-def test_a_topic_asked_for_by_id_has_no_name() -> None:
+def test_a_topic_that_is_requested_by_id_has_no_name() -> None:
     request = MetadataRequest(topics=(MetadataRequestTopic(topic_id=UUID(int=9), name=None),))
     old: Any = refusal(request, 10, ErrorCode.UNKNOWN_TOPIC_ID)
     assert (old.topics[0].name, old.topics[0].topic_id) == ("", UUID(int=9))

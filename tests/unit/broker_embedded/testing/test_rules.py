@@ -20,7 +20,7 @@ def failing(**fields: Any) -> Rule:
 
 
 def strikes(parsed: Rule, calls: int) -> list[int]:
-    """Which calls go wrong, counted from 1."""
+    """The calls that fail, counted from 1."""
     fault = Fault(1, parsed)
     return [number for number in range(1, calls + 1) if fault.strikes()]
 

@@ -160,7 +160,7 @@ def test_a_request_of_several_groups_is_cut_between_them() -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_partitions_that_join_a_transaction_are_told_apart(version: int) -> None:
+def test_add_partitions_to_txn_has_its_partitions_as_scope(version: int) -> None:
     def joining(*partitions: int) -> AddPartitionsToTxnRequest:
         topics = (AddPartitionsToTxnTopic(name="t", partitions=partitions),)
         if version < 4:
@@ -174,7 +174,7 @@ def test_partitions_that_join_a_transaction_are_told_apart(version: int) -> None
     assert join(first, second, version) == refusal(joining(4, 5), version, ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
-def test_markers_are_told_apart_by_their_partitions() -> None:
+def test_write_txn_markers_has_its_partitions_as_scope() -> None:
     def marking(*partitions: int) -> WriteTxnMarkersRequest:
         topics = (WritableTxnMarkerTopic(name="t", partition_indexes=partitions),)
         return WriteTxnMarkersRequest(markers=(WritableTxnMarker(producer_id=7, topics=topics),))
@@ -214,7 +214,7 @@ DIMENSIONS = {
 }
 
 
-def test_what_each_api_can_be_told_apart_by() -> None:
+def test_the_scopes_of_each_api() -> None:
     apis = {request.api_name: request for request in all_requests().values()}
     for dimensions, names in DIMENSIONS.items():
         for name in names.split():
@@ -273,7 +273,7 @@ def test_metadata_is_served_and_then_says_what_is_wrong() -> None:
     assert metadata_with(Scope(topic="t", partition=1)).topics[0].partitions[1].leader_id == -1
 
 
-def test_a_client_can_be_told_to_begin_anew() -> None:
+def test_metadata_can_be_answered_with_rebootstrap_required() -> None:
     answer = metadata_with(EVERYTHING, ErrorCode.REBOOTSTRAP_REQUIRED)
     assert (answer.error_code, answer.topics) == (129, METADATA.topics)
 

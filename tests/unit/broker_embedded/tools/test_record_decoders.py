@@ -91,7 +91,7 @@ def classic(protocol_type: str, subscription: bytes, assignment: bytes) -> Decod
     return group(encode_record(GroupMetadataKey(group="g"), GROUP_KEY_VERSION, value, 3, flexible=False))
 
 
-def test_members_of_classic_groups_show_what_they_told_the_assignor() -> None:
+def test_members_of_classic_groups_are_shown_with_their_subscriptions() -> None:
     owned = (Owned(topic="t", partitions=(0, 1)),)
     key, value = classic(
         "consumer",

@@ -42,13 +42,13 @@ CONCURRENT, NO_STATE = ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TXN_
 
 
 def transaction(state: TransactionState, epoch: int = 5, **others: Any) -> Transaction:
-    goes_on = state is ONGOING or state.is_prepared
+    is_open = state is ONGOING or state.is_prepared
     fields: dict[str, Any] = {
         "transactional_id": "t",
         "producer_id": ID,
         "previous_producer_id": ID,
         "timeout_ms": 60_000,
-        "partitions": frozenset({A}) if goes_on else frozenset(),
+        "partitions": frozenset({A}) if is_open else frozenset(),
         "started_ms": -1 if state is EMPTY else 1000,
         "updated_ms": 2000,
     }
@@ -66,7 +66,7 @@ def refusal(call: Any, *arguments: Any, **named: Any) -> ErrorCode:
 
 
 @pytest.mark.parametrize("claimed", [None, producer(7, OTHER_ID)])
-def test_an_id_that_nobody_knows_begins_at_epoch_0(claimed: ProducerIdAndEpoch | None) -> None:
+def test_an_unknown_transactional_id_starts_at_epoch_0(claimed: ProducerIdAndEpoch | None) -> None:
     new = new_transaction("t", ID, 60_000, NOW_MS)
     check_claim(new, claimed)
     assert not needs_producer_id_to_begin(new, claimed)
@@ -84,7 +84,7 @@ def test_a_new_producer_takes_over_with_the_next_epoch(state: TransactionState) 
 
 
 @pytest.mark.parametrize("state", DONE)
-def test_a_producer_goes_on_after_an_error_and_asks_again_if_the_answer_is_lost(state: TransactionState) -> None:
+def test_a_producer_gets_the_next_epoch_after_an_error_and_the_same_for_a_retry(state: TransactionState) -> None:
     begun = begin_producer(transaction(state), producer(5), 60_000, NOW_MS)
     for _ in range(3):
         assert begun == transaction(EMPTY, 6, updated_ms=NOW_MS, last_producer_epoch=5)
@@ -116,7 +116,7 @@ def test_nothing_begins_before_the_last_transaction_is_over(
 
 
 @pytest.mark.parametrize("claimed", [producer(4), producer(6), producer(5, OTHER_ID)])
-def test_a_fenced_producer_does_not_disturb_what_goes_on(claimed: ProducerIdAndEpoch) -> None:
+def test_a_fenced_producer_does_not_abort_the_open_transaction(claimed: ProducerIdAndEpoch) -> None:
     assert refusal(check_claim, transaction(ONGOING, last_producer_epoch=4), claimed) is FENCED
 
 
@@ -145,7 +145,7 @@ def test_after_the_last_epoch_comes_another_producer_id(
         assert begun.producer == producer(0, FRESH_ID), "the answer was lost"
 
 
-def test_the_last_epoch_is_given_and_asked_for_again() -> None:
+def test_the_last_epoch_is_given_again_for_a_retry() -> None:
     known = transaction(EMPTY, LAST_EPOCH - 1)
     assert not needs_producer_id_to_begin(known, None)
     begun = begin_producer(known, producer(LAST_EPOCH - 1), 60_000, NOW_MS)
@@ -161,7 +161,7 @@ def test_a_new_producer_id_has_to_be_there_where_it_is_needed() -> None:
         fence(transaction(ONGOING, LAST_EPOCH), TV_2, NOW_MS)
 
 
-def test_nobody_is_who_was_fenced_with_the_epoch_that_is_left_for_it() -> None:
+def test_no_producer_has_the_epoch_that_fenced_the_last_one() -> None:
     known = transaction(COMPLETE_ABORT, FENCING_EPOCH)
     claimed = producer(FENCING_EPOCH)
     assert refusal(check_claim, known, claimed) is FENCED
@@ -172,7 +172,7 @@ def test_nobody_is_who_was_fenced_with_the_epoch_that_is_left_for_it() -> None:
 
 
 @pytest.mark.parametrize("version", [TV_0, TV_1])
-def test_what_goes_on_is_aborted_against_its_producer(version: TransactionVersion) -> None:
+def test_an_open_transaction_is_aborted_with_a_higher_epoch(version: TransactionVersion) -> None:
     decided = fence(transaction(ONGOING, last_producer_epoch=4, client_version=TV_2), version, NOW_MS)
     assert decided == transaction(PREPARE_ABORT, 6, updated_ms=NOW_MS)
     over = complete(decided, NOW_MS)
@@ -182,7 +182,7 @@ def test_what_goes_on_is_aborted_against_its_producer(version: TransactionVersio
         assert refusal(finish, over, producer(5), commit=commit, version=version) is FENCED
 
 
-def test_from_version_2_on_who_was_fenced_learns_that_it_was_and_goes_on() -> None:
+def test_from_version_2_a_producer_fenced_by_a_timeout_continues_with_the_next_epoch() -> None:
     decided = fence(transaction(ONGOING), TV_2, NOW_MS)
     assert decided == transaction(PREPARE_ABORT, 6, updated_ms=NOW_MS, last_producer_epoch=5, client_version=TV_2)
     over = complete(decided, NOW_MS)
@@ -194,7 +194,9 @@ def test_from_version_2_on_who_was_fenced_learns_that_it_was_and_goes_on() -> No
 
 @pytest.mark.parametrize("version", TransactionVersion)
 @pytest.mark.parametrize("epoch", [5, LAST_EPOCH - 1, LAST_EPOCH])
-def test_a_producer_that_begins_anew_amid_a_transaction_goes_on(version: TransactionVersion, epoch: int) -> None:
+def test_a_producer_that_initializes_again_amid_a_transaction_aborts_it_first(
+    version: TransactionVersion, epoch: int
+) -> None:
     claimed, known = producer(epoch), transaction(ONGOING, epoch)
     check_claim(known, claimed)
     fresh = FRESH_ID if needs_producer_id_to_end(known, version) else None
@@ -235,12 +237,12 @@ def test_who_may_write(state: TransactionState, claimed: ProducerIdAndEpoch, cod
         assert refusal(check_producer, known, claimed, "t") is code
 
 
-def test_an_id_that_nobody_knows_has_no_producer() -> None:
+def test_an_unknown_transactional_id_has_no_producer() -> None:
     assert refusal(check_producer, None, producer(), "t") is MAPPING
     assert refusal(finish, None, producer(), commit=True, version=TV_0) is MAPPING
 
 
-def test_who_has_been_told_its_next_id_waits_until_it_counts() -> None:
+def test_the_next_producer_id_is_refused_until_the_transaction_has_ended() -> None:
     known = transaction(PREPARE_COMMIT, FENCING_EPOCH, client_version=TV_2, next_producer_id=FRESH_ID)
     assert refusal(check_producer, known, producer(0, FRESH_ID), "t") is CONCURRENT
     assert refusal(check_producer, known, producer(1, FRESH_ID), "t") is MAPPING
@@ -293,7 +295,9 @@ def finish(
 
 @pytest.mark.parametrize(("commit", "state"), [(True, PREPARE_COMMIT), (False, PREPARE_ABORT)])
 @pytest.mark.parametrize("version", TransactionVersion)
-def test_what_goes_on_is_decided(version: TransactionVersion, commit: bool, state: TransactionState) -> None:
+def test_end_txn_of_an_open_transaction_is_decided(
+    version: TransactionVersion, commit: bool, state: TransactionState
+) -> None:
     decided = finish(transaction(ONGOING), producer(), commit=commit, version=version)
     if version is TV_2:
         assert decided == transaction(state, 6, updated_ms=NOW_MS, last_producer_epoch=5, client_version=TV_2)
@@ -329,7 +333,7 @@ RAISES = "raises the epoch"
 
 
 def outcome(known: Transaction, claimed: ProducerIdAndEpoch, *, commit: bool, version: TransactionVersion) -> object:
-    """What comes of EndTxn where nothing goes on."""
+    """The result of EndTxn without an open transaction."""
     try:
         ended = finish(known, claimed, commit=commit, version=version)
     except KafkaError as error:
@@ -430,7 +434,7 @@ def test_aborting_nothing_at_the_last_epoch_rotates_too() -> None:
 
 
 @pytest.mark.parametrize("version", [TV_0, TV_1])
-def test_before_version_2_the_last_epoch_goes_on(version: TransactionVersion) -> None:
+def test_before_version_2_the_last_epoch_stays_in_use(version: TransactionVersion) -> None:
     over = complete(
         finish(transaction(ONGOING, LAST_EPOCH), producer(LAST_EPOCH), commit=True, version=version), NOW_MS
     )

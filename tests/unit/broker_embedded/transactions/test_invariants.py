@@ -1,9 +1,9 @@
 """Whatever producers, time and crashes do: an outcome stands, a fenced producer changes nothing, a repeated request is
 answered as before.
 
-A world is what the coordinator knows of one id, and who its clients were told to be. Every step that is possible is
-taken, to some depth; beyond it steps are drawn. Clients go on as anybody they ever were, so that fenced ones are about
-forever, and replies get lost. What is decided is also looked at as its record tells it: there are crashes everywhere.
+A world is what the coordinator knows of one id, and the producers of its answers. Every possible step is
+taken, to some depth; beyond it steps are drawn. Clients act as any producer that they ever were, so that fenced ones
+stay about forever, and replies get lost. Every decision is also read from its record: there are crashes everywhere.
 """
 
 import random
@@ -26,7 +26,7 @@ CLIENTS = range(2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What is known of the id; and which producer was told to be whom, in the order in which it came to that."""
+    """What is known of the id; and the producer ids and epochs that were answered, in order."""
 
     known: Transaction | None = None
     next_id: int = 100
@@ -60,7 +60,7 @@ class Coordinator:
     def ask(self, request: Request) -> ProducerIdAndEpoch | ErrorCode:
         """The answer; NONE where it names no producer."""
         try:
-            return self._begin(request) if request.kind == "init" else self._go_on(request)
+            return self._begin(request) if request.kind == "init" else self._use(request)
         except KafkaError as error:
             return error.code
 
@@ -76,7 +76,7 @@ class Coordinator:
         self.known = decisions.begin_producer(known, request.claimed, 1, 0, fresh_producer_id=fresh)
         return self.known.producer
 
-    def _go_on(self, request: Request) -> ProducerIdAndEpoch | ErrorCode:
+    def _use(self, request: Request) -> ProducerIdAndEpoch | ErrorCode:
         assert request.claimed is not None
         if request.kind == "add":
             known = decisions.check_producer(self.known, request.claimed, "t")
@@ -123,7 +123,7 @@ AFTER = {
 
 
 def check_step(before: World, after: World) -> None:
-    """An outcome stands; epochs never fall, and begin anew only with an id that nobody had."""
+    """An outcome stands; epochs never fall, and restart only with a new producer id."""
     old, new = before.known, after.known
     if old is None or new is None:
         return
@@ -140,12 +140,12 @@ def check_step(before: World, after: World) -> None:
 def check_answer(
     world: World, request: Request, answer: ProducerIdAndEpoch | ErrorCode, known: Transaction | None
 ) -> None:
-    """Who is told to be a producer is the only one; who is not the last that was told to be one changes nothing."""
+    """A producer id and epoch is answered once; only the last one that was answered changes anything."""
     if isinstance(answer, ProducerIdAndEpoch):
         assert answer.epoch <= LAST_EPOCH
         assert all(client == request.client for producer, client in world.given if producer == answer)
-    goes_on = world.known is not None and world.known.state is TransactionState.ONGOING
-    if known != world.known and request.claimed is not None and (goes_on or request.kind != "init"):
+    is_ongoing = world.known is not None and world.known.state is TransactionState.ONGOING
+    if known != world.known and request.claimed is not None and (is_ongoing or request.kind != "init"):
         assert world.given[-1] == (request.claimed, request.client)
 
 

@@ -51,7 +51,7 @@ def value_of(record: CoordinatorRecord) -> bytes:
     return record.value
 
 
-def test_version_0_is_spelled_as_apache_kafka_does() -> None:
+def test_version_0_has_the_bytes_of_apache_kafka() -> None:
     record = transaction_record(ONGOING, flexible=False)
     assert record.key == KEY
     assert record.value == (
@@ -68,7 +68,7 @@ def test_version_0_is_spelled_as_apache_kafka_does() -> None:
     )
 
 
-def test_version_1_is_spelled_as_apache_kafka_does() -> None:
+def test_version_1_has_the_bytes_of_apache_kafka() -> None:
     record = transaction_record(ONGOING, flexible=True)
     assert record.key == KEY
     assert record.value == (

@@ -22,7 +22,7 @@ def known(
     )
 
 
-def test_states_are_spelled_as_kafka_spells_them() -> None:
+def test_states_have_the_names_of_kafka() -> None:
     labels = ["Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"]
     assert {state.label: int(state) for state in STATES} == {label: number for number, label in enumerate(labels)}
 
@@ -41,10 +41,10 @@ def test_epochs_rise_with_every_transaction_from_version_2_on() -> None:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_what_goes_on_times_out_after_its_timeout_and_nothing_else_does(state: TransactionState) -> None:
-    goes_on = state is TransactionState.ONGOING
+def test_only_an_open_transaction_times_out(state: TransactionState) -> None:
+    is_open = state is TransactionState.ONGOING
     assert not known(state).times_out(60_000)
-    assert known(state).times_out(60_001) is goes_on
+    assert known(state).times_out(60_001) is is_open
 
 
 def test_a_transaction_in_two_phases_never_times_out() -> None:
@@ -53,7 +53,7 @@ def test_a_transaction_in_two_phases_never_times_out() -> None:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_an_id_that_nobody_uses_expires(state: TransactionState) -> None:
+def test_an_unused_id_expires(state: TransactionState) -> None:
     assert not known(state).expires(2999, 1000)
     assert known(state).expires(3000, 1000) is (state in IDLE)
 
@@ -66,7 +66,7 @@ def test_a_producer_is_exhausted_while_there_is_one_epoch_left_to_fence_it_with(
     assert known(epoch=LAST_EPOCH).producer == ProducerIdAndEpoch(producer_id=7, epoch=LAST_EPOCH)
 
 
-def test_partitions_are_told_topic_by_topic_in_order() -> None:
+def test_partitions_are_listed_topic_by_topic_in_order() -> None:
     partitions = frozenset({TopicPartition("b", 1), TopicPartition("a", 10), TopicPartition("a", 2)})
     transaction = Transaction(
         transactional_id="t", producer_id=7, producer_epoch=0, timeout_ms=1, partitions=partitions

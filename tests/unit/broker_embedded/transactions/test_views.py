@@ -83,7 +83,7 @@ def test_filters(filters: dict[str, Any], expected: list[int]) -> None:
     assert matching(**filters).unknown_state_filters == ()
 
 
-def test_states_that_there_are_not_are_told_and_match_nothing() -> None:
+def test_unknown_states_are_listed_and_match_nothing() -> None:
     answer = matching(state_filters=("ongoing", "Ongoing", "Nonsense", "ongoing"))
     assert answer.unknown_state_filters == ("ongoing", "Nonsense")
     assert [found.producer_id for found in answer.transaction_states] == [2, 3]

@@ -58,7 +58,7 @@ def test_the_leader_goes_and_another_takes_over() -> None:
     assert draft.outcome(None).timers == tuple(CancelTimer(key=session_timer(name)) for name in "mn")
 
 
-def test_whoever_is_dismissed_is_answered() -> None:
+def test_a_dismissed_member_is_answered() -> None:
     draft = Draft(FULL, 9)
     draft.dismiss(draft.members["m"], ErrorCode.UNKNOWN_MEMBER_ID)
     (reply,) = draft.outcome(None).replies
@@ -73,7 +73,7 @@ def test_of_two_changes_of_a_timer_the_last_counts() -> None:
     assert draft.outcome(None).timers == (SetTimer(key=session_timer("n"), after_ms=10),)
 
 
-def test_nobody_is_waited_for_once_all_have_joined() -> None:
+def test_a_join_phase_ends_once_all_members_have_joined() -> None:
     draft = Draft(FULL, 9)
     assert (draft.awaiting_join, draft.all_joined) == (1, False)
     draft.put(replace(draft.members["n"], join_request_id=2))

@@ -39,11 +39,11 @@ def in_state(state: ClassicState) -> GroupDriver:
     ("state", "fields", "code"),
     [
         (ClassicState.EMPTY, {}, ErrorCode.NONE),
-        (ClassicState.EMPTY, {"member_id": "whoever"}, ErrorCode.NONE),
+        (ClassicState.EMPTY, {"member_id": "any"}, ErrorCode.NONE),
         (ClassicState.EMPTY, {"generation_id_or_member_epoch": 2, "member_id": "a"}, ErrorCode.UNKNOWN_MEMBER_ID),
         (ClassicState.STABLE, {}, ErrorCode.UNKNOWN_MEMBER_ID),
-        (ClassicState.STABLE, {"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
-        (ClassicState.STABLE, {"group_instance_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        (ClassicState.STABLE, {"member_id": "unknown"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        (ClassicState.STABLE, {"group_instance_id": "unknown"}, ErrorCode.UNKNOWN_MEMBER_ID),
         (ClassicState.STABLE, {"group_instance_id": "i"}, ErrorCode.FENCED_INSTANCE_ID),
         (ClassicState.STABLE, {"member_id": "i-1"}, ErrorCode.ILLEGAL_GENERATION),
         (ClassicState.STABLE, {"generation_id_or_member_epoch": 1}, ErrorCode.UNKNOWN_MEMBER_ID),
@@ -69,10 +69,10 @@ def test_who_may_commit(state: ClassicState, fields: dict[str, object], code: Er
     ("state", "fields", "code"),
     [
         (ClassicState.EMPTY, {}, ErrorCode.NONE),
-        (ClassicState.EMPTY, {"member_id": "whoever"}, ErrorCode.NONE),
+        (ClassicState.EMPTY, {"member_id": "any"}, ErrorCode.NONE),
         (ClassicState.EMPTY, {"generation_id": 2, "member_id": "i-1"}, ErrorCode.UNKNOWN_MEMBER_ID),
         (ClassicState.STABLE, {}, ErrorCode.NONE),
-        (ClassicState.STABLE, {"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        (ClassicState.STABLE, {"member_id": "unknown"}, ErrorCode.UNKNOWN_MEMBER_ID),
         (ClassicState.STABLE, {"group_instance_id": "i", "member_id": "old"}, ErrorCode.FENCED_INSTANCE_ID),
         (ClassicState.STABLE, {"member_id": "i-1"}, ErrorCode.ILLEGAL_GENERATION),
         (ClassicState.STABLE, {"generation_id": 0, "member_id": "i-1"}, ErrorCode.ILLEGAL_GENERATION),
@@ -177,7 +177,7 @@ def test_a_group_that_is_not_stable_is_described_without_protocol_and_metadata(s
     assert [(member.group_instance_id, member.member_metadata) for member in described.members] == members
 
 
-def test_whoever_waits_is_told_when_the_broker_stops() -> None:
+def test_waiting_members_are_answered_when_the_broker_stops() -> None:
     group = GroupDriver()
     calls = [group.join(name) for name in "ab"]
     assert {
@@ -204,7 +204,7 @@ class GroupMachine(RuleBasedStateMachine):
     """Clients that join, sync, commit, leave and fall silent in any order, a log that fails and a broker that stops.
 
     `GroupDriver` checks the group after each step. Here: generations only rise, all members of one generation agree on
-    its leader, and whoever waits is answered in the end.
+    its leader, and waiting members are answered in the end.
     """
 
     @initialize(
@@ -232,12 +232,12 @@ class GroupMachine(RuleBasedStateMachine):
         session_ms=SESSIONS,
         rebalance_ms=REBALANCES,
         version=st.sampled_from([3, 8, 9]),
-        anew=st.sampled_from([False, False, False, True]),
+        forgets_id=st.sampled_from([False, False, False, True]),
     )
     def join(
-        self, name: str, protocols: dict[str, bytes], session_ms: int, rebalance_ms: int, version: int, anew: bool
+        self, name: str, protocols: dict[str, bytes], session_ms: int, rebalance_ms: int, version: int, forgets_id: bool
     ) -> None:
-        if anew:
+        if forgets_id:
             self.group.ids.pop(name, None)
         call = self.group.ask_join(
             name,
@@ -298,7 +298,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.waiting.clear()
         self.group.restart()
         self.leaders.clear()
-        self.generation = self.group.generation  # a generation that nobody was assigned in is not in the log
+        self.generation = self.group.generation  # a generation without assignments is not in the log
 
     @invariant()
     def generations_rise(self) -> None:

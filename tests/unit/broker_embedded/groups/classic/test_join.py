@@ -39,7 +39,7 @@ def test_an_id_can_be_given_back(group: GroupDriver) -> None:
     assert not group.timers
 
 
-def test_an_id_that_nobody_gave_is_refused(group: GroupDriver) -> None:
+def test_an_unknown_member_id_is_refused(group: GroupDriver) -> None:
     assert group.join("a", member_id="made-up").code is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.group is None
     group.stabilize("a")
@@ -103,7 +103,7 @@ def test_a_protocol_that_not_all_know_gets_no_votes(group: GroupDriver) -> None:
     assert calls[0].answer.protocol_name == "range"
 
 
-def test_a_full_group_takes_nobody_else() -> None:
+def test_a_full_group_refuses_another_member() -> None:
     group = GroupDriver(max_size=2)
     group.stabilize("a", "b")
     call = group.join("c")
@@ -143,7 +143,7 @@ def test_a_group_that_has_become_too_large_is_cut_when_it_is_read_from_the_log()
     assert group.named() == {"a", "b"}
 
 
-def test_a_follower_that_comes_back_unchanged_disturbs_nobody(group: GroupDriver) -> None:
+def test_a_follower_that_rejoins_unchanged_starts_no_rebalance(group: GroupDriver) -> None:
     group.stabilize("a", "b")
     call = group.join("b")
     assert (call.code, call.answer.generation_id, call.answer.members) == (ErrorCode.NONE, 1, ())
@@ -223,7 +223,7 @@ def test_a_static_leader_that_takes_its_place_again_skips_the_assignment(group: 
     assert [member.member_id for member in call.answer.members] == [call.answer.member_id]
 
 
-def test_a_static_leader_that_cannot_skip_is_told_that_another_leads(group: GroupDriver) -> None:
+def test_a_static_leader_that_cannot_skip_assignment_is_answered_another_leader(group: GroupDriver) -> None:
     group.stabilize("s", instance_id="i")
     old = group.ids["s"]
     call = group.join("s2", instance_id="i", version=8)

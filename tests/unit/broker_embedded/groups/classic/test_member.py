@@ -71,7 +71,7 @@ def test_members_are_found_by_either_id() -> None:
     assert static_member(MEMBERS, "j") is None
 
 
-def test_the_leader_is_told_of_all() -> None:
+def test_the_leader_gets_all_members() -> None:
     assert as_join_answer(MEMBERS, "range") == (
         JoinGroupResponseMember(member_id="m", metadata=b"range"),
         JoinGroupResponseMember(member_id="s", group_instance_id="i", metadata=b"range"),

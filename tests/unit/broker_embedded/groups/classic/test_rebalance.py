@@ -45,7 +45,7 @@ def test_the_first_rebalance_waits_while_members_join_up_to_the_rebalance_timeou
     assert len(call.answer.members) == 1 + len(names)
 
 
-def test_without_a_delay_the_first_member_goes_on_at_once() -> None:
+def test_without_an_initial_delay_the_first_member_is_answered_at_once() -> None:
     group = GroupDriver(initial_rebalance_delay_ms=0)
     call = group.join("a")
     group.advance(ms=0)
@@ -62,7 +62,7 @@ def test_a_rebalance_ends_when_the_last_member_has_joined(group: GroupDriver) ->
     assert (new.answer.generation_id, group.state) == (2, ClassicState.COMPLETING_REBALANCE)
 
 
-def test_members_that_do_not_rejoin_are_left_behind(group: GroupDriver) -> None:
+def test_members_that_do_not_rejoin_are_removed(group: GroupDriver) -> None:
     group.stabilize("a", "b", rebalance_timeout_ms=20_000)
     new = group.join("c", rebalance_timeout_ms=20_000)
     for _ in range(4):
@@ -84,7 +84,7 @@ def test_static_members_that_do_not_rejoin_stay(group: GroupDriver) -> None:
     assert group.sync("s").answer.assignment == b"2"
 
 
-def test_static_members_that_do_not_sync_either_are_left_behind(group: GroupDriver) -> None:
+def test_static_members_that_neither_rejoin_nor_sync_are_removed(group: GroupDriver) -> None:
     group.stabilize("s", instance_id="i", session_timeout_ms=600_000, rebalance_timeout_ms=20_000)
     group.join("a", rebalance_timeout_ms=20_000, session_timeout_ms=600_000)
     group.advance(ms=20_000)
@@ -135,7 +135,7 @@ def test_a_group_that_was_empty_takes_another_kind_of_members(group: GroupDriver
     assert group.classic.subscribed is None
 
 
-def test_whoever_waits_for_an_assignment_hears_of_the_next_rebalance(group: GroupDriver) -> None:
+def test_members_that_wait_for_an_assignment_are_answered_by_the_next_rebalance(group: GroupDriver) -> None:
     for name in "abc":
         group.join(name)
     group.advance(ms=9_000)

@@ -54,7 +54,7 @@ def number(value: int, size: int = 4) -> bytes:
 
 
 def raw_value(version: int) -> bytes:
-    """GROUP as that version spells it."""
+    """GROUP as that version writes it."""
     since = number(5, 8) if version >= 2 else b""
     instance = text("i") if version >= 3 else b""
     rebalance = number(20) if version >= 1 else b""
@@ -63,7 +63,7 @@ def raw_value(version: int) -> bytes:
     return head + member + number(4) + b"mine"
 
 
-def test_a_group_is_spelled_as_apache_kafka_does() -> None:
+def test_a_group_record_has_the_bytes_of_apache_kafka() -> None:
     assert GROUP.record() == CoordinatorRecord(key=RAW_KEY, value=raw_value(3))
 
 
@@ -146,7 +146,7 @@ def test_a_truncated_group_record_is_corrupt(record: CoordinatorRecord) -> None:
 
 
 @given(st.binary(max_size=80))
-def test_damage_is_told_and_never_anything_else(damage: bytes) -> None:
+def test_a_damaged_record_raises_only_the_error_of_damage(damage: bytes) -> None:
     for start in (b"", *(number(version, 2) for version in range(5))):
         try:
             read_group_record(CoordinatorRecord(key=RAW_KEY, value=start + damage))

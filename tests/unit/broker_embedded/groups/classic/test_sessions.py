@@ -20,8 +20,8 @@ def group() -> GroupDriver:
     [
         ({}, ErrorCode.NONE),
         ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
-        ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
-        ({"group_instance_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"member_id": "unknown"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"group_instance_id": "unknown"}, ErrorCode.UNKNOWN_MEMBER_ID),
         ({"generation_id": 0}, ErrorCode.ILLEGAL_GENERATION),
         ({"generation_id": -1}, ErrorCode.ILLEGAL_GENERATION),
     ],
@@ -141,7 +141,7 @@ def test_silent_member_is_fenced_and_the_rest_rebalance(group: GroupDriver) -> N
     assert group.heartbeat("b") is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_session_is_as_long_as_the_member_asked_for() -> None:
+def test_a_session_ends_after_the_timeout_of_its_member() -> None:
     group = GroupDriver()
     group.stabilize("a", session_timeout_ms=20_000)
     group.advance(ms=19_999)
@@ -163,7 +163,7 @@ def test_commits_are_as_good_as_heartbeats(group: GroupDriver) -> None:
     assert group.named() == {"a", "b"}
 
 
-def test_whoever_waits_for_the_others_is_not_silent(group: GroupDriver) -> None:
+def test_the_session_of_a_member_that_waits_in_join_group_does_not_end(group: GroupDriver) -> None:
     call = group.join("a")
     for _ in range(11):
         group.advance(ms=5_000)
@@ -182,7 +182,7 @@ def test_a_new_member_whose_client_may_be_gone_is_given_up() -> None:
     assert group.named() == {"a"}
 
 
-def test_members_that_do_not_ask_for_their_assignment_are_left_behind() -> None:
+def test_members_that_do_not_sync_are_removed() -> None:
     group = GroupDriver()
     for name in "ab":
         group.join(name, rebalance_timeout_ms=20_000)
@@ -195,7 +195,7 @@ def test_members_that_do_not_ask_for_their_assignment_are_left_behind() -> None:
     assert group.heartbeat("a") is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_nobody_asks_for_an_assignment() -> None:
+def test_a_group_without_any_sync_becomes_empty() -> None:
     group = GroupDriver()
     group.join("a", session_timeout_ms=600_000, rebalance_timeout_ms=20_000)
     group.advance(ms=23_000)
@@ -215,7 +215,7 @@ def test_members_have_a_whole_session_to_come_back_after_a_restart(group: GroupD
 def test_a_timer_that_comes_too_late_does_nothing(group: GroupDriver) -> None:
     before = group.group
     assert before is not None
-    for key in (("join",), ("sync",), ("session", "nobody")):
+    for key in (("join",), ("sync",), ("session", "unknown")):
         outcome = decisions.timer_fired(before, key, group.now_ms)
         assert outcome.group == before
         assert not outcome.records

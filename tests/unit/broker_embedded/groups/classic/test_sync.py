@@ -15,7 +15,7 @@ def group() -> GroupDriver:
     return driver
 
 
-def test_the_leader_assigns_and_all_are_told(group: GroupDriver) -> None:
+def test_the_assignment_of_the_leader_reaches_all_members(group: GroupDriver) -> None:
     waiting = group.sync("b")
     assert waiting.waits
     call = group.sync("a", {"a": b"1", "b": b"2"})
@@ -25,7 +25,7 @@ def test_the_leader_assigns_and_all_are_told(group: GroupDriver) -> None:
     assert group.classic.pending_sync == frozenset()
 
 
-def test_whoever_comes_after_the_leader_does_not_wait(group: GroupDriver) -> None:
+def test_a_sync_after_the_leaders_is_answered_at_once(group: GroupDriver) -> None:
     group.sync("a", {"a": b"1", "b": b"2"})
     assert group.classic.pending_sync == {group.ids["b"]}
     assert group.sync("b").answer.assignment == b"2"
@@ -34,7 +34,7 @@ def test_whoever_comes_after_the_leader_does_not_wait(group: GroupDriver) -> Non
 
 def test_members_without_an_assignment_get_an_empty_one(group: GroupDriver) -> None:
     waiting = group.sync("b")
-    group.sync("a", {"a": b"1", "nobody": b"2"})
+    group.sync("a", {"a": b"1", "unknown": b"2"})
     assert (waiting.code, waiting.answer.assignment) == (ErrorCode.NONE, b"")
 
 
@@ -47,8 +47,8 @@ def test_a_leader_that_assigns_nothing(group: GroupDriver) -> None:
     ("fields", "code"),
     [
         ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
-        ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
-        ({"group_instance_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"member_id": "unknown"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"group_instance_id": "unknown"}, ErrorCode.UNKNOWN_MEMBER_ID),
         ({"generation_id": 0}, ErrorCode.ILLEGAL_GENERATION),
         ({"generation_id": 2}, ErrorCode.ILLEGAL_GENERATION),
         ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
@@ -117,7 +117,7 @@ def test_assignments_that_cannot_be_written_down_are_not_given(group: GroupDrive
     assert group.sync("b").answer.assignment == b"b"
 
 
-def test_sessions_begin_anew_with_the_assignment(group: GroupDriver) -> None:
+def test_sessions_restart_with_the_assignment(group: GroupDriver) -> None:
     group.sync("b")  # pending: as good as heartbeats
     group.advance(ms=9_000)
     group.heartbeat("a")

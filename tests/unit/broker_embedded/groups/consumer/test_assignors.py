@@ -165,6 +165,6 @@ def test_members_that_want_different_things_are_even_topic_by_topic(
     assert assign_uniformly(subscribers(wants, has), partitions) == has, "an even assignment is left as it is"
 
 
-def test_nobody_gets_nothing() -> None:
+def test_a_group_without_members_gets_an_empty_assignment() -> None:
     assert assign_uniformly({}, {}) == {}
     assert assign_uniformly(subscribers({"a": frozenset()}, {}), {}) == {"a": frozenset()}

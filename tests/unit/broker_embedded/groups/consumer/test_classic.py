@@ -147,13 +147,13 @@ def test_all_members_of_the_classic_protocol_need_one_in_common(group: ConsumerD
     assert old.member_id in group.consumer_group.members
 
 
-def test_nobody_joins_where_migration_is_disabled(group: ConsumerDriver, old: ClassicClient) -> None:
+def test_a_classic_join_is_refused_where_migration_is_disabled(group: ConsumerDriver, old: ClassicClient) -> None:
     group.config = replace(group.config, migration_policy=MigrationPolicy.DISABLED)
     assert group.classic_code(ClassicClient(topics=("t",))) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert group.classic_code(old) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_a_full_group_takes_nobody_else() -> None:
+def test_a_full_group_refuses_another_member() -> None:
     group = ConsumerDriver(ConsumerConfig(assignment_interval_ms=0, max_size=1), t=4)
     group.join("a", topics=["t"])
     assert group.classic_code(ClassicClient(topics=("t",))) is ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -209,7 +209,7 @@ def test_sync_with_an_old_target(group: ConsumerDriver, old: ClassicClient) -> N
         ({"group_instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_whoever_is_not_who_it_says(
+def test_a_wrong_member_id_or_generation_is_refused(
     group: ConsumerDriver, old: ClassicClient, fields: dict[str, object], code: ErrorCode
 ) -> None:
     assert sync_code(group, old, **fields) is code
@@ -231,7 +231,7 @@ def test_a_member_that_does_not_come_back_is_given_up(group: ConsumerDriver, old
     group.advance(10_000)
     group.beat("a")
     assert beat_code(group, old) is ErrorCode.REBALANCE_IN_PROGRESS
-    assert group.timers["join", old.member_id] == due_ms, "told twice, it has no more time"
+    assert group.timers["join", old.member_id] == due_ms, "a second answer does not extend the timeout"
     group.fire(("join", old.member_id))
     assert old.member_id not in group.consumer_group.members
     group.settle()

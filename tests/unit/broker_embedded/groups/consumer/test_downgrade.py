@@ -72,7 +72,7 @@ def test_the_last_member_of_the_new_kind_goes_and_the_others_rebalance(group: Co
     assert (found.state, found.generation) == (ClassicState.PREPARING_REBALANCE, epoch)
     assert found.protocol_name == "cooperative-sticky"
     (member,) = found.members.values()
-    assert group.spelled(target) == {
+    assert group.names_of(target) == {
         f"t-{number}" for topic in read_assignment(member.assignment).assigned_partitions for number in topic.partitions
     }
     assert group.timers["session", member.member_id] == group.now_ms + 20_000
@@ -116,7 +116,7 @@ def test_the_policy_may_not_allow_it(group: ConsumerDriver, policy: MigrationPol
     group.config = replace(group.config, migration_policy=policy)
     group.leave("a")
     assert isinstance(group.group, ConsumerGroup)
-    if policy is MigrationPolicy.UPGRADE:  # and those who are left go on as they are
+    if policy is MigrationPolicy.UPGRADE:  # and the members that are left stay as they are
         group.classic_round(old_of(group))
         assert len(old_of(group).owned["t"]) == 4
 

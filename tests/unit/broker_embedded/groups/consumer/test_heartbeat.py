@@ -43,7 +43,7 @@ def test_the_second_member_gets_its_part_when_the_first_has_given_it_back(group:
     assert group.member("a").member_epoch == 2, "it stays at its epoch until it has given back"
     group.beat("a")
     group.beat("b")
-    assert (len(group.owned("a")), group.owned("b")) == (4, set()), "nobody takes what is not given back"
+    assert (len(group.owned("a")), group.owned("b")) == (4, set()), "no member gets a partition that is not revoked yet"
     group.give_back("a")
     assert (group.member("a").state, group.member("a").member_epoch) == (MemberState.STABLE, 3)
     group.beat("b")
@@ -51,7 +51,7 @@ def test_the_second_member_gets_its_part_when_the_first_has_given_it_back(group:
     assert group.owned("a") | group.owned("b") == ALL
 
 
-def test_an_assignment_is_told_only_when_it_is_news_or_asked_for(group: ConsumerDriver) -> None:
+def test_a_heartbeat_response_has_an_assignment_only_if_it_is_new_or_requested(group: ConsumerDriver) -> None:
     assert group.join("a", topics=["t"]).assignment is not None
     assert group.beat("a").assignment is None
     assert group.beat("a", full=True).assignment is not None
@@ -115,7 +115,7 @@ def test_a_lost_answer_does_no_harm(group: ConsumerDriver) -> None:
     group.join("a", topics=["t"])
     group.join("b", topics=["t"])
     owned = group.clients["a"].owned
-    group.beat("a")  # told to give back
+    group.beat("a")  # gets the revocation
     kept = group.clients["a"].owned
     lost = group.ask(member_id="a-id", member_epoch=2, topic_partitions=as_topics(kept))
     assert lost.member_epoch == 3
@@ -142,7 +142,7 @@ def test_heartbeats_of_unknown_members_are_refused(group: ConsumerDriver, epoch:
     assert refusal(lambda: group.ask(member_id="x", member_epoch=epoch)) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_full_group_takes_nobody_else(group: ConsumerDriver) -> None:
+def test_a_full_group_refuses_another_member(group: ConsumerDriver) -> None:
     group.config = replace(group.config, max_size=1)
     group.join("a", topics=["t"])
     assert refusal(lambda: group.join("b", topics=["t"])) is ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -159,7 +159,7 @@ def test_the_assignor_that_most_ask_for_is_taken(group: ConsumerDriver) -> None:
     assert group.consumer_group.preferred_assignor == "range"
     group.settle()
     for name in "abc":
-        numbers = {spelled[2:] for spelled in group.owned(name)}
+        numbers = {partition[2:] for partition in group.owned(name)}
         assert group.owned(name) == {f"{topic}-{number}" for topic in "tu" for number in numbers}
 
 
@@ -203,7 +203,7 @@ def test_what_cannot_be_written_has_not_happened(group: ConsumerDriver) -> None:
     assert group.owned("a") == ALL | {"t-4"}, "the change was not forgotten"
 
 
-def test_a_restarted_coordinator_goes_on_where_it_was(group: ConsumerDriver) -> None:
+def test_a_restarted_coordinator_continues_the_reconciliation(group: ConsumerDriver) -> None:
     group.join("a", topics=["t"], holds_on=True)
     group.join("b", topics=["t"])
     group.beat("a")
@@ -252,7 +252,7 @@ def test_a_static_member_rejoins_with_another_subscription_or_its_old_member_id(
     assert group.owned(name) == partitions
 
 
-def test_a_new_process_goes_on_with_what_the_last_one_had_not_given_back(group: ConsumerDriver) -> None:
+def test_a_restarted_static_member_owns_what_its_predecessor_had_not_revoked(group: ConsumerDriver) -> None:
     group.join("a", topics=["t"], instance_id="i", holds_on=True)
     group.join("b", topics=["t"])
     group.beat("a")

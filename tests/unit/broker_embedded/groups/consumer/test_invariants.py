@@ -77,10 +77,10 @@ class Group(RuleBasedStateMachine):
         client = self.group.clients.get(name)
         if client is None or not client.epoch:
             return
-        believed = client.epoch, client.owned, client.assigned, client.told
+        believed = client.epoch, client.owned, client.assigned, client.sent
         self.beat(name, full=False)
         client.epoch, client.owned, client.assigned, _ = believed
-        client.told = None  # it says everything again after an error
+        client.sent = None  # it says everything again after an error
         self.group.check()
 
     @rule(name=NAMES, topics=TOPICS, regex=REGEXES | st.just(""))
@@ -126,7 +126,7 @@ class Group(RuleBasedStateMachine):
 
     @precondition(lambda self: self.is_consumer_group)
     @rule(name=st.sampled_from("xy"), beats=st.booleans())
-    def classic_go_on(self, name: str, beats: bool) -> None:
+    def classic_continues(self, name: str, beats: bool) -> None:
         client = self.classic.get(name)
         if client is None:
             return

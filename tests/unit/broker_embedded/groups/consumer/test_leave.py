@@ -15,7 +15,7 @@ def group() -> ConsumerDriver:
     return group
 
 
-def test_what_a_member_leaves_behind_goes_to_the_others(group: ConsumerDriver) -> None:
+def test_the_partitions_of_a_member_that_leaves_go_to_the_others(group: ConsumerDriver) -> None:
     answer = group.leave("a")
     assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == ("a-id", -1, 0)
     assert group.state == "Assigning"

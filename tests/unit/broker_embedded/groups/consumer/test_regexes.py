@@ -42,7 +42,7 @@ def test_an_expression_that_is_known_counts_at_once(group: ConsumerDriver) -> No
     assert group.epochs[0] == epoch + 1
 
 
-def test_an_expression_that_matches_nothing_moves_nobody(group: ConsumerDriver) -> None:
+def test_an_expression_that_matches_nothing_changes_no_assignment(group: ConsumerDriver) -> None:
     group.join("a", topics=["u"], regex="nothing")
     epochs = group.epochs
     group.advance(0)
@@ -143,7 +143,7 @@ def test_all_expressions_of_a_group_are_looked_up_again_after_a_while(group: Con
     group.beat("a")
     group.advance(0)
     assert group.consumer_group.regexes["t-.*"].timestamp > first_ms
-    assert group.state == "Stable", "what is the same moves nobody"
+    assert group.state == "Stable", "an equal expression changes no assignment"
 
 
 def test_a_look_that_cannot_be_written_is_taken_again(group: ConsumerDriver) -> None:

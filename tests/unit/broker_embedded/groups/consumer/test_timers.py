@@ -101,7 +101,7 @@ def test_after_a_restart_every_member_has_a_whole_session(group: ConsumerDriver)
 def test_timers_of_members_that_are_gone_do_nothing(group: ConsumerDriver) -> None:
     before = group.group
     for kind in ("session", "rebalance", "join", "sync"):
-        group.fire((kind, "nobody"))
+        group.fire((kind, "unknown"))
     group.fire(("rebalance", "a-id"))
     group.fire(REGEX_TIMER)
     assert group.group == before

@@ -103,7 +103,7 @@ def test_policies() -> None:
     }
 
 
-def test_what_a_group_goes_by_unless_told_otherwise_is_kafkas() -> None:
+def test_defaults_of_the_group_settings_are_kafkas() -> None:
     config = ConsumerContext().config("any")
     assert config == ConsumerConfig()
     assert (config.session_timeout_ms, config.heartbeat_interval_ms) == (45000, 5000)

@@ -68,7 +68,7 @@ def test_a_restart_in_between_makes_no_difference(group: ConsumerDriver) -> None
     assert (group.state, len(group.owned("a")), len(old.owned["t"])) == ("Stable", 2, 2)
 
 
-def test_sessions_go_on_as_they_were_agreed(group: ConsumerDriver) -> None:
+def test_the_session_of_a_classic_member_keeps_its_timeout(group: ConsumerDriver) -> None:
     (old,) = stable_classic(group, "t")
     group.join("a", topics=["t"])
     assert group.timers["session", old.member_id] == group.now_ms + 20_000
@@ -76,7 +76,7 @@ def test_sessions_go_on_as_they_were_agreed(group: ConsumerDriver) -> None:
     assert ("sync",) not in group.timers
 
 
-def test_whoever_waits_for_a_rebalance_hears_of_another(group: ConsumerDriver) -> None:
+def test_members_that_wait_in_a_rebalance_are_answered_rebalance_in_progress(group: ConsumerDriver) -> None:
     (old,) = stable_classic(group, "t")
     waiting = ClassicClient(topics=("t",))
     assert isinstance(group.classic_join(waiting), Pending)
@@ -122,7 +122,7 @@ def test_a_classic_group_that_a_consumer_group_cannot_express_is_not_upgraded(
     assert refusal(group) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_somebody_who_does_not_join_finds_no_consumer_group(group: ConsumerDriver) -> None:
+def test_a_heartbeat_of_an_unknown_member_finds_no_consumer_group(group: ConsumerDriver) -> None:
     stable_classic(group, "t")
     for epoch in (3, -1):
         assert refused(group.ask, member_id="x", member_epoch=epoch).code is ErrorCode.GROUP_ID_NOT_FOUND
@@ -131,7 +131,7 @@ def test_somebody_who_does_not_join_finds_no_consumer_group(group: ConsumerDrive
 def test_assignments_are_taken_over_as_they_are(group: ConsumerDriver) -> None:
     old, _ = stable_classic(group, "t", "t", assignments=[assigned(group, t=[3]), b""])
     group.join("a", topics=["t"])
-    assert group.spelled(group.consumer_group.members[old.member_id].assigned) == {"t-3"}
+    assert group.names_of(group.consumer_group.members[old.member_id].assigned) == {"t-3"}
 
 
 TOPIC = SubscribableTopic(topic_id=UUID(int=7), name="t", partitions=3)

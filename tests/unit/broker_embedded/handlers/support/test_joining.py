@@ -137,7 +137,7 @@ def test_who_is_not_the_producer_of_the_id(
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_whoever_was_replaced_is_refused(broker: BrokerDriver, level: int) -> None:
+def test_a_batch_of_a_fenced_epoch_is_refused(broker: BrokerDriver, level: int) -> None:
     """Amid the transaction, which its successor has aborted, and at the start of another."""
     broker.create("t", partitions=2)
     old = DirectProducer(broker, level=level).begin()
@@ -151,7 +151,7 @@ def test_whoever_was_replaced_is_refused(broker: BrokerDriver, level: int) -> No
 
 @pytest.mark.parametrize("version", [9, 11])
 def test_a_late_batch_of_a_transaction_that_is_over(broker: BrokerDriver, version: int) -> None:
-    """The marker is in the log: nobody would end what begins behind it."""
+    """The marker is in the log: a transaction that starts after it would never end."""
     broker.create("t")
     producer = DirectProducer(broker, level=1).begin()
     producer.write("t")
@@ -173,7 +173,7 @@ def test_a_late_batch_of_an_epoch_that_is_over(broker: BrokerDriver) -> None:
 
 
 def test_a_transaction_begins_at_sequence_0(broker: BrokerDriver) -> None:
-    """What comes behind a batch that was refused must not be taken in its stead."""
+    """The batches after a refused one must be refused, too."""
     broker.create("t")
     producer = DirectProducer(broker).begin()
     assert code(producer.send("t", base_sequence=5)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -253,13 +253,15 @@ def test_the_last_transaction_is_not_over_yet(
 ) -> None:
     """A marker is missing, and its disk fails."""
 
-    async def nobody(partitions: Iterable[TopicPartition], *_: object, **__: object) -> dict[TopicPartition, ErrorCode]:
+    async def write_none(
+        partitions: Iterable[TopicPartition], *_: object, **__: object
+    ) -> dict[TopicPartition, ErrorCode]:
         return dict.fromkeys(partitions, ErrorCode.KAFKA_STORAGE_ERROR)
 
     broker.create("t", partitions=2)
     producer = DirectProducer(broker).begin()
     producer.write("t", partition=1)
-    monkeypatch.setattr(broker.broker.markers, "write", nobody)
+    monkeypatch.setattr(broker.broker.markers, "write", write_none)
     producer.commit()
     expected = ErrorCode.CONCURRENT_TRANSACTIONS if version >= 12 else ErrorCode.NOT_ENOUGH_REPLICAS
     assert code(producer.send("t", version=version)) is expected

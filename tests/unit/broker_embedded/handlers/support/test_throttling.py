@@ -32,7 +32,7 @@ def old_broker(tmp_path: Path) -> Iterator[BrokerDriver]:
         yield driver
 
 
-def test_who_writes_too_much_is_told_to_be_silent(broker: BrokerDriver) -> None:
+def test_a_producer_above_its_byte_rate_is_throttled(broker: BrokerDriver) -> None:
     broker.create("t")
     alter(broker, ME, producer_byte_rate=100.0)
     value = batch(b"x" * 1500)
@@ -117,7 +117,7 @@ def test_an_answer_is_never_larger_than_the_quota_allows_without_silence(broker:
     assert len(values_in(others.responses[0].partitions[0])) == 5
 
 
-def test_a_session_has_not_told_what_was_withheld(broker: BrokerDriver) -> None:
+def test_a_fetch_session_returns_later_what_throttling_withheld(broker: BrokerDriver) -> None:
     filled(broker)
     opened = broker.ask(fetch_request("t", 5, session_epoch=0), 11)
     alter(broker, ME, consumer_byte_rate=120.0)
@@ -136,7 +136,9 @@ def spend(monkeypatch: pytest.MonkeyPatch, ms: int) -> None:
     monkeypatch.setattr(Throttle, "spent_ns", property(lambda _: ms * 1_000_000))
 
 
-def test_who_takes_too_much_time_is_told_to_be_silent(broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_above_its_request_percentage_is_throttled(
+    broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spend(monkeypatch, 150)
     alter(broker, ME, request_percentage=1.0)
     # 0.15 s are 15 per cent of a second: 1.5 per cent of the ten that are looked at.

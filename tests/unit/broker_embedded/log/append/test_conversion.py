@@ -111,7 +111,7 @@ def test_a_timestamp_too_far_ahead_is_named() -> None:
     assert (error.code, [record.batch_index for record in error.record_errors]) == (ErrorCode.INVALID_TIMESTAMP, [1])
 
 
-def test_what_a_header_says_wrongly_is_put_right_where_records_are_looked_at() -> None:
+def test_wrong_header_fields_are_repaired_where_records_are_decoded() -> None:
     lies = bytearray(keyed(b"a", b"b"))
     lies[35:43] = (NOW_MS + 5).to_bytes(8, "big")  # the largest timestamp
     seal(lies)

@@ -96,7 +96,7 @@ def producers() -> Producers:
     return Producers()
 
 
-def test_sequences_go_on_where_the_last_batch_ended(producers: Producers) -> None:
+def test_sequences_continue_after_the_last_batch(producers: Producers) -> None:
     assert [producers.send(1, 0, 3), producers.send(1, 3, 2), producers.send(1, 5)] == [0, 3, 5]
     assert producers.refused(1, 7) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert producers.refused(1, 4) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -116,7 +116,7 @@ def test_the_same_sequence_with_another_count_is_no_repetition(producers: Produc
     assert producers.refused(1, 0, 9) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_sequences_begin_again_behind_the_largest(producers: Producers) -> None:
+def test_sequences_wrap_around_after_the_largest(producers: Producers) -> None:
     producers.send(1, LAST - 1)
     producers.send(1, LAST)
     assert producers.send(1, 0) == 2
@@ -216,7 +216,7 @@ def test_amid_a_transaction_every_batch_belongs_to_it(producers: Producers) -> N
     assert producers.send(1, 1) == 2
 
 
-def test_nobody_begins_a_transaction_that_no_coordinator_knows(producers: Producers) -> None:
+def test_a_transaction_that_the_coordinator_does_not_know_is_refused(producers: Producers) -> None:
     assert producers.refused(1, 0, transactional=True, terms=Terms()) is ErrorCode.INVALID_TXN_STATE
     producers.send(1, 0, transactional=True)
     assert producers.send(1, 1, transactional=True, terms=Terms()) == 1
@@ -225,7 +225,7 @@ def test_nobody_begins_a_transaction_that_no_coordinator_knows(producers: Produc
     assert producers.refused(1, 2, transactional=True, terms=Terms()) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_whoever_was_replaced_hears_of_it_first(producers: Producers) -> None:
+def test_a_fenced_epoch_is_checked_before_the_verification(producers: Producers) -> None:
     """Before that its transaction is unknown: it may begin again with another epoch."""
     producers.send(1, 0, transactional=True)
     producers.end_transaction(1, abort=True, epoch=1)
@@ -233,7 +233,7 @@ def test_whoever_was_replaced_hears_of_it_first(producers: Producers) -> None:
     assert producers.refused(1, 1, transactional=True) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_which_transactions_go_on(producers: Producers) -> None:
+def test_open_transactions(producers: Producers) -> None:
     assert not producers.states.is_in_transaction(1, 0)
     producers.send(1, 0)
     assert not producers.states.is_in_transaction(1, 0)
@@ -258,7 +258,7 @@ def test_a_coordinator_writes_records_without_sequence_numbers(producers: Produc
 
 @pytest.mark.parametrize("knows", ["nothing", "the epoch", "an older epoch"])
 def test_a_transaction_with_an_epoch_of_its_own_begins_at_zero(producers: Producers, knows: str) -> None:
-    """The batches before may have been refused: what comes behind them must be, too."""
+    """The batches before may have been refused: those after them must be, too."""
     if knows != "nothing":
         producers.end_transaction(1, abort=False, epoch=1 if knows == "the epoch" else 0, bumps_epochs=True)
     code = producers.refused(1, 7, epoch=1, transactional=True, terms=OWN_EPOCHS)

@@ -96,7 +96,7 @@ def test_a_snapshot_that_does_not_read_is_replaced_by_the_log(
     assert caplog.text.count(".snapshot: removed") == 3
 
 
-def test_snapshots_behind_the_end_go(driver: IdempotentDriver) -> None:
+def test_snapshots_after_the_log_end_are_deleted(driver: IdempotentDriver) -> None:
     """Their offsets will be given again, to other records."""
     for sequence in range(12):
         driver.send(1, sequence)

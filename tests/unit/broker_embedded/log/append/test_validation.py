@@ -20,7 +20,7 @@ def check(records: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT, **sett
         config = LogConfig(**settings)
         view = memoryview(records)
         found = validate(view, Append(config=config, partition="t-0", origin=origin, now_ms=NOW_MS, base_offset=100))
-        assert found.records is view, "what nobody asked to convert is stored as it is"
+        assert found.records is view, "a batch without conversion is stored as it is"
         return len(found.batches)
     finally:
         assert records == before
@@ -77,7 +77,7 @@ def test_one_request_has_one_format(magic: int) -> None:
     assert refusal(joined([old, batch(b"a")]))[0] is ErrorCode.INVALID_RECORD
 
 
-def test_an_unknown_codec_is_told_from_a_flipped_bit() -> None:
+def test_an_unknown_codec_and_a_flipped_bit_are_different_errors() -> None:
     unknown = batch(b"a")
     unknown[22] |= 5
     assert refusal(unknown)[0] is ErrorCode.CORRUPT_MESSAGE

@@ -49,7 +49,7 @@ def test_the_active_segment_is_left_alone(driver: CompactionDriver) -> None:
     assert driver.rows() == [(2, "a", "3")]
 
 
-def test_a_deleted_key_is_told_of_for_a_while(driver: CompactionDriver) -> None:
+def test_a_tombstone_is_kept_for_delete_retention_ms(driver: CompactionDriver) -> None:
     driver.put(a="1", b="2")
     driver.put(a=None)
     driver.compact()
@@ -245,7 +245,7 @@ def test_indexes_of_compacted_segments_are_complete() -> None:
         assert not data[0].endswith(".index") or data[1] % 8 == 0
 
 
-def test_a_segment_that_keeps_all_is_not_written_anew(driver: CompactionDriver) -> None:
+def test_a_segment_that_keeps_all_records_is_not_rewritten(driver: CompactionDriver) -> None:
     driver.put(a="1")
     driver.compact()
     inode = driver.log.local.view.segments[0]

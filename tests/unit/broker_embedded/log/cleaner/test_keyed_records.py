@@ -76,7 +76,7 @@ def test_records_that_are_cut_off_anywhere() -> None:
     assert set(indexes) == {0, 1, 2}
 
 
-def test_bytes_behind_the_last_record() -> None:
+def test_bytes_after_the_last_record() -> None:
     with pytest.raises(CorruptBatch, match="1 bytes are left after the last"):
         keyed_records(SOME[61:] + b"\x00", read_header(SOME))
 

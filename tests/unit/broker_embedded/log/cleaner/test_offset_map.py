@@ -83,7 +83,7 @@ def test_small_debts_are_paid_together() -> None:
 
 
 @pytest.mark.parametrize("rate", [float("inf"), 1.7e308])
-def test_without_a_limit_nobody_waits(rate: float) -> None:
+def test_without_a_limit_there_is_no_wait(rate: float) -> None:
     time = Time()
     time.throttle.spend(10**12, rate)
     assert time.waits == []

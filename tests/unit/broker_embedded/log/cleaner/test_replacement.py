@@ -60,7 +60,7 @@ def test_a_compaction_goes_step_by_step() -> None:
     assert [step for step in steps if "cleaner-offset-checkpoint" in step][-1].startswith("rename")
 
 
-def test_readers_find_the_new_segments_and_who_reads_an_old_one_goes_on() -> None:
+def test_new_reads_use_the_new_segments_and_open_reads_the_old_ones() -> None:
     driver = written()
     before = driver.log.reader.read(0, max_bytes=10_000)
     view = driver.log.local.view

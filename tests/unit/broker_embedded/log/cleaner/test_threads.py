@@ -77,7 +77,7 @@ async def test_settings_change_while_it_runs() -> None:
     changing.join()
 
 
-async def test_the_event_loop_goes_on_and_stopping_ends_it_soon() -> None:
+async def test_the_event_loop_runs_beside_a_cleaning_which_stop_ends_soon() -> None:
     """One byte a second would take it hours."""
     driver = dirty()
     slow = compaction(driver, io_max_bytes_per_second=1)
