@@ -89,12 +89,12 @@ class SimulatedKafka:
         return [name for name, known in self.state.ids if STATES[known.state] == "Ongoing"]
 
     def append(self, entry: DecisionRecord) -> None:
-        """Somebody writes to the topic of decisions."""
+        """Another producer writes to the topic of decisions."""
         batch = Batch(ProducerIdAndEpoch(999, 0), 0, (entry,), 1)
         self.state = self.state._replace(log=(*self.state.log, batch))
 
     def open(self, name: str) -> None:
-        """Somebody has a transaction open under an id."""
+        """Another producer has an open transaction under an id."""
         known = Transaction(900 + len(self.state.ids), 0, state=STATES.index("Ongoing"), timeout=60, row=(99, 0))
         self.state = self.state._replace(ids=tuple(sorted((*self.state.ids, (name, known)))))
 
@@ -110,7 +110,7 @@ class SimulatedKafka:
                 continue
             self.state, answer = self._cluster.carry_out(self.state, request)
             if answer is WAIT and request.api != "init":
-                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "nothing goes on here that could be waited for")
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "there is no open transaction to wait for")
             answers.append(answer)
             self._settle()
         return tuple(answers)

@@ -1,8 +1,8 @@
 """Transactional producers in raw requests over real connections, the same to every broker.
 
 A producer of level 1 of ``transaction.version`` adds partitions before it writes to them, and groups before it commits
-their offsets. One of level 2 does neither, and has a new epoch after every transaction (KIP-890). Which it is is told
-by the versions of its requests.
+their offsets. One of level 2 does neither, and has a new epoch after every transaction (KIP-890). The versions of its
+requests show its level.
 """
 
 import time
@@ -99,7 +99,7 @@ class TransactionalRequests:
         return self
 
     def take(self, producer_id: int, epoch: int) -> None:
-        """Go on as this producer: sequences begin anew with another epoch."""
+        """Continue as this producer: sequence numbers begin at 0 with another epoch."""
         if (producer_id, epoch) != self.identity:
             self.sequences.clear()
         self.producer_id, self.epoch = producer_id, epoch
@@ -236,11 +236,11 @@ class TransactionalRequests:
         return self._ask(request, self._version("end", version), lambda found: found.error_code, patient)
 
     def commit(self) -> None:
-        """Commit the transaction, and go on."""
+        """Commit the transaction; the driver can begin another one."""
         self._finish(commit=True)
 
     def abort(self) -> None:
-        """Abort the transaction, and go on."""
+        """Abort the transaction; the driver can begin another one."""
         self._finish(commit=False)
 
     def _finish(self, *, commit: bool) -> None:

@@ -63,7 +63,7 @@ for line in sys.stdin:
 
 
 class Parent:
-    """The process and a meter beside it. What it is asked for is done when `ask` returns."""
+    """A process and a meter for it. `ask` returns when the request is done."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
