@@ -76,7 +76,9 @@ def test_the_nearest_option_is_suggested(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err.endswith("unrecognized arguments: what\n")
 
 
-def test_what_keeps_it_from_starting_is_named_in_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_reason_of_a_failed_start_is_printed_in_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     with EmbeddedBroker(tmp_path / "data") as broker:
         assert main(["--data-dir", str(tmp_path / "other"), "--listen", broker.bootstrap_servers]) == 1
         assert f"cannot listen on {broker.bootstrap_servers}: Address already in use" in capsys.readouterr().err

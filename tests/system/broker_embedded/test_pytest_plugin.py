@@ -25,7 +25,7 @@ class TestMarks:
     """The marks of a class and its functions go together."""
 
     @pytest.mark.embedded_broker(topics={"b": 3})
-    def test_the_nearest_mark_says_most(self, embedded_broker: ControlledBroker) -> None:
+    def test_the_nearest_mark_has_precedence(self, embedded_broker: ControlledBroker) -> None:
         assert embedded_broker.topics() == {"a": 1, "b": 3}
         assert embedded_broker.now_ms() == 5
 

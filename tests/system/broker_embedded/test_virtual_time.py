@@ -66,7 +66,7 @@ def is_silent(client: RawClient) -> bool:
     return False
 
 
-def test_a_fetch_waits_exactly_as_long_as_it_says(broker: EmbeddedBroker, client: RawClient) -> None:
+def test_a_fetch_waits_exactly_max_wait_ms(broker: EmbeddedBroker, client: RawClient) -> None:
     client.send(request_bytes(fetch_request("t", max_wait_ms=500, min_bytes=1), 11))
     arrived(broker, "Fetch")
     broker.advance(499)

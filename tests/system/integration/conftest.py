@@ -49,6 +49,5 @@ def topic_on(server: Server) -> TopicMaker:
 
 @pytest.fixture
 def cluster(server: Server) -> Iterator[Cluster]:
-    """Our view of the server."""
     with Cluster(config_of(server.bootstrap_servers)) as cluster:
         yield cluster

@@ -47,7 +47,6 @@ def milliseconds(at: datetime | None) -> int:
 
 
 def read_table(cluster: Cluster, topic: str, partition: int, columns: tuple[str, ...] = ALL) -> pa.Table:
-    """All rows of a partition."""
     wanted = TopicPartition(topic, partition)
     end = list_offsets(cluster, {wanted: LATEST})[wanted].offset
     with OneRange(cluster, wanted, 0, end, columns=columns) as fetcher:

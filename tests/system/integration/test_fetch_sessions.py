@@ -43,7 +43,7 @@ class Fetcher:
         self._new_topic = new_topic
 
     def create(self, letter: str, partitions: int = 1) -> None:
-        """Make a topic and wait until records can be read from it."""
+        """Create a topic and wait until it can be fetched from."""
         self.topics[letter] = self._new_topic(partitions=partitions)
         self.learn_id(letter)
         for index in range(partitions):
@@ -94,13 +94,13 @@ class Fetcher:
         )
 
     def topic(self, name: str) -> dict[str, Any]:
-        """A topic as the version names it."""
+        """A topic by name or id, as the version needs."""
         if self.version >= 13:
             return {"topic_id": self.ids[name[0]]}
         return {"topic": self.topics[name[0]]}
 
     def ask(self, *wanted: Any, version: int | None = None, **others: Any) -> FetchResponse:
-        """One fetch, whatever comes of it."""
+        """One fetch, refused or not."""
         return self.client.ask(self.request(*wanted, **others), version or self.version)
 
     def fetch(self, *wanted: Any, **others: Any) -> list[tuple[str, int, int]]:
@@ -121,7 +121,7 @@ class Fetcher:
         ]
 
     def look(self, name: str, **others: Any) -> PartitionData:
-        """What is in one partition, without a session."""
+        """One partition's records, fetched without a session."""
         return self.ask([name], session_id=0, session_epoch=LAST, **others).responses[0].partitions[0]
 
 
@@ -229,7 +229,7 @@ def test_a_topic_that_goes_and_comes_back(fetcher: Fetcher) -> None:
     assert gone.error_code == NONE
 
     def answered(code: ErrorCode) -> list[tuple[str, int, int]]:
-        """What the session says once it has this error code."""
+        """The response of the session to this error code."""
         return eventually(fetcher.fetch, Contains((IsStr, code, AnyThing)), within_s=PATIENCE_S)
 
     assert answered(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) == [("a0", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)]

@@ -50,8 +50,6 @@ EXACT, DEFAULT, ANY = 0, 1, 2
 
 
 class Client:
-    """A client with an id of its own."""
-
     _numbers = itertools.count(1)
 
     def __init__(self, broker: AnyBroker) -> None:
@@ -59,7 +57,6 @@ class Client:
         self.raw = RawClient(broker.bootstrap_servers)
 
     def ask(self, request: Request[ResponseT], version: int) -> ResponseT:
-        """One request, and its answer."""
         self.raw.send(request_bytes(request, version, 1, self.client_id))
         return decode_response(type(request).response, version, self.raw.frame())[1]  # type: ignore[return-value]  # a request names its response's class
 
@@ -96,7 +93,7 @@ def throttled(
     raise AssertionError("nothing was throttled")
 
 
-def test_who_writes_too_much_is_answered_and_then_not_heard(
+def test_a_producer_above_its_byte_rate_is_answered_and_then_muted(
     client: Client, any_broker: AnyBroker, new_topic: TopicMaker
 ) -> None:
     topic = new_topic()
@@ -110,7 +107,7 @@ def test_who_writes_too_much_is_answered_and_then_not_heard(
     other.raw.sock.close()
 
 
-def test_who_reads_too_much_is_answered_with_nothing(client: Client, new_topic: TopicMaker) -> None:
+def test_a_consumer_above_its_byte_rate_gets_an_empty_response(client: Client, new_topic: TopicMaker) -> None:
     topic = new_topic()
     client.produce(topic)
     alter(client, {"client-id": client.client_id}, consumer_byte_rate=RATE)
@@ -119,7 +116,7 @@ def test_who_reads_too_much_is_answered_with_nothing(client: Client, new_topic: 
     assert 0 < wait_ms < 4000
 
 
-def test_who_changes_too_much_is_refused(client: Client) -> None:
+def test_a_client_above_its_mutation_rate_is_refused(client: Client) -> None:
     alter(client, {"client-id": client.client_id}, controller_mutation_rate=1.0)
     numbers = itertools.count(1)
 
@@ -144,7 +141,7 @@ VALUE = b"x" * 25_000
 
 @pytest.fixture(scope="module", params=BOTH)
 def quick_broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyBroker]:
-    """One that looks at one second instead of ten."""
+    """A broker whose quota windows are one second instead of ten."""
     settings = {"quota.window.num": "2", "quota.window.size.seconds": "1"}
     with running_broker(request.param, tmp_path_factory.mktemp("quick-broker"), settings) as broker:
         yield broker
@@ -166,7 +163,6 @@ def ours(quick_broker: AnyBroker, limited: Client) -> Iterator[Cluster]:
 
 @pytest.fixture
 def topic(quick_broker: AnyBroker) -> str:
-    """Two partitions."""
     return TopicMaker(quick_broker)(2)
 
 
@@ -181,7 +177,7 @@ def write(cluster: Cluster, topic: str, partition: int, pieces: int) -> None:
 
 
 def throttle_ms(cluster: Cluster, partition: TopicPartition) -> float:
-    """What the broker has asked of the connection that was used last."""
+    """The throttle time of the connection that was used last."""
     deadline = Deadline.after_ms(PATIENCE_S * 1000)
     connection = cluster.borrow(cluster.leader(partition, deadline).node, deadline)
     cluster.give_back(connection)
@@ -330,7 +326,7 @@ def test_filters_that_make_no_sense(
         ({"user": "u"}, "request_percentage", 1.5, ErrorCode.NONE),
     ],
 )
-def test_what_may_be_set(
+def test_invalid_quotas_are_refused(
     client: Client, entity: dict[str, str | None], key: str, value: float, code: ErrorCode
 ) -> None:
     assert change(client, entry(entity, **{key: value}), validate_only=True) == [code]

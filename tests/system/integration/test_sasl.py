@@ -38,7 +38,6 @@ def topic(broker: SaslServer) -> str:
 
 
 def round_trip(servers: str, topic: str, mechanism: str, jaas_config: str) -> None:
-    """Produce and fetch a record."""
     config = config_of(servers, sasl_mechanism=mechanism, sasl_jaas_config=jaas_config, **OVER_TCP)
     with Cluster(config) as cluster:
         with Producer(cluster) as producer:

@@ -53,8 +53,6 @@ ARROW = {
 
 
 class Sink:
-    """One broker as a sink writes to it."""
-
     def __init__(self, broker: AnyBroker | EmbeddedBroker, topics: Topics) -> None:
         self.broker, self.topics = broker, topics
 
@@ -173,7 +171,7 @@ def test_headers_as_a_map_of_strings(sink: Sink, new_topic: TopicMaker) -> None:
 
 
 def spread(sink: Sink, topic: str, columns: dict[str, list[Any]], **options: Any) -> list[int]:
-    """Where the next rows went, in the order of their values."""
+    """The partitions of the next rows, in the order of their values."""
     before = len(sink.read(topic))
     sink.write(columns, topic=topic, **options)
     found = {row.value: row.partition for row in sink.read(topic)}

@@ -8,6 +8,5 @@ from tests.support.broker_driver import BrokerDriver
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerDriver]:
-    """A broker without sockets, in a directory of its own."""
     with BrokerDriver(tmp_path / "data") as driver:
         yield driver

@@ -102,7 +102,7 @@ def test_a_damaged_directory_is_not_guessed_at(broker: BrokerDriver, name: str, 
 def test_a_file_of_which_the_disk_does_not_say_whether_it_exists(
     broker: BrokerDriver, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Taken for a missing one it would be replaced, and the topics' settings be lost."""
+    """A broker that took it for missing would replace it and lose the topics' settings."""
     broker.create("t", retention_ms="-1")
     broker.drop()
     lstat, before = os.lstat, (broker.data_dir / "topics.json").read_bytes()

@@ -49,7 +49,7 @@ def producers(broker: BrokerDriver, *names: str) -> list[DirectProducer]:
     return [DirectProducer(broker, name).begin() for name in names]
 
 
-def test_they_come_up_to_the_oldest_open_transaction(broker: BrokerDriver) -> None:
+def test_read_committed_fetches_end_at_the_oldest_open_transaction(broker: BrokerDriver) -> None:
     broker.create("t")
     first, second = producers(broker, "a", "b")
     broker.produce("t", batch(b"plain"))
@@ -184,7 +184,7 @@ def test_retention_lets_an_open_transaction_begin_before_the_log(broker: BrokerD
 
 @pytest.mark.parametrize("restart", ["", "restart", "crash"])
 def test_a_compacted_topic(tmp_path: Path, restart: str) -> None:
-    """What was aborted goes whatever its keys, and takes no committed record with it."""
+    """Aborted records are removed whatever their keys, and no committed record with them."""
 
     def again() -> None:
         if restart:

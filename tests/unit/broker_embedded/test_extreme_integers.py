@@ -65,7 +65,7 @@ def frames() -> Iterator[FrameTarget]:
 
 
 def send(frames: FrameTarget, api: Api, version: int, request: Request[Any], what: str) -> None:
-    """Raises if the broker does, or if its answer does not fit the version."""
+    """Raises if the broker does, or if its response cannot be encoded in the version."""
     try:
         frames(bytes([api.request.api_key, version - api.served.first]) + to_bytes(encode(request, version)))
     except Exception as error:

@@ -30,7 +30,7 @@ PIECES = st.sampled_from(
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """What is repaired is logged, and here everything is."""
+    """Repairs are logged, each one here."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
@@ -111,7 +111,7 @@ def test_logs_open_whatever_is_in_their_files() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))
-def test_what_was_of_interest_once(name: str) -> None:
+def test_inputs_of_earlier_fuzz_runs(name: str) -> None:
     target = TARGETS[name]()
     inputs = read_corpus(name)
     assert inputs

@@ -124,7 +124,7 @@ def test_a_client_that_disconnects_within_a_request_is_logged(caplog: pytest.Log
     assert "the client closed it 6 bytes into a request" in caplog.text
 
 
-def test_what_was_asked_before_the_client_stopped_sending_is_answered() -> None:
+def test_requests_before_a_half_close_are_answered() -> None:
     async def story() -> None:
         async def answer(frame: bytes) -> Answer:
             await eventually_async(lambda: client.connection._ended, True)
@@ -308,7 +308,7 @@ def test_closing_cancels_the_request_that_is_worked_on() -> None:
     run(story)
 
 
-def test_what_was_begun_for_a_request_is_cleaned_up_however_soon_the_connection_closes() -> None:
+def test_the_work_of_a_request_is_cleaned_up_when_the_connection_closes() -> None:
     async def story() -> None:
         cleaned = asyncio.Event()
 
@@ -331,7 +331,7 @@ def test_what_was_begun_for_a_request_is_cleaned_up_however_soon_the_connection_
 
 
 def mixed(frame: memoryview) -> Answer | Awaitable[Answer]:
-    """Answers at once, later, with much, or not at all, as the first letter says."""
+    """Answers at once, later, with much, or not at all, by the first letter."""
 
     async def later(content: bytes) -> Answer:
         for _ in range(content[5] % 2 * 10):
@@ -350,7 +350,7 @@ def mixed(frame: memoryview) -> Answer | Awaitable[Answer]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_whatever_is_asked_is_answered_in_order(seed: int) -> None:
+def test_responses_have_the_order_of_their_requests(seed: int) -> None:
     async def story() -> None:
         rng = random.Random(seed)
         kinds = rng.choices("snlh", [10, 3, 2, 1], k=150)

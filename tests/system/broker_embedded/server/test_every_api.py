@@ -53,7 +53,6 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def served_by(release: str) -> set[tuple[int, int]]:
-    """API keys and versions."""
     return {
         (key, version)
         for key, api in apis_of(release).items()

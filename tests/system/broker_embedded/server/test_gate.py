@@ -56,7 +56,7 @@ def authenticate(client: RawClient, token: bytes, version: int = 2) -> SaslAuthe
 
 
 def is_refusing(broker: EmbeddedBroker) -> None:
-    """Wait until a client waits to hear that it is not let in."""
+    """Wait until a refused login waits for its response."""
     eventually(lambda: broker._server.broker.delayed.count, IsInt(gt=0))
 
 
@@ -151,7 +151,7 @@ def test_api_versions_may_be_sent_again_after_an_unknown_version(client: RawClie
         struct.pack(">i", -1),
     ],
 )
-def test_whatever_else_comes_ends_the_connection(client: RawClient, data: bytes) -> None:
+def test_other_requests_before_the_login_close_the_connection(client: RawClient, data: bytes) -> None:
     client.send(data)
     while not client.is_closed():
         pass  # the answer to the first ApiVersions

@@ -27,7 +27,7 @@ class Pipe:
         self.resumed = 0
 
     def send(self, data: bytes) -> list[bytes]:
-        """Receive bytes as they come; the requests that are whole now."""
+        """Receive bytes; the requests that are complete now."""
         found: list[bytes] = []
         while data:
             sent = self.theirs.send(data[:60_000])
@@ -59,7 +59,7 @@ def pipe() -> Iterator[Pipe]:
     made.theirs.close()
 
 
-def test_who_has_received_nothing_has_no_buffer(pipe: Pipe) -> None:
+def test_an_inbox_without_bytes_has_no_buffer(pipe: Pipe) -> None:
     assert pipe.inbox.buffer_bytes == 0
     assert not pipe.inbox.is_full
     assert not pipe.inbox.has_whole_request
@@ -78,7 +78,7 @@ def test_byte_by_byte(pipe: Pipe) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_whatever_the_pieces_are(pipe: Pipe, seed: int) -> None:
+def test_frames_are_complete_however_they_are_split(pipe: Pipe, seed: int) -> None:
     rng = random.Random(seed)
     bodies = [rng.randbytes(rng.choice([1, 7, 4000, 16_380, 16_384, 17_000, 100_000, 3_000_000])) for _ in range(25)]
     stream, position, found = b"".join(map(framed, bodies)), 0, []
@@ -101,7 +101,7 @@ def test_a_frame_is_not_moved_while_others_follow_it(pipe: Pipe) -> None:
     assert bytes(first) == b"first"
 
 
-def test_it_is_full_when_the_buffer_is(pipe: Pipe) -> None:
+def test_an_inbox_is_full_when_its_buffer_is(pipe: Pipe) -> None:
     pipe.theirs.send(framed(b"x" * 100) * 300)
     pipe.inbox.receive(pipe.ours)
     assert pipe.inbox.is_full
@@ -143,7 +143,7 @@ def test_a_large_buffer_stays_for_the_next_large_request_until_it_is_to_rest(pip
     assert pipe.inbox.buffer_bytes == 0
 
 
-def test_who_finds_no_memory_is_called_when_there_is_some() -> None:
+def test_an_inbox_without_memory_is_called_when_memory_is_free() -> None:
     memory = RequestMemory(100)
     pipe = Pipe(memory)
     assert memory.reserve("another", 100, lambda: None)

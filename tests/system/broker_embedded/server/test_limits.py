@@ -47,7 +47,7 @@ def is_served(client: RawClient) -> bool:
 
 
 def is_waiting(client: RawClient) -> bool:
-    """Whether a client that has asked something has no answer although others have had theirs."""
+    """Whether the response to a client is outstanding although other clients got theirs."""
     client.sock.setblocking(False)
     try:
         return client.sock.recv(1) == b"never"
@@ -113,7 +113,9 @@ def test_a_connection_above_the_limit_waits_until_another_closes(
             assert is_served(fourth)
 
 
-def test_who_waits_comes_in_when_the_limit_is_raised(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_waiting_connection_is_accepted_when_the_limit_is_raised(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with broker_with(tmp_path, max_connections=1) as broker, RawClient(broker.bootstrap_servers) as first:
         assert is_served(first)
         with RawClient(broker.bootstrap_servers) as second:
@@ -196,7 +198,7 @@ def test_a_stop_does_not_wait_for_those_who_are_to_be_refused(tmp_path: Path) ->
             other.sock.close()
 
 
-def test_who_exceeds_a_quota_is_answered_and_not_heard_for_a_while(tmp_path: Path) -> None:
+def test_a_client_above_its_quota_is_answered_and_then_muted(tmp_path: Path) -> None:
     with broker_with(tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
         alter(client, {"client-id": "raw"}, producer_byte_rate=100.0)
         answer = client.ask(produce_request("t", batch(b"x" * 1400)), 9)
@@ -348,7 +350,6 @@ def test_many_clients_that_never_read_hold_little_memory_and_do_not_delay_others
 
 
 def resident_bytes() -> int:
-    """Memory of this process."""
     with contextlib.suppress(OSError):
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -29,7 +29,7 @@ def url(broker: EmbeddedBroker) -> str:
 
 
 def ask(url: str, request: bytes) -> bytes:
-    """Everything that comes back for some bytes."""
+    """The whole answer to some bytes."""
     host, _, port = url.removeprefix("http://").removesuffix("/metrics").rpartition(":")
     with socket.create_connection((host, int(port)), timeout=60) as sock:
         sock.sendall(request)
@@ -65,7 +65,7 @@ def test_the_head_alone(url: str) -> None:
         (b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 20_000, b"431 Request Header Fields Too Large"),
     ],
 )
-def test_what_is_no_question_for_metrics(url: str, request_: bytes, status: bytes) -> None:
+def test_other_http_requests_are_refused(url: str, request_: bytes, status: bytes) -> None:
     assert ask(url, request_).startswith(b"HTTP/1.1 " + status + b"\r\n")
     assert ask(url, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
 
@@ -78,7 +78,7 @@ def test_a_request_may_come_byte_by_byte(url: str) -> None:
         assert sock.recv(12) == b"HTTP/1.1 200"
 
 
-def test_who_says_nothing_takes_no_place_for_ever(broker: EmbeddedBroker, url: str) -> None:
+def test_a_ninth_connection_is_refused_until_another_closes(broker: EmbeddedBroker, url: str) -> None:
     host, _, port = url.removeprefix("http://").removesuffix("/metrics").rpartition(":")
     silent = [socket.create_connection((host, int(port)), timeout=60) for _ in range(8)]
     metrics = broker._server._metrics_port

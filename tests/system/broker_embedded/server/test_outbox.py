@@ -46,7 +46,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def drain(outbox: Outbox, client: socket.socket) -> bytes:
-    """Send all, the client reading whenever the system takes no more."""
+    """Send all; the client reads when the socket is full."""
     client.setblocking(False)
     received = bytearray()
     while outbox:
@@ -94,7 +94,7 @@ def test_without_sendfile_the_same_arrives(
     assert drain(outbox, pair[1]) == expected
 
 
-def test_sending_never_blocks_and_says_when_the_system_is_full(
+def test_send_never_blocks_and_returns_whether_the_socket_is_full(
     pair: tuple[socket.socket, socket.socket], file: LogFile
 ) -> None:
     outbox = Outbox(pair[0])

@@ -4,7 +4,7 @@ import contextlib
 from tests.support.connection_client import Client, echo, framed, run, settle
 
 
-def test_who_is_throttled_is_answered_and_then_waits() -> None:
+def test_a_throttled_client_is_answered_and_then_muted() -> None:
     async def story() -> None:
         client = Client(echo)
         client.wait_ms = 1000
@@ -20,7 +20,7 @@ def test_who_is_throttled_is_answered_and_then_waits() -> None:
     run(story)
 
 
-def test_who_is_throttled_without_an_answer_waits_too() -> None:
+def test_a_throttled_client_without_a_response_is_muted_too() -> None:
     async def story() -> None:
         client = Client(lambda frame: None if frame[0] == ord("-") else echo(frame))
         client.wait_ms = 1000
@@ -50,7 +50,7 @@ def test_a_throttled_client_cannot_make_the_broker_hold_more_than_a_buffer() -> 
     run(story)
 
 
-def test_what_a_throttled_client_sent_before_it_left_is_done_when_its_time_has_come() -> None:
+def test_requests_of_a_throttled_client_that_disconnected_are_handled_after_the_throttle_time() -> None:
     async def story() -> None:
         served: list[bytes] = []
         client = Client(lambda frame: served.append(bytes(frame)))

@@ -72,9 +72,7 @@ def test_an_unused_transactional_id_expires(broker: EmbeddedBroker) -> None:
 
 
 @pytest.mark.parametrize("outcome", [TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT])
-def test_what_was_decided_before_a_kill_is_carried_out_by_the_start(
-    broker: EmbeddedBroker, outcome: TransactionState
-) -> None:
+def test_a_decision_before_a_kill_is_completed_at_the_start(broker: EmbeddedBroker, outcome: TransactionState) -> None:
     write(broker, begin(broker))
 
     async def decide_and_die() -> None:

@@ -193,7 +193,7 @@ def test_a_fault_that_makes_no_sense_is_a_value_error(controlled: TestBroker) ->
         controlled.faults.drop("Produce", time=3)
 
 
-def test_what_clients_have_sent_can_be_looked_at(controlled: TestBroker) -> None:
+def test_received_requests_are_recorded(controlled: TestBroker) -> None:
     controlled.forget_requests()
     with controlled.faults.delay("Produce", ms=0) as fault:
         produce(controlled, batch(b"seen"))

@@ -17,7 +17,7 @@ from tests.support.raw_client import RawClient
 
 
 class ControlDriver:
-    """Says commands to a broker that has started."""
+    """Sends commands to a broker that has started."""
 
     def __init__(self, data_dir: Path) -> None:
         self.loop = asyncio.new_event_loop()
@@ -28,7 +28,6 @@ class ControlDriver:
         self("POST", "/start")
 
     def __call__(self, method: str, path: str, **fields: Any) -> dict[str, Any]:
-        """What the command gives."""
         return self.do(method, path, fields).result()
 
     def do(self, method: str, path: str, fields: dict[str, Any] | None = None) -> Answer:
@@ -171,7 +170,7 @@ def test_metrics_are_plain(say: ControlDriver) -> None:
         ("GET", "/requests", {"after": "x"}, 400, {"field": "after", "problem": "'x' is no whole number"}),
     ],
 )
-def test_a_command_that_cannot_be_done_says_why(
+def test_a_failed_command_has_its_reason(
     say: ControlDriver, method: str, path: str, fields: dict[str, Any], status: int, body: dict[str, str]
 ) -> None:
     answer = say.do(method, path, fields)
@@ -180,14 +179,14 @@ def test_a_command_that_cannot_be_done_says_why(
     assert {name: value for name, value in answer.body.items() if name != "problem"} == body
 
 
-def test_a_broker_that_does_not_run_says_so(say: ControlDriver) -> None:
+def test_commands_of_a_stopped_broker_are_refused(say: ControlDriver) -> None:
     say("POST", "/stop")
     for method, path, fields in (("GET", "/topics", {}), ("POST", "/topics", {"name": "t"}), ("GET", "/metrics", {})):
         answer = say.do(method, path, fields)
         assert (answer.status, answer.body["problem"]) == (409, "the broker does not run")
 
 
-def test_a_broker_that_cannot_start_says_why(say: ControlDriver) -> None:
+def test_a_failed_start_has_its_reason(say: ControlDriver) -> None:
     say("POST", "/stop")
     other = RestartableBroker({"listeners": "PLAINTEXT://127.0.0.1:0"}, say.broker._data_dir)
 

@@ -34,7 +34,7 @@ def ask(
 
 
 def raw_answer(broker: EmbeddedBroker, request: bytes) -> bytes:
-    """What the port says to some bytes until it closes the connection."""
+    """What the port sends for some bytes until it closes the connection."""
     host, _, port = broker.control_url.removeprefix("http://").rpartition(":")
     with socket.create_connection((host, int(port)), timeout=60) as sock:
         sock.sendall(request)
@@ -112,7 +112,7 @@ def test_a_large_body_is_refused(broker: EmbeddedBroker) -> None:
         (b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"405"),
     ],
 )
-def test_what_is_no_request_is_answered_and_the_connection_closed(
+def test_a_malformed_request_is_answered_and_the_connection_closed(
     broker: EmbeddedBroker, request_: bytes, status: bytes
 ) -> None:
     assert raw_answer(broker, request_).split(b" ", 2)[1] == status

@@ -34,7 +34,7 @@ def test_topics_are_made_and_deleted_as_a_release_knows_it(tmp_path: Path, relea
             process.delete_topic("first")
 
 
-def test_a_release_without_requests_for_topics_says_so(tmp_path: Path) -> None:
+def test_create_topic_is_refused_for_a_release_without_create_topics(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, settings={"as.version": "0.9"}) as process:
         assert process.topics() == {}
         with pytest.raises(KafkaError, match=r"Kafka 0\.9 has no CreateTopics"):

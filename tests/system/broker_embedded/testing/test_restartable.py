@@ -17,7 +17,7 @@ def run_story(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(asyncio.wait_for(story(), 60))
 
 
-async def test_every_run_is_at_the_same_place(tmp_path: Path) -> None:
+async def test_every_run_has_the_same_address(tmp_path: Path) -> None:
     broker = RestartableBroker(SETTINGS, tmp_path)
     for ask in (lambda: broker.server, lambda: broker.address):
         with pytest.raises(NotRunning, match="does not run"):

@@ -17,7 +17,6 @@ def tool(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A KAFKA_HOME."""
     make_home(tmp_path / "home")
     return tmp_path / "home"
 

@@ -15,7 +15,7 @@ def ask(port: int, word: bytes) -> bytes:
         return answer
 
 
-def test_it_answers_how_it_is_and_nothing_else(tmp_path: Path) -> None:
+def test_only_four_letter_status_commands_are_answered(tmp_path: Path) -> None:
     properties = tmp_path / "zookeeper.properties"
     port = free_port()
     properties.write_text(f"clientPort={port}\ndataDir={tmp_path}\n")
@@ -42,6 +42,6 @@ def test_the_stand_in_for_zookeeper_is_stopped_by_its_script(home: Path, tmp_pat
         assert process.wait(60) == 0
 
 
-def test_the_shell_of_zookeeper_says_that_there_is_none(tool: Tool) -> None:
+def test_the_zookeeper_shell_prints_that_there_is_no_zookeeper(tool: Tool) -> None:
     answer = tool("zookeeper-shell", "localhost:2181", "ls", "/")
     assert (answer.status, "this KAFKA_HOME has no ZooKeeper" in answer.err) == (2, True)

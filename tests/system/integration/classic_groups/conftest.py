@@ -21,7 +21,7 @@ MakeMember = Callable[..., RawMember]
 
 @pytest.fixture(scope="package", params=BOTH)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Both brokers, set up for groups that begin at once and sessions that end soon."""
+    """Both brokers, without an initial rebalance delay and with short sessions."""
     with running_broker(request.param, tmp_path_factory.mktemp("groups"), SETTINGS) as broker:
         yield broker
 
@@ -31,7 +31,6 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 def group_id() -> str:
-    """A name of the test's own."""
     return f"group-{next(_numbers)}"
 
 
@@ -48,7 +47,6 @@ def member(server: Server, group_id: str) -> Iterator[MakeMember]:
 
 @pytest.fixture
 def admin(server: Server, group_id: str) -> Iterator[RawClient]:
-    """A connection of no member."""
     with RawClient(server.bootstrap_servers) as client:
         wait_for_coordinator(client, group_id)
         yield client

@@ -19,7 +19,7 @@ from tests.support.raw_offsets import committed_offset
 from tests.system.integration.classic_groups.conftest import MakeMember
 
 
-def test_who_may_commit_when(server: Server, member: MakeMember, admin: RawClient, group_id: str) -> None:
+def test_commits_by_member_and_generation(server: Server, member: MakeMember, admin: RawClient, group_id: str) -> None:
     topic = TopicMaker(server)()
     first, second = member(), member()
     stabilize(first)

@@ -18,8 +18,6 @@ def fill(server: Server, topic: str, partitions: int, count: int) -> None:
 
 
 class ConfluentConsumer:
-    """One of confluent-kafka's."""
-
     def __init__(self, servers: str, group_id: str, topic: str) -> None:
         confluent_kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
         self._consumer = confluent_kafka.Consumer(
@@ -50,8 +48,6 @@ class ConfluentConsumer:
 
 
 class KafkaPythonConsumer:
-    """One of kafka-python's."""
-
     def __init__(self, servers: str, group_id: str, topic: str) -> None:
         KafkaPythonClient()  # which imports it without a warning
         from kafka import KafkaConsumer

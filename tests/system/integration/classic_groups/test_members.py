@@ -108,7 +108,9 @@ def test_a_follower_that_rejoins_unchanged_starts_no_rebalance(member: MakeMembe
 
 
 @pytest.mark.parametrize("version", [5, 8, 9])
-def test_a_static_leader_takes_its_place_again(server: Server, member: MakeMember, version: int) -> None:
+def test_a_restarted_static_leader_rejoins_without_a_rebalance(
+    server: Server, member: MakeMember, version: int
+) -> None:
     before, follower, after = member(instance_id="i"), member(), member(instance_id="i")
     stabilize(before, follower)
     answer = after.join(version)
@@ -166,7 +168,7 @@ def test_an_administrator_lets_static_members_go(member: MakeMember, admin: RawC
         ({}, ErrorCode.MEMBER_ID_REQUIRED),
     ],
 )
-def test_who_may_not_join(member: MakeMember, fields: dict[str, Any], code: ErrorCode) -> None:
+def test_invalid_joins_are_refused(member: MakeMember, fields: dict[str, Any], code: ErrorCode) -> None:
     stabilize(member())
     sender = member()
     answer = sender.client.ask(sender.join_request(**fields), 9)
@@ -195,7 +197,9 @@ def test_a_full_group(member: MakeMember) -> None:
         ({"generation_id": 7}, ErrorCode.ILLEGAL_GENERATION),
     ],
 )
-def test_who_may_not_sync_and_is_not_alive(member: MakeMember, fields: dict[str, Any], code: ErrorCode) -> None:
+def test_sync_group_and_heartbeat_of_unknown_members_are_refused(
+    member: MakeMember, fields: dict[str, Any], code: ErrorCode
+) -> None:
     sender = member()
     stabilize(sender)
     assert sender.client.ask(sender.sync_request(**fields), 5).error_code == code
@@ -203,7 +207,7 @@ def test_who_may_not_sync_and_is_not_alive(member: MakeMember, fields: dict[str,
 
 
 @pytest.mark.parametrize("fields", [{"protocol_type": "connect"}, {"protocol_name": "sticky"}])
-def test_who_has_settled_on_something_else(member: MakeMember, fields: dict[str, Any]) -> None:
+def test_a_sync_with_another_protocol_is_refused(member: MakeMember, fields: dict[str, Any]) -> None:
     sender = member()
     sender.join()
     request = sender.sync_request(**fields)

@@ -46,24 +46,21 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 def name() -> str:
-    """A transactional id of the test's own."""
     return f"ours-{next(_numbers)}"
 
 
 @pytest.fixture
 def cluster(kafka: Kafka) -> Iterator[Cluster]:
-    """Our view of the broker."""
     with Cluster(config_of(kafka.broker.bootstrap_servers, retry_backoff_ms=20, max_block_ms=30_000)) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def transactions(cluster: Cluster) -> Transactions:
-    """What tests do with transactions, in a line each."""
+    """Helpers of one call each."""
     return Transactions(cluster)
 
 
 @pytest.fixture
 def topic(kafka: Kafka) -> str:
-    """A topic with three partitions."""
     return TopicMaker(kafka.broker)(3)

@@ -65,7 +65,7 @@ def test_a_transaction_without_rows_is_nothing(transactions: Transactions, name:
     transactions.soon_committed(topic, ["a"])
 
 
-def test_what_is_left_open_is_aborted(transactions: Transactions, name: str, topic: str) -> None:
+def test_an_open_transaction_is_aborted_at_close(transactions: Transactions, name: str, topic: str) -> None:
     with TransactionalProducer(transactions.cluster, name) as producer:
         producer.begin()
         producer.send(topic, valued(["lost"]))

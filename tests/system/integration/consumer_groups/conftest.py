@@ -24,7 +24,7 @@ MakeMember = Callable[..., RawConsumer]
 
 @pytest.fixture(scope="package", params=BOTH)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Both brokers, set up for groups that are assigned at once."""
+    """Both brokers, without an assignment interval."""
     with running_broker(request.param, tmp_path_factory.mktemp("consumer-groups"), SETTINGS) as broker:
         yield broker
 
@@ -34,13 +34,11 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 def group_id() -> str:
-    """A name of the test's own."""
     return f"consumers-{next(_numbers)}"
 
 
 @pytest.fixture
 def topic(server: Server) -> str:
-    """A topic with four partitions."""
     return make_topic(server, 4)
 
 
@@ -57,7 +55,6 @@ def member(server: Server, group_id: str) -> Iterator[MakeMember]:
 
 @pytest.fixture
 def admin(server: Server, group_id: str) -> Iterator[RawClient]:
-    """A connection of no member."""
     with RawClient(server.bootstrap_servers) as client:
         wait_for_coordinator(client, group_id)
         yield client

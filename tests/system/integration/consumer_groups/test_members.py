@@ -72,7 +72,7 @@ def test_partitions_pass_on_once_they_are_given_back(
     assert describe(admin, group_id).group_state == "Stable"
 
 
-def test_what_a_member_leaves_goes_to_the_others(member: MakeMember, topic: str) -> None:
+def test_the_partitions_of_a_member_that_leaves_go_to_the_others(member: MakeMember, topic: str) -> None:
     members = [member(topic) for _ in range(3)]
     for each in members:
         each.join()
@@ -200,7 +200,9 @@ JOIN: dict[str, Any] = {
         (0, {"member_id": "", "member_epoch": -1}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_who_is_refused(member: MakeMember, version: int, fields: dict[str, Any], code: ErrorCode) -> None:
+def test_invalid_heartbeats_are_refused(
+    member: MakeMember, version: int, fields: dict[str, Any], code: ErrorCode
+) -> None:
     answer = member().ask(version, **{**JOIN, **fields})
     assert ErrorCode.of(answer.error_code) is code
     assert (answer.error_message is not None, answer.member_id, answer.member_epoch) == (True, None, 0)

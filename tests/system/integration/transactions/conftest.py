@@ -37,13 +37,12 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 def name() -> str:
-    """A transactional id of the test's own."""
     return f"transactional-{next(_numbers)}"
 
 
 @pytest.fixture(params=LEVELS, ids=lambda level: f"level{level}")
 def level(request: pytest.FixtureRequest) -> int:
-    """How producers of the test deal with brokers."""
+    """The level of transaction.version of the test's producers."""
     number: int = request.param
     return number
 
@@ -80,7 +79,6 @@ def new_topic(server: Server, reader: RawClient) -> TopicMaker:
 
 @pytest.fixture
 def topic(new_topic: TopicMaker) -> str:
-    """A topic with two partitions."""
     return new_topic(2)
 
 
@@ -93,6 +91,5 @@ def group_id(name: str, reader: RawClient) -> str:
 
 @pytest.fixture
 def reader(server: Server) -> Iterator[RawClient]:
-    """A connection of no producer."""
     with RawClient(server.bootstrap_servers) as client:
         yield client

@@ -24,7 +24,7 @@ def test_end_txn_sent_again(producer: RawProducer, reader: RawClient, topic: str
     shows(reader, topic, "True")
 
 
-def test_nothing_to_end(new_producer: MakeProducer) -> None:
+def test_end_txn_without_an_open_transaction(new_producer: MakeProducer) -> None:
     old = new_producer("old-" + new_producer().transactional_id, level=1).begin()
     assert code(old.end(commit=True)) is ErrorCode.INVALID_TXN_STATE
     assert code(old.end(commit=False)) is ErrorCode.INVALID_TXN_STATE

@@ -108,7 +108,7 @@ def test_every_version(new_producer: MakeProducer, reader: RawClient, topic: str
 def test_members_are_checked(
     producer: RawProducer, server: Server, reader: RawClient, topic: str, group_id: str
 ) -> None:
-    """KIP-447: who is no member any more commits nothing."""
+    """KIP-447: a former member commits nothing."""
     offsets = {(topic, 0): 5}
     with RawMember(server.bootstrap_servers, group_id) as member:
         stabilize(member)

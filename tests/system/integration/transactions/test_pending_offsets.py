@@ -166,7 +166,7 @@ def test_members_of_a_classic_group(
 
 
 def test_members_of_a_consumer_group(producer: RawProducer, server: Server, reader: RawClient, group_id: str) -> None:
-    """KIP-848: their epoch stands in the generation's place."""
+    """KIP-848: the field of the generation holds the member epoch."""
     topic = make_topic(server, 2)
     with RawConsumer(server.bootstrap_servers, group_id, topic) as first:
         first.join()

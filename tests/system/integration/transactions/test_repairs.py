@@ -13,7 +13,6 @@ from tests.system.integration.transactions.conftest import MakeProducer
 
 
 def listed(reader: RawClient, version: int = 2, **filters: object) -> dict[str, str]:
-    """States by transactional id."""
     answer = reader.ask(ListTransactionsRequest(**filters), version)  # type: ignore[arg-type]  # by name
     assert answer.error_code == 0
     return {state.transactional_id: state.transaction_state for state in answer.transaction_states}
@@ -89,7 +88,7 @@ def test_producers_of_a_partition(producer: RawProducer, reader: RawClient, topi
 
 
 def test_a_hanging_transaction_is_aborted(producer: RawProducer, reader: RawClient, topic: str) -> None:
-    """As kafka-transactions.sh --abort does: a marker with what DescribeProducers said."""
+    """As kafka-transactions.sh --abort: a marker with the fields of DescribeProducers."""
     producer.write(topic, "lost")
     state = producers(reader, topic)[producer.producer_id]
     assert abort(reader, topic, state.producer_id, state.producer_epoch) is ErrorCode.NONE

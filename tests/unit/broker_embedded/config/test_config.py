@@ -124,7 +124,7 @@ def test_settings_made_at_run_time_go_over_those_of_the_start() -> None:
         ),
     ],
 )
-def test_what_cannot_be_made_at_run_time(dynamic: Mapping[str, str], problem: str) -> None:
+def test_invalid_dynamic_changes_are_refused(dynamic: Mapping[str, str], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         BrokerConfig.parse({}).changed(dynamic)
 

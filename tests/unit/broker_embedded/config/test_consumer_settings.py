@@ -39,7 +39,7 @@ def test_the_defaults_are_kafkas() -> None:
     assert properties["group.consumer.max.assignment.interval.ms"] == "15000"
 
 
-def test_the_broker_says_how_its_groups_go() -> None:
+def test_the_settings_of_consumer_groups_become_their_config() -> None:
     config = BrokerConfig.parse(
         {
             "group.consumer.min.session.timeout.ms": 1000,

@@ -89,7 +89,7 @@ def test_a_listener_goes_by_its_own_settings_first() -> None:
         ),
     ],
 )
-def test_what_cannot_be_honoured_is_refused(settings: dict[str, object], words: str) -> None:
+def test_unsupported_listener_settings_are_refused(settings: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError, match=words) as caught:
         BrokerConfig.parse({**LISTENERS, **settings})
     assert "hunter2" not in str(caught.value)
@@ -124,7 +124,7 @@ def test_the_text_of_an_address_is_the_one_that_was_parsed(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["localhost", "localhost:", "localhost:-1", "localhost:65536", "::1:9092"])
-def test_what_is_no_address_is_refused_by_name(text: str) -> None:
+def test_an_invalid_address_is_refused_with_its_text(text: str) -> None:
     with pytest.raises(ConfigError, match=r"--listen: .* is not HOST:PORT"):
         parse_address("--listen", text)
 

@@ -63,7 +63,7 @@ def test_text_and_values_parse_and_come_back_as_text() -> None:
     assert not LogConfig().log_append_time
 
 
-def test_what_is_not_given_is_as_in_the_defaults() -> None:
+def test_settings_that_a_topic_lacks_have_the_defaults() -> None:
     defaults = LogConfig(segment_bytes=5000, retention_bytes=70)
     assert LogConfig.parse({"retention.bytes": "80"}, defaults) == LogConfig(segment_bytes=5000, retention_bytes=80)
     assert LogConfig.parse({}, defaults) == defaults
@@ -207,7 +207,7 @@ def test_the_older_bound_of_timestamps_stands_for_both_newer_ones(
         ({"message.format.version": "0.11.0"}, True),
     ],
 )
-def test_what_is_stored_as_it_was_sent(settings: dict[str, object], as_sent: bool) -> None:
+def test_settings_under_which_batches_are_stored_as_sent(settings: dict[str, object], as_sent: bool) -> None:
     assert LogConfig.parse(settings).stores_as_sent is as_sent
     assert LogConfig.parse({}, LogConfig.parse(settings)).stores_as_sent is as_sent
 
@@ -256,7 +256,7 @@ def test_every_topic_setting_has_one_but_those_that_kafka_has_of_topics_alone() 
     assert {TWINS[topic_key]: topic_key for topic_key in TWINS} == dict(LOG_SYNONYMS)
 
 
-def test_they_can_change_at_run_time() -> None:
+def test_log_settings_can_change_at_run_time() -> None:
     assert all(setting.dynamic for setting in log_default_settings().values())
 
 
@@ -267,7 +267,7 @@ def test_those_that_another_one_stands_for_are_not_set_by_default() -> None:
     ]
 
 
-def test_what_is_not_given_stays() -> None:
+def test_settings_that_a_change_lacks_stay() -> None:
     before = LogConfig(retention_bytes=5, retention_ms=6)
     assert parse_log_defaults({"log.retention.bytes": "7", "log.retention.ms": ""}, before) == LogConfig(
         retention_bytes=7, retention_ms=6

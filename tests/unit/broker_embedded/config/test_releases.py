@@ -35,12 +35,12 @@ def test_numbers_as_users_write_them(text: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "4", "0.10", "0.7", "0.8.1", "4.30", "5.0", "4.3.x", "4.3.", "trunk", "²"])
-def test_what_is_no_release(text: str) -> None:
+def test_invalid_releases_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^as\.version: .* is no release of Apache Kafka from 0\.8\.2 to 4\.3$"):
         release(text)
 
 
-def test_they_are_in_order() -> None:
+def test_releases_are_in_order() -> None:
     assert release("0.10.0").since("0.9")
     assert release("2.4").since("2.4")
     assert not release("2.4").since("2.5")
@@ -107,7 +107,7 @@ def test_apis_have_their_names() -> None:
     assert set(names) == {key for name in RELEASE_NAMES for key in release(name).offered}
 
 
-def test_what_is_not_served_is_named_once() -> None:
+def test_not_served_lists_each_api_version_once() -> None:
     keys = [key for keys in NOT_SERVED.values() for key in keys]
     assert len(set(keys)) == len(keys)
     assert set(keys) <= {key for name in RELEASE_NAMES for key in release(name).offered}

@@ -137,7 +137,7 @@ def test_no_setting_is_declared_twice() -> None:
 
 
 @pytest.mark.parametrize("key", unused_settings())
-def test_each_setting_says_what_it_is_and_what_becomes_of_it(key: str) -> None:
+def test_each_unused_setting_has_no_effect_or_is_refused(key: str) -> None:
     setting = unused_settings()[key]
     assert bool(setting.no_effect) != bool(setting.refused)
     assert setting.doc[0].isupper()

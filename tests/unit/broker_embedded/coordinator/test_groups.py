@@ -346,7 +346,7 @@ def test_decisions_about_a_group_take_turns_while_the_disk_is_waited_for(broker:
 
 
 @pytest.mark.parametrize("end", ["release", "forget"])
-def test_what_is_decided_while_the_groups_are_given_up_is_not_carried_out(broker: BrokerDriver, end: str) -> None:
+def test_changes_during_release_of_the_groups_are_dropped(broker: BrokerDriver, end: str) -> None:
     broker.restart({"log.flush.interval.messages": 1})
     groups = broker.broker.groups
     broker.run(groups.make_ready())

@@ -53,7 +53,7 @@ def test_records_come_back_partition_by_partition(broker: BrokerDriver) -> None:
     assert [record.key for record in log.records()] == [key for group in order for key in (b"k", group.encode())]
 
 
-def test_only_the_last_record_of_a_key_comes_back_in_its_place(broker: BrokerDriver) -> None:
+def test_only_the_last_record_of_a_key_is_returned_in_log_order(broker: BrokerDriver) -> None:
     log = log_of(broker)
     broker.run(log.make_ready())
     for key, value in ((b"a", b"1"), (b"b", b"2"), (b"c", b"3"), (b"a", b"4"), (b"b", None)):
@@ -122,7 +122,7 @@ def test_an_append_that_fails_is_answered_with_the_coordinators_error_code(flush
         faults.heal()
 
 
-def test_who_reads_the_topic_hears_of_new_records(broker: BrokerDriver) -> None:
+def test_waiting_fetches_of_the_topic_are_answered_after_an_append(broker: BrokerDriver) -> None:
     log = log_of(broker)
     broker.run(log.make_ready())
     for group in "gh":

@@ -17,7 +17,6 @@ from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 
 @pytest.fixture
 def broker() -> Iterator[BrokerDriver]:
-    """A broker with a topic of two partitions."""
     with BrokerDriver(Path("/data"), file_system=MemoryFileSystem()) as broker:
         broker.create("t", partitions=2)
         yield broker
@@ -63,7 +62,7 @@ def test_a_marker_that_comes_again_changes_nothing(broker: BrokerDriver) -> None
             assert (committed(broker), is_stable(broker)) == ([], True)
 
 
-def test_what_single_partitions_have_against_it(broker: BrokerDriver) -> None:
+def test_write_txn_markers_has_an_error_code_for_each_partition(broker: BrokerDriver) -> None:
     producer = opened(broker, T0)
     nowhere = TopicPartition("nowhere", 0)
     assert write(broker, producer, nowhere, T0, coordinator_epoch=3) == {
@@ -110,7 +109,7 @@ def test_read_committed_fetches_continue_after_the_marker(broker: BrokerDriver) 
     assert answer.responses[0].partitions[0].last_stable_offset == 2
 
 
-def test_many_partitions_leave_room_for_others(broker: BrokerDriver) -> None:
+def test_markers_of_many_partitions_yield_to_other_requests(broker: BrokerDriver) -> None:
     broker.create("many", partitions=120)
     partitions = [TopicPartition("many", index) for index in range(120)]
     turns = 0

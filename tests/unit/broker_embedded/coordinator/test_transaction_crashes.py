@@ -26,7 +26,7 @@ BOTH = pytest.mark.parametrize("version", [TV_0, TV_2])
 
 @pytest.fixture
 def broker(disk: tuple[BrokerDriver, FaultyFileSystem]) -> BrokerDriver:
-    """The same on a disk that works."""
+    """A broker on a disk without faults."""
     return disk[0]
 
 
@@ -94,7 +94,7 @@ def _end_with_crash(mine: Coordinated, faults: FaultyFileSystem, step: int, *, c
 
 
 def _outcome_after_restart(mine: Coordinated) -> tuple[bool, bool]:
-    """Whether it is committed, and whether that came without the timeout; the same in all partitions."""
+    """Whether it is committed, and whether without the timeout; the same in all partitions."""
     broker = mine.broker
     broker.run(broker.broker.transactions.make_ready())
     broker.run(broker.broker.finishing.settle())
@@ -128,7 +128,7 @@ def test_an_end_that_cannot_be_written_down_changes_nothing(disk: tuple[BrokerDr
 
 
 @pytest.mark.parametrize("failing", ["marker", "complete"])
-def test_what_follows_from_a_decision_is_tried_again_until_it_is_done(
+def test_the_markers_of_a_decision_are_retried_until_they_are_written(
     disk: tuple[BrokerDriver, FaultyFileSystem], failing: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker, faults = disk

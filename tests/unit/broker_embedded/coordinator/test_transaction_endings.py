@@ -25,7 +25,7 @@ WEEK_MS = 7 * 24 * 3_600_000
 
 @pytest.fixture
 def broker(disk: tuple[BrokerDriver, FaultyFileSystem]) -> BrokerDriver:
-    """The same on a disk that works."""
+    """A broker on a disk without faults."""
     return disk[0]
 
 
@@ -142,7 +142,7 @@ def test_deleting_the_transaction_topic_forgets_all_ids_and_aborts_open_transact
     assert set(broker.broker.transactions.all) == {"id"}
 
 
-def test_what_is_decided_when_the_transaction_topic_goes_is_carried_out(
+def test_a_decision_is_carried_out_though_the_transaction_topic_was_deleted(
     disk: tuple[BrokerDriver, FaultyFileSystem],
 ) -> None:
     broker, faults = disk
@@ -159,7 +159,7 @@ def test_what_is_decided_when_the_transaction_topic_goes_is_carried_out(
     assert len(markers(broker)) == 1
 
 
-def test_a_partition_that_an_administrator_has_ended_does_not_keep_the_others(
+def test_a_partition_that_an_administrator_has_ended_does_not_delay_the_others(
     broker: BrokerDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
     mine = Coordinated(broker)

@@ -28,19 +28,20 @@ def broker() -> Iterator[BrokerDriver]:
 
 @pytest.fixture
 def table(broker: BrokerDriver) -> TransactionTable:
-    """The broker's own."""
     broker.run(broker.broker.transactions.make_ready())
     return broker.broker.transactions._table
 
 
 def read_again(broker: BrokerDriver) -> dict[str, Transaction]:
-    """What a new table would find in the log."""
+    """The transactions that a new table reads from the log."""
     table = TransactionTable(broker.broker.transactions._table.log, lambda: TransactionVersion.TV_2)
     table.load()
     return dict(table.all)
 
 
-def test_what_is_written_counts_at_once_and_after_the_start(broker: BrokerDriver, table: TransactionTable) -> None:
+def test_a_written_transaction_is_known_at_once_and_after_a_restart(
+    broker: BrokerDriver, table: TransactionTable
+) -> None:
     assert table.get("id") is None
     for known in (EMPTY, ONGOING):
         broker.run(table.write(known, table.load_epoch))
@@ -67,14 +68,14 @@ def test_transactions_past_their_timeout_are_found(broker: BrokerDriver, table: 
     assert table.timed_out(30_000, 30_000) == []
 
 
-def test_nothing_of_an_old_term_is_written(broker: BrokerDriver, table: TransactionTable) -> None:
+def test_a_write_of_an_old_load_epoch_is_refused(broker: BrokerDriver, table: TransactionTable) -> None:
     broker.run(table.write(EMPTY, table.load_epoch))
     assert table.unload() == {"id": EMPTY}
     assert refused(broker.run, table.write(ONGOING, table.load_epoch - 1)).code is ErrorCode.NOT_COORDINATOR
     assert (dict(table.all), read_again(broker)) == ({}, {"id": EMPTY})
 
 
-def test_what_is_given_up_while_the_disk_is_waited_for_does_not_count(broker: BrokerDriver) -> None:
+def test_a_write_that_waits_for_the_disk_is_dropped_by_an_unload(broker: BrokerDriver) -> None:
     broker.restart({"log.flush.interval.messages": 1})
     broker.run(broker.broker.transactions.make_ready())
     table = broker.broker.transactions._table
@@ -111,7 +112,7 @@ def test_a_clock_that_jumps_neither_ends_nor_prolongs_a_transaction(
     assert table.timed_out(started_ms - 3_600_000, 5 + timeout_ms + 1) == ["id"]
 
 
-def test_the_level_says_in_which_version_ids_are_written_down(broker: BrokerDriver, table: TransactionTable) -> None:
+def test_the_record_version_follows_transaction_version(broker: BrokerDriver, table: TransactionTable) -> None:
     versions = []
     for level in TransactionVersion:
         broker.run(TransactionTable(table.log, functools.partial(TransactionVersion, level)).write(EMPTY, 0))
@@ -121,7 +122,7 @@ def test_the_level_says_in_which_version_ids_are_written_down(broker: BrokerDriv
     assert versions == [0, 1, 1]
 
 
-def test_nothing_is_written_to_too_few_replicas(broker: BrokerDriver) -> None:
+def test_a_write_with_too_few_replicas_is_refused(broker: BrokerDriver) -> None:
     broker.passing_for("3.6")  # later releases bound min.insync.replicas by the number of replicas
     broker.run(broker.broker.transactions.make_ready())
     put(broker, TOPIC, "__transaction_state", min_insync_replicas="2")

@@ -27,7 +27,6 @@ BOTH = pytest.mark.parametrize("version", [TV_0, TV_2])
 
 @pytest.fixture
 def broker() -> Iterator[BrokerDriver]:
-    """A broker with a topic of two partitions."""
     with BrokerDriver(Path("/data"), file_system=MemoryFileSystem()) as broker:
         broker.create("t", partitions=2)
         yield broker
@@ -142,7 +141,9 @@ def test_another_producer_aborts_the_open_transaction_and_fences(broker: BrokerD
         ("id", 900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
     ],
 )
-def test_who_cannot_begin(broker: BrokerDriver, name: str, timeout_ms: int, code: ErrorCode) -> None:
+def test_invalid_ids_and_timeouts_are_refused(
+    broker: BrokerDriver, name: str, timeout_ms: int, code: ErrorCode
+) -> None:
     assert refused(lambda: Coordinated(broker, name).begin(timeout_ms=timeout_ms)).code is code
     assert not broker.broker.transactions.all
 
@@ -152,7 +153,7 @@ def test_ending_a_transaction_that_is_not_open_is_refused(broker: BrokerDriver) 
     assert Coordinated(broker, "").refused() is ErrorCode.INVALID_REQUEST
 
 
-def test_who_appends_asks_first(broker: BrokerDriver) -> None:
+def test_appends_check_that_their_partitions_are_in_the_transaction(broker: BrokerDriver) -> None:
     transactions = broker.broker.transactions
     mine = Coordinated(broker)
     mine.begin()

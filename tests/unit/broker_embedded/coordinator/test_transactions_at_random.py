@@ -21,7 +21,7 @@ LONG_MS: Final = 61_000
 
 
 class Story:
-    """What happens, and what has to be seen of it. ``open`` holds what each id's transaction has written."""
+    """Random steps and the records that must be visible. ``open`` has the records of each id's transaction."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -56,7 +56,6 @@ class Story:
         self.faults.crash_at = None
 
     def write(self, one: Coordinated) -> None:
-        """Into some partitions at once."""
         value = b"%d" % next(self.values)
         for partition in self.chance.sample(PARTITIONS, self.chance.randint(1, 3)):
             if self.is_fenced(one, functools.partial(one.write, value, partition)):
@@ -64,7 +63,7 @@ class Story:
             self.open.setdefault(one.name, {}).setdefault(partition, []).append(value)
 
     def commit(self, one: Coordinated) -> None:
-        """What is open counts, or if the broker crashes, that is not known."""
+        """The open records become visible; unknown if the broker crashes."""
         written = self.open.pop(one.name, {})
         self.unknown.append(written)
         fenced = self.is_fenced(one, one.end)
@@ -73,7 +72,7 @@ class Story:
             self.committed.append(written)
 
     def abort(self, one: Coordinated) -> None:
-        """What is open never counts."""
+        """The open records never become visible."""
         self.open.pop(one.name, None)
         self.is_fenced(one, functools.partial(one.end, commit=False))
 
@@ -89,7 +88,7 @@ class Story:
         return False
 
     def begin(self, one: Coordinated) -> None:
-        """Another producer takes the id over."""
+        """Another producer initializes the id."""
         self.open.pop(one.name, None)
         one.begin()
 
@@ -100,7 +99,7 @@ class Story:
         self.broker.run(self.broker.broker.transactions.abort_timed_out())
 
     def restart(self) -> None:
-        """After a crash of the process. Every id is taken over, as by producers that were restarted too."""
+        """After a crash of the process. Every id is initialized again, as by restarted producers."""
         self.broker.drop()
         self.memory.restart()
         self.faults.revive()
@@ -130,7 +129,7 @@ class Story:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_is_visible_is_whole(seed: int) -> None:
+def test_visible_transactions_are_complete(seed: int) -> None:
     story = Story(seed)
     with story.broker:
         for _ in range(STEPS):

@@ -62,7 +62,7 @@ def test_a_simple_group_is_a_classic_one_without_a_protocol() -> None:
     assert (group.group_type, group.state_name, group.protocol_type, group.is_empty) == ("classic", "Empty", "", True)
 
 
-def test_an_outcome_that_says_no_more_changes_nothing() -> None:
+def test_an_outcome_with_an_answer_only_changes_nothing() -> None:
     outcome = Outcome(answer=5)
     assert (outcome.records, outcome.timers, outcome.replies) == ((), (), ())
     assert (outcome.group, outcome.removed, outcome.otherwise) == (None, False, None)

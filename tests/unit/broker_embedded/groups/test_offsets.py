@@ -34,7 +34,7 @@ STABLE = ClassicGroup(
 
 
 class Story:
-    """Groups and their positions, a log and a clock: every decision goes through the log, as in the broker."""
+    """Groups, their offsets, a log and a clock: every decision is read from the log, as in the broker."""
 
     def __init__(self) -> None:
         self.state = GroupOffsets(max_metadata_chars=8)

@@ -141,14 +141,14 @@ def test_a_commit_in_a_transaction_makes_a_simple_group(story: Story) -> None:
     assert story.groups == before
 
 
-def test_markers_of_others_decide_nothing(story: Story) -> None:
+def test_markers_of_other_producers_decide_nothing(story: Story) -> None:
     story.commit(A0, to=5, producer=P)
     story.end(Q, commit=True)
     story.state.end_transaction(OpenTransaction(1, P), story.end_offset, commit=True)
     assert (story.offset(), story.unstable(A0)) == (None, [True])
 
 
-def test_what_counts_is_what_was_written_last_not_what_was_decided_last(story: Story) -> None:
+def test_the_commit_written_last_counts_not_the_one_decided_last(story: Story) -> None:
     story.commit(A0, to=1, producer=P)
     story.commit(A0, to=2, producer=Q)
     story.end(Q, commit=True)
@@ -174,7 +174,7 @@ def test_a_note_too_long_is_refused_for_its_partition(story: Story) -> None:
     assert (story.log, story.groups) == ([], {})
 
 
-def test_a_group_is_asked_who_may_commit(story: Story) -> None:
+def test_the_group_checks_transactional_commits(story: Story) -> None:
     member = ClassicMember(member_id="m", session_timeout_ms=10_000, rebalance_timeout_ms=0, protocols=())
     group = ClassicGroup(
         group_id="g", config=CONFIG, state=ClassicState.STABLE, generation=3, leader="m", members={"m": member}
@@ -260,7 +260,7 @@ def play(story: Story, steps: Iterable[tuple[object, ...]]) -> None:
 
 @settings(max_examples=150)
 @given(st.lists(_STEPS, max_size=20), st.lists(_STEPS, max_size=10))
-def test_a_log_says_what_was_seen_when_it_was_written(
+def test_replaying_the_log_gives_the_offsets_of_the_run(
     before: list[tuple[object, ...]], after: list[tuple[object, ...]]
 ) -> None:
     running, restarted = Story(), Story()
@@ -292,7 +292,7 @@ def pending() -> PendingOffsets:
     return pending
 
 
-def test_they_are_found_by_group_and_partition(pending: PendingOffsets) -> None:
+def test_pending_offsets_are_found_by_group_and_partition(pending: PendingOffsets) -> None:
     assert set(pending.groups) == {"g", "h"}
     assert set(pending.partitions("g")) == {A0, A1}
     assert {found.value.offset for found in pending.of("g", A0)} == {5, 6}
@@ -323,7 +323,7 @@ def test_a_pending_commit_after_the_marker_is_of_the_next_transaction(pending: P
     assert pending.end(FIRST, 20) == [("g", A1, position(7, 12)), ("h", A0, position(8, 13))]
 
 
-def test_what_is_discarded_does_not_come_back(pending: PendingOffsets) -> None:
+def test_discarded_pending_offsets_do_not_return(pending: PendingOffsets) -> None:
     for _ in range(2):
         pending.discard("g", A0)
     pending.discard("h", A0)

@@ -118,7 +118,7 @@ def test_malformed_records_are_corrupt(record: CoordinatorRecord) -> None:
 
 
 @given(TEXT, TEXT, INT32, INT64, INT32, TEXT, INT64, st.uuids())
-def test_what_is_written_is_read(
+def test_offset_records_survive_encoding(
     group: str, topic: str, partition: int, offset: int, epoch: int, metadata: str, timestamp: int, topic_id: UUID
 ) -> None:
     key = OffsetCommitKey(group=group, topic=topic, partition=partition)

@@ -82,7 +82,9 @@ def test_partitions_join(broker: BrokerDriver, mine: Coordinated, version: int) 
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_one_that_is_not_there_keeps_the_others_out(broker: BrokerDriver, mine: Coordinated, version: int) -> None:
+def test_an_unknown_partition_keeps_the_others_out_of_the_transaction(
+    broker: BrokerDriver, mine: Coordinated, version: int
+) -> None:
     assert ask(broker, version, transaction(mine.producer, T0, NOWHERE)) == [
         {T0: ErrorCode.OPERATION_NOT_ATTEMPTED, NOWHERE: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     ]
@@ -90,7 +92,7 @@ def test_one_that_is_not_there_keeps_the_others_out(broker: BrokerDriver, mine: 
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_who_may_not_add(broker: BrokerDriver, mine: Coordinated, version: int) -> None:
+def test_add_partitions_of_another_producer_is_refused(broker: BrokerDriver, mine: Coordinated, version: int) -> None:
     producer_id = mine.producer.producer_id
     fenced = ErrorCode.PRODUCER_FENCED if version >= 2 else ErrorCode.INVALID_PRODUCER_EPOCH
     for name, producer, code in [
@@ -158,7 +160,7 @@ def test_the_partition_of_the_group_joins(broker: BrokerDriver, version: int) ->
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_who_may_not_add_offsets(broker: BrokerDriver, version: int) -> None:
+def test_add_offsets_of_another_producer_is_refused(broker: BrokerDriver, version: int) -> None:
     mine = Coordinated(broker)
     producer = mine.begin()
     fenced = ErrorCode.PRODUCER_FENCED if version >= 2 else ErrorCode.INVALID_PRODUCER_EPOCH

@@ -16,7 +16,7 @@ def own(broker: BrokerDriver, topic: str = "t") -> dict[str, str]:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_what_is_not_named_goes_back_to_its_default(broker: BrokerDriver, version: int) -> None:
+def test_settings_that_are_not_named_return_to_their_defaults(broker: BrokerDriver, version: int) -> None:
     broker.create("t", retention_ms="5", segment_ms="6")
     assert replace(broker, TOPIC, "t", ("retention.ms", "7"), version=version).error_code == 0
     assert own(broker) == {"retention.ms": "7"}
@@ -26,7 +26,7 @@ def test_what_is_not_named_goes_back_to_its_default(broker: BrokerDriver, versio
 
 
 @pytest.mark.parametrize("how", ["restart", "crash"])
-def test_it_stays_so(broker: BrokerDriver, how: str) -> None:
+def test_altered_configs_survive_a_restart(broker: BrokerDriver, how: str) -> None:
     broker.create("t", retention_ms="5")
     replace(broker, TOPIC, "t", ("segment.ms", "7"))
     getattr(broker, how)()
@@ -66,7 +66,7 @@ def test_checking_alone_changes_nothing(broker: BrokerDriver) -> None:
         (LOGGER, "1", (("root", "INFO"),), ErrorCode.INVALID_REQUEST, "Unknown resource type 8"),
     ],
 )
-def test_what_is_refused_changes_nothing(
+def test_refused_alterations_change_no_setting(
     broker: BrokerDriver, kind: int, name: str, pairs: tuple[tuple[str, str | None], ...], code: ErrorCode, said: str
 ) -> None:
     broker.create("t", retention_ms="5")

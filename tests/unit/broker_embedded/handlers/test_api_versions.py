@@ -27,7 +27,7 @@ def test_the_ranges_come_in_every_version(broker: BrokerDriver, version: int) ->
 
 
 @pytest.mark.parametrize("name", SPEAKING)
-def test_a_release_says_what_its_brokers_said(broker: BrokerDriver, name: str) -> None:
+def test_the_api_versions_of_a_release_are_those_of_its_brokers(broker: BrokerDriver, name: str) -> None:
     answer = asked(broker.passing_for(name), 0)
     expected = {key: versions for key, versions in offered_by_real_brokers()[name].items() if key in registered_apis()}
     assert {item.api_key: (item.min_version, item.max_version) for item in answer.api_keys} == expected

@@ -36,7 +36,7 @@ def test_timeouts_are_those_of_the_version(broker: BrokerDriver, version: int) -
     assert member.rebalance_timeout_ms == (50_000 if version >= 1 else 7_000)
 
 
-def test_what_the_client_calls_itself_begins_its_id(broker: BrokerDriver) -> None:
+def test_a_member_id_starts_with_the_client_id(broker: BrokerDriver) -> None:
     begin_join(broker, join_request(), 0, client_id="me").cancel()
     (member,) = group_of(broker).members.values()
     assert member.member_id.startswith("me-")
@@ -52,7 +52,7 @@ def test_an_error_in_every_version(broker: BrokerDriver, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(5, 10))
-def test_an_answer_without_a_protocol_can_be_said_in_every_version(broker: BrokerDriver, version: int) -> None:
+def test_a_response_without_protocol_can_be_encoded_in_every_version(broker: BrokerDriver, version: int) -> None:
     member_id = stable(broker, group_instance_id="i")
     stable_again = broker.ask(join_request(group_instance_id="i"), version)
     assert stable_again.error_code == ErrorCode.NONE
@@ -130,7 +130,7 @@ def test_heartbeat_in_every_version(broker: BrokerDriver, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_one_member_has_one_code(broker: BrokerDriver, version: int) -> None:
+def test_leave_group_of_one_member_has_one_error_code(broker: BrokerDriver, version: int) -> None:
     member_id = stable(broker)
     assert broker.ask(LeaveGroupRequest(group_id="g", member_id=member_id), version).error_code == 0
     again = broker.ask(LeaveGroupRequest(group_id="g", member_id=member_id), version)

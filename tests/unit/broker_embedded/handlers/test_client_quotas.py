@@ -29,7 +29,7 @@ def describe(
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_what_matches_is_described(broker: BrokerDriver, version: int) -> None:
+def test_the_entities_that_match_the_filter_are_described(broker: BrokerDriver, version: int) -> None:
     alter(broker, {"user": "ann"}, producer_byte_rate=1024.0, request_percentage=12.5)
     alter(broker, {"user": "ann", "client-id": None}, consumer_byte_rate=5.0)
     alter(broker, {"client-id": "etl"}, consumer_byte_rate=6.0)
@@ -104,7 +104,7 @@ def test_validate_only_changes_no_quota(broker: BrokerDriver) -> None:
     assert broker.ask(AlterClientQuotasRequest(), 1) == AlterClientQuotasResponse()
 
 
-def test_a_part_of_an_entity_that_is_named_twice_counts_as_said_last(broker: BrokerDriver) -> None:
+def test_the_last_of_duplicate_entity_types_counts(broker: BrokerDriver) -> None:
     parts = tuple(RequestedEntityData(entity_type="user", entity_name=name) for name in ("ann", "bob"))
     ops = (OpData(key="producer_byte_rate", value=1.0),)
     broker.ask(AlterClientQuotasRequest(entries=(RequestedEntryData(entity=parts, ops=ops),)), 1)
@@ -118,7 +118,7 @@ def test_a_quota_holds_as_soon_as_it_is_answered(broker: BrokerDriver) -> None:
     assert broker.throttle.wait_ms > 5000
 
 
-def test_a_file_that_cannot_be_written_is_said_of_every_entity(broker: BrokerDriver) -> None:
+def test_every_entity_has_an_error_if_the_file_cannot_be_written(broker: BrokerDriver) -> None:
     (broker.data_dir / f"{QUOTAS.name}.tmp").mkdir()
     request = AlterClientQuotasRequest(
         entries=(entry({"user": "ann"}, producer_byte_rate=1.0), entry({"user": "bob"}, producer_byte_rate=1.0))

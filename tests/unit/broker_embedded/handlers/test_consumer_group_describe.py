@@ -55,7 +55,7 @@ def test_a_member_in_every_detail(broker: BrokerDriver) -> None:
     assert member.target_assignment == member.assignment
 
 
-def test_what_a_member_gives_back_is_still_its_own(broker: BrokerDriver) -> None:
+def test_partitions_pending_revocation_are_described_as_assigned(broker: BrokerDriver) -> None:
     join(broker, "a")
     broker.advance(1000)
     join(broker, "b")
@@ -92,7 +92,7 @@ def test_authorized_operations_on_request(broker: BrokerDriver) -> None:
     assert [code for code in range(16) if allowed >> code & 1] == [3, 6, 8, 10, 11]
 
 
-def test_what_is_no_consumer_group(broker: BrokerDriver) -> None:
+def test_groups_of_other_types_and_unknown_groups_are_refused(broker: BrokerDriver) -> None:
     assert describe(broker, "").error_code == ErrorCode.INVALID_GROUP_ID
     unknown = describe(broker, "x")
     assert (unknown.error_code, unknown.error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group x not found.")

@@ -35,7 +35,7 @@ def test_more_partitions_in_every_version(broker: BrokerDriver, version: int) ->
 
 
 @pytest.mark.parametrize("how", ["restart", "crash"])
-def test_they_are_there_for_good_with_the_topics_settings(broker: BrokerDriver, how: str) -> None:
+def test_new_partitions_survive_a_restart_with_the_topics_settings(broker: BrokerDriver, how: str) -> None:
     broker.create("t", retention_ms="77")
     widen(broker, to(3))
     getattr(broker, how)()
@@ -65,7 +65,7 @@ def test_checking_alone_makes_nothing(broker: BrokerDriver) -> None:
         (to(3, "u"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "does not"),
     ],
 )
-def test_what_cannot_be_is_refused_and_the_others_done(
+def test_invalid_topics_are_refused_and_the_others_extended(
     broker: BrokerDriver, wanted: CreatePartitionsTopic, code: ErrorCode, said: str
 ) -> None:
     broker.create("t", partitions=2)

@@ -50,7 +50,7 @@ def test_a_topic_in_every_version(broker: BrokerDriver, version: int) -> None:
 
 
 @pytest.mark.parametrize("how", ["restart", "crash"])
-def test_a_topic_is_there_for_good(broker: BrokerDriver, how: str) -> None:
+def test_a_created_topic_survives_a_restart(broker: BrokerDriver, how: str) -> None:
     (result,) = create(broker, wanted(partitions=3, configs=configs(retention_ms="77")))
     getattr(broker, how)()
     topic = broker.broker.image.topics["t"]
@@ -137,7 +137,7 @@ def test_checking_alone_makes_nothing(broker: BrokerDriver) -> None:
         (wanted("there"), ErrorCode.TOPIC_ALREADY_EXISTS, "already exists"),
     ],
 )
-def test_topics_that_cannot_be_are_refused_and_the_others_made(
+def test_invalid_topics_are_refused_and_the_others_created(
     broker: BrokerDriver, topic: CreatableTopic, code: ErrorCode, said: str
 ) -> None:
     broker.create("there")

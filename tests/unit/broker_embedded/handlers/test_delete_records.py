@@ -12,7 +12,6 @@ from tests.support.configs import TOPIC, put
 
 
 def delete(broker: BrokerDriver, topic: str, offset: int, partition: int = 0, *, version: int = 2) -> tuple[int, int]:
-    """Low watermark and error code."""
     part = DeleteRecordsPartition(partition_index=partition, offset=offset)
     request = DeleteRecordsRequest(topics=(DeleteRecordsTopic(name=topic, partitions=(part,)),), timeout_ms=1000)
     (answered,) = broker.ask(request, version).topics
@@ -45,7 +44,7 @@ def test_records_before_an_offset_are_gone(broker: BrokerDriver, topic: str, ver
 
 
 @pytest.mark.parametrize("how", ["restart", "crash"])
-def test_they_stay_away(broker: BrokerDriver, topic: str, how: str) -> None:
+def test_deleted_records_stay_deleted_after_a_restart(broker: BrokerDriver, topic: str, how: str) -> None:
     delete(broker, topic, 3)
     getattr(broker, how)()
     assert earliest(broker, topic) == 3

@@ -45,7 +45,7 @@ def test_the_values_of_secrets_are_not_described(tmp_path: Path, given: str) -> 
 
 
 @pytest.mark.parametrize("keys", [None, ()])
-def test_no_names_ask_for_all(broker: BrokerDriver, keys: tuple[str, ...] | None) -> None:
+def test_null_or_no_names_describe_all_configs(broker: BrokerDriver, keys: tuple[str, ...] | None) -> None:
     broker.create("t")
     resource = DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=keys)
     (result,) = broker.ask(DescribeConfigsRequest(resources=(resource,)), 4).results

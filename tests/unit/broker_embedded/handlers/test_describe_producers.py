@@ -57,7 +57,7 @@ def test_partitions_that_are_not_there(broker: BrokerDriver, topic: str, index: 
 
 
 def test_where_open_transactions_begin(broker: BrokerDriver) -> None:
-    """Also of one that hangs: its coordinator has never heard of it."""
+    """Also of a hanging one, which its coordinator does not know."""
     broker.create("t")
     writer = DirectProducer(broker).begin()
     writer.write("t", b"a", b"b")

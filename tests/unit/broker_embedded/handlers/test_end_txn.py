@@ -41,7 +41,7 @@ def test_an_end_and_its_repetition(broker: BrokerDriver, version: int, commit: b
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_who_may_not_end_it(broker: BrokerDriver, version: int) -> None:
+def test_end_txn_of_another_producer_is_refused(broker: BrokerDriver, version: int) -> None:
     mine = begun(broker, version)
     producer_id = mine.producer.producer_id
     fenced = ErrorCode.PRODUCER_FENCED if version >= 2 else ErrorCode.INVALID_PRODUCER_EPOCH

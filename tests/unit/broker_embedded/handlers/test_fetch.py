@@ -250,7 +250,7 @@ def test_a_partition_that_is_missing_does_not_cut_the_wait_short(broker: BrokerD
     assert values(broker, task) == [b"0"]
 
 
-def test_nothing_asked_or_nothing_there_is_answered_at_once(broker: BrokerDriver) -> None:
+def test_an_empty_fetch_or_one_of_unknown_topics_is_answered_at_once(broker: BrokerDriver) -> None:
     assert broker.ask(FetchRequest(max_wait_ms=LONG_MS, min_bytes=1), 11).responses == ()
     (topic,) = broker.ask(fetch_request("missing", max_wait_ms=LONG_MS, min_bytes=1), 11).responses
     assert code(topic.partitions[0]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -55,7 +55,9 @@ def test_each_producer_that_begins_has_a_later_epoch(broker: BrokerDriver, versi
         ("mine", 900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
     ],
 )
-def test_what_is_refused(broker: BrokerDriver, version: int, name: str, timeout_ms: int, code: ErrorCode) -> None:
+def test_invalid_init_producer_ids_are_refused(
+    broker: BrokerDriver, version: int, name: str, timeout_ms: int, code: ErrorCode
+) -> None:
     answer = begin(broker, version, name, transaction_timeout_ms=timeout_ms)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
 

@@ -89,7 +89,7 @@ def test_an_empty_log_has_no_record_for_any_time(broker: BrokerDriver, timestamp
     assert place(look_up(broker, LATEST)) == (0, 0, -1)
 
 
-def test_what_retention_took_is_before_the_beginning(filled: BrokerDriver) -> None:
+def test_records_deleted_by_retention_are_before_the_earliest_offset(filled: BrokerDriver) -> None:
     filled.broker.logs.delete_records(filled.broker.partitions.get("t", 0).id, 2)
     assert place(look_up(filled, EARLIEST)) == (0, 2, -1)
     assert place(look_up(filled, 0)) == (0, 2, 2000)

@@ -77,7 +77,7 @@ def test_old_versions_always_let_it(broker: BrokerDriver) -> None:
     assert broker.ask(MetadataRequest(topics=topics("new")), 3).topics[0].error_code == 0
 
 
-def test_many_who_ask_at_once_get_the_same_topic(broker: BrokerDriver) -> None:
+def test_concurrent_requests_get_the_same_auto_created_topic(broker: BrokerDriver) -> None:
     request = MetadataRequest(topics=topics("new"))
     tasks = [broker.begin(request, 12) for _ in range(5)]
     ids = {answer.topics[0].topic_id for task in tasks if (answer := broker.run(task))}

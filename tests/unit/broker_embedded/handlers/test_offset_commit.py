@@ -65,7 +65,7 @@ def test_offsets_by_topic_id(broker: BrokerDriver) -> None:
 
 
 @pytest.mark.parametrize("how", ["restart", "crash"])
-def test_offsets_are_there_for_good(broker: BrokerDriver, how: str) -> None:
+def test_committed_offsets_survive_a_restart(broker: BrokerDriver, how: str) -> None:
     broker.create("t", partitions=2)
     for offset in range(20):
         commit(broker, part(0, offset), part(1, 2 * offset, "note"))
@@ -76,7 +76,7 @@ def test_offsets_are_there_for_good(broker: BrokerDriver, how: str) -> None:
     assert [committed(broker, index) for index in (0, 1)] == [77, 38]
 
 
-def test_what_is_missing_or_too_long_is_refused_and_the_rest_stored(broker: BrokerDriver) -> None:
+def test_unknown_partitions_and_long_metadata_are_refused_and_other_offsets_stored(broker: BrokerDriver) -> None:
     broker.create("t", partitions=2)
     assert commit(broker, part(0, 5), part(7, 5), part(1, 5, "x" * 4097)) == [
         0,

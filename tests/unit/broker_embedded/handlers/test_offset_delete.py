@@ -44,7 +44,7 @@ def left(broker: BrokerDriver) -> set[str]:
     return set(map(str, broker.broker.groups.offsets.all_committed("g")))
 
 
-def test_what_is_there_goes(filled: BrokerDriver) -> None:
+def test_committed_offsets_are_deleted(filled: BrokerDriver) -> None:
     answer = delete(filled, "t", "missing", partitions=(0, 7))
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert codes(answer) == {("t", 0): 0, ("t", 7): missing, ("missing", 0): missing, ("missing", 7): missing}

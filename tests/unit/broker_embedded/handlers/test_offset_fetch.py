@@ -58,7 +58,7 @@ def flat(group: OffsetFetchResponseGroup) -> dict[tuple[str, int], tuple[int, in
 
 
 @pytest.mark.parametrize("version", ONE_GROUP)
-def test_one_group_in_old_versions(filled: BrokerDriver, version: int) -> None:
+def test_old_versions_have_one_group(filled: BrokerDriver, version: int) -> None:
     wanted = (
         OffsetFetchRequestTopic(name="t", partition_indexes=(0, 1, 9)),
         OffsetFetchRequestTopic(name="missing", partition_indexes=(0,)),
@@ -144,7 +144,7 @@ UNSTABLE = (-1, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
 @pytest.mark.parametrize("version", range(8, 11))
 @pytest.mark.parametrize("require_stable", [False, True])
-def test_who_wants_stable_positions_comes_back_for_pending_ones(
+def test_require_stable_answers_unstable_offset_commit_for_pending_offsets(
     filled: BrokerDriver, version: int, require_stable: bool
 ) -> None:
     commit_in_transaction(filled, "t", 0, 9)

@@ -12,7 +12,6 @@ from tests.support.broker_driver import BrokerDriver, batch
 def end_of(
     broker: BrokerDriver, epoch: int, *, present: int = -1, topic: str = "t", partition: int = 0, version: int = 4
 ) -> tuple[int, int, int]:
-    """Error code, epoch and end offset."""
     part = OffsetForLeaderPartition(partition=partition, current_leader_epoch=present, leader_epoch=epoch)
     request = OffsetForLeaderEpochRequest(topics=(OffsetForLeaderTopic(topic=topic, partitions=(part,)),))
     (answered,) = broker.ask(request, version).topics

@@ -61,7 +61,7 @@ def fetched(broker: BrokerDriver, offset: int = 0, *, version: int, **others: An
 
 
 def consumed(broker: BrokerDriver, **options: Any) -> list[LogRecord]:
-    """Everything, as a consumer gets it who asks on and on."""
+    """All records, as a consumer reads them."""
     found: list[LogRecord] = []
     while more := [message for message in fetched(broker, len(found), **options) if message.offset >= len(found)]:
         found += more

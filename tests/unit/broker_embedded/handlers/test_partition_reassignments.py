@@ -16,7 +16,6 @@ from tests.support.broker_driver import BrokerDriver
 def move(
     broker: BrokerDriver, replicas: tuple[int, ...] | None, *, topic: str = "t", index: int = 0, version: int = 1
 ) -> int:
-    """The error code for one partition."""
     part = ReassignablePartition(partition_index=index, replicas=replicas)
     request = AlterPartitionReassignmentsRequest(topics=(ReassignableTopic(name=topic, partitions=(part,)),))
     answer = broker.ask(request, version)
@@ -51,7 +50,7 @@ def test_the_leave_to_change_the_number_of_replicas_comes_back(broker: BrokerDri
     assert not broker.ask(request, 1).allow_replication_factor_change
 
 
-def test_the_error_says_whether_topic_or_partition_is_unknown(broker: BrokerDriver) -> None:
+def test_the_error_message_names_an_unknown_topic_or_partition(broker: BrokerDriver) -> None:
     broker.create("t")
     topics = tuple(
         ReassignableTopic(name=name, partitions=(ReassignablePartition(partition_index=9, replicas=(1,)),))

@@ -81,7 +81,7 @@ def test_several_topics_and_partitions_each_for_itself(broker: BrokerDriver) -> 
     ]
 
 
-def test_the_brokers_clock_where_the_topic_says_so(broker: BrokerDriver) -> None:
+def test_log_append_time_replaces_timestamps(broker: BrokerDriver) -> None:
     broker.create("t", message_timestamp_type="LogAppendTime")
     assert broker.produce("t", batch(b"x", timestamp_ms=5)).log_append_time_ms == broker.clock.now_ms()
 

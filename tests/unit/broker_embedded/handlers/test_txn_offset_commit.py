@@ -80,9 +80,7 @@ def producer(broker: BrokerDriver) -> Producer:
 
 
 @pytest.mark.parametrize("version", OLD_VERSIONS)
-def test_offsets_in_versions_that_ask_for_their_partition_first(
-    broker: BrokerDriver, producer: Producer, version: int
-) -> None:
+def test_offsets_in_versions_with_add_offsets_to_txn(broker: BrokerDriver, producer: Producer, version: int) -> None:
     missing = ErrorCode.TRANSACTION_ABORTABLE if version >= 4 else ErrorCode.INVALID_TXN_STATE
     assert producer.commit((0, 5), (1, 6), (9, 7), version=version) == [missing, missing, 3]
     assert producer.add_offsets() == 0
@@ -101,7 +99,9 @@ def test_offsets_in_the_version_that_adds_their_partition(broker: BrokerDriver, 
     assert committed(broker) == 7
 
 
-def test_what_is_missing_or_too_long_is_refused_and_the_rest_stored(broker: BrokerDriver, producer: Producer) -> None:
+def test_unknown_partitions_and_long_metadata_are_refused_and_other_offsets_stored(
+    broker: BrokerDriver, producer: Producer
+) -> None:
     assert producer.commit((0, 5), topic="u") == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert producer.add_offsets() == 0  # nothing began before this
     assert producer.commit((1, 5), metadata="x" * 4097) == [ErrorCode.OFFSET_METADATA_TOO_LARGE]
@@ -143,7 +143,7 @@ def test_wrong_ids_and_epochs(broker: BrokerDriver, producer: Producer, version:
     assert not broker.broker.groups.all
 
 
-def test_who_is_fenced_commits_nothing(broker: BrokerDriver, producer: Producer) -> None:
+def test_a_fenced_producer_commits_no_offset(broker: BrokerDriver, producer: Producer) -> None:
     producer.commit((0, 5))
     zombie = dict(producer.fields)
     producer.init()
@@ -167,7 +167,7 @@ def test_members_commit_for_their_group(broker: BrokerDriver, producer: Producer
 @pytest.mark.parametrize("version", [3, 5])
 @pytest.mark.parametrize("flush", [False, True])
 def test_commits_and_the_end_at_once_take_turns(broker: BrokerDriver, version: int, flush: bool) -> None:
-    """Whatever is answered with success is in front of the marker, and what is refused is not in the log."""
+    """Commits that succeed are before the marker, and refused ones are not in the log."""
     if flush:
         broker.restart({"log.flush.interval.messages": 1})
     broker.create("t", partitions=2)

@@ -47,7 +47,9 @@ def test_a_feature_that_is_at_its_level_in_every_version(broker: BrokerDriver, v
         ("group.version", 1, {"upgrade_type": 9}, "no upgrade type 9"),
     ],
 )
-def test_what_is_refused(broker: BrokerDriver, name: str, level: int, others: dict[str, int], said: str) -> None:
+def test_invalid_feature_updates_are_refused(
+    broker: BrokerDriver, name: str, level: int, others: dict[str, int], said: str
+) -> None:
     answer = update(broker, (name, level), ("metadata.version", 30), **others)
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert said in (answer.error_message or "")
@@ -77,9 +79,7 @@ def test_how_transactions_are_done_goes_down_and_up_and_stays(
 
 
 @pytest.mark.parametrize(("version", "others"), [(0, {"allow_downgrade": True}), (2, {"upgrade_type": 2})])
-def test_a_way_up_that_says_it_is_one_down_is_refused(
-    broker: BrokerDriver, version: int, others: dict[str, Any]
-) -> None:
+def test_an_upgrade_flagged_as_downgrade_is_refused(broker: BrokerDriver, version: int, others: dict[str, Any]) -> None:
     assert update(broker, ("transaction.version", 1), version=version, **others).error_code == 0
     answer = update(broker, ("transaction.version", 2), version=version, **others)
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
@@ -87,7 +87,7 @@ def test_a_way_up_that_says_it_is_one_down_is_refused(
     assert level(broker) == 1
 
 
-def test_nothing_is_changed_by_a_dry_run_or_beside_what_is_refused(broker: BrokerDriver) -> None:
+def test_a_dry_run_or_a_refused_update_changes_no_level(broker: BrokerDriver) -> None:
     down = FeatureUpdateKey(feature="transaction.version", max_version_level=1, upgrade_type=2)
     assert broker.ask(UpdateFeaturesRequest(feature_updates=(down,), validate_only=True), 2).error_code == 0
     assert level(broker) == 2

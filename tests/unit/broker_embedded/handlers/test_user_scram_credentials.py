@@ -73,7 +73,7 @@ def test_each_user_is_answered(broker: BrokerDriver) -> None:
     assert "hunter2" not in (broker.data_dir / CREDENTIALS.name).read_text()
 
 
-def test_nothing_is_nothing(broker: BrokerDriver) -> None:
+def test_an_empty_request_has_no_results(broker: BrokerDriver) -> None:
     assert broker.ask(request(), 0).results == ()
 
 

@@ -43,7 +43,7 @@ def test_a_range_in_the_middle() -> None:
 
 @pytest.mark.parametrize("check", [True, False])
 @pytest.mark.parametrize("size", [10, 3000, LARGE])
-def test_a_file_cut_off_anywhere_says_where_the_whole_batches_end(check: bool, size: int) -> None:
+def test_a_truncated_file_has_the_end_of_its_whole_batches(check: bool, size: int) -> None:
     one, last = batch(b"first"), batch(b"x" * size)
     for missing in {1, 2, 10, 50, len(last) // 2, len(last) - 62, len(last) - 61, len(last) - 12, len(last) - 1}:
         if 0 < missing < len(last):
@@ -74,7 +74,7 @@ def test_headers_alone_do_not_look_at_payloads() -> None:
 
 @pytest.mark.parametrize("tail", [bytes(1), bytes(61), bytes(5000), b"\xff" * 100, b"garbage" * 20])
 @pytest.mark.parametrize("check", [True, False])
-def test_what_is_no_batch_is_corrupt(tail: bytes, check: bool) -> None:
+def test_bytes_that_are_no_batch_are_corrupt(tail: bytes, check: bool) -> None:
     one = batch(b"a")
     with pytest.raises(CorruptBatch) as caught:
         walk(stored(one + tail), check=check)
@@ -113,7 +113,7 @@ def test_every_byte_of_a_message_is_checked(size: int, codec: CompressionType) -
     assert (caught.value.position, caught.value.file) == (len(one), "/0.log")
 
 
-def test_records_that_cannot_be_read_name_their_place() -> None:
+def test_the_error_of_unreadable_records_names_their_position() -> None:
     one, wrapped = message_set(b"a"), message_set(b"b" * 100, compression=CompressionType.GZIP)
     wrapped[60] ^= 1
     file = stored(one + wrapped)

@@ -137,7 +137,7 @@ def test_a_crash_leaves_the_old_or_the_new_file(write: Callable[[FaultyFileSyste
             assert read_file(disk, PATH) in ({new} if finished else {old, new})
 
 
-def test_one_holder_at_a_time(disk: MemoryFileSystem) -> None:
+def test_a_data_directory_is_locked_by_one_holder_at_a_time(disk: MemoryFileSystem) -> None:
     first, second = DataDirectory("/a/b", disk), DataDirectory("/a/b", disk)
     first.lock()
     assert first.locked

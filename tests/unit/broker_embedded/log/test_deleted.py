@@ -62,7 +62,7 @@ def test_names_fit_the_file_system(files: FaultyFileSystem) -> None:
     assert is_deleted_name(name)
 
 
-def test_what_an_earlier_run_left_goes(files: FaultyFileSystem) -> None:
+def test_deleted_directories_of_an_earlier_run_are_removed(files: FaultyFileSystem) -> None:
     files.make_directory("/data/t-0.0123456789abcdef0123456789abcdef-delete")
     deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4))
     deleted.add("/data/t-0.0123456789abcdef0123456789abcdef-delete", 5)
@@ -126,7 +126,9 @@ def test_other_directories_are_none(name: str) -> None:
     assert not is_deleted_name(name)
 
 
-def test_one_that_cannot_go_does_not_keep_the_others(files: FaultyFileSystem, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_directory_that_cannot_be_removed_does_not_prevent_the_removal_of_others(
+    files: FaultyFileSystem, caplog: pytest.LogCaptureFixture
+) -> None:
     deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4))
     for topic in "ab":
         files.make_directory(f"/data/{topic}-0")

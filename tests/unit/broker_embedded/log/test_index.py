@@ -210,7 +210,7 @@ def test_a_time_index_that_cannot_be_right(disk: Disk, raw: bytes) -> None:
         use()
 
 
-def test_good_indexes_pass_the_check(disk: Disk) -> None:
+def test_valid_indexes_pass_the_check(disk: Disk) -> None:
     disk.log_size = 5000
     disk.offset_index().check()
     disk.time_index().check()

@@ -96,7 +96,7 @@ def test_a_damaged_file_is_noticed(files: FaultyFileSystem, epochs: LeaderEpochs
     assert epochs.entries == ()
 
 
-def test_all_may_be_forgotten(files: FaultyFileSystem, epochs: LeaderEpochs) -> None:
+def test_clear_removes_all_entries(files: FaultyFileSystem, epochs: LeaderEpochs) -> None:
     epochs.assign(3, 0)
     epochs.save_if_changed()
     epochs.clear()

@@ -15,7 +15,7 @@ def driver() -> LogDriver:
 
 
 def test_a_flush_that_fails_takes_the_log_offline(driver: LogDriver) -> None:
-    """What could not be written may be dropped by the system, and a second try would succeed without it."""
+    """The system may drop pages whose write failed, and a second flush would succeed without them."""
     driver.append()
     driver.faults.fail("sync *.log")
     assert refused(driver.log.local.flush).code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -141,7 +141,7 @@ def test_complete_segments_that_cannot_be_flushed_take_the_log_offline(driver: L
     assert refused(driver.log.local.flush_rolled).code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_what_retention_took_need_not_be_flushed() -> None:
+def test_segments_deleted_by_retention_need_no_flush() -> None:
     driver = LogDriver({**SMALL, "retention.bytes": 400})
     for _ in range(20):
         driver.append()

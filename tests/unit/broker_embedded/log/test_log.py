@@ -134,7 +134,7 @@ def test_a_segment_that_cannot_be_begun_refuses_and_is_begun_later(driver: LogDr
 
 
 def no_descriptors(driver: LogDriver) -> None:
-    """Nothing can be opened from now on, and no file is open; what is not opened cannot be cut off, either."""
+    """No file is open and none can be opened; so none can be truncated, either."""
     while driver.log.local.platform.open_files.close_oldest():
         pass
     for call in ("open *", "create *", "sync_directory *"):
@@ -253,7 +253,7 @@ def test_a_crash_at_any_step_leaves_a_beginning_with_all_that_was_flushed(*, tor
 
 @settings(max_examples=150, stateful_step_count=40)
 class AnyLog(RuleBasedStateMachine):
-    """A log does what a list does, whatever comes."""
+    """A log behaves as a list under random operations."""
 
     @initialize(segment_bytes=st.integers(100, 1000), interval=st.sampled_from([0, 100, 4096]))
     def start(self, segment_bytes: int, interval: int) -> None:

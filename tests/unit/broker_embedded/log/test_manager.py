@@ -176,7 +176,7 @@ def test_a_log_that_is_not_in_order_leaves_no_word_of_a_clean_shutdown(driver: M
     assert driver.ends() == {"t-0": 3, "t-1": 3}
 
 
-def test_a_log_that_is_not_in_order_does_not_cost_the_others_a_recovery(driver: ManagerDriver) -> None:
+def test_a_damaged_log_does_not_make_the_others_recover(driver: ManagerDriver) -> None:
     driver.manager.create_all([T0, T1], TOPIC_ID)
     driver.append(T0, 3)
     driver.append(T1, 3)
@@ -240,7 +240,7 @@ def test_a_deleted_log_is_gone_at_once_and_its_files_later(driver: ManagerDriver
     assert driver.ends() == {"t-1": 0}
 
 
-def test_what_was_deleted_before_a_restart_is_removed_after_it(driver: ManagerDriver) -> None:
+def test_logs_deleted_before_a_restart_are_removed_after_it(driver: ManagerDriver) -> None:
     driver.manager.create(T0, TOPIC_ID)
     driver.manager.delete(T0)
     driver.kill()
@@ -250,7 +250,7 @@ def test_what_was_deleted_before_a_restart_is_removed_after_it(driver: ManagerDr
 
 
 def test_a_topic_made_again_starts_from_nothing(driver: ManagerDriver) -> None:
-    """Neither offsets nor what the checkpoints said of the old one, even after a crash."""
+    """Neither offsets nor checkpoints of the old one are used, even after a crash."""
     driver.manager.create(T0, TOPIC_ID)
     driver.append(T0, 30)
     driver.manager.delete_records(T0, 22)
@@ -322,8 +322,8 @@ def test_how_far_a_log_was_compacted_is_forgotten_with_it(driver: ManagerDriver)
     assert driver.text("cleaner-offset-checkpoint") == "0\n1\nt 1 7\n"
 
 
-def test_what_a_crash_left_of_a_deleted_log_is_forgotten_at_the_start(driver: ManagerDriver) -> None:
-    """Else a topic of that name would be taken to be on the disk up to there."""
+def test_remains_of_a_deleted_log_are_removed_at_the_start(driver: ManagerDriver) -> None:
+    """Else a recreated topic would have the recovery point of the deleted one."""
     driver.manager.create(T0, TOPIC_ID)
     driver.append(T0, 12)
     driver.manager.cleaned_offsets.put(T0, 10)
@@ -334,7 +334,7 @@ def test_what_a_crash_left_of_a_deleted_log_is_forgotten_at_the_start(driver: Ma
     assert driver.text("cleaner-offset-checkpoint") == "0\n0\n"
 
 
-def test_what_was_compacted_needs_no_recovery(driver: ManagerDriver) -> None:
+def test_a_compacted_log_needs_no_recovery(driver: ManagerDriver) -> None:
     """A compaction flushes before it begins, so that the recovery point may be the older of the two."""
     driver.manager.create(T0, TOPIC_ID)
     driver.append(T0, 12)

@@ -18,7 +18,7 @@ def files() -> FaultyFileSystem:
     return files
 
 
-def test_a_checkpoint_is_written_only_if_it_says_something_new(files: FaultyFileSystem) -> None:
+def test_a_checkpoint_is_written_only_if_its_offsets_changed(files: FaultyFileSystem) -> None:
     checkpoints = OffsetCheckpoints(files, "/data")
     checkpoints.write("some", lambda: {T1: 5, T0: 3})
     assert read_file(files, "/data/some") == b"0\n2\nt 0 3\nt 1 5\n"
@@ -29,7 +29,7 @@ def test_a_checkpoint_is_written_only_if_it_says_something_new(files: FaultyFile
     assert checkpoints.read("some") == {T0: 4}
 
 
-def test_one_that_was_not_written_is_written_the_next_time(files: FaultyFileSystem) -> None:
+def test_a_checkpoint_whose_write_failed_is_written_the_next_time(files: FaultyFileSystem) -> None:
     checkpoints = OffsetCheckpoints(files, "/data")
     files.fail("rename some.tmp")
     with pytest.raises(OSError, match="Input/output"):
@@ -39,7 +39,7 @@ def test_one_that_was_not_written_is_written_the_next_time(files: FaultyFileSyst
     assert checkpoints.read("some") == {T0: 4}
 
 
-def test_the_later_of_two_threads_says_what_holds_later(files: FaultyFileSystem) -> None:
+def test_the_later_of_two_writing_threads_reads_the_later_offsets(files: FaultyFileSystem) -> None:
     checkpoints, offsets = OffsetCheckpoints(files, "/data"), {T0: 4, T1: 5}
     began, released, asked = threading.Event(), threading.Event(), threading.Event()
 
@@ -65,7 +65,7 @@ def test_the_later_of_two_threads_says_what_holds_later(files: FaultyFileSystem)
     assert checkpoints.read("some") == {T1: 5}
 
 
-def test_one_that_does_not_read_says_nothing(files: FaultyFileSystem, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreadable_checkpoint_has_no_offsets(files: FaultyFileSystem, caplog: pytest.LogCaptureFixture) -> None:
     checkpoints = OffsetCheckpoints(files, "/data")
     assert checkpoints.read("some") == {}
     files.create("/data/some").write_at(0, b"0\n1\nt 0 x\n")

@@ -79,7 +79,7 @@ def test_a_log_of_every_format_opens_again(clean: bool) -> None:
     assert log.log.log_end_offset == 37
 
 
-def test_what_a_crash_left_is_cut_off_in_every_format() -> None:
+def test_recovery_truncates_partial_batches_in_every_format() -> None:
     whole = every_kind(segment_bytes=100_000)
     raw = whole.stored()
     starts = [position for position, _ in batch_headers(whole.disk.open(FIRST), 0, len(raw))]
@@ -225,7 +225,7 @@ def test_a_preallocated_segment_has_its_full_size_until_it_is_closed() -> None:
     assert summary(log) == [(0, b"x" * 300)]
 
 
-def test_what_is_preallocated_is_no_loss(caplog: pytest.LogCaptureFixture) -> None:
+def test_preallocated_bytes_are_no_loss(caplog: pytest.LogCaptureFixture) -> None:
     log = OldFormatLog(preallocate=True, segment_bytes=1000)
     for index in range(5):
         log.put_batch(b"%d" % index * 300)

@@ -58,7 +58,7 @@ def test_bytes_that_are_no_batch(driver: LogDriver) -> None:
     assert refused(driver.log.reader.read, 0, max_bytes=100).code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_a_closed_log_says_so(driver: LogDriver) -> None:
+def test_reading_a_closed_log_is_refused(driver: LogDriver) -> None:
     driver.log.close()
     assert refused(driver.log.reader.read, 0, max_bytes=100).code is ErrorCode.KAFKA_STORAGE_ERROR
     assert refused(driver.log.reader.offset_for_timestamp, 0).code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -144,7 +144,7 @@ def test_readers_flushers_and_retention_beside_appends(tmp_path: Path) -> None:
 
 
 def test_a_transaction_that_begins_meanwhile_is_not_stable(driver: LogDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Appends may be made in another thread: here one comes amid the question."""
+    """Another thread appends during the call."""
     first_unstable = cast("property", ProducerStates.first_unstable_offset)
     waiting = [batch(b"x", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)]
 

@@ -88,7 +88,7 @@ def test_where_and_why_is_logged(driver: LogDriver, caplog: pytest.LogCaptureFix
     assert gone == f"{path(15)}: deleted, {5 * size} bytes dropped: the log ends before it, at offset 12"
 
 
-def test_what_is_before_the_recovery_point_is_not_read(driver: LogDriver) -> None:
+def test_segments_before_the_recovery_point_are_not_read(driver: LogDriver) -> None:
     driver.log.local.flush()
     assert driver.log.local.recovery_point == 15
     rewrite(driver, 5, DAMAGES["a bit of the last payload"][0])
@@ -126,7 +126,7 @@ def test_a_bad_end_is_noticed_though_the_shutdown_was_clean(
 
 
 def test_a_lost_end_of_a_file_is_noticed_by_the_gap(driver: LogDriver, caplog: pytest.LogCaptureFixture) -> None:
-    """The file ends with a whole batch: only the next file's name tells that there was more."""
+    """The file ends with a whole batch: only the next file's name shows the loss."""
     rewrite(driver, 5, lambda data: data[: -size_of_batch()])
     driver.reopen(clean=False)
     assert driver.log.log_end_offset == 9
@@ -135,7 +135,7 @@ def test_a_lost_end_of_a_file_is_noticed_by_the_gap(driver: LogDriver, caplog: p
 
 
 def test_a_gap_between_flushed_segments_is_kept(driver: LogDriver) -> None:
-    """Compaction by another broker may have left it."""
+    """A compaction by another broker may have made it."""
     driver.flush()
     for suffix in (".log", ".index", ".timeindex", ".snapshot"):
         driver.disk.remove(path(5, suffix))
@@ -143,7 +143,7 @@ def test_a_gap_between_flushed_segments_is_kept(driver: LogDriver) -> None:
     assert [offset for offset, _ in driver.contents()] == [*range(5), *range(10, 20)]
 
 
-def test_batches_of_another_place_are_not_taken(driver: LogDriver) -> None:
+def test_batches_of_other_offsets_are_not_recovered(driver: LogDriver) -> None:
     rewrite(driver, 15, lambda data: data + read_file(driver.disk, path(0)))
     driver.reopen(clean=False)
     assert driver.log.log_end_offset == 20

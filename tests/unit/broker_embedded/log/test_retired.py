@@ -35,7 +35,7 @@ def test_files_are_removed_when_their_time_has_come(files: FaultyFileSystem) -> 
     assert retired.take_due(1000) == [third]
 
 
-def test_a_file_that_was_removed_or_cannot_be_does_not_keep_the_others(
+def test_a_file_that_cannot_be_removed_does_not_prevent_the_removal_of_others(
     files: FaultyFileSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
     retired = RetiredSegments(files)

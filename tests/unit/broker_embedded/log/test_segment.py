@@ -17,8 +17,6 @@ BASE = 1000
 
 
 class SegmentDriver:
-    """A segment in a directory of its own."""
-
     def __init__(self, **settings: Any) -> None:
         self.config = LogConfig(**{"index_interval_bytes": 100, **settings})
         self.clock = ManualClock()
@@ -29,7 +27,6 @@ class SegmentDriver:
         self.end = BASE
 
     def append(self, count: int = 1, timestamp: int = NOW_MS) -> int:
-        """Append a batch; its position."""
         position = self.segment.size
         data = batch(*[b"v"] * count, timestamps=timestamp, base_offset=self.end)
         self.end += count
@@ -139,7 +136,7 @@ def test_the_next_offset_is_found_from_the_last_entry(driver: SegmentDriver) -> 
     assert driver.reopened().next_offset() == BASE + 80
 
 
-def test_an_empty_segment_takes_any_batch_within_reach_of_its_index(driver: SegmentDriver) -> None:
+def test_an_empty_segment_takes_any_batch_whose_offset_fits_its_index(driver: SegmentDriver) -> None:
     assert not driver.should_roll(offset=BASE + 2**31 - 1)
     assert driver.should_roll(offset=BASE + 2**31)
     assert not driver.should_roll(size=10**6, segment_bytes=100, segment_ms=1, segment_index_bytes=4)

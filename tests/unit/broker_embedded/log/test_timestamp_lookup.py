@@ -73,7 +73,7 @@ def test_under_the_brokers_time_all_records_of_a_batch_have_it(codec: Compressio
 
 
 def test_a_header_that_promises_too_much_is_seen_through() -> None:
-    """Its largest timestamp is what the producer says; the records decide."""
+    """The largest timestamp is the producer's; those of the records decide."""
     driver = LogDriver()
     driver.append(b"a", b"b", timestamps=[100, 200])
     file = driver.log.local.view.segments[0].file()  # the CRC is not looked at here

@@ -24,7 +24,6 @@ def driver() -> LogDriver:
 
 @pytest.fixture
 def size(driver: LogDriver) -> int:
-    """Bytes of a batch."""
     return driver.log.local.size_in_bytes // 10
 
 
@@ -48,7 +47,7 @@ def test_the_first_batch_is_whole_if_requested(driver: LogDriver, size: int) -> 
     assert driver.log.reader.read(4, max_bytes=size + 1, first_batch=FirstBatch.FITTING).size == size + 1
 
 
-def test_nothing_at_the_end_or_at_the_bound(driver: LogDriver) -> None:
+def test_a_read_at_the_log_end_or_at_the_bound_is_empty(driver: LogDriver) -> None:
     nothing = LogSlice(regions=(), size=0, base_offset=20)
     assert driver.log.reader.read(20, max_bytes=1000) == nothing
     assert driver.log.reader.read(20, max_bytes=0) == nothing

@@ -21,7 +21,7 @@ ResultT = TypeVar("ResultT")
 
 
 class Story:
-    """Quotas on a disk that fails when a test says so."""
+    """Quotas on a disk with faults."""
 
     def __init__(self, disk: MemoryFileSystem) -> None:
         self.files = FaultyFileSystem(disk)
@@ -33,7 +33,7 @@ class Story:
     def alter(
         self, entity: ClientQuotaEntity, *, validate_only: bool = False, **values: float | None
     ) -> KafkaError | None:
-        """Set quotas, None to remove one; what was wrong."""
+        """Set quotas, None to remove one; the error."""
         ops = [OpData(key=key, value=value or 0.0, remove=value is None) for key, value in values.items()]
         return self.run(self.quotas.alter([(entity, ops)], validate_only=validate_only))[entity]
 

@@ -22,7 +22,7 @@ def test_settings_are_set_and_deleted() -> None:
     assert after({}, ("retention.ms", DELETE, "5"), ("no.such", DELETE, None)) == {}
 
 
-def test_what_there_was_is_left_alone() -> None:
+def test_changes_do_not_alter_the_current_configs_in_place() -> None:
     current = {"cleanup.policy": "compact"}
     after(current, ("cleanup.policy", APPEND, "delete"), ("retention.ms", SET, "1"))
     assert current == {"cleanup.policy": "compact"}
@@ -48,7 +48,7 @@ def test_lists_grow_and_shrink_from_what_they_are_or_from_the_default(
 
 @pytest.mark.parametrize("key", ["retention.ms", "no.such"])
 @pytest.mark.parametrize(("operation", "named"), [(APPEND, "APPEND"), (SUBTRACT, "SUBTRACT")])
-def test_what_is_no_list_does_not(key: str, operation: int, named: str) -> None:
+def test_append_and_subtract_of_a_setting_that_is_no_list_are_refused(key: str, operation: int, named: str) -> None:
     with pytest.raises(KafkaError) as caught:
         after({}, (key, operation, "1"))
     assert caught.value.code is ErrorCode.INVALID_CONFIG

@@ -57,7 +57,7 @@ def test_where_a_topics_value_is_from(broker: BrokerDriver) -> None:
     assert synonyms_of(broker, TOPIC, "t", "index.interval.bytes") == [("log.index.interval.bytes", "4096", DEFAULT)]
 
 
-def test_what_another_setting_stands_for_has_no_synonym_of_its_own_as_with_kafka(broker: BrokerDriver) -> None:
+def test_a_setting_that_another_overrides_has_no_synonym_of_its_own_as_with_kafka(broker: BrokerDriver) -> None:
     started_with(broker, log_retention_hours="2")
     broker.create("t")
     found = configs_of(broker, TOPIC, "t")["retention.ms"]
@@ -69,7 +69,7 @@ def test_what_another_setting_stands_for_has_no_synonym_of_its_own_as_with_kafka
     ]
 
 
-def test_the_broker_has_every_setting_and_says_which_can_change(broker: BrokerDriver) -> None:
+def test_the_broker_lists_every_setting_and_which_are_read_only(broker: BrokerDriver) -> None:
     found = configs_of(broker, BROKER, "1")
     settings = {key: item for key, item in broker.broker.config.known().items() if not item.is_hidden}
     assert list(found) == sorted(settings)

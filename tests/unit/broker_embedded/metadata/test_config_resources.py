@@ -34,7 +34,7 @@ def test_every_resource_is_listed_and_can_be_read(broker: BrokerDriver) -> None:
         (GROUP, "", ErrorCode.INVALID_REQUEST, "must not be empty"),
     ],
 )
-def test_what_there_is_not_cannot_be_read(
+def test_configs_of_unknown_resources_are_refused(
     broker: BrokerDriver, kind: int, name: str, code: ErrorCode, said: str
 ) -> None:
     with pytest.raises(KafkaError) as caught:
@@ -77,7 +77,7 @@ def test_what_there_is_not_cannot_be_read(
         (64, "m", "x", "3", ErrorCode.INVALID_REQUEST, "Unknown resource type 64"),
     ],
 )
-def test_what_cannot_be_changed(
+def test_invalid_changes_are_refused(
     broker: BrokerDriver, kind: int, name: str, key: str, value: str, code: ErrorCode, said: str
 ) -> None:
     broker.create("t")

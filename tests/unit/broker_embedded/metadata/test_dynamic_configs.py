@@ -81,7 +81,7 @@ def test_checking_alone_changes_nothing(broker: BrokerDriver) -> None:
     assert not (broker.data_dir / CONFIGS.name).exists()
 
 
-def test_nothing_is_written_for_what_is_so_already(broker: BrokerDriver) -> None:
+def test_an_equal_value_is_not_written_again(broker: BrokerDriver) -> None:
     put(broker, BROKER, "1", max_connections="7")
     before = (broker.data_dir / CONFIGS.name).stat().st_mtime_ns
     put(broker, BROKER, "1", max_connections="7")
@@ -121,7 +121,7 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new_setting(tmp_path: Path) -
         assert broker.broker.config.max_connections == 8
 
 
-def test_what_cannot_be_any_more_is_left_out_and_does_not_stand_in_the_way(
+def test_stored_settings_that_are_invalid_now_are_ignored_with_a_message(
     broker: BrokerDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
     stored = StoredConfigs(
@@ -233,7 +233,7 @@ def test_a_change_costs_the_same_however_many_settings_were_made(
     assert set(found) == {found[0]}, found
 
 
-def test_a_setting_that_was_left_out_at_the_start_can_be_replaced_and_not_made_again(
+def test_an_invalid_stored_setting_can_be_replaced_by_a_valid_one_only(
     broker: BrokerDriver,
 ) -> None:
     path = broker.data_dir / CONFIGS.name

@@ -84,7 +84,7 @@ def test_feature_levels_follow_the_release_unless_they_are_set() -> None:
     assert level({}, transaction_version=1) is TransactionVersion.TV_1
 
 
-def test_other_features_are_as_the_release_says() -> None:
+def test_other_feature_levels_follow_the_release() -> None:
     config = BrokerConfig.parse({"transaction.version": 0})
     stored = StoredConfigs(features={"transaction.version": 1, "metadata.version": 7})
     found = {feature.name: feature.level for feature in features_of(config, stored)}

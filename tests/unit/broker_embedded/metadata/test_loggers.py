@@ -69,7 +69,7 @@ def test_a_level_that_kafka_has_no_word_for() -> None:
         ),
     ],
 )
-def test_what_cannot_be_done_changes_nothing(changes: tuple[ConfigChange, ...], code: ErrorCode, said: str) -> None:
+def test_invalid_level_changes_change_no_level(changes: tuple[ConfigChange, ...], code: ErrorCode, said: str) -> None:
     before = logging.getLogger(NAME).level
     with pytest.raises(KafkaError, match=said) as caught:
         change_levels((*set_to(NAME, "TRACE"), *changes), validate_only=False)

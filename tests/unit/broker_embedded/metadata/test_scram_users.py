@@ -57,7 +57,7 @@ def test_a_change_holds_at_once_and_after_a_restart() -> None:
         assert known.describe(None) == {"alice": {"SCRAM-SHA-256": 4096}}
 
 
-def test_what_is_refused_changes_nothing() -> None:
+def test_a_refused_deletion_writes_no_file() -> None:
     files = FaultyFileSystem(new_disk())
     users = opened(files)
     error = delete(users, "alice")

@@ -41,7 +41,7 @@ class Story:
         self.driver.run(self.driver.broker.topic_lifecycle.delete(self.driver.broker.image.topics["old"]))
 
     def lose(self, chance: random.Random | None, *, machine: bool) -> None:
-        """The process, or the machine with what was not synced, is gone; start again."""
+        """A crash of the process, or of the machine with all unsynced bytes; then a start."""
         self.driver.drop()
         if machine:
             self.disk.crash(chance)
@@ -76,7 +76,7 @@ CHANGES: dict[str, Callable[[Story], object]] = {"create": Story.create, "widen"
 
 
 def outcomes(story: Story, change: str) -> bool:
-    """Whether the change has happened; it has, or it has not, and nothing else."""
+    """Whether the change has happened, completely or not at all."""
     image = story.driver.broker.image
     match change:
         case "create":

@@ -73,7 +73,7 @@ def of(*times_ns: int) -> Histogram:
     return found
 
 
-def test_nothing_took_no_time() -> None:
+def test_percentiles_of_no_request_are_0() -> None:
     assert (of().count, of().total_s, of().percentile_s(99)) == (0, 0.0, 0.0)
 
 

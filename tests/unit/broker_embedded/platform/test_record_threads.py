@@ -89,7 +89,7 @@ async def test_a_client_that_leaves_drops_what_has_not_begun_and_cancels_what_ha
         assert work.begun == ["running", "other", *(() if closes else ("acks=0",))]
 
 
-async def test_what_a_client_that_waits_needs_begins_before_acks_0_pieces_of_clients_that_left() -> None:
+async def test_work_of_waiting_clients_starts_before_acks_0_work_of_disconnected_ones() -> None:
     async with Work() as work:
         gone = [ClientPresence() for _ in range(3)]
         running = work.piece("running")

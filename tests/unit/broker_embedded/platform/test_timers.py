@@ -16,7 +16,7 @@ ONE_DAY_MS = 24 * HOUR_MS
 
 
 class Diary:
-    """What was done when, in ms since the clock stood still."""
+    """The events and their times in ms since the start of the clock."""
 
     def __init__(self, timers: Timers) -> None:
         self.timers = timers
@@ -40,7 +40,7 @@ def test_a_clock_that_can_be_moved_has_timers_that_go_by_it() -> None:
     assert type(timers_for(ShiftedClock())) is VirtualTimers
 
 
-async def test_what_falls_due_is_done_in_the_order_of_its_time() -> None:
+async def test_timers_fire_in_the_order_of_their_times() -> None:
     timers = VirtualTimers(ManualClock())
     diary = Diary(timers)
     for what, in_ms in (("c", 30), ("a", 10), ("b", 20), ("b again", 20), ("d", 31)):
@@ -56,7 +56,7 @@ async def test_what_falls_due_is_done_in_the_order_of_its_time() -> None:
     assert timers.elapsed_ms() == 30 + ONE_DAY_MS
 
 
-async def test_nothing_falls_due_while_the_clock_stands() -> None:
+async def test_no_timer_fires_while_the_clock_stands() -> None:
     timers = VirtualTimers(ManualClock())
     task = asyncio.create_task(timers.sleep(1))
     await timers.advance(0)
@@ -66,7 +66,7 @@ async def test_nothing_falls_due_while_the_clock_stands() -> None:
     assert task.done()
 
 
-async def test_what_is_due_already_is_done_without_a_move_but_not_at_once() -> None:
+async def test_a_timer_that_is_due_already_fires_in_the_next_iteration() -> None:
     timers = VirtualTimers(ManualClock())
     diary = Diary(timers)
     diary.plan("now", 0)
@@ -75,7 +75,7 @@ async def test_what_is_due_already_is_done_without_a_move_but_not_at_once() -> N
     assert await eventually_async(lambda: diary.events, HasLen(2)) == ["long ago", "now"]
 
 
-async def test_what_follows_is_done_before_the_clock_moves_on() -> None:
+async def test_tasks_of_a_timer_run_before_the_clock_advances_further() -> None:
     timers = VirtualTimers(ManualClock())
     diary, woken = Diary(timers), asyncio.Event()
 

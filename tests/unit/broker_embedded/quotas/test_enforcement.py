@@ -29,7 +29,7 @@ def test_without_quotas_nothing_is_measured(allowance: RateAllowance) -> None:
     assert (allowance.clients, allowance.most_at_once("ann", "etl")) == (0, float("inf"))
 
 
-def test_who_exceeds_the_quota_waits(allowance: RateAllowance) -> None:
+def test_a_client_above_its_quota_waits(allowance: RateAllowance) -> None:
     allowance.use(of_users({"ann": 100}))
     assert allowance.record("ann", "etl", 1000, NOW_MS) == 0
     assert allowance.record("ann", "etl", 500, NOW_MS) == 5000
@@ -52,7 +52,7 @@ def test_users_share_the_quota_of_a_client_id(allowance: RateAllowance) -> None:
     assert allowance.record("bob", "etl", 400, NOW_MS) == 2000
 
 
-def test_what_is_taken_back_does_not_count(allowance: RateAllowance) -> None:
+def test_mutations_taken_back_do_not_count(allowance: RateAllowance) -> None:
     allowance.use(of_users({"ann": 100}))
     assert allowance.record("ann", "", 2000, NOW_MS) == 10_000
     allowance.note("ann", "", -2000, NOW_MS)

@@ -78,7 +78,7 @@ def test_quotas_are_set_replaced_and_removed() -> None:
         (HOST, [put(CONNECTION_CREATION_RATE, 2**31)], "must not be greater than 2147483647"),
     ],
 )
-def test_what_makes_no_sense_is_refused(entity: ClientQuotaEntity, ops: list[OpData], said: str) -> None:
+def test_invalid_quotas_are_refused(entity: ClientQuotaEntity, ops: list[OpData], said: str) -> None:
     code, detail = refusal(lambda: altered(entity, ops, {}))
     assert code is ErrorCode.INVALID_REQUEST
     assert said in detail
@@ -180,7 +180,7 @@ def test_the_most_specific_of_several_holds(indices: tuple[int, ...]) -> None:
     ("user", "client_id", "expected"),
     [("bob", "etl", 4), ("bob", "web", 5), ("ann", "web", 2), ("ann", "", 3), ("bob", "", 6), ("", "web", 8)],
 )
-def test_others_have_the_defaults(user: str, client_id: str, expected: int) -> None:
+def test_entities_without_a_quota_have_the_default(user: str, client_id: str, expected: int) -> None:
     found = limits(*range(8))
     assert found.of(found.owner(user, client_id)) == expected
 
@@ -191,7 +191,7 @@ def test_other_entities_have_no_limit() -> None:
     assert found.of(("", "")) == NOT_LIMITED
 
 
-def test_who_has_a_default_does_not_share_it() -> None:
+def test_a_default_quota_is_counted_for_each_entity() -> None:
     found = limits(5)
     assert found.owner("ann", "etl") == found.owner("ann", "web") == ("ann", "")
     assert found.owner("bob", "etl") == ("bob", "")

@@ -24,12 +24,12 @@ def test_windows_that_have_not_been_yet_count_as_over() -> None:
     assert measured.elapsed_ms(START_MS + 10_000) == 10_000
 
 
-def test_nothing_is_no_rate() -> None:
+def test_a_rate_without_samples_is_0() -> None:
     assert rate().per_second(START_MS) == 0
     assert SampledRate(1, 1000).per_second(START_MS) == 0
 
 
-def test_what_is_older_than_all_windows_is_forgotten() -> None:
+def test_samples_older_than_all_windows_are_dropped() -> None:
     measured = rate(samples=2)
     measured.record(300, START_MS)
     measured.record(500, START_MS + 1000)
@@ -51,7 +51,7 @@ def test_a_sample_that_lies_across_the_edge_counts_with_its_time() -> None:
     assert measured.per_second(START_MS + 2900) == pytest.approx(200 / 1.4)
 
 
-def test_what_was_recorded_can_be_taken_back() -> None:
+def test_recorded_amounts_can_be_taken_back() -> None:
     measured = rate()
     measured.record(5000, START_MS)
     measured.record(-5000, START_MS)
@@ -67,7 +67,7 @@ def test_the_silence_brings_the_rate_down_to_the_limit() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_who_keeps_the_silence_keeps_the_limit(seed: int) -> None:
+def test_waiting_for_the_throttle_time_keeps_the_rate_at_the_quota(seed: int) -> None:
     rng = random.Random(seed)
     measured, now_ms, total = rate(), START_MS, 0
     for _ in range(400):

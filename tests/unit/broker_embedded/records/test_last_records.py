@@ -63,14 +63,14 @@ def story() -> Story:
     return Story()
 
 
-def test_the_last_record_of_a_key_counts_in_its_place(story: Story) -> None:
+def test_the_last_record_of_a_key_is_kept_in_log_order(story: Story) -> None:
     story.write("a=1", "b=2", "c=3")
     story.write("a=4")
     story.write("b")
     assert story.found == ["2:c=3", "3:a=4", "4:b"]
 
 
-def test_what_a_transaction_writes_is_pending(story: Story) -> None:
+def test_transactional_records_are_pending(story: Story) -> None:
     story.write("a=1")
     story.write("a=2", "b=3", producer_id=P)
     story.write("a=4", producer_id=Q)
@@ -88,7 +88,7 @@ def test_a_marker_decides(story: Story, commit: bool, found: list[str]) -> None:
     assert story.found == found
 
 
-def test_the_place_in_the_log_decides_not_the_marker(story: Story) -> None:
+def test_the_offset_of_the_record_decides_not_that_of_the_marker(story: Story) -> None:
     story.write("a=1", producer_id=P)
     story.write("a=2", producer_id=Q)
     story.end(Q, commit=True)
@@ -117,12 +117,12 @@ def test_the_next_transaction_of_a_producer_is_another(story: Story) -> None:
     assert story.found == ["2:b=2"]
 
 
-def test_a_record_without_a_key_is_kept_for_others_to_judge(story: Story) -> None:
+def test_a_record_without_a_key_is_kept(story: Story) -> None:
     story.write("=1")
     assert story.found == ["0:=1"]
 
 
-def test_what_is_idempotent_alone_is_part_of_no_transaction(story: Story) -> None:
+def test_idempotent_records_are_part_of_no_transaction(story: Story) -> None:
     batch = encode_batch([CoordinatorRecord(key=b"a", value=b"1")], 0)
     set_producer(batch, 0, producer_id=P, producer_epoch=0, base_sequence=0)
     story.read(batch)

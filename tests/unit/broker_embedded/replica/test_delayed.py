@@ -91,7 +91,7 @@ async def test_a_pause_lasts_its_time_or_until_the_stop() -> None:
     assert delayed.count == 0
 
 
-async def test_one_change_wakes_everybody_who_waits_for_it() -> None:
+async def test_a_change_wakes_all_its_waiters() -> None:
     delayed = operations()
     tasks = [asyncio.ensure_future(delayed.wait(parts, LONG_MS, lambda _: True)) for parts in ([A], [A, B], [B])]
     await settle()

@@ -27,7 +27,6 @@ NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionType
 def fetched(
     log: OldFormatLog, offset: int = 0, *, magic: int = 1, max_bytes: int = ALL_BYTES, whole_first: bool = True
 ) -> bytes | tuple[FileRegion, ...]:
-    """What a Fetch would send."""
     found = log.log.reader.read(
         offset, max_bytes=max_bytes, first_batch=FirstBatch.WHOLE if whole_first else FirstBatch.CUT
     )
@@ -46,7 +45,7 @@ def refusal(log: OldFormatLog, offset: int = 0, *, magic: int = 1) -> KafkaError
 
 
 def consume(log: OldFormatLog, *, magic: int, max_bytes: int, whole_first: bool) -> list[int]:
-    """The offsets that a consumer gets who asks on and on, and leaves out what it did not ask for or is cut off."""
+    """The offsets that a consumer reads, without records before its position and partial ones."""
     offsets: list[int] = []
     offset = 0
     while offset < log.log.high_watermark:
@@ -87,7 +86,7 @@ def test_a_log_of_all_formats(magic: int) -> None:
             assert found == list(range(log.log.log_end_offset))
 
 
-def test_what_is_old_enough_is_sent_from_the_file() -> None:
+def test_batches_of_the_requested_format_are_sent_from_the_file() -> None:
     log = OldFormatLog(message_format_version="0.10.2")
     log.put_set(b"a", b"b", magic=1)
     assert isinstance(fetched(log), tuple)
@@ -183,8 +182,6 @@ def test_a_damaged_batch_on_the_disk_is_an_error() -> None:
 
 
 class BrokenFile:
-    """A file on a disk that fails."""
-
     def file(self) -> Self:
         return self
 

@@ -43,7 +43,7 @@ class Read:
 
 
 class Story:
-    """A client that fetches, and what is in the partitions: what a test does not say of them is as `Read` says."""
+    """A client that fetches, and its partitions, which are as `Read` has them by default."""
 
     def __init__(self, slots: int = 10, version: int = BY_NAME) -> None:
         self._ids = itertools.count(101)
@@ -125,7 +125,7 @@ def test_a_full_fetch_opens_a_session_whose_next_fetches_name_no_partition(story
     assert story.sessions.partitions == 3
 
 
-def test_who_wants_no_session_gets_none(story: Story) -> None:
+def test_session_epoch_minus_1_opens_no_session(story: Story) -> None:
     assert story.fetch(["a0"], epoch=LAST) == (NO_SESSION, ["a0"])
     assert len(story.sessions) == 0
 
@@ -169,7 +169,7 @@ def test_a_session_is_added_to_changed_and_forgotten_from(story: Story) -> None:
     assert [name_of(each.wanted) for each in context.finish(reads)] == ["c0"]
 
 
-def test_what_is_wanted_and_forgotten_at_once_is_forgotten(story: Story) -> None:
+def test_a_partition_that_is_fetched_and_forgotten_in_one_request_is_forgotten(story: Story) -> None:
     story.fetch(["a0"])
     assert story.fetch(["b0"], session=101, epoch=1, forget=["b0"]) == (101, [])
     assert story.sessions.partitions == 1
@@ -258,7 +258,7 @@ def test_an_id_without_a_topic_gets_its_name_as_soon_as_there_is_one() -> None:
     assert [each.topic for each in story.begin(["a1"], session=101, epoch=3).partitions] == ["a", "new", None]
 
 
-def test_who_finds_no_room_goes_without() -> None:
+def test_a_full_cache_opens_no_session() -> None:
     story = Story(slots=2)
     assert [story.fetch(["a0"])[0] for _ in range(4)] == [101, 102, 0, 0]
     assert story.sessions.evictions == 0
@@ -279,7 +279,7 @@ def test_a_session_that_was_unused_for_two_minutes_makes_room() -> None:
     assert story.fetch(session=102, epoch=2) == (102, [])
 
 
-def test_a_larger_one_takes_the_place_of_a_smaller_one_that_is_old_enough() -> None:
+def test_a_larger_session_evicts_an_old_smaller_one() -> None:
     story = Story(slots=2)
     story.fetch(["a0", "a1", "a2"])
     story.fetch(["a0", "a1"])
@@ -333,7 +333,7 @@ def test_new_ids_are_positive_and_differ() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_books_are_right_whatever_happens(seed: int) -> None:
-    """Sessions, the order of their worth and their epochs, under random clients, against the plain rules."""
+    """Sessions, their order of eviction and their epochs under random clients, against a simple model."""
     rng = random.Random(seed)
     story = Story(slots=4)
     epochs: dict[int, int] = {}

@@ -81,7 +81,7 @@ def test_before_v3_even_the_first_batch_is_cut(broker: BrokerDriver) -> None:
     assert sizes(reading(broker, *parts)) == [ONE, 0]
 
 
-def test_what_is_not_there_comes_last_and_is_not_waited_for(broker: BrokerDriver) -> None:
+def test_unknown_partitions_come_last_and_do_not_end_the_wait_for_others(broker: BrokerDriver) -> None:
     found = reading(broker, wanted(9), wanted(0, topic="u"), wanted(2), wanted(0, topic=None))
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert codes(found) == [NONE, missing, missing, ErrorCode.UNKNOWN_TOPIC_ID]
@@ -154,7 +154,7 @@ def test_an_old_format_is_made_of_what_was_read(broker: BrokerDriver) -> None:
     assert (second.records, first.size) == ((), 3 * ONE)
 
 
-def test_what_cannot_be_in_an_old_format_is_an_error(broker: BrokerDriver) -> None:
+def test_records_that_an_old_format_cannot_hold_are_an_error(broker: BrokerDriver) -> None:
     broker.passing_for("3.9")
     broker.create("new", message_downconversion_enable="false")
     broker.produce("new", batch(b"x"))

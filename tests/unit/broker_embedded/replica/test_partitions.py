@@ -34,7 +34,7 @@ def test_a_partition_is_found_by_name_and_by_id(broker: BrokerDriver, partition:
     assert partition.log is broker.broker.logs.get(partition.id)
 
 
-def test_what_is_not_there(broker: BrokerDriver, partition: LocalPartition) -> None:
+def test_unknown_topics_and_partitions_are_refused(broker: BrokerDriver, partition: LocalPartition) -> None:
     assert refusal(broker, "t", 2) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert refusal(broker, "t", -1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert refusal(broker, "u", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -69,9 +69,7 @@ def test_leader_epochs(partition: LocalPartition) -> None:
         assert refused(partition.check_leader_epoch, claimed).code is code
 
 
-def test_appends_wait_for_the_disk_where_flush_messages_says_so(
-    broker: BrokerDriver, partition: LocalPartition
-) -> None:
+def test_appends_wait_for_the_disk_with_flush_messages(broker: BrokerDriver, partition: LocalPartition) -> None:
     broker.create("flushed", flush_messages="10")
     assert not partition.flushes_on_append
     assert broker.broker.partitions.get("flushed", 0).flushes_on_append
@@ -119,7 +117,7 @@ def test_partitions_that_are_there_and_where_they_are_led(broker: BrokerDriver) 
     assert partitions.image_of("missing", 0) is None
 
 
-def test_what_is_appended_is_counted_once(broker: BrokerDriver) -> None:
+def test_appended_bytes_are_counted_once(broker: BrokerDriver) -> None:
     broker.create("counted")
     records = batch(b"a", b"b")
     size = len(records)

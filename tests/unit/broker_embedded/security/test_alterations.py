@@ -27,7 +27,6 @@ def deletion(name: str = "alice", mechanism: int = 1) -> Deletion:
 
 
 def codes(*items: Deletion | Upsertion) -> tuple[dict[str, ErrorCode], Credentials]:
-    """What becomes of a request."""
     changed, results = altered(
         KNOWN,
         [item for item in items if isinstance(item, Deletion)],
@@ -67,7 +66,7 @@ def test_a_user_is_deleted() -> None:
         (upsertion(iterations=-1), ErrorCode.UNACCEPTABLE_CREDENTIAL),
     ],
 )
-def test_what_is_refused(item: Deletion | Upsertion, code: ErrorCode) -> None:
+def test_invalid_alterations_are_refused(item: Deletion | Upsertion, code: ErrorCode) -> None:
     assert codes(item) == ({item.name: code}, KNOWN)
 
 

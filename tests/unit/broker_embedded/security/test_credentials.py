@@ -18,7 +18,7 @@ def test_the_example_of_rfc_7677() -> None:
 
 
 @pytest.mark.parametrize(("mechanism", "hash_name"), [("SCRAM-SHA-256", "sha256"), ("SCRAM-SHA-512", "sha512")])
-def test_who_salts_makes_no_difference(mechanism: str, hash_name: str) -> None:
+def test_a_salted_password_gives_the_credential_of_the_password(mechanism: str, hash_name: str) -> None:
     salted = hashlib.pbkdf2_hmac(hash_name, b"pencil", SALT, 5000)
     assert ScramCredential.of_salted(mechanism, salted, salt=SALT, iterations=5000) == ScramCredential.of_password(
         mechanism, Secret("pencil"), salt=SALT, iterations=5000

@@ -77,7 +77,7 @@ def test_without_iterations_and_salt() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_without_the_password(text: str, words: str) -> None:
+def test_errors_do_not_contain_the_password(text: str, words: str) -> None:
     with pytest.raises(FirstUserError, match=words) as caught:
         parse_first_users(Secret(text))
     assert "hunter2" not in str(caught.value)

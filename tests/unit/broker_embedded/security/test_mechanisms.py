@@ -29,7 +29,7 @@ def test_no_bytes_break_a_mechanism(tokens: list[bytes]) -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("token", [b"", b"\0", b"\xff\xfe", b"n,,", b"\0\0\0\0\0", b"n=" * 100_000])
-def test_whatever_comes_is_refused_in_words(mechanism: ServerMechanism, token: bytes) -> None:
+def test_random_bytes_are_refused_with_a_message(mechanism: ServerMechanism, token: bytes) -> None:
     with pytest.raises(SaslRefused) as caught:
         mechanism.take(token)
     assert str(caught.value)
@@ -55,7 +55,7 @@ def test_our_own_client_gets_in(name: str) -> None:
     assert server.user == name
 
 
-def test_who_acts_as_itself_gets_in() -> None:
+def test_an_equal_authorization_id_is_accepted() -> None:
     server = PlainServer(USERS)
     server.take(b"alice\0alice\0alice-hunter2")
     assert server.user == "alice"
@@ -79,7 +79,7 @@ def test_a_wrong_name_and_a_wrong_password_look_the_same() -> None:
         (b"alice\0alice\0wrong", "Invalid username or password"),
     ],
 )
-def test_what_is_refused(token: bytes, words: str) -> None:
+def test_invalid_logins_are_refused(token: bytes, words: str) -> None:
     assert words in refused(token)
 
 

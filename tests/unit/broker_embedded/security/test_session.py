@@ -22,7 +22,7 @@ USERS: Mapping[ScramUser, ScramCredential] = {
 
 
 class Story:
-    """A connection, with a client that keeps or breaks the rules, and a clock."""
+    """A connection with a client and a clock."""
 
     def __init__(self, *, lasts_ms: int = 0) -> None:
         mechanisms = ("PLAIN", "SCRAM-SHA-256")

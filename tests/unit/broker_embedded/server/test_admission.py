@@ -10,7 +10,7 @@ HERE, THERE = "127.0.0.1", "10.0.0.9"
 
 
 class Listener:
-    """An admission under settings that a test may change, at a time that it says."""
+    """An admission whose settings and time a test may change."""
 
     def __init__(self, **settings: Any) -> None:
         self.rates: dict[str, float] = {}
@@ -55,7 +55,7 @@ def test_a_limit_that_changes_holds_from_then_on() -> None:
     assert not listener.admission.is_full(0)
 
 
-def test_one_address_may_have_so_many_and_another_is_not_held_to_it() -> None:
+def test_max_connections_per_ip_limits_each_address_by_itself() -> None:
     listener = Listener(max_connections_per_ip=2)
     listener.come(HERE, 2)
     refused = refusal(listener.come)

@@ -13,7 +13,7 @@ from tests.support.broker_driver import NODE, BrokerDriver, to_bytes
 
 
 def answer(broker: BrokerDriver, frame: bytes) -> bytes | None:
-    """What comes back for a request frame, both without their sizes."""
+    """The response to a request frame, both without their sizes."""
     found = broker.dispatcher.serve(Peer(node=NODE), memoryview(bytearray(frame)), Throttle())
     chunks = broker.run(found) if inspect.isawaitable(found) else found
     return None if chunks is None else to_bytes(chunks)[4:]
@@ -45,7 +45,9 @@ def test_a_version_of_api_versions_that_is_too_new_is_answered_in_v0(broker: Bro
         (999, 0, "unknown API key 999"),
     ],
 )
-def test_what_is_not_served_closes_the_connection(broker: BrokerDriver, api_key: int, version: int, said: str) -> None:
+def test_an_api_that_is_not_served_closes_the_connection(
+    broker: BrokerDriver, api_key: int, version: int, said: str
+) -> None:
     with pytest.raises(CloseConnection, match=said):
         answer(broker, frame(api_key, version, b"\0" * 20))
 

@@ -34,7 +34,7 @@ def test_the_oldest_holder_always_gets_more_so_that_one_request_can_be_completed
     assert memory.reserve("young", 500, lambda: None)
 
 
-def test_who_is_called_may_have_to_wait_again() -> None:
+def test_a_called_waiter_may_have_to_wait_again() -> None:
     memory = RequestMemory(10)
     let_in: list[str] = []
 

@@ -15,19 +15,19 @@ from broker_embedded.testing.control_address import LOOPBACK, ControlAddress
         ("127.9.9.9:5", "127.9.9.9", 5),
     ],
 )
-def test_this_machine_may_be_asked(text: str, host: str, port: int) -> None:
+def test_loopback_hosts_are_allowed(text: str, host: str, port: int) -> None:
     assert ControlAddress.parse("--x", text) == ControlAddress(host=host, port=port)
 
 
 @pytest.mark.parametrize("text", ["0.0.0.0:1", ":1", "[::]:1", "192.0.2.1:1", "no-such-host.invalid:1"])
-def test_others_are_let_in_on_request_alone(text: str) -> None:
+def test_other_hosts_are_allowed_only_if_configured(text: str) -> None:
     with pytest.raises(ConfigError, match=r"--x.*can be reached from other machines"):
         ControlAddress.parse("--x", text)
     assert ControlAddress.parse("--x", text, allow_remote=True).port == 1
 
 
 @pytest.mark.parametrize("text", ["localhost", "localhost:", "localhost:x", "::1:5"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_invalid_addresses_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"is not HOST:PORT"):
         ControlAddress.parse("--x", text)
 

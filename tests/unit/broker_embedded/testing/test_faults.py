@@ -8,7 +8,7 @@ from spark_kafka_native.protocol.errors import ErrorCode
 
 
 class Commands:
-    """Remembers the commands, and answers as a broker would."""
+    """Records the commands, and answers as a broker would."""
 
     def __init__(self) -> None:
         self.said: list[tuple[str, str, dict[str, Any]]] = []

@@ -133,7 +133,7 @@ def test_metadata_with_an_error_names_the_brokers_all_the_same(broker: BrokerDri
     assert {topic.name: topic.error_code for topic in answer.topics} == {"t": 5, "u": 0}
 
 
-def test_some_topics_are_made_although_others_fail(broker: BrokerDriver, injector: Injector) -> None:
+def test_some_topics_are_created_although_others_fail(broker: BrokerDriver, injector: Injector) -> None:
     fail(injector, "CreateTopics", "POLICY_VIOLATION", topic="b", message="no")
     wanted = tuple(CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in "abc")
     answer = broker.ask(CreateTopicsRequest(topics=wanted), 7)

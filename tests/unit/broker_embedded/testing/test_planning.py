@@ -54,7 +54,7 @@ def test_each_fault_takes_its_part() -> None:
     assert codes(plan) == {0: 6, 1: 0, 2: 7}
 
 
-def test_what_is_refused_is_not_there_for_the_next_fault() -> None:
+def test_a_refused_part_is_not_seen_by_the_next_fault() -> None:
     second = fault(partition=0, error="REQUEST_TIMED_OUT")
     plan = planned(fault(partition=0), second)
     assert codes(plan) == {0: 6, 1: 0, 2: 0}
@@ -95,7 +95,7 @@ def test_an_error_that_is_none_lets_the_request_pass() -> None:
     assert passing.is_spent
 
 
-def test_errors_can_be_written_into_what_the_broker_says() -> None:
+def test_errors_can_be_written_into_the_brokers_response() -> None:
     plan = planned(fault(api="Metadata", error="LEADER_NOT_AVAILABLE"), request=MetadataRequest(topics=None))
     assert plan.rest == MetadataRequest(topics=None)
     assert plan.written == [(EVERYTHING, ErrorCode.LEADER_NOT_AVAILABLE)]

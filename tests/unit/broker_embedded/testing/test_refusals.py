@@ -61,14 +61,13 @@ NAMES = {
 
 
 def codes_in(value: Struct, version: int) -> list[int]:
-    """The error codes in a message, wherever the version has room for one."""
     structs: Iterator[Any] = structs_in(value, version)
     found = [each for each in structs if has_code(type(each), version)]
     return [getattr(each, name) for each in found for name in NAMES_OF_CODES if hasattr(each, name)]
 
 
 def names_in(value: Struct, version: int) -> set[object]:
-    """Everything in a message that is the name of something, or its number."""
+    """All names and ids in a message."""
     found: set[object] = set()
     for each in structs_in(value, version):
         for item in dataclasses.fields(each):  # type: ignore[arg-type]  # every struct is a dataclass
@@ -137,7 +136,9 @@ FETCH = FetchRequest(session_id=7, topics=(FetchTopic(topic="t", partitions=(Fet
         (13, ErrorCode.INVALID_FETCH_SESSION_EPOCH, 71, []),
     ],
 )
-def test_fetch_has_two_places_for_an_error(version: int, code: ErrorCode, whole: int, parts: list[int]) -> None:
+def test_fetch_has_a_top_level_error_and_one_of_each_partition(
+    version: int, code: ErrorCode, whole: int, parts: list[int]
+) -> None:
     answer = refusal(FETCH, version, code)
     assert isinstance(answer, FetchResponse)
     assert answer.error_code == whole

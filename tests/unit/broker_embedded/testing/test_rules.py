@@ -100,7 +100,7 @@ def test_a_rule_that_makes_no_sense_is_refused(fields: dict[str, Any], problem: 
         rule(**fields)
 
 
-def test_whose_requests_are_meant() -> None:
+def test_a_rule_matches_api_and_client_id() -> None:
     assert rule().is_about(ProduceRequest, "me")
     assert not rule().is_about(FetchRequest, "me")
     assert rule(api="*").is_about(FetchRequest, "me")

@@ -265,7 +265,7 @@ def metadata_with(scope: Scope, code: ErrorCode = ErrorCode.LEADER_NOT_AVAILABLE
     return answer
 
 
-def test_metadata_is_served_and_then_says_what_is_wrong() -> None:
+def test_metadata_is_served_with_the_injected_error() -> None:
     assert codes(metadata_with(EVERYTHING)) == {"t": (5, []), "u": (5, [])}
     assert codes(metadata_with(Scope(topic="t"))) == {"t": (5, []), "u": (0, [0])}
     assert codes(metadata_with(Scope(topic="t", partition=1))) == {"t": (0, [0, 5]), "u": (0, [0])}
@@ -306,7 +306,7 @@ def test_requests_that_are_served_whatever_is_meant(
     assert cut(request_, version, scope, IDS_OF) == expected
 
 
-def test_whole_requests_for_all_topics_are_refused_without_looking() -> None:
+def test_whole_requests_for_all_topics_are_refused_without_their_names() -> None:
     offsets = OffsetFetchRequest(group_id="g", topics=None)
     assert cut(offsets, 6, EVERYTHING, {}) == Cut(meant=offsets, rest=None)
     directories = DescribeLogDirsRequest(topics=None)

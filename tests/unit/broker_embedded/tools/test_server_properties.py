@@ -127,7 +127,7 @@ def test_security_settings_that_restrict_nothing_here_are_ignored(caplog: pytest
         ({"offsets.topic.replication.factor": "3"}, "set offsets.topic.replication.factor=1"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused(given: dict[str, str], words: str) -> None:
+def test_unsupported_server_properties_are_refused(given: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         understand(given)
 

@@ -98,7 +98,9 @@ def test_a_producer_gets_the_next_epoch_after_an_error_and_the_same_for_a_retry(
 @pytest.mark.parametrize(
     "claimed", [producer(3), producer(4), producer(6), producer(5, OTHER_ID), producer(LAST_EPOCH, OTHER_ID)]
 )
-def test_what_another_has_cannot_be_claimed(state: TransactionState, claimed: ProducerIdAndEpoch) -> None:
+def test_a_producer_id_of_another_transactional_id_is_refused(
+    state: TransactionState, claimed: ProducerIdAndEpoch
+) -> None:
     known = transaction(state, previous_producer_id=PREVIOUS_ID)
     assert refusal(check_claim, known, claimed) is FENCED
     assert refusal(begin_producer, known, claimed, 60_000, NOW_MS) is FENCED
@@ -106,7 +108,7 @@ def test_what_another_has_cannot_be_claimed(state: TransactionState, claimed: Pr
 
 @pytest.mark.parametrize("claimed", [None, producer(5)])
 @pytest.mark.parametrize("state", [ONGOING, *PREPARED])
-def test_nothing_begins_before_the_last_transaction_is_over(
+def test_a_producer_begins_only_after_the_last_transaction_is_complete(
     state: TransactionState, claimed: ProducerIdAndEpoch | None
 ) -> None:
     known = transaction(state)
@@ -121,7 +123,7 @@ def test_a_fenced_producer_does_not_abort_the_open_transaction(claimed: Producer
 
 
 @pytest.mark.parametrize("claimed", [producer(4), producer(6), producer(0, FRESH_ID), producer(5, OTHER_ID)])
-def test_who_has_an_id_is_seen_once_its_transaction_is_over(claimed: ProducerIdAndEpoch) -> None:
+def test_a_claim_amid_the_markers_is_answered_concurrent_transactions(claimed: ProducerIdAndEpoch) -> None:
     known = transaction(PREPARE_COMMIT, 6, client_version=TV_2, next_producer_id=FRESH_ID)
     check_claim(known, claimed)
     assert refusal(begin_producer, known, claimed, 60_000, NOW_MS) is CONCURRENT
@@ -229,7 +231,9 @@ def test_fencing_the_last_epoch_takes_the_one_that_is_left(version: TransactionV
         (producer(5, PREVIOUS_ID), MAPPING),
     ],
 )
-def test_who_may_write(state: TransactionState, claimed: ProducerIdAndEpoch, code: ErrorCode | None) -> None:
+def test_check_producer_by_state_and_claimed_epoch(
+    state: TransactionState, claimed: ProducerIdAndEpoch, code: ErrorCode | None
+) -> None:
     known = transaction(state, previous_producer_id=PREVIOUS_ID, last_producer_epoch=4)
     if code is None:
         assert check_producer(known, claimed, "t") is known
@@ -273,7 +277,7 @@ def test_partitions_join_only_once_the_last_transaction_is_over(state: Transacti
 
 
 @pytest.mark.parametrize("state", [ONGOING, *DONE])
-def test_what_is_part_of_a_transaction(state: TransactionState) -> None:
+def test_the_partitions_of_a_transaction(state: TransactionState) -> None:
     assert missing_partitions(transaction(state), {A, B}) == ({B} if state is ONGOING else {A, B})
     assert missing_partitions(transaction(state), frozenset()) == frozenset()
 
@@ -321,7 +325,7 @@ def test_end_txn_of_an_open_transaction_is_decided(
         (producer(LAST_EPOCH, PREVIOUS_ID), MAPPING),
     ],
 )
-def test_who_may_not_end_it(
+def test_end_txn_of_another_producer_or_state_is_refused(
     state: TransactionState, version: TransactionVersion, commit: bool, claimed: ProducerIdAndEpoch, code: ErrorCode
 ) -> None:
     known = transaction(state, client_version=version, previous_producer_id=PREVIOUS_ID)

@@ -150,7 +150,7 @@ def check_answer(
 
 
 def check_repeated(world: World, request: Request, answer: ProducerIdAndEpoch | ErrorCode, done: Coordinator) -> None:
-    """The answer got lost: the request comes again, at once, when all is over, or after a crash."""
+    """The response got lost: the request is sent again at once, after completion, or after a crash."""
     if request.claimed is None or not (isinstance(answer, ProducerIdAndEpoch) or answer is ErrorCode.NONE):
         return
     for crashes in (False, True):
@@ -196,7 +196,7 @@ def by_requests(world: World, level: TransactionVersion, versions: tuple[Transac
 
 
 def by_themselves(world: World, level: TransactionVersion) -> Iterator[World]:
-    """The worlds after what happens without requests: a timeout, completion, a crash, expiry."""
+    """The worlds after a timeout, completion, a crash, and expiry."""
     known = world.known
     if known is None:
         return
@@ -216,7 +216,7 @@ def by_themselves(world: World, level: TransactionVersion) -> Iterator[World]:
 def explore(
     start: World, level: TransactionVersion, versions: tuple[TransactionVersion, ...], depth: int
 ) -> set[World]:
-    """All worlds that can come of one in so many steps."""
+    """All worlds that can follow from one in so many steps."""
     seen, edge = {start}, {start}
     for _ in range(depth):
         edge = {
@@ -228,7 +228,6 @@ def explore(
 
 
 def near_the_end(level: TransactionVersion) -> World:
-    """A producer has its last epoch but one."""
     known = Transaction(
         transactional_id="t",
         producer_id=7,

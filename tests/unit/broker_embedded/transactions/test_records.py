@@ -128,7 +128,7 @@ def test_version_0_keeps_what_kafka_knew_before_and_what_needs_more_is_written_i
     assert read_transaction_record(record) == (transaction.transactional_id, kept)
 
 
-def test_an_empty_id_has_no_partitions_whatever_its_record_says() -> None:
+def test_an_empty_transaction_has_no_partitions_even_if_its_record_has() -> None:
     value = bytearray(value_of(transaction_record(ONGOING, flexible=True)))
     value[16] = TransactionState.EMPTY
     read = read_transaction_record(CoordinatorRecord(key=KEY, value=bytes(value)))
@@ -185,7 +185,7 @@ def test_any_bytes_mean_something_or_are_refused(key: bytes, value: bytes, flexi
         ({-1: 3}, "record of transactional id tx: 3 is not a valid TransactionVersion"),
     ],
 )
-def test_what_is_not_known_here_is_refused(damage: dict[int, int], says: str) -> None:
+def test_unknown_versions_and_states_are_refused(damage: dict[int, int], says: str) -> None:
     value = bytearray(value_of(transaction_record(ONGOING, flexible=True)))
     for place, byte in damage.items():
         value[place] = byte

@@ -27,7 +27,7 @@ def test_states_have_the_names_of_kafka() -> None:
     assert {state.label: int(state) for state in STATES} == {label: number for number, label in enumerate(labels)}
 
 
-def test_what_a_state_says_of_the_outcome() -> None:
+def test_the_outcome_of_each_state() -> None:
     assert {state for state in STATES if state.is_decided} == set(STATES) - {
         TransactionState.EMPTY,
         TransactionState.ONGOING,

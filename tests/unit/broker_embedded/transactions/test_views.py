@@ -109,5 +109,5 @@ def test_a_description() -> None:
 @pytest.mark.parametrize(
     ("name", "code"), [("x", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND), ("", ErrorCode.INVALID_REQUEST)]
 )
-def test_what_is_not_known_is_not_described(name: str, code: ErrorCode) -> None:
+def test_unknown_ids_are_not_described(name: str, code: ErrorCode) -> None:
     assert describe(None, name) == describe_transactions.TransactionState(error_code=code, transactional_id=name)

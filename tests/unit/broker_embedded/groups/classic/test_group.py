@@ -59,7 +59,9 @@ def in_state(state: ClassicState) -> GroupDriver:
         ),
     ],
 )
-def test_who_may_commit(state: ClassicState, fields: dict[str, object], code: ErrorCode) -> None:
+def test_commits_by_state_member_and_generation(
+    state: ClassicState, fields: dict[str, object], code: ErrorCode
+) -> None:
     group = in_state(state)
     assert group.ids == {"a": "i-1"}
     assert group.commit(**fields) is code  # type: ignore[arg-type]  # by name
@@ -83,7 +85,9 @@ def test_who_may_commit(state: ClassicState, fields: dict[str, object], code: Er
         (ClassicState.PREPARING_REBALANCE, {}, ErrorCode.NONE),
     ],
 )
-def test_who_may_commit_in_a_transaction(state: ClassicState, fields: dict[str, object], code: ErrorCode) -> None:
+def test_transactional_commits_by_state_member_and_generation(
+    state: ClassicState, fields: dict[str, object], code: ErrorCode
+) -> None:
     request = TxnOffsetCommitRequest(group_id="g", **fields)  # type: ignore[arg-type]  # by name
     group = in_state(state).classic
     if code is ErrorCode.NONE:
@@ -157,7 +161,7 @@ def test_where_it_is_not_known_what_members_read_nothing_grows_old(kind: dict[st
     assert start_of(group.classic) is None
 
 
-def test_a_stable_group_is_described_with_all_that_its_members_said() -> None:
+def test_a_stable_group_is_described_with_metadata_and_assignments() -> None:
     group = GroupDriver()
     group.stabilize("a", "b")
     described = group.classic.described()

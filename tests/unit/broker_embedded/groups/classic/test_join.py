@@ -82,7 +82,7 @@ def test_a_member_of_another_kind_is_refused(group: GroupDriver) -> None:
     assert group.join("b", protocols=BOTH).waits
 
 
-def test_a_member_may_not_drop_what_the_others_speak(group: GroupDriver) -> None:
+def test_a_member_may_not_drop_the_common_protocol(group: GroupDriver) -> None:
     group.stabilize("a", "b", protocols=BOTH)
     assert group.join("b", protocols=RANGE).waits
     assert group.join("a", protocols={"sticky": b""}).code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -178,7 +178,7 @@ def test_a_member_that_changes_its_mind_before_the_assignment(group: GroupDriver
     assert waiting.code is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_member_that_asks_twice_gets_its_answer_where_it_asked_last(group: GroupDriver) -> None:
+def test_the_last_of_two_join_requests_of_a_member_is_answered(group: GroupDriver) -> None:
     group.stabilize("a", "b")
     first = group.join("a")
     second = group.join("a")
@@ -198,7 +198,7 @@ def test_a_static_member_needs_no_id_first(group: GroupDriver) -> None:
     assert group.ids["a"].startswith("i-")
 
 
-def test_a_static_member_takes_its_place_again_without_a_rebalance(group: GroupDriver) -> None:
+def test_a_restarted_static_member_rejoins_without_a_rebalance(group: GroupDriver) -> None:
     group.stabilize("a", "b", instance_id=None)
     group.join("s", instance_id="i")
     group.join("a"), group.join("b")
@@ -215,7 +215,7 @@ def test_a_static_member_takes_its_place_again_without_a_rebalance(group: GroupD
     assert group.heartbeat("s", member_id=old) is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_static_leader_that_takes_its_place_again_skips_the_assignment(group: GroupDriver) -> None:
+def test_a_restarted_static_leader_skips_the_assignment(group: GroupDriver) -> None:
     group.stabilize("s", instance_id="i")
     call = group.join("s2", instance_id="i")
     assert call.answer.skip_assignment
@@ -262,7 +262,7 @@ def test_the_predecessor_is_fenced_while_it_waits_for_its_assignment(group: Grou
     assert group.state is ClassicState.PREPARING_REBALANCE
 
 
-def test_static_members_in_the_same_place_that_have_not_synced(group: GroupDriver) -> None:
+def test_restarted_static_members_that_have_not_synced(group: GroupDriver) -> None:
     group.join("a")
     group.join("s", instance_id="i")
     group.advance(ms=6_000)
@@ -281,7 +281,7 @@ def test_a_static_member_with_an_old_id_is_fenced(group: GroupDriver) -> None:
     assert group.join("x", member_id="m", instance_id="j").code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_new_place_that_cannot_be_written_down_is_not_taken(group: GroupDriver) -> None:
+def test_a_static_rejoin_whose_write_fails_is_undone(group: GroupDriver) -> None:
     group.stabilize("s", instance_id="i")
     before = group.group
     group.log_error = ErrorCode.NOT_COORDINATOR

@@ -24,12 +24,12 @@ STATIC = replace(MEMBER, member_id="s", instance_id="i")
 MEMBERS = {"m": MEMBER, "s": STATIC}
 
 
-def test_it_votes_for_what_it_likes_best_of_what_all_know() -> None:
+def test_a_member_votes_for_its_first_common_protocol() -> None:
     assert MEMBER.vote({"range", "sticky"}) == "sticky"
     assert MEMBER.vote({"range"}) == "range"
 
 
-def test_what_it_says_depends_on_the_protocol() -> None:
+def test_the_metadata_of_a_member_depends_on_the_protocol() -> None:
     assert (MEMBER.metadata("range"), MEMBER.metadata("sticky")) == (b"range", b"sticky")
     assert MEMBER.supports("range")
     assert not MEMBER.supports("cooperative-sticky")
@@ -48,7 +48,7 @@ def test_silence_counts_against_it_unless_it_waits(changes: dict[str, int], must
     assert replace(MEMBER, **changes).must_heartbeat is must  # type: ignore[arg-type]  # by name
 
 
-def test_it_is_described_without_metadata_until_there_is_a_protocol() -> None:
+def test_a_member_is_described_without_metadata_before_the_protocol_is_chosen() -> None:
     assert MEMBER.described(None).member_metadata == b""
     assert MEMBER.described("range").member_metadata == b"range"
 
@@ -89,5 +89,5 @@ def test_newer_versions_begin_like_the_first() -> None:
 
 
 @pytest.mark.parametrize("length", range(len(subscription("t")) - 4))
-def test_one_that_is_not_understood_leaves_all_unknown(length: int) -> None:
+def test_an_unreadable_subscription_makes_the_topics_unknown(length: int) -> None:
     assert subscribed_topics([subscription("t"), subscription("t")[:length]]) is None

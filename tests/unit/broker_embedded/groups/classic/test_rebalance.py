@@ -20,7 +20,7 @@ def test_everybody_is_in_the_first_generation(group: GroupDriver) -> None:
     assert group.state is ClassicState.COMPLETING_REBALANCE
 
 
-def test_the_first_rebalance_waits_for_others(group: GroupDriver) -> None:
+def test_the_first_rebalance_waits_for_the_initial_delay(group: GroupDriver) -> None:
     call = group.join("a")
     group.advance(ms=2_999)
     assert call.waits
@@ -116,7 +116,7 @@ def test_the_leader_is_replaced_when_it_goes(group: GroupDriver) -> None:
     assert len(group.join("b").answer.members) == 2
 
 
-def test_a_group_whose_last_member_goes_is_empty_and_says_so(group: GroupDriver) -> None:
+def test_a_group_whose_last_member_leaves_writes_an_empty_group(group: GroupDriver) -> None:
     group.stabilize("a")
     group.leave("a")
     assert (group.state, group.generation, group.leader) == (ClassicState.EMPTY, 2, None)
@@ -166,7 +166,7 @@ def test_those_who_have_an_id_and_do_not_come_are_not_waited_for_long(group: Gro
     ("metadata", "known"),
     [(subscription("t", "u"), {"t", "u"}), (b"\x00", None), (b"", None), (b"\x00\x03" + b"\xff" * 4, None)],
 )
-def test_what_the_members_read_is_known_if_they_say_it(
+def test_the_subscribed_topics_are_known_if_all_subscriptions_are_readable(
     group: GroupDriver, metadata: bytes, known: set[str] | None
 ) -> None:
     group.stabilize("a", protocols={"range": metadata})

@@ -26,7 +26,7 @@ def group() -> GroupDriver:
         ({"generation_id": -1}, ErrorCode.ILLEGAL_GENERATION),
     ],
 )
-def test_who_is_alive(group: GroupDriver, fields: dict[str, object], code: ErrorCode) -> None:
+def test_heartbeats_by_member_and_generation(group: GroupDriver, fields: dict[str, object], code: ErrorCode) -> None:
     assert group.heartbeat("a", **fields) is code
 
 
@@ -156,7 +156,7 @@ def test_a_group_in_which_all_fall_silent_is_empty_in_the_end(group: GroupDriver
     assert not group.timers
 
 
-def test_commits_are_as_good_as_heartbeats(group: GroupDriver) -> None:
+def test_a_commit_extends_the_session(group: GroupDriver) -> None:
     for _ in range(5):
         group.advance(ms=9_000)
         assert {group.commit(name) for name in "ab"} == {ErrorCode.NONE}

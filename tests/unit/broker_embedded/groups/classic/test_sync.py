@@ -56,7 +56,9 @@ def test_a_leader_that_assigns_nothing(group: GroupDriver) -> None:
         ({"protocol_type": "consumer", "protocol_name": "range"}, None),
     ],
 )
-def test_who_may_ask(group: GroupDriver, fields: dict[str, object], code: ErrorCode | None) -> None:
+def test_sync_group_by_member_and_generation(
+    group: GroupDriver, fields: dict[str, object], code: ErrorCode | None
+) -> None:
     call = group.sync("b", **fields)  # type: ignore[arg-type]  # by name
     if code is None:
         assert call.waits
@@ -86,7 +88,7 @@ def test_during_a_rebalance_there_is_no_assignment(group: GroupDriver) -> None:
     assert group.sync("b").code is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_member_that_asks_twice_gets_its_answer_where_it_asked_last(group: GroupDriver) -> None:
+def test_the_last_of_two_sync_requests_of_a_member_is_answered(group: GroupDriver) -> None:
     first, second = group.sync("b"), group.sync("b")
     assert first.code is ErrorCode.REBALANCE_IN_PROGRESS
     group.sync("a", {"b": b"2"})

@@ -17,7 +17,7 @@ def test_the_assignors_by_name() -> None:
     assert dict(ASSIGNORS) == {"uniform": assign_uniformly, "range": assign_ranges}
 
 
-def test_topics_of_one_size_are_cut_at_the_same_places() -> None:
+def test_topics_of_equal_size_get_the_same_ranges() -> None:
     members = {name: Subscriber(topic_ids=frozenset({A, B})) for name in ("m0", "m1")}
     parts = assign_ranges(members, {A: 3, B: 3})
     assert [numbers(parts["m0"], topic) for topic in (A, B)] == [[0, 1], [0, 1]]
@@ -83,7 +83,7 @@ def subscribers(wants: dict[str, frozenset[UUID]], has: dict[str, Assignment]) -
 
 
 def check(wants: dict[str, frozenset[UUID]], partitions: dict[UUID, int], parts: dict[str, Assignment]) -> None:
-    """Everybody is there, gets only what it wants, and every partition that is wanted is with just one."""
+    """Every member has subscribed topics only, and every subscribed partition has one member."""
     assert parts.keys() == wants.keys()
     given_out = [part for held in parts.values() for part in held]
     wanted = {
@@ -115,7 +115,7 @@ def test_members_that_want_the_same_have_as_many(
     PARTITIONS,
 )
 @example(["m0"], ["m0", "m1"], frozenset(TOPIC_IDS[:1]), frozenset(TOPIC_IDS[:1]), dict.fromkeys(TOPIC_IDS, 5))
-def test_nothing_moves_that_need_not(
+def test_partitions_move_only_if_necessary(
     before: list[str],
     after: list[str],
     topics_before: frozenset[UUID],

@@ -83,7 +83,7 @@ def test_a_heartbeat_sends_back_to_join_when_there_is_another_step(group: Consum
     assert beat_code(group, old) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_member_that_waits_for_others_is_not_sent_back_in_vain(group: ConsumerDriver) -> None:
+def test_a_member_that_waits_for_partitions_is_not_asked_to_rejoin(group: ConsumerDriver) -> None:
     group.clients["a"].holds_on = True
     client = ClassicClient(topics=("t",))
     group.classic_join(client)
@@ -135,7 +135,7 @@ def test_a_new_member_is_given_its_id_first(group: ConsumerDriver) -> None:
         ({"group_instance_id": "i", "member_id": "x"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_who_is_refused(group: ConsumerDriver, fields: dict[str, object], code: ErrorCode) -> None:
+def test_invalid_classic_joins_are_refused(group: ConsumerDriver, fields: dict[str, object], code: ErrorCode) -> None:
     assert group.classic_code(ClassicClient(topics=("t",)), **fields) is code
     assert list(group.consumer_group.members) == ["a-id"]
 
@@ -159,7 +159,7 @@ def test_a_full_group_refuses_another_member() -> None:
     assert group.classic_code(ClassicClient(topics=("t",))) is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_a_static_member_takes_its_own_place(group: ConsumerDriver) -> None:
+def test_a_restarted_static_member_replaces_itself(group: ConsumerDriver) -> None:
     first = ClassicClient(topics=("t",), instance_id="i")
     group.classic_join(first)
     group.classic_sync(first)

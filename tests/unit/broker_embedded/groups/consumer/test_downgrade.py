@@ -19,7 +19,7 @@ def group() -> ConsumerDriver:
 
 
 def mixed(group: ConsumerDriver) -> ConsumerDriver:
-    """A group with a member of each protocol, at rest."""
+    """A stable group with a member of each protocol."""
     (group.old,) = stable_classic(group, "t")  # type: ignore[attr-defined]  # for the stories here
     group.join("a", topics=["t"], instance_id="i")
     for _ in range(4):
@@ -61,7 +61,7 @@ def test_an_empty_consumer_group_is_not_downgraded_for_an_unknown_member_id() ->
 
 
 @pytest.mark.parametrize("how", ["leaves", "falls silent"])
-def test_the_last_member_of_the_new_kind_goes_and_the_others_rebalance(group: ConsumerDriver, how: str) -> None:
+def test_the_last_consumer_member_leaves_and_the_classic_ones_rebalance(group: ConsumerDriver, how: str) -> None:
     epoch, target = group.epochs[0], group.consumer_group.targets[old_of(group).member_id]
     if how == "leaves":
         group.leave("a")

@@ -121,7 +121,7 @@ def test_the_new_self_of_a_static_member_has_all_that_the_last_one_had(static: C
     assert same_id.decided(None).timers == ()
 
 
-def test_what_is_kept_of_a_join_group() -> None:
+def test_the_fields_of_join_group_that_are_kept() -> None:
     kept = classic_metadata(7, (JoinGroupRequestProtocol(name="range", metadata=b"m"),))
     assert kept.session_timeout_ms == 7
     assert [(entry.name, entry.metadata) for entry in kept.supported_protocols] == [("range", b"m")]

@@ -130,7 +130,7 @@ def test_states_have_kafkas_codes() -> None:
     ]
 
 
-def test_what_a_member_has_includes_what_it_gives_back() -> None:
+def test_the_partitions_of_a_member_include_those_pending_revocation() -> None:
     member = ConsumerMember(member_id="m", assigned={A0: 3}, pending_revocation={B0: 2})
     assert set(member.held) == {A0, B0}
     assert [member.assignment_epoch(part) for part in (A0, B0, A1)] == [3, 2, None]

@@ -25,7 +25,7 @@ from tests.support.refusals import refused
 
 @pytest.fixture
 def group() -> ConsumerDriver:
-    """``a`` has both partitions at epoch 2 and is on the way to give one of them to ``b``."""
+    """``a`` has both partitions at epoch 2 and is revoking one of them for ``b``."""
     group = ConsumerDriver(t=2)
     group.join("a", topics=["t"], holds_on=True)
     group.join("b", topics=["t"])
@@ -52,7 +52,7 @@ def fetch(group: ConsumerDriver, member_id: str | None, epoch: int) -> ErrorCode
     return code_of(lambda: group.consumer_group.check_fetch(member_id, epoch))
 
 
-def test_it_is_a_group_for_the_shell(group: ConsumerDriver) -> None:
+def test_a_consumer_group_implements_group(group: ConsumerDriver) -> None:
     found: Group = group.consumer_group
     assert (found.group_id, found.group_type, found.protocol_type) == ("g", "consumer", "consumer")
     assert found.released(ErrorCode.NOT_COORDINATOR) == ()
@@ -95,7 +95,7 @@ def test_a_member_commits_what_it_is_about_to_give_back(group: ConsumerDriver) -
     assert commit(group, 0, 1, member_id="a-id", generation_id_or_member_epoch=2) is ErrorCode.NONE
 
 
-def test_commits_of_others(group: ConsumerDriver) -> None:
+def test_commits_of_other_members_and_of_simple_consumers(group: ConsumerDriver) -> None:
     unknown = ErrorCode.UNKNOWN_MEMBER_ID
     assert commit(group, 0, member_id="x", generation_id_or_member_epoch=2) is unknown
     assert commit(group, 0, generation_id_or_member_epoch=-1) is unknown, "it has members; they commit for it"
@@ -108,7 +108,7 @@ def test_commits_of_others(group: ConsumerDriver) -> None:
     assert commit(group, 0, member_id="a-id", generation_id_or_member_epoch=2) is unknown
 
 
-def test_who_may_commit_in_a_transaction(group: ConsumerDriver) -> None:
+def test_transactional_commits_by_member_and_epoch(group: ConsumerDriver) -> None:
     def commit_in_transaction(*partitions: int, topic: str = "t", **fields: Any) -> ErrorCode:
         parts = tuple(TxnOffsetCommitRequestPartition(partition_index=number) for number in partitions)
         topics = (TxnOffsetCommitRequestTopic(name=topic, partitions=parts),)

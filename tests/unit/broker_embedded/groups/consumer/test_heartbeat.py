@@ -127,7 +127,7 @@ def test_a_lost_answer_does_no_harm(group: ConsumerDriver) -> None:
     assert refusal(lambda: group.ask(member_id="a-id", member_epoch=2)) is fenced, "it sends no owned partitions"
 
 
-def test_a_fenced_member_joins_again_and_keeps_its_place(group: ConsumerDriver) -> None:
+def test_a_fenced_member_rejoins_with_its_partitions(group: ConsumerDriver) -> None:
     group.join("a", topics=["t"])
     epoch = group.epochs
     group.join("a")
@@ -151,7 +151,7 @@ def test_a_full_group_refuses_another_member(group: ConsumerDriver) -> None:
     group.join("a")
 
 
-def test_the_assignor_that_most_ask_for_is_taken(group: ConsumerDriver) -> None:
+def test_the_assignor_that_most_members_name_is_used(group: ConsumerDriver) -> None:
     group.topic("u", 4)
     group.join("a", topics=["t", "u"], assignor="range")
     group.join("b", topics=["t", "u"], assignor="range")
@@ -178,7 +178,7 @@ def test_assignments_are_made_at_most_so_often() -> None:
     assert len(group.owned("a")) == len(group.owned("b")) == 2
 
 
-def test_what_a_member_says_of_itself_is_kept_until_it_says_otherwise(group: ConsumerDriver) -> None:
+def test_the_fields_of_a_member_are_kept_until_it_sends_others(group: ConsumerDriver) -> None:
     group.join("a", topics=["t"])
     group.beat("a", rack_id="r1", server_assignor="range", rebalance_timeout_ms=5)
     group.beat("a")
@@ -188,7 +188,7 @@ def test_what_a_member_says_of_itself_is_kept_until_it_says_otherwise(group: Con
     assert member.subscribed_topic_names == {"t"}
 
 
-def test_what_cannot_be_written_has_not_happened(group: ConsumerDriver) -> None:
+def test_a_heartbeat_whose_write_fails_changes_nothing(group: ConsumerDriver) -> None:
     group.join("a", topics=["t"])
     group.log_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     with pytest.raises(KafkaError):

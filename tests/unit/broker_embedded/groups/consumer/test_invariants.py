@@ -22,7 +22,7 @@ OF_STATIC = {ErrorCode.FENCED_INSTANCE_ID}
 
 
 def expect(error: KafkaError, codes: set[ErrorCode]) -> None:
-    """These refusals a client must expect; with others the story ends."""
+    """Ignore these error codes; others are raised."""
     if error.code not in codes:
         raise error
 
@@ -160,7 +160,7 @@ class Group(RuleBasedStateMachine):
             self.group.restart()
 
     def teardown(self) -> None:
-        """Left alone, everybody gets what it wants, evenly, and nothing else."""
+        """At the end every member has an even share of its subscribed topics, and nothing else."""
         group = self.group
         group.advance(61_000)
         for name in list(group.clients):

@@ -75,7 +75,7 @@ def test_a_member_that_has_revoked_already_gets_the_next_epoch_at_once() -> None
     assert summary(step(member(has={A0: 4, A1: 4}), A0, A2, owned=(A0,))) == (STABLE, 6, 5, {A0: 4, A2: 6}, set())
 
 
-def test_a_member_waits_for_what_others_have() -> None:
+def test_a_member_waits_for_partitions_that_others_own() -> None:
     after = step(member(has={A0: 4}), A0, A1, A2, taken=(A1,))
     assert summary(after) == (UNRELEASED, 6, 5, {A0: 4, A2: 6}, set())
     assert summary(step(after, A0, A1, A2, taken=(A1,))) == (UNRELEASED, 6, 6, {A0: 4, A2: 6}, set())
@@ -99,7 +99,7 @@ def test_a_member_that_has_given_back_goes_to_the_latest_target() -> None:
     assert summary(step(before, A2, epoch=9, owned=(A0,))) == (UNREVOKED, 5, 5, {}, {A0})
 
 
-def test_what_a_member_was_to_give_back_may_be_its_own_again() -> None:
+def test_a_partition_pending_revocation_may_be_assigned_again() -> None:
     before = member(state=UNREVOKED, has={A0: 4}, gives=(A1,))
     assert summary(step(before, A0, A1, epoch=7, owned=(A0,))) == (STABLE, 7, 5, {A0: 4, A1: 7}, set())
 

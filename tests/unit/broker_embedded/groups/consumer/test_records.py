@@ -154,7 +154,7 @@ def test_a_classic_member_is_a_tagged_struct() -> None:
 
 
 @given(ENTRIES)
-def test_what_is_written_is_read(entry: Entry) -> None:
+def test_group_records_survive_encoding(entry: Entry) -> None:
     assert read_entry(to_record(entry)) == entry
 
 

@@ -57,7 +57,7 @@ def test_names_and_an_expression_add_up(group: ConsumerDriver) -> None:
 
 
 @pytest.mark.parametrize("regex", ["(", "a**", "[b-a]", "(?=x)", "\\1", "x{1001}"])
-def test_what_is_no_expression_is_refused(group: ConsumerDriver, regex: str) -> None:
+def test_an_invalid_expression_is_refused(group: ConsumerDriver, regex: str) -> None:
     with pytest.raises(KafkaError) as caught:
         group.join("a", regex=regex)
     assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
@@ -106,7 +106,7 @@ def test_a_second_expression_within_ten_seconds_waits(group: ConsumerDriver) -> 
     assert matched(group, "u") == {"u"}
 
 
-def test_another_expression_takes_the_place_of_the_last_one(group: ConsumerDriver) -> None:
+def test_a_new_expression_replaces_the_last_one(group: ConsumerDriver) -> None:
     group.join("a", regex="t-.*")
     group.settle()
     epoch = group.epochs[0]

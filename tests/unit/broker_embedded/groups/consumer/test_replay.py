@@ -119,7 +119,7 @@ def test_tombstones_of_members_that_never_were_change_nothing() -> None:
     assert whole(*member_tombstones("g", "n"), regex_tombstone("g", "y")) == whole()
 
 
-def test_a_group_takes_the_place_of_a_simple_one() -> None:
+def test_a_consumer_group_replaces_a_simple_one() -> None:
     assert replayed(COMMIT, *WHOLE) == whole()
     assert whole(COMMIT) == whole(), "and a commit does not make it simple"
     simple = replayed(COMMIT, *group_tombstones("g", ["m"], []))

@@ -40,7 +40,7 @@ def refusal(fields: dict[str, Any], version: int = 1) -> tuple[ErrorCode, str]:
         (STAY | {"member_epoch": -2, "instance_id": "i", "member_id": ""}, 0),
     ],
 )
-def test_what_is_right(fields: dict[str, Any], version: int) -> None:
+def test_valid_requests_pass(fields: dict[str, Any], version: int) -> None:
     check_request(ConsumerGroupHeartbeatRequest(**fields), version, ("uniform", "range"))
 
 
@@ -62,7 +62,7 @@ def test_what_is_right(fields: dict[str, Any], version: int) -> None:
         (STAY | {"member_epoch": -3}, 1, "MemberEpoch"),
     ],
 )
-def test_what_is_wrong(fields: dict[str, Any], version: int, says: str) -> None:
+def test_invalid_requests_are_refused(fields: dict[str, Any], version: int, says: str) -> None:
     code, detail = refusal(fields, version)
     assert code is ErrorCode.INVALID_REQUEST
     assert says in detail

@@ -19,7 +19,7 @@ def group() -> ConsumerDriver:
     return group
 
 
-def test_a_silent_member_is_given_up_and_the_others_take_over(group: ConsumerDriver) -> None:
+def test_the_partitions_of_a_member_whose_session_ended_move_to_the_others(group: ConsumerDriver) -> None:
     group.lose("a")
     for _ in range(9):
         group.advance(5000)
@@ -115,5 +115,5 @@ def test_a_timer_whose_records_cannot_be_written_has_done_nothing(group: Consume
 
 
 @pytest.mark.parametrize("key", [JOIN_TIMER, SYNC_TIMER])
-def test_what_fired_while_the_group_was_a_classic_one_does_nothing(group: ConsumerDriver, key: tuple[str, ...]) -> None:
+def test_timers_that_fire_after_a_downgrade_do_nothing(group: ConsumerDriver, key: tuple[str, ...]) -> None:
     assert decisions.timer_fired(group.consumer_group, key, 0) == Outcome(answer=None)

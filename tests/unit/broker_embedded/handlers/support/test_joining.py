@@ -65,7 +65,7 @@ def test_a_partition_is_added_as_it_is_written_to(broker: BrokerDriver) -> None:
 
 
 def test_once_verified_the_log_is_enough(broker: BrokerDriver) -> None:
-    """Its coordinator may be busy: the second batch does not wait for it."""
+    """The second batch does not wait for the coordinator."""
     broker.create("t")
     producer = DirectProducer(broker).begin()
     producer.write("t")
@@ -127,7 +127,7 @@ def test_all_records_are_of_one_producer(broker: BrokerDriver) -> None:
         ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_who_is_not_the_producer_of_the_id(
+def test_another_producer_than_that_of_the_id_is_refused(
     broker: BrokerDriver, version: int, claims: dict[str, Any], expected: ErrorCode
 ) -> None:
     broker.create("t")
@@ -239,7 +239,7 @@ def test_a_client_that_leaves_does_not_stop_its_append_half_way(broker: BrokerDr
 
 
 @pytest.mark.parametrize("version", [3, 11, 12])
-def test_what_cannot_be_written_down_now_is_tried_again(broker: BrokerDriver, version: int) -> None:
+def test_a_failed_write_of_the_partition_is_a_retriable_error(broker: BrokerDriver, version: int) -> None:
     """NOT_ENOUGH_REPLICAS is the code upon which producers of all ages do so."""
     broker.create("t")
     producer = DirectProducer(broker).begin()
@@ -267,8 +267,8 @@ def test_the_last_transaction_is_not_over_yet(
     assert code(producer.send("t", version=version)) is expected
 
 
-def test_what_the_log_refuses_leaves_its_partition_in_the_transaction(broker: BrokerDriver) -> None:
-    """Its marker is one that ends nothing."""
+def test_a_refused_append_leaves_its_partition_in_the_transaction(broker: BrokerDriver) -> None:
+    """The marker in it ends no transaction."""
     broker.create("t", max_message_bytes="100")
     producer = DirectProducer(broker).begin()
     assert code(producer.send("t", b"x" * 100)) is ErrorCode.MESSAGE_TOO_LARGE
@@ -279,7 +279,7 @@ def test_what_the_log_refuses_leaves_its_partition_in_the_transaction(broker: Br
 
 
 def test_topics_in_old_formats_have_no_transactions(broker: BrokerDriver) -> None:
-    """One that got into a transaction does not keep it from its end."""
+    """A topic that became part of a transaction does not prevent its end."""
     broker.passing_for("2.8")
     broker.create("old", message_format_version="0.10.2")
     producer = DirectProducer(broker, level=1).begin()

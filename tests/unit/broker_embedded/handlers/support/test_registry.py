@@ -25,7 +25,7 @@ def test_a_release_is_offered_whole_but_for_what_is_known_to_be_missing(name: st
 
 
 @pytest.mark.parametrize("name", RELEASE_NAMES)
-def test_what_a_release_serves_is_served(name: str) -> None:
+def test_every_api_of_a_release_is_served(name: str) -> None:
     for key, api in apis_of(name).items():
         assert api.served == release(name).served(key), api.request.api_name
 
@@ -38,7 +38,7 @@ def test_every_api_is_of_some_release() -> None:
     assert set(registered_apis()) | missing == {key for name in RELEASE_NAMES for key in release(name).offered}
 
 
-def test_what_is_served_can_be_spoken() -> None:
+def test_every_served_version_can_be_encoded() -> None:
     for key, api in registered_apis().items():
         for version in range(api.served.first, api.served.last + 1):
             assert version in all_requests()[key].versions

@@ -64,7 +64,7 @@ def test_rates_of_any_size_are_enforced(broker: BrokerDriver, kind: str, rate: f
     assert answer.throttle_time_ms == expected_ms
 
 
-def test_silence_makes_good(broker: BrokerDriver) -> None:
+def test_the_throttle_time_is_0_again_after_a_wait(broker: BrokerDriver) -> None:
     broker.create("t")
     alter(broker, ME, producer_byte_rate=100.0)
     assert broker.ask(produce_request("t", batch(b"x" * 1500)), 9).throttle_time_ms > 0
@@ -72,7 +72,7 @@ def test_silence_makes_good(broker: BrokerDriver) -> None:
     assert broker.ask(produce_request("t", batch(b"x")), 9).throttle_time_ms == 0
 
 
-def test_who_wants_no_answer_is_made_to_wait_too(broker: BrokerDriver) -> None:
+def test_producers_with_acks_0_are_throttled_too(broker: BrokerDriver) -> None:
     broker.create("t")
     alter(broker, ME, producer_byte_rate=100.0)
     assert broker.run(broker.begin(produce_request("t", batch(b"x" * 2000), acks=0), 9)) is None
@@ -91,7 +91,7 @@ def filled(broker: BrokerDriver) -> None:
         broker.produce("t", batch(b"x" * 1000), version=3)
 
 
-def test_who_reads_too_much_gets_nothing_and_the_same_again_later(broker: BrokerDriver) -> None:
+def test_a_consumer_above_its_byte_rate_gets_an_empty_response_first(broker: BrokerDriver) -> None:
     filled(broker)
     alter(broker, ME, consumer_byte_rate=200.0)
     question = fetch_request("t", max_bytes=1)
@@ -165,7 +165,7 @@ def test_a_fetch_that_costs_too_much_time_gets_nothing(broker: BrokerDriver, mon
     assert (answer.throttle_time_ms, answer.responses) == (1000, ())
 
 
-def test_who_wants_no_answer_is_not_charged_for_time(broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_time_with_acks_0_is_not_counted(broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     broker.create("t")
     spend(monkeypatch, 1000)
     alter(broker, ME, request_percentage=1.0)
@@ -199,7 +199,7 @@ async def test_waiting_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("caught", [False, True])
-async def test_work_that_is_measured_hears_of_its_cancellation(caught: bool) -> None:
+async def test_measured_work_can_be_cancelled(caught: bool) -> None:
     seen: list[str] = []
 
     async def work() -> str:
@@ -235,7 +235,7 @@ def create(broker: BrokerDriver, name: str, partitions: int, version: int = 7) -
     return ErrorCode.of(answer.topics[0].error_code), answer.throttle_time_ms
 
 
-def test_who_changes_too_much_is_refused(broker: BrokerDriver) -> None:
+def test_a_client_above_its_mutation_rate_is_refused(broker: BrokerDriver) -> None:
     alter(broker, ME, controller_mutation_rate=1.0)
     assert create(broker, "a", 16) == (ErrorCode.NONE, 0)
     code, wait_ms = create(broker, "b", 1)
@@ -252,7 +252,7 @@ def test_who_changes_too_much_is_refused(broker: BrokerDriver) -> None:
     assert create(broker, "b", 1) == (ErrorCode.NONE, 0)
 
 
-def test_who_does_not_know_that_error_is_slowed_down(broker: BrokerDriver) -> None:
+def test_old_versions_are_throttled_instead_of_refused(broker: BrokerDriver) -> None:
     alter(broker, ME, controller_mutation_rate=1.0)
     assert create(broker, "a", 16, version=5) == (ErrorCode.NONE, 5000)
     assert create(broker, "b", 1, version=5) == (ErrorCode.NONE, 6000)

@@ -180,12 +180,14 @@ def test_into_an_old_format(magic: int, codec: CompressionType) -> None:
     ],
 )
 @pytest.mark.parametrize("release", ["0.9.0", "0.10.2"])
-def test_what_an_old_format_has_no_place_for(records: bytearray, code: ErrorCode, why: str, release: str) -> None:
+def test_headers_and_producer_ids_are_refused_in_old_formats(
+    records: bytearray, code: ErrorCode, why: str, release: str
+) -> None:
     error = refusal(bytearray(records), message_format_version=release)
     assert (error.code, why in error.detail) == (code, True), error.detail
 
 
-def test_transactions_have_no_place_there_either() -> None:
+def test_transactions_are_refused_in_old_formats() -> None:
     records = batch(b"a", transactional=True, producer_id=5, producer_epoch=0, base_sequence=0)
     with pytest.raises(KafkaError, match="records of a transaction") as caught:
         validated(records, AppendOrigin.COORDINATOR, message_format_version="0.10.2")
@@ -199,7 +201,7 @@ def test_the_brokers_time_over_another_codec_and_format() -> None:
         assert [record.timestamp for record in log.records()] == [NOW_MS, NOW_MS]
 
 
-def test_what_grows_is_measured_again() -> None:
+def test_a_batch_that_grows_by_conversion_is_measured_again() -> None:
     small = batch(b"x" * 1000, compression=GZIP)
     error = refusal(small, compression_type="uncompressed", max_message_bytes=500)
     assert (error.code, "converted to the topic's codec" in error.detail) == (ErrorCode.MESSAGE_TOO_LARGE, True)
@@ -219,7 +221,7 @@ def test_what_grows_is_measured_again() -> None:
     damage=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=4),
 )
 @settings(max_examples=200)
-def test_whatever_comes_is_refused_or_can_be_read(
+def test_random_bytes_are_refused_or_stored_readable(
     codec: CompressionType, settings_of_topic: dict[str, str], damage: list[tuple[int, int]]
 ) -> None:
     raw = keyed(b"a", b"b" * 60, b"", compression=codec)

@@ -188,7 +188,7 @@ def wrapped(*inner: bytes, codec: CompressionType = GZIP, **fields: Any) -> byte
     ],
 )
 @pytest.mark.parametrize("magic", [1, 2])
-def test_what_may_not_be_sent(records: bytes, code: ErrorCode, why: str, magic: int) -> None:
+def test_invalid_message_sets_are_refused(records: bytes, code: ErrorCode, why: str, magic: int) -> None:
     found, detail = refusal(log_of(magic, max_message_bytes=2000), records)
     assert (found, why in detail) == (code, True), detail
 
@@ -217,7 +217,7 @@ def test_negative_times_do_not_fit_elsewhere() -> None:
     assert refusal(log_of(2), message_set(b"a", timestamps=-5))[0] is ErrorCode.INVALID_TIMESTAMP
 
 
-def test_what_grows_by_conversion_is_measured_again() -> None:
+def test_a_message_set_that_grows_by_conversion_is_measured_again() -> None:
     records = message_set(*[b"x" * 100] * 20, compression=GZIP)
     limits = {"max_message_bytes": 2000, "compression_type": "uncompressed"}
     code, detail = refusal(log_of(1, segment_bytes=2500, **limits), records)
@@ -244,7 +244,7 @@ def test_nothing_of_a_refused_set_is_changed() -> None:
     sealed=st.booleans(),
 )
 @settings(max_examples=200)
-def test_whatever_comes_is_refused_or_can_be_read(
+def test_random_message_sets_are_refused_or_stored_readable(
     magic: int,
     codec: CompressionType,
     stored: int,

@@ -63,7 +63,7 @@ entries = st.builds(
 
 
 @given(st.lists(entries, max_size=5, unique_by=lambda entry: entry.producer_id))
-def test_whatever_is_written_is_read_back(written: list[ProducerEntry]) -> None:
+def test_snapshots_survive_encoding(written: list[ProducerEntry]) -> None:
     assert decode(encode(written)) == written
 
 

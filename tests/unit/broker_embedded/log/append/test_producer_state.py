@@ -127,7 +127,7 @@ def test_sequences_wrap_around_after_the_largest(producers: Producers) -> None:
 
 
 def test_an_unknown_producer_may_begin_anywhere(producers: Producers) -> None:
-    """Its records may have been deleted (KIP-360)."""
+    """Its earlier records may have been deleted (KIP-360)."""
     assert producers.send(1, 500) == 0
     assert producers.refused(1, 502) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -174,7 +174,7 @@ def test_batches_without_a_producer_leave_no_trace(producers: Producers) -> None
     assert (len(producers.states), producers.end) == (0, 2)
 
 
-def test_what_is_in_the_log_is_taken_as_it_is(producers: Producers) -> None:
+def test_replayed_batches_are_not_checked(producers: Producers) -> None:
     header = producers.header(1, 50, epoch=3)
     planned = [AppendedBatch(header=header, base_offset=9, max_timestamp=5)]
     producers.states.apply(producers.states.plan(planned, now_ms=NOW_MS, terms=None))
@@ -245,7 +245,7 @@ def test_open_transactions(producers: Producers) -> None:
 
 
 def test_a_coordinator_writes_records_without_sequence_numbers(producers: Producers) -> None:
-    """The offsets of a group, in the name of a producer that knows nothing of where they are kept."""
+    """Offset records of a group under the producer id of a client."""
     offsets = Terms(origin=AppendOrigin.COORDINATOR, verified=True)
     assert [producers.send(1, -1, 3, transactional=True, terms=offsets, epoch=4) for _ in range(2)] == [0, 3]
     assert producers.states.first_unstable_offset == 0
@@ -268,7 +268,7 @@ def test_a_transaction_with_an_epoch_of_its_own_begins_at_zero(producers: Produc
 
 
 def test_a_marker_that_has_to_raise_the_epoch_does(producers: Producers) -> None:
-    """A late one of the transaction before, with its epoch, would end this one."""
+    """A late marker of the transaction before, with its epoch, would end this one."""
     producers.send(1, 0, transactional=True, epoch=3)
     for epoch in (3, 2):
         code = producers.refused_end(1, abort=False, epoch=epoch, bumps_epochs=True)
@@ -279,7 +279,7 @@ def test_a_marker_that_has_to_raise_the_epoch_does(producers: Producers) -> None
 
 
 def test_a_marker_that_comes_again_is_no_harm(producers: Producers) -> None:
-    """As after a crash before its coordinator has written down that all have theirs."""
+    """As after a crash of the coordinator before it has written the completion."""
     producers.send(1, 0, transactional=True)
     for _ in range(2):
         producers.end_transaction(1, abort=True, epoch=1, bumps_epochs=True)
@@ -305,7 +305,7 @@ def test_restored_entries_count(producers: Producers) -> None:
     assert producers.send(1, 3) == 9
 
 
-def test_what_compaction_has_to_leave_of_each_producer() -> None:
+def test_compaction_keeps_the_last_batch_of_each_producer() -> None:
     producers = Producers()
     producers.send(1, 0, count=3)
     producers.send(1, 3)

@@ -48,7 +48,7 @@ def driver() -> IdempotentDriver:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_batches_in_flight_over_a_restart_are_not_written_twice(driver: IdempotentDriver, *, clean: bool) -> None:
-    """All five of them, though a snapshot of Apache Kafka would know the last alone."""
+    """All five, though a snapshot of Apache Kafka has only the last."""
     first = [driver.send(1, sequence, 2) for sequence in range(0, 20, 2)]
     driver.reopen(clean=clean)
     assert [driver.send(1, sequence, 2) for sequence in range(10, 20, 2)] == first[5:]
@@ -97,7 +97,7 @@ def test_a_snapshot_that_does_not_read_is_replaced_by_the_log(
 
 
 def test_snapshots_after_the_log_end_are_deleted(driver: IdempotentDriver) -> None:
-    """Their offsets will be given again, to other records."""
+    """Their offsets are assigned again, to other records."""
     for sequence in range(12):
         driver.send(1, sequence)
     driver.log.close()

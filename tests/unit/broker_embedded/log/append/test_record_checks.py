@@ -40,7 +40,7 @@ COMPACT = {"cleanup_policy": ("compact",)}
 KEYED = (b"k", NOW_MS)
 
 
-def test_good_records_pass() -> None:
+def test_valid_records_pass() -> None:
     check(KEYED, (None, -1), (b"", NOW_MS + 3_600_000), (b"", 0))
     check(KEYED, (b"", -1), **COMPACT)
 

@@ -14,7 +14,7 @@ HOUR_MS = 60 * 60 * 1000
 
 
 def check(records: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT, **settings: Any) -> int:
-    """Validate; how many batches there are. The buffer must not change."""
+    """The number of valid batches. The buffer must not change."""
     before = bytes(records)
     try:
         config = LogConfig(**settings)
@@ -34,7 +34,7 @@ def refusal(records: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT, **se
 
 
 @pytest.mark.parametrize("codec", list(CompressionType))
-def test_good_batches_pass(codec: CompressionType) -> None:
+def test_valid_batches_pass(codec: CompressionType) -> None:
     one = batch(b"a", b"b", compression=codec, producer_id=1, producer_epoch=0, base_sequence=0)
     assert check(joined([one, one, batch(b"x" * 1000, compression=codec)])) == 3
     assert check(batch(b"a", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)) == 1
@@ -98,7 +98,7 @@ def test_an_unknown_codec_and_a_flipped_bit_are_different_errors() -> None:
         ({"transactional": True}, "no producer id"),
     ],
 )
-def test_what_clients_may_not_write(fields: dict[str, Any], why: str) -> None:
+def test_control_and_malformed_batches_of_clients_are_refused(fields: dict[str, Any], why: str) -> None:
     code, detail = refusal(batch(b"a", b"b", **fields))
     assert code is ErrorCode.INVALID_RECORD
     assert why in detail

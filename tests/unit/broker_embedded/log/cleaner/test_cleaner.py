@@ -67,7 +67,7 @@ THREE = (record(10, b"a", b"1", NOW), record(11, b"b", b"2", NOW + 5), record(12
 
 
 @pytest.mark.parametrize("codec", reference.CODECS)
-def test_records_with_a_later_one_go_and_the_others_stay_as_they_were(codec: int) -> None:
+def test_only_the_last_record_of_each_key_is_kept_unchanged(codec: int) -> None:
     plain = reference.read_batch(batch(*THREE, **PRODUCER))
     found = kept(cleaner({b"a": 10, b"b": 50, b"c": 12}), reference.write_batch(replace(plain, codec=codec)))
     assert found == replace(plain, codec=codec, records=(THREE[0], THREE[2]))
@@ -92,7 +92,7 @@ def test_records_without_a_key_go() -> None:
     assert [each.offset for each in found.records] == [11]
 
 
-def test_what_the_map_does_not_cover_stays() -> None:
+def test_records_that_the_offset_map_does_not_cover_are_kept() -> None:
     data = batch(record(10, b"a", b"1"), record(11, b"a", b"2"), record(12, None, b"3"), record(13, b"a", None))
     found = kept(cleaner({b"a": 11}, by=rules(latest_offset=11)), data)
     assert [each.offset for each in found.records] == [11, 12, 13]

@@ -93,7 +93,7 @@ def test_a_map_that_is_too_small_takes_several_rounds() -> None:
     driver.check_segments()
 
 
-def test_what_is_clean_is_not_lost_when_only_some_keys_come_again(driver: CompactionDriver) -> None:
+def test_cleaned_records_are_kept_when_only_some_keys_are_written_again(driver: CompactionDriver) -> None:
     driver.put(a="1", b="2", c="3")
     driver.compact()
     driver.put(b="4")
@@ -209,7 +209,7 @@ def test_small_segments_become_one(driver: CompactionDriver) -> None:
         ("delete", ["cleaner-offset-checkpoint"]),
     ],
 )
-def test_what_compaction_left_out_is_no_loss_to_recovery(
+def test_offsets_without_records_after_compaction_are_no_loss_to_recovery(
     driver: CompactionDriver, policy: str, lost: list[str]
 ) -> None:
     for number in range(20):
@@ -273,7 +273,7 @@ def grouped(*shapes: tuple[int, int, int, int], until: int = 2**40, **limits: An
     return [[segment.base_offset for segment in group] for group in groups]
 
 
-def test_neighbours_are_grouped_by_size_and_reach() -> None:
+def test_adjacent_segments_are_grouped_by_size_and_offset_range() -> None:
     assert grouped((0, 50, 0, 0), (10, 50, 0, 0), (20, 1, 0, 0), until=30) == [[0, 10], [20]]
     assert grouped((0, 1, 80, 0), (10, 1, 40, 0), (20, 1, 8, 0), until=30) == [[0, 10], [20]]
     assert grouped((0, 1, 0, 96), (10, 1, 0, 36), until=30) == [[0], [10]]

@@ -206,7 +206,7 @@ def test_a_log_that_is_deleted_while_it_is_compacted(driver: CompactionDriver) -
 
 
 def test_a_log_that_is_deleted_when_its_compaction_is_over(driver: CompactionDriver) -> None:
-    """Else a topic made again under its name would be taken to be compacted, and on the disk, up to there."""
+    """Else a recreated topic would have the checkpoints of the deleted one."""
     driver.put(a="1", b="2", c="3")
     driver.roll()
     spent = []

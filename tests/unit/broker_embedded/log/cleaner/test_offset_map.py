@@ -15,7 +15,7 @@ def test_the_last_offset_of_a_key_counts() -> None:
 
 
 @given(st.lists(st.tuples(st.binary(max_size=2), st.integers(0, 2**63 - 1)), max_size=300), st.floats(0, 1))
-def test_it_is_a_dict(records: list[tuple[bytes, int]], load_factor: float) -> None:
+def test_the_offset_map_behaves_like_a_dict(records: list[tuple[bytes, int]], load_factor: float) -> None:
     offsets, expected = OffsetMap(max(1, len({key for key, _ in records})), load_factor), dict(records)
     # The last one may meet a full map though its key is in it, as in Apache Kafka.
     left = offsets.put_all(records)
@@ -24,7 +24,7 @@ def test_it_is_a_dict(records: list[tuple[bytes, int]], load_factor: float) -> N
     assert offsets.get(b"no such key") == -1
 
 
-def test_a_full_map_says_how_far_it_came() -> None:
+def test_a_full_map_has_the_last_offset_it_covers() -> None:
     offsets = OffsetMap(2)
     assert offsets.put_all([(b"a", 5), (b"b", 6), (b"c", 7), (b"d", 8)]) == 6
     assert len(offsets) == offsets.capacity == 2
@@ -58,7 +58,7 @@ class Time:
         self.now += seconds
 
 
-def test_what_is_spent_takes_its_time() -> None:
+def test_the_throttle_waits_for_the_bytes_spent() -> None:
     time = Time()
     for _ in range(10):
         time.throttle.spend(500, 1000.0)

@@ -73,7 +73,7 @@ def test_new_reads_use_the_new_segments_and_open_reads_the_old_ones() -> None:
     driver.check_segments()
 
 
-def test_the_originals_leave_the_disk_after_their_delay() -> None:
+def test_the_originals_are_deleted_after_file_delete_delay_ms() -> None:
     driver = written()
     driver.clean()
     assert f"{0:020d}.log.deleted" in driver.files()
@@ -85,7 +85,7 @@ def test_the_originals_leave_the_disk_after_their_delay() -> None:
 
 
 def after_a_crash(step: int, seed: int | None, *, torn: bool = False) -> CompactionDriver:
-    """Stopped at a step of a compaction, started again."""
+    """The log after a crash at a step of a compaction and a restart."""
     driver = written()
     driver.faults.steps = []
     driver.faults.crash_at, driver.faults.torn = step, torn
@@ -233,7 +233,7 @@ def test_a_log_that_is_closed_or_deleted_takes_no_segments() -> None:
 
 
 def test_readers_run_beside_compactions(tmp_path: Path) -> None:
-    """Every record that is the last of its key is read, at its offset, whatever is put in place meanwhile."""
+    """Every last record of a key is read at its offset while segments are replaced."""
     config = LogConfig.parse({**EAGER, "segment.bytes": 2000, "file.delete.delay.ms": 0})
     manager = LogManager(tmp_path, config, Platform(max_open_files=6))
     manager.load_all()

@@ -53,7 +53,7 @@ def test_every_log_that_wants_it_is_compacted() -> None:
         threaded.join()
 
 
-def test_it_can_be_switched_off() -> None:
+def test_the_cleaner_can_be_disabled() -> None:
     driver = dirty()
     for off in (compaction(driver, enable=False), compaction(driver, threads=0)):
         asyncio.run(off.run())
@@ -78,7 +78,7 @@ async def test_settings_change_while_it_runs() -> None:
 
 
 async def test_the_event_loop_runs_beside_a_cleaning_which_stop_ends_soon() -> None:
-    """One byte a second would take it hours."""
+    """At one byte a second it takes hours."""
     driver = dirty()
     slow = compaction(driver, io_max_bytes_per_second=1)
 

@@ -14,7 +14,7 @@ WITH_FEATURES = SOME.with_features({"transaction.version": 1})
 
 
 @pytest.mark.parametrize("configs", [StoredConfigs(), SOME, WITH_FEATURES])
-def test_what_goes_in_comes_out(configs: StoredConfigs) -> None:
+def test_configs_survive_encoding(configs: StoredConfigs) -> None:
     assert CONFIGS.decode(CONFIGS.encode(configs)) == configs
 
 
@@ -27,7 +27,7 @@ def test_a_person_can_read_it() -> None:
     assert json.loads(CONFIGS.encode(SOME))["brokers"] == {"1": {"max.connections": "7"}, "2": {"max.connections": "8"}}
 
 
-def test_nothing_is_kept_for_whom_nothing_is_set() -> None:
+def test_resources_without_settings_are_not_stored() -> None:
     changed = SOME.with_broker(2, {}).with_group("a group", {}).with_cluster({})
     assert changed == StoredConfigs(brokers={1: {"max.connections": "7"}})
     assert SOME.with_broker(2, {"max.connections": "9"}).brokers[2] == {"max.connections": "9"}

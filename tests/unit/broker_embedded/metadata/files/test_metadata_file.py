@@ -46,7 +46,7 @@ def test_the_value_without_a_file_is_empty(files: FaultyFileSystem) -> None:
     assert FILE.read(files, DATA_DIR) == "none"
 
 
-def test_the_new_file_stands_in_place_of_the_old_one(files: FaultyFileSystem) -> None:
+def test_the_new_file_replaces_the_old_one(files: FaultyFileSystem) -> None:
     for text in ("first", "second, which is longer", ""):
         FILE.write(files, DATA_DIR, text)
         assert FILE.read(files, DATA_DIR) == text
@@ -182,7 +182,7 @@ VALUES = st.dictionaries(st.text(), st.floats(allow_nan=False), min_size=1)
 
 
 @given(st.dictionaries(ENTITIES, VALUES))
-def test_what_is_written_is_read(quotas: dict[ClientQuotaEntity, dict[str, float]]) -> None:
+def test_a_metadata_file_can_be_read_back(quotas: dict[ClientQuotaEntity, dict[str, float]]) -> None:
     assert QUOTAS.decode(QUOTAS.encode(quotas)) == quotas
 
 

@@ -29,7 +29,7 @@ UNIQUE_TOPICS = st.lists(ANY_TOPIC, max_size=4, unique_by=(lambda topic: topic.n
 
 
 @given(UNIQUE_TOPICS, st.dictionaries(st.uuids(), st.text(), max_size=3))
-def test_what_is_written_is_read(topics: list[TopicImage], deleting: dict[UUID, str]) -> None:
+def test_topics_survive_encoding(topics: list[TopicImage], deleting: dict[UUID, str]) -> None:
     read = TOPICS.decode(TOPICS.encode(EMPTY_IMAGE.with_topics(topics, deleting=deleting)))
     assert list(read.topics.values()) == sorted(topics, key=lambda topic: topic.name)
     assert read.deleting == deleting
