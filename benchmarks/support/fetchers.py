@@ -67,7 +67,6 @@ class Place:
 
 Read = Callable[[int], None]
 """Reads so many rows, or a few more."""
-ReadOne = Callable[[Cluster, PartitionLeader, TopicPartition, int], int]
 Opened = Callable[[Place], AbstractContextManager[Read]]
 
 

@@ -135,7 +135,6 @@ TRANSACTION_VERSION: Final = "transaction.version"
 ELIGIBLE_LEADER_REPLICAS_VERSION: Final = "eligible.leader.replicas.version"
 """The feature with which min.insync.replicas is set for all brokers (KIP-966)."""
 
-_API_VERSIONS: Final = 18
 _PRODUCE: Final = 0
 _METADATA_LEVELS: Final[Mapping[str, int]] = MappingProxyType({"4.0": 25, "4.1": 27, "4.2": 29, "4.3": 30})
 """The metadata.version of each release with KRaft."""
@@ -168,11 +167,6 @@ class Release:
     def since(self, name: str) -> bool:
         """Whether it is the release ``name`` or a later one."""
         return self.rank >= RELEASE_NAMES.index(name)
-
-    @property
-    def knows_api_versions(self) -> bool:
-        """Whether it answers ApiVersions at all (KIP-35); those before close the connection."""
-        return _API_VERSIONS in self.offered
 
     @property
     def names_range_when_refusing(self) -> bool:

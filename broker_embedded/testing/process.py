@@ -28,7 +28,7 @@ from broker_embedded.testing.control_address import LOOPBACK, ControlAddress
 from broker_embedded.testing.recording import RecordedRequest
 from broker_embedded.testing.restartable import with_addresses
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.framing import FrameReader, decode_response, request_frame
+from spark_kafka_native.protocol.framing import decode_response, request_frame
 from spark_kafka_native.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from spark_kafka_native.protocol.messages.delete_topics import (
     DeleteTopicsRequest,
@@ -277,12 +277,11 @@ def _wait_for(process: subprocess.Popen[bytes], timeout_s: float | None) -> int:
 def _ask_kafka(address: str, request: Request[Any], answer: type[ResponseT], version: int) -> ResponseT:
     """Send one request over a new connection; the response. Raises OSError, RemoteProtocolError."""
     with socket.create_connection(parse_address("bootstrap.servers", address), timeout=STOP_TIMEOUT_S) as connection:
-        frames = FrameReader(max_frame_bytes=2**31 - 1)
         for chunk in request_frame(request, version, 1, "broker-testing"):
             connection.sendall(bytes(chunk))  # type: ignore[arg-type]  # no file regions in a request
-        while True:
-            received = connection.recv(65536)
-            if not received:
-                raise ConnectionResetError(f"{address} closed the connection without an answer")
-            for frame in frames.feed(received):
-                return decode_response(answer, version, frame)[1]
+        with connection.makefile("rb") as stream:
+            size = int.from_bytes(stream.read(4), "big")
+            frame = stream.read(size)
+        if not size or len(frame) < size:
+            raise ConnectionResetError(f"{address} closed the connection without an answer")
+        return decode_response(answer, version, frame)[1]

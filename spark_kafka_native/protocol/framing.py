@@ -103,36 +103,3 @@ def decode_correlation_id(frame: Buffer) -> int:
     if len(frame) < 4:
         raise RemoteProtocolError(f"response of {len(frame)} bytes has no correlation id")
     return int(_SIZE.unpack_from(frame, 0)[0])
-
-
-class FrameReader:
-    """Cuts a byte stream into frames. Feed it pieces of any size; it holds at most one unfinished frame.
-
-    Raises RemoteProtocolError: a size that is negative or over ``max_frame_bytes``. The stream is lost then.
-    """
-
-    def __init__(self, max_frame_bytes: int) -> None:
-        self._max = max_frame_bytes
-        self._pending = bytearray()
-
-    def feed(self, data: Buffer) -> list[memoryview]:
-        """The frames (without their sizes) that ``data`` completes; views of memory that is not used again."""
-        self._pending += data
-        whole = self._pending
-        frames: list[memoryview] = []
-        position = 0
-        while len(whole) - position >= 4:
-            size = self.check_size(_SIZE.unpack_from(whole, position)[0])
-            if len(whole) - position - 4 < size:
-                break
-            frames.append(memoryview(whole)[position + 4 : position + 4 + size])
-            position += 4 + size
-        if frames:
-            self._pending = whole[position:]
-        return frames
-
-    def check_size(self, size: int) -> int:
-        """``size`` itself, when a frame may have it."""
-        if not 0 <= size <= self._max:
-            raise RemoteProtocolError(f"frame of {size} bytes; the limit is {self._max}")
-        return size

@@ -15,7 +15,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import zstandard
@@ -70,14 +70,6 @@ class CompressionType(IntEnum):
         if level not in self.levels:
             bounds = f"{self.levels[0]} to {self.levels[-1]}"
             raise ValueError(f"compression level {level} of {self.label} is not within {bounds}")
-
-    @classmethod
-    def from_name(cls, name: str) -> Self:
-        """The codec called ``name`` in Kafka's configurations. Raises ValueError naming the choices."""
-        for codec in cls:
-            if codec.label == name:
-                return codec
-        raise ValueError(f"unknown compression {name!r}; choose one of {', '.join(codec.label for codec in cls)}")
 
 
 _LEVELS = {

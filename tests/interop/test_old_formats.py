@@ -180,4 +180,4 @@ def test_every_client_reads_what_the_broker_has_compressed(tmp_path: Path, reade
         stored = reader.consume(broker.bootstrap_servers, "t", {0: 500})
         assert [(record.key, record.value, record.headers) for record in stored] == [record[:3] for record in records]
     stored_in = {codec for path in (tmp_path / "t-0").glob("*.log") for _, codec, _ in shapes(path.read_bytes())}
-    assert stored_in == {CompressionType.NONE if name == "uncompressed" else CompressionType.from_name(name)}
+    assert stored_in == {CompressionType.NONE if name == "uncompressed" else CompressionType[name.upper()]}

@@ -21,7 +21,7 @@ from broker_embedded.server.dispatch import Call, Peer
 from spark_kafka_native.protocol.codec import decode as decode_message
 from spark_kafka_native.protocol.codec import encode as encode_message
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError, RemoteProtocolError
-from spark_kafka_native.protocol.framing import FrameReader, decode_response
+from spark_kafka_native.protocol.framing import decode_response
 from spark_kafka_native.protocol.messages import all_requests
 from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from spark_kafka_native.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -142,15 +142,11 @@ async def _done(work: Awaitable[list[Chunk] | None], broker: BrokerDriver) -> li
 def messages_target(data: bytes) -> None:
     """A received request or response; every class and version is tried.
 
-    The first byte chooses an API, the second request or response and the version; 255 is a stream that is cut into
-    frames, at the place that the second byte says.
+    The first byte chooses an API, the second request or response and the version.
     """
     if len(data) < 2:
         return
     body = memoryview(data)[2:]
-    if data[0] == _RAW:
-        _cut_into_frames(body, data[1])
-        return
     request = list(all_requests().values())[data[0] % len(all_requests())]
     cls: type[Any] = request.response if data[1] & 1 else request
     version = cls.versions.first + (data[1] >> 1) % (cls.versions.last - cls.versions.first + 1)
@@ -160,14 +156,6 @@ def messages_target(data: bytes) -> None:
         return
     again = to_bytes(encode_message(message, version))
     assert to_bytes(encode_message(decode_message(cls, again, version), version)) == again
-
-
-def _cut_into_frames(stream: memoryview, first: int) -> None:
-    reader = FrameReader(max_frame_bytes=_RAW)
-    with contextlib.suppress(RemoteProtocolError):
-        frames = [*reader.feed(stream[:first]), *reader.feed(stream[first:])]
-        whole = b"".join(struct.pack(">i", len(frame)) + bytes(frame) for frame in frames)
-        assert whole == bytes(stream[: len(whole)])
 
 
 def records_target(data: bytes) -> None:

@@ -14,7 +14,6 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.coordinators import at_coordinators
 from spark_kafka_native.client.cluster.known_coordinators import CoordinatorType
 from spark_kafka_native.client.cluster.metadata import Node
-from spark_kafka_native.client.transactions.handle import TransactionalIdentity
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError, check_code
@@ -73,11 +72,6 @@ class TransactionDescription:
 
     def __str__(self) -> str:
         return f"{self.transactional_id} in {self.state} (producer {self.producer_id}, epoch {self.producer_epoch})"
-
-    def is_open_for(self, identity: TransactionalIdentity) -> bool:
-        """Whether it is open, and in the name of this producer and epoch."""
-        same = (self.producer_id, self.producer_epoch) == (identity.producer_id, identity.producer_epoch)
-        return same and self.state is TransactionState.ONGOING
 
 
 def describe_transactions(

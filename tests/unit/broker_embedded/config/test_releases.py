@@ -4,6 +4,7 @@ from broker_embedded.config.message_format import is_ignored, parse_release, rec
 from broker_embedded.config.releases import NOT_SERVED, RELEASE_NAMES, Feature, api_names, release
 from broker_embedded.config.settings import ConfigError
 from spark_kafka_native.protocol.messages import all_requests
+from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.real_brokers import offered_by_real_brokers
 
 
@@ -67,7 +68,10 @@ def test_versions_of_records_in_consumer_offsets(text: str, offsets: int, groups
 
 
 def test_manners_that_clients_notice() -> None:
-    assert [name for name in RELEASE_NAMES if not release(name).knows_api_versions] == ["0.8.2", "0.9"]
+    assert [name for name in RELEASE_NAMES if ApiVersionsRequest.api_key not in release(name).offered] == [
+        "0.8.2",
+        "0.9",
+    ]
     assert not release("2.3").names_range_when_refusing
     assert release("2.4").names_range_when_refusing
     assert not release("1.1").answers_before_it_throttles

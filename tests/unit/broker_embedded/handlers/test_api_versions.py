@@ -9,7 +9,7 @@ from spark_kafka_native.protocol.messages.update_features import FeatureUpdateKe
 from tests.support.broker_driver import BrokerDriver
 from tests.support.real_brokers import offered_by_real_brokers
 
-SPEAKING = [name for name in RELEASE_NAMES if release(name).knows_api_versions]
+SPEAKING = [name for name in RELEASE_NAMES if ApiVersionsRequest.api_key in release(name).offered]
 
 
 def asked(broker: BrokerDriver, version: int) -> ApiVersionsResponse:

@@ -1,6 +1,4 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spark_kafka_native.protocol import framing
 from spark_kafka_native.protocol.codec import decode
@@ -12,30 +10,6 @@ from spark_kafka_native.protocol.wire import Chunk, FileRegion
 
 def _flat(chunks: list[Chunk]) -> bytes:
     return b"".join(bytes(chunk) for chunk in chunks if not isinstance(chunk, FileRegion))
-
-
-@given(st.lists(st.binary(max_size=30), max_size=6), st.data())
-def test_frames_come_out_whole_however_the_stream_is_cut(bodies: list[bytes], data: st.DataObject) -> None:
-    stream = b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
-    reader = framing.FrameReader(100)
-    frames = [bytes(f) for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True) for f in reader.feed(stream[a:b])]
-    assert frames == bodies
-
-
-def test_frames_byte_by_byte() -> None:
-    reader = framing.FrameReader(10)
-    frames = [bytes(f) for byte in b"\0\0\0\x02ab\0\0\0\0\0\0\0\x01c\0\0" for f in reader.feed(bytes([byte]))]
-    assert frames == [b"ab", b"", b"c"]
-    assert reader.feed(b"\0\x01d") == [b"d"]
-
-
-@pytest.mark.parametrize(
-    ("size", "shown"), [(b"\xff\xff\xff\xff", "-1"), (b"\0\0\0\x0b", "11"), (b"GET ", "1195725856")]
-)
-def test_a_bad_size_is_refused(size: bytes, shown: str) -> None:
-    with pytest.raises(RemoteProtocolError, match=f"frame of {shown} bytes; the limit is 10"):
-        framing.FrameReader(10).feed(size)
 
 
 @pytest.mark.parametrize("version", range(14))

@@ -44,7 +44,7 @@ def keyed(*keys: bytes | None, compression: CompressionType = NONE, time: int = 
 @pytest.mark.parametrize("name", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_topics_codec(codec: CompressionType, name: str) -> None:
-    wanted = NONE if name == "uncompressed" else CompressionType.from_name(name)
+    wanted = NONE if name == "uncompressed" else CompressionType[name.upper()]
     log = OldFormatLog(compression_type=name)
     sent = batch(b"a", b"b" * 300, compression=codec, producer_id=5, producer_epoch=1, base_sequence=7)
     log.put(sent)  # which is copied, and comes once more below

@@ -119,7 +119,7 @@ def test_the_topics_codec(magic: int, codec: CompressionType, name: str) -> None
     log = log_of(magic, compression_type=name)
     log.put(message_set(b"a", b"b", magic=1, compression=codec))
     assert [record.value for record in log.records()] == [b"a", b"b"]
-    wanted = NONE if name == "uncompressed" else CompressionType.from_name(name)
+    wanted = NONE if name == "uncompressed" else CompressionType[name.upper()]
     assert {shape[1] for shape in log.shapes()} == {wanted}
 
 
