@@ -33,7 +33,7 @@ class NotAReplica(KafkaError):
     """A broker was named that has no replica of the partition."""
 
     _retriable = False
-    """The broker was named, so that no other can be asked."""
+    """The request is for this broker, so no other broker can answer it."""
     _shows_code = False
 
     def __init__(self, partition: TopicPartition, node_id: int) -> None:

@@ -23,7 +23,7 @@ from spark_kafka_native.net.connection import ClientConnection, InFlightRequest,
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.dialing import (
     DEFAULT_MAX_FRAME_BYTES,
-    Chatty,
+    QuietStream,
     SocketOptions,
     Stream,
     Target,
@@ -253,7 +253,7 @@ class Connection:
                 self._answers.append(self._protocol.answer(frame))
                 self._note_throttle()
         except (OSError, EOFError) as error:
-            # Answers that came before the end are good; the next call finds the end again.
+            # Responses that came before the end are returned; the next call finds the end again.
             if not self._answers:
                 raise self._lost(reason_of(error)) from error
         except RemoteProtocolError as error:
@@ -362,7 +362,7 @@ class Connection:
 
     def _socket_is_quiet(self) -> bool:
         """Whether the bytes that came are TLS's own, such as session tickets."""
-        return isinstance(self._socket, Chatty) and self._socket.is_quiet()
+        return isinstance(self._socket, QuietStream) and self._socket.is_quiet()
 
     def _next_frame(self, deadline: Deadline) -> memoryview:
         while True:

@@ -210,7 +210,7 @@ class ClientConnection:
         return request_frame(greeting(), version, sent.correlation_id, self._client_id)
 
     def _lower_version(self, frame: Buffer, refused: int) -> int:
-        """The version of ApiVersions to ask with after ``refused`` was not understood."""
+        """The next version of ApiVersions to try after ``refused`` was not understood."""
         try:
             _, answer = decode_response(ApiVersionsResponse, 0, frame)
         except RemoteProtocolError:

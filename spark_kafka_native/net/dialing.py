@@ -62,7 +62,7 @@ class Stream(Protocol):
 
 
 @runtime_checkable
-class Chatty(Protocol):
+class QuietStream(Protocol):
     """A stream that also carries bytes of its own protocol."""
 
     def is_quiet(self) -> bool:

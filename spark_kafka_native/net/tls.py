@@ -39,7 +39,7 @@ class TlsSettingError(PicklableError, ValueError):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """What a context is made of. PEM texts hold whole blocks; ``None`` for ``trusted`` means the system's own list."""
+    """The values of a context. PEM texts hold whole blocks; ``None`` for ``trusted`` means the system's own list."""
 
     trusted: str | None = None
     certificate_chain: str | None = None

@@ -330,7 +330,7 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 
 def skip_tags(buffer: memoryview, position: int) -> int:
-    """The position after a tagged-field section of which nothing is wanted."""
+    """The position after a tagged-field section that is skipped."""
     count, position = wire.read_tag_count(buffer, position)
     for _ in range(count):
         _, _, position = wire.read_tag(buffer, position)

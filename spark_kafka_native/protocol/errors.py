@@ -221,7 +221,7 @@ class KafkaError(PicklableError):
 
     @property
     def message(self) -> str:
-        """What an answer's error message says beside the code: the detail, or what the code means."""
+        """The error message of a response: the detail, or the meaning of the code."""
         return self.detail or self.code.message
 
     def __str__(self) -> str:

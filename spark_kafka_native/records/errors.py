@@ -82,11 +82,11 @@ class IncompleteBatch(CorruptBatch):
 
 
 class InvalidMessageSet(CorruptBatch):
-    """A message of format v0 or v1 with sound bytes and with content that its format does not allow."""
+    """A message of format v0 or v1 with a correct CRC and with content that its format does not allow."""
 
 
 class OldFormatBatch(UnreadableBatch):
-    """A batch in message format v0 or v1 (magic 0 or 1), maybe a sound one, where only format v2 may be.
+    """A batch in message format v0 or v1 (magic 0 or 1), maybe a valid one, where only format v2 may be.
 
     It is no ``CorruptBatch``, because a log must not be truncated at it. ``formats`` and ``legacy`` read it.
     """

@@ -277,7 +277,7 @@ def message_crcs(buffer: Buffer, position: int, header: BatchHeader) -> Iterator
 def read_plain_messages(
     data: bytes, magic: int, position: int, *, most: int
 ) -> tuple[list[int], list[LogRecord], int] | None:
-    """As ``walk_messages``; None unless all are sound messages of ``magic`` without a codec and LogAppendTime."""
+    """As ``walk_messages``; None unless all are valid messages of ``magic`` without a codec and LogAppendTime."""
     found = Messages()
     try:
         end = walk_messages(data, position, found, magic=magic, attributes=0, most=most)

@@ -72,7 +72,7 @@ class Resource:
 
     @property
     def node_id(self) -> int | None:
-        """The broker to ask, None for any."""
+        """The broker that gets the request; None: any."""
         return int(self.name) if self.type is ResourceType.BROKER and self.name else None
 
 
@@ -131,7 +131,7 @@ def alter_configs(
     validate_only: bool = False,
     timeout_ms: float | None = None,
 ) -> None:
-    """Change settings: a name with None goes back to its default. Raises KafkaError; nothing was changed then."""
+    """Change configs; None deletes one. Raises KafkaError; then none was changed."""
     altered = tuple(
         AlterableConfig(name=name, config_operation=_DELETE if value is None else _SET, value=value)
         for name, value in changes.items()

@@ -24,8 +24,9 @@ from spark_kafka_native.protocol.schema import Request
 
 _LAST_DELETE_TOPICS_BY_NAME: Final = 5
 _BROKER_DEFAULT: Final = -1
+_UNANSWERED: Final = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})
 
-Outcome = tuple[str, int, str | None]
+TopicResult = tuple[str, int, str | None]
 """Topic, error code, the broker's message."""
 
 
@@ -71,7 +72,7 @@ def create_topics(
         chosen = tuple(wanted[name] for name in names)
         return CreateTopicsRequest(topics=chosen, timeout_ms=left_ms, validate_only=validate_only)
 
-    def outcomes(response: Any) -> list[Outcome]:
+    def outcomes(response: Any) -> list[TopicResult]:
         return [(topic.name, topic.error_code, topic.error_message) for topic in response.topics]
 
     _until_settled(
@@ -85,7 +86,7 @@ def delete_topics(cluster: Cluster, names: Iterable[str], *, timeout_ms: float |
     def request(names: list[str], left_ms: int) -> DeleteTopicsRequest:
         return DeleteTopicsRequest(topic_names=tuple(names), timeout_ms=left_ms)
 
-    def outcomes(response: Any) -> list[Outcome]:
+    def outcomes(response: Any) -> list[TopicResult]:
         return [(topic.name, topic.error_code, topic.error_message) for topic in response.responses]
 
     _until_settled(
@@ -106,10 +107,10 @@ def create_partitions(cluster: Cluster, totals: Mapping[str, int], *, timeout_ms
         topics = tuple(CreatePartitionsTopic(name=name, count=totals[name], assignments=None) for name in names)
         return CreatePartitionsRequest(topics=topics, timeout_ms=left_ms)
 
-    def outcomes(response: Any) -> list[Outcome]:
+    def outcomes(response: Any) -> list[TopicResult]:
         return [(topic.name, topic.error_code, topic.error_message) for topic in response.results]
 
-    # A broker that has carried out an earlier try says that the topic has so many partitions already.
+    # If an earlier request was carried out, the broker answers that the topic has this number of partitions.
     _until_settled(cluster, totals, request, outcomes, done_before=ErrorCode.INVALID_PARTITIONS, timeout_ms=timeout_ms)
 
 
@@ -131,7 +132,7 @@ def _until_settled(
     cluster: Cluster,
     names: Iterable[str],
     request: Callable[[list[str], int], Request[Any]],
-    outcomes: Callable[[Any], list[Outcome]],
+    outcomes: Callable[[Any], list[TopicResult]],
     *,
     done_before: ErrorCode,
     max_version: int | None = None,
@@ -156,7 +157,7 @@ def _until_settled(
                 failed = dict.fromkeys(left, error)
         if maybe_done:
             failed = {name: error for name, error in failed.items() if error.code is not done_before}
-        maybe_done |= any(_may_be_done(error) for error in failed.values())
+        maybe_done |= any(error.code in _UNANSWERED for error in failed.values())
         left = [name for name, error in failed.items() if error.retriable and error.code is not done_before]
         errors |= {name: error for name, error in failed.items() if name not in left}
         if left and not deadline.pause(backoff.next_ms()):
@@ -174,7 +175,7 @@ def _ask_controller(cluster: Cluster, request: Request[Any], deadline: Deadline,
     return cluster.send_once(controller_id, request, deadline, max_version)
 
 
-def _errors_of(outcomes: list[Outcome], asked: list[str]) -> dict[str, KafkaError]:
+def _errors_of(outcomes: list[TopicResult], asked: list[str]) -> dict[str, KafkaError]:
     failed = {}
     answered = {name: (ErrorCode.of(code), message) for name, code, message in outcomes}
     for name in asked:
@@ -186,7 +187,3 @@ def _errors_of(outcomes: list[Outcome], asked: list[str]) -> dict[str, KafkaErro
 
 def _subject(topic: str, message: str | None) -> str:
     return f"topic {topic}: {message}" if message else f"topic {topic}"
-
-
-def _may_be_done(error: KafkaError) -> bool:
-    return error.code in {ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT}

@@ -169,7 +169,7 @@ class Cluster:
     def find_leaders(
         self, partitions: Sequence[TopicPartition], deadline: Deadline
     ) -> tuple[dict[TopicPartition, PartitionLeader], dict[TopicPartition, KafkaError]]:
-        """The leaders of ``partitions``, and the errors of those that have none now; asks the cluster once at most.
+        """The leaders of ``partitions``, and the errors of those that have none now; at most one Metadata request.
 
         Raises BrokerUnreachable.
         """
@@ -280,9 +280,9 @@ class Cluster:
                 learned = self._learn(self._read(response))
                 if names is None:
                     return learned
-                # Old brokers may have been asked about more: see _creating_nothing.
+                # Old brokers may have got a request for more: see _creating_nothing.
                 return dataclasses.replace(learned, topics={n: learned.topics[n] for n in names if n in learned.topics})
-            # A broker that is starting knows no broker yet; one that asks for it (KIP-1102) knows that ours are gone.
+            # A broker that is starting knows no broker yet; REBOOTSTRAP_REQUIRED (KIP-1102) means that ours are gone.
             self.close()
             if not deadline.pause(backoff.next_ms()):
                 raise KafkaError(ErrorCode.of(response.error_code), "the cluster's metadata names no broker")

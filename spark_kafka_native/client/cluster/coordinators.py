@@ -94,14 +94,10 @@ def at_coordinators(
             says_less = isinstance(result, KafkaError) and result.code in _TRANSPORT and deadline.expired
             if before is None or not says_less:
                 results[key] = result
-        pending = [key for key in pending if _may_pass(results[key])]
+        pending = [key for key in pending if isinstance(last := results[key], KafkaError) and last.retriable]
         if pending and not deadline.pause(backoff.next_ms()):
             break
     return {key: results[key] for key in wanted}
-
-
-def _may_pass(result: object) -> bool:
-    return isinstance(result, KafkaError) and result.retriable
 
 
 def _round(

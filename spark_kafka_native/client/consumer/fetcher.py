@@ -199,7 +199,7 @@ class Fetcher:
 
     def _retry(self, cursor: Cursor, error: KafkaError, now: float) -> None:
         """A Fetch failed: look for the leader again, unless another try cannot help."""
-        # A replica's error is not final: the leader is asked before it counts.
+        # A replica's error is not final: the leader gets the same Fetch first.
         if not cursor.replica.give_up(time.monotonic()) and not is_transient(error):
             self._fail(cursor, error)
             return

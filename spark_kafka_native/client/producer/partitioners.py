@@ -181,7 +181,7 @@ class SpreadPartitioner:
 
 
 class FunctionPartitioner:
-    """What a user's function says. Raises PartitionerError: it does not say one partition of the topic for each row."""
+    """The choice of a user's function. Raises PartitionerError: it returns no partition of the topic for each row."""
 
     def __init__(self, name: str, function: PartitionFunction) -> None:
         self._name = name
@@ -229,10 +229,6 @@ def _random(_batch_bytes: int, first: int) -> Spread:
     return RandomSpread(first)
 
 
-def _in_turn(_batch_bytes: int, first: int) -> Spread:
-    return RoundRobinSpread(first)
-
-
 _NAMED: Final[Mapping[str, _Named]] = {
     DEFAULT: _Named(_murmur2, StickySpread),
     "murmur2": _Named(_murmur2, None),
@@ -242,7 +238,7 @@ _NAMED: Final[Mapping[str, _Named]] = {
     "fnv1a": _Named(fnv1a_column, None),
     "fnv1a_random": _Named(fnv1a_column, _random),
     "random": _Named(None, _random),
-    "round_robin": _Named(None, _in_turn),
+    "round_robin": _Named(None, lambda _, first: RoundRobinSpread(first)),
     "sticky": _Named(None, StickySpread),
 }
 NAMES: Final = tuple(_NAMED)

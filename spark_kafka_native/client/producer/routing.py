@@ -86,7 +86,7 @@ def check_sizes(topic: str, rows: Rows, max_request_size: int) -> None:
 def partition_ids(
     topic: str, rows: Rows, *, partitions: int, available: Sequence[int], partitioner: Partitioner
 ) -> I32:
-    """Each row's partition: int32[n]. The partition column if not null, else what the partitioner says.
+    """Each row's partition: int32[n]. The partition column if not null, else the partitioner's choice.
 
     ``partitions`` is how many the topic has; rows that do not go by their keys go to ``available`` ones only.
     Raises NoSuchPartition: the partition column names one beyond the last. PartitionerError: as ``partitioner`` does.

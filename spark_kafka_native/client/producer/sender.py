@@ -438,7 +438,7 @@ class Sender:
         return min(max(left_s, 0.0) * 1000, self._config.request_timeout_ms)
 
     def _reason_of(self, error: KafkaError, time_left_ms: float) -> str:
-        """The error to remember: that no time was left says less than the error before."""
+        """The error to remember; if it is only that no time was left, the error before it."""
         return str(error) if time_left_ms >= self._config.request_timeout_ms else ""
 
     def _check_authentication(self, queue: PartitionQueue, error: KafkaError) -> None:

@@ -51,7 +51,7 @@ class _Phase(Enum):
     """What can be done next."""
 
     NEW = auto()
-    """``begin``, which asks for a producer id."""
+    """``begin``, which requests a producer id."""
     IDLE = auto()
     """``begin``."""
     OPEN = auto()
@@ -145,7 +145,7 @@ class TransactionalProducer:
         self._phase = _Phase.OPEN
 
     def send(self, topic: str, rows: pa.RecordBatch) -> None:
-        """Hand over rows, as to ``Producer.send``, which says what is raised before any row is taken.
+        """Hand over rows, as to ``Producer.send``, which lists the errors before any row is taken.
 
         Raises TransactionFailed, ProducerFailed: rows of this or an earlier call could not be written.
         """

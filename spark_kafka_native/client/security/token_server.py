@@ -61,14 +61,14 @@ class TokenServer:
                 body = answer.read(_MOST_BYTES)
         except urllib.error.HTTPError as error:
             with error:
-                detail = self._without_secrets(_said(error.read(_MOST_BYTES)))
+                detail = without_secrets(_error_of(error.read(_MOST_BYTES)), self.client_secret)
             worth = error.code in _WORTH_ANOTHER_TRY
-            raise SaslError(f"{self._place} answers {error.code}{detail}", OPTION, retriable=worth) from None
+            raise SaslError(f"{self._address} answers {error.code}{detail}", OPTION, retriable=worth) from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             untrusted = isinstance(reason, ssl.SSLCertVerificationError)
-            raise SaslError(f"{self._place} cannot be asked: {reason}", OPTION, retriable=not untrusted) from None
-        return _token_in(body, self._place)
+            raise SaslError(f"{self._address} cannot be asked: {reason}", OPTION, retriable=not untrusted) from None
+        return _token_in(body, self._address)
 
     def _request(self) -> urllib.request.Request:
         encode = urllib.parse.quote_plus if self.urlencode else str
@@ -84,23 +84,20 @@ class TokenServer:
             },
         )
 
-    def _without_secrets(self, text: str) -> str:
-        return without_secrets(text, self.client_secret)
-
     @property
     def _timeout_s(self) -> float:
         given = [each for each in (self.connect_timeout_ms, self.read_timeout_ms) if each]
         return max(given, default=_DEFAULT_TIMEOUT_MS) / 1000
 
     @property
-    def _place(self) -> str:
-        """The address without what might be secret in it."""
+    def _address(self) -> str:
+        """The URL without user information and query, which may be secret."""
         parts = urllib.parse.urlsplit(self.url)
         return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """The client's secret goes to the server that was named, to no other."""
+    """The client's secret must not be sent to another server."""
 
     def redirect_request(self, *_: object) -> None:
         return None
@@ -124,7 +121,7 @@ def _token_in(body: bytes, place: str) -> BearerToken:
     return BearerToken(value=Secret(value), expires_at=expires_at)
 
 
-def _said(body: bytes) -> str:
+def _error_of(body: bytes) -> str:
     """An error's code and description as RFC 6749 has them."""
     try:
         answer = json.loads(body)

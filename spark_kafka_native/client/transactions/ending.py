@@ -50,7 +50,7 @@ class EndTxnOutcome(Enum):
     """The result of a commit or an abort."""
 
     DONE = "done"
-    """It has ended as asked, now or before."""
+    """It has ended as requested, now or before."""
     ENDED_OTHERWISE = "ended otherwise"
     """It has ended, and not because of this: the broker or another producer ended it, or it was ended the other way."""
     UNKNOWN = "unknown"
@@ -63,7 +63,7 @@ class Ending:
 
     outcome: EndTxnOutcome
     code: ErrorCode
-    """The coordinator's last word; for ENDED_OTHERWISE and UNKNOWN the reason."""
+    """The coordinator's last error code; for ENDED_OTHERWISE and UNKNOWN the reason."""
     reason: str = ""
     committed: bool | None = None
     """Whether its records and offsets count; None where the coordinator cannot tell any more, or did not."""
@@ -127,7 +127,10 @@ class _Ends:
             sent: list[str] = []
             try:
                 for key in chunk:
-                    connection.enqueue(self._request(key), max_version=self._max_version(key), deadline=deadline)
+                    # As the transaction was begun: what a repeated request means depends on it.
+                    epochs_rise = self._handles[key].has_epoch_per_transaction
+                    version = None if epochs_rise else _LAST_WITHOUT_NEW_EPOCH
+                    connection.enqueue(self._request(key), max_version=version, deadline=deadline)
                     sent.append(key)
                 for key in sent:
                     _, answer = connection.receive(deadline.at_most_ms(connection.options.request_timeout_ms))
@@ -147,10 +150,6 @@ class _Ends:
             producer_epoch=handle.producer_epoch,
             committed=self._commit,
         )
-
-    def _max_version(self, key: str) -> int | None:
-        """As the transaction was begun: what a repeated request means depends on it."""
-        return None if self._handles[key].has_epoch_per_transaction else _LAST_WITHOUT_NEW_EPOCH
 
     def _result(self, key: str, answer: EndTxnResponse) -> EndTxnResponse | KafkaError:
         code = ErrorCode.of(answer.error_code)

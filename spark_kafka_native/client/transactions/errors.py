@@ -1,4 +1,4 @@
-"""Errors of transactions. The class says what can still be done."""
+"""Errors of transactions. Their classes show whether the producer can continue."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER
 
 
 class TransactionError(KafkaError):
-    """A transaction, or its producer, failed; ``reason`` says why."""
+    """A transaction, or its producer, failed, because of ``reason``."""
 
     _retriable = False
     """It was tried again for as long as allowed."""

@@ -33,7 +33,7 @@ from spark_kafka_native.protocol.messages.txn_offset_commit import (
 from spark_kafka_native.protocol.topic import TopicPartition, by_topic
 
 TRANSACTION_VERSION: Final = "transaction.version"
-"""The feature whose finalized level says how transactions are spoken."""
+"""The feature whose finalized level decides about the versions of transaction requests."""
 
 _FIRST_THAT_CLAIMS: Final = 3
 _LAST_ADD_PARTITIONS_OF_CLIENTS: Final = 3
@@ -176,7 +176,7 @@ def add_offsets(cluster: Cluster, identity: TransactionalIdentity, group_id: str
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMembership:
-    """What a member of a group says of itself, so that its offsets count only while it is one (KIP-447)."""
+    """The member's id and generation, so that its offsets are committed only while it is a member (KIP-447)."""
 
     member_id: str
     generation_id: int

@@ -78,7 +78,7 @@ class Gssapi:
             return self._agree(challenge)
 
     def _agree(self, challenge: bytes) -> bytes:
-        """Answer the offer: which layers, and of which size; ours has none, and says who we are."""
+        """Answer the offered security layers: none is used, and the principal is the authorization id."""
         offer = bytes(self._context.unwrap(challenge).message)
         if len(offer) != 4 or not offer[0] & _NO_SECURITY_LAYER:
             raise SaslError("GSSAPI: the broker wants messages wrapped, which Kafka does not")

@@ -24,7 +24,7 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "
 
 
 class JaasError(ValueError):
-    """Text that names no login module; ``str()`` says what is wrong, and repeats nothing of it."""
+    """Text that names no login module; ``str()`` has the reason, and repeats nothing of it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ _CONTINUE: Final = b"\x01"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BearerToken:
-    """A token and until when it is good, in seconds since 1970; None: not known."""
+    """A token and when it expires, in seconds since 1970; None: not known."""
 
     value: Secret
     expires_at: float | None = None
@@ -25,7 +25,7 @@ class BearerToken:
 
 
 class OAuthBearer:
-    """The token in one message. To a refusal we answer with one byte, after which the broker says why."""
+    """The token in one message. A refusal is answered with one byte, after which the broker sends the reason."""
 
     name = "OAUTHBEARER"
 
@@ -34,7 +34,7 @@ class OAuthBearer:
         self.secrets = (token.value,)
         self._heard = False
         self.refusal = ""
-        """What the broker had against the token, if it said so."""
+        """The broker's reason for the refusal, if it sent one."""
 
     @property
     def complete(self) -> bool:

@@ -16,7 +16,7 @@ from spark_kafka_native.net.secret import Secret, without_secrets
 
 FEWEST_ITERATIONS: Final = 4096
 MOST_ITERATIONS: Final = 10_000_000
-"""A broker that asks for fewer makes the password easy to guess, one that asks for more keeps us busy for minutes."""
+"""With fewer iterations the password is easy to guess; with more the client computes for minutes."""
 MOST_STORED_ITERATIONS: Final = 16384
 """The most that Apache Kafka accepts in a credential."""
 

@@ -52,7 +52,7 @@ class TopicRequest(Struct):
 
 @message(api_key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsRequest(Request[DescribeTopicPartitionsResponse]):
-    """Ask about topics; no topic asks for all."""
+    """Without topics the response has all."""
 
     topics: tuple[TopicRequest, ...] = ()
     response_partition_limit: Int32 = 2000

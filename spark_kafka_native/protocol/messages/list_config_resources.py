@@ -25,6 +25,6 @@ class ListConfigResourcesResponse(Response):
 
 @message(api_key=74, versions="0-1", flexible="0+")
 class ListConfigResourcesRequest(Request[ListConfigResourcesResponse]):
-    """Ask for resources by type; no type asks for all."""
+    """Without types the response has all."""
 
     resource_types: tuple[Int8, ...] = field("1+", default=())

@@ -18,6 +18,6 @@ class SaslHandshakeResponse(Response):
 
 @message(api_key=17, versions="0-1", flexible="none")
 class SaslHandshakeRequest(Request[SaslHandshakeResponse]):
-    """The mechanism that the client wants to use."""
+    """The client's mechanism."""
 
     mechanism: String = ""

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -149,14 +148,10 @@ def _timestamps(column: "Column | None", rows: int, default_timestamp_ms: int) -
     else:
         raise ValueError(f"column 'timestamp' must be a timestamp or integer milliseconds, it is {column.type}")
     if column.null_count:
-        times = np.where(_bools(column.is_null()), default_timestamp_ms, times)
+        times = np.where(column.is_null().to_numpy(zero_copy_only=False), default_timestamp_ms, times)
     return times
 
 
 def _ints(column: Column, missing: int) -> I64:
     filled = column.fill_null(missing) if column.null_count else column
     return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.int64)
-
-
-def _bools(column: Column) -> npt.NDArray[np.bool_]:
-    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.bool_)
