@@ -19,6 +19,7 @@ from spark_kafka_native.client.errors import (
 from spark_kafka_native.client.transactions.errors import (
     ProducerFailed,
     ProducerFenced,
+    TransactionError,
     TransactionFailed,
     TransactionInDoubt,
 )
@@ -59,15 +60,16 @@ ERRORS: list[tuple[KafkaError, bool, str]] = [
     (Throttled(HERE, "Fetch", 700), True, "broker:9092: the broker throttles this client for 700 ms more"),
     (UnsupportedApiVersion(HERE, "Fetch", "versions 4-18", "versions 0-2"), False, "broker:9092: Fetch"),
     (AuthenticationFailed(HERE, "sasl.jaas.config", "no"), False, "broker:9092: sasl.jaas.config: no"),
-    (TransactionFailed("sink", ErrorCode.MESSAGE_TOO_LARGE, "t-0: too large"), False, "id sink: t-0: too large: "),
-    (ProducerFailed("sink", ErrorCode.INVALID_PRODUCER_ID_MAPPING, "gone"), False, "INVALID_PRODUCER_ID_MAPPING"),
-    (ProducerFenced("sink", ErrorCode.PRODUCER_FENCED, "commit"), False, "transactional id sink: commit: "),
-    (
-        TransactionInDoubt(IDENTITY, commit=True, code=ErrorCode.CONCURRENT_TRANSACTIONS, reason="commit"),
-        False,
-        "transactional id sink: commit: ",
-    ),
 ]
+
+TRANSACTION_ERRORS: list[TransactionError] = [
+    TransactionFailed("sink", ErrorCode.MESSAGE_TOO_LARGE, "t-0: too large"),
+    ProducerFailed("sink", ErrorCode.INVALID_PRODUCER_ID_MAPPING, "gone"),
+    ProducerFenced("sink", ErrorCode.PRODUCER_FENCED, "commit"),
+    TransactionInDoubt(IDENTITY, commit=True, code=ErrorCode.CONCURRENT_TRANSACTIONS, reason="commit"),
+]
+ERRORS += [(error, False, f"transactional id sink: {error.reason}: ") for error in TRANSACTION_ERRORS]
+ERRORS += [(error, False, f"({error.code.name}, {error.code.value})") for error in TRANSACTION_ERRORS]
 
 
 @pytest.mark.parametrize(("error", "retriable", "text"), ERRORS, ids=lambda value: type(value).__name__)

@@ -61,12 +61,16 @@ def test_each_leader_gets_fetches_for_its_partitions_and_none_twice(brokers: Scr
     assert {number % 2 for number, _ in by_broker[2]} == {1}
     for offsets in by_broker.values():
         assert len(set(offsets)) == len(offsets)
+        for number in {number for number, _ in offsets}:
+            of_partition = [offset for each, offset in offsets if each == number]
+            assert of_partition == sorted(of_partition)
     ends = {each.partition.partition: each.until_offset for each in wanted}
     assert all(offset < ends[number] for offsets in by_broker.values() for number, offset in offsets)
 
 
-def test_finished_and_empty_ranges_send_no_fetch(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    assert read(cluster, ranges([0, 1], 5, 5)) == read(cluster, []) == Reading()
+@pytest.mark.parametrize("offset", [0, 5, LAST])
+def test_empty_ranges_send_no_fetch(brokers: ScriptedCluster, cluster: Cluster, offset: int) -> None:
+    assert read(cluster, ranges([0, 1], offset, offset)) == read(cluster, []) == Reading()
     assert not brokers.received
 
 
