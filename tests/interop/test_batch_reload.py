@@ -202,7 +202,7 @@ def test_apache_kafka_with_transactions_into_files_and_a_database(apache_kafka: 
             for line in path.read_text().splitlines()
         ]
         assert sorted(values) == ["0", "1", "committed", "last"]
-        assert "is good" in job.load("--target", str(job.target), "--verify")
+        assert "is correct" in job.load("--target", str(job.target), "--verify")
         url = f"jdbc:derby:{tmp_path / 'database'};create=true"
         database = ("--format", "jdbc", "--state", str(tmp_path / "state"), "--columns", "partition,offset,value")
         options = ("--value-as-string", "--write-option", f"url={url}", "--write-option", "dbtable=events")

@@ -89,7 +89,7 @@ def test_write_to_non_existing_topic(spark: SparkSession) -> None:
         text = error_text(lambda: frames.write("SELECT 'a' AS value", topic=topic, kafka__max__block__ms=1000))
     assert "writing failed" in text
     assert topic in text
-    assert "'kafka.max.block.ms' says how long to wait" in text
+    assert "'kafka.max.block.ms' bounds the wait" in text
 
 
 @pytest.mark.feature("sink.topicColumn", "sink.errors")

@@ -227,7 +227,7 @@ def test_missing_topic_fails_after_max_block_ms() -> None:
     with (
         EmbeddedBroker(settings={"auto.create.topics.enable": "false"}) as broker,
         Topics(broker.bootstrap_servers) as topics,
-        pytest.raises(TaskError, match=r"writing failed: .*absent.* 'kafka.max.block.ms' says how long to wait"),
+        pytest.raises(TaskError, match=r"writing failed: .*absent.* 'kafka.max.block.ms' bounds the wait"),
     ):
         Sink(broker, topics).write({"value": [b"a"]}, topic="absent", kafka__max__block__ms=300)
 

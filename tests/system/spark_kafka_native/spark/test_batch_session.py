@@ -305,7 +305,7 @@ def test_partition_that_does_not_exist(write: Callable[..., None], topics: Topic
     topic = topics.create()
     with pytest.raises(PythonException, match=f"{topic}-7 does not exist") as caught:
         write("SELECT 'a' AS value, 7 AS partition", topic=topic)
-    assert "Column 'partition' names it" in str(caught.value)
+    assert "It is from column 'partition'" in str(caught.value)
 
 
 @pytest.mark.feature("more.bindOffsets")

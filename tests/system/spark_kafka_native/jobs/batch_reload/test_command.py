@@ -76,7 +76,7 @@ def test_load_load_again_verify_and_clean(
     assert load_dataframe(spark, target, 1).count() == 30
     status, given = run("--verify")
     assert status == 0
-    assert given.endswith("version 3 is good: 5 ranges, 32 rows")
+    assert given.endswith("version 3 is correct: 5 ranges, 32 rows")
     topics.delete_before(topic, 8, partition=1)
     status, given = run("--verify")
     assert (status, f"{topic} aged out 2" in given) == (0, True)
@@ -89,7 +89,7 @@ def test_load_load_again_verify_and_clean(
     status, given = run("--verify", "--version", "1")
     assert status == 1
     assert f"{topic}-0 offsets [0, 7) damaged" in given
-    assert "version 1 is NOT good" in given
+    assert "version 1 is NOT correct" in given
     damaged.write_bytes(whole)
     assert main(["--target", target, "--clean", "--keep-versions", "1"]) == 0
     assert load_dataframe(spark, target).select("offset").where("partition = 1").count() == 16
