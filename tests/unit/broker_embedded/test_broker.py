@@ -37,7 +37,7 @@ def directories(driver: BrokerDriver) -> set[str]:
     return {path.name for path in driver.data_dir.iterdir() if path.is_dir()}
 
 
-def test_everything_is_there_after_a_restart(broker: BrokerDriver) -> None:
+def test_topics_and_records_survive_a_restart(broker: BrokerDriver) -> None:
     broker.create("t", partitions=2, retention_ms="-1")
     for index in (0, 1):
         broker.produce("t", batch(b"%d" % index), index)

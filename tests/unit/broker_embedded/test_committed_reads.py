@@ -225,7 +225,9 @@ def test_a_compacted_topic(tmp_path: Path, restart: str) -> None:
 
 @pytest.mark.parametrize("restart", ["restart", "crash"])
 @pytest.mark.parametrize("level", [1, 2])
-def test_everything_is_known_again(broker: BrokerDriver, restart: str, level: int) -> None:
+def test_open_and_aborted_transactions_are_loaded_after_a_restart(
+    broker: BrokerDriver, restart: str, level: int
+) -> None:
     broker.create("t", segment_bytes="1000")
     aborted, opened, done = (DirectProducer(broker, name, level=level).begin() for name in ("a", "o", "d"))
     expected = []

@@ -74,7 +74,7 @@ def test_each_group_is_kept_in_its_partition(broker: BrokerDriver) -> None:
         )
 
 
-def test_many_groups_come_back_after_a_crash(broker: BrokerDriver) -> None:
+def test_groups_are_loaded_after_a_crash(broker: BrokerDriver) -> None:
     broker.create("t")
     for number in range(50):
         commit(broker, f"group-{number % 20}", number)

@@ -108,7 +108,7 @@ def test_a_marker_of_which_the_broker_did_not_hear_any_more_counts_after_the_res
     assert (offsets(broker), is_unstable(broker)) == ({T0: 5}, False)
 
 
-def test_its_batch_is_a_producers_and_part_of_its_transaction(with_topic: BrokerDriver) -> None:
+def test_the_offset_batch_is_transactional_and_of_the_producer(with_topic: BrokerDriver) -> None:
     broker = with_topic
     commit(broker, to=5, producer=P, epoch=3)
     log = broker.broker.partitions.get("__consumer_offsets", broker.broker.groups.offsets_partition("g").partition).log

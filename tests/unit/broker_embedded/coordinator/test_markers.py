@@ -85,7 +85,7 @@ def test_the_present_epoch_does_not_end_a_transaction_that_has_one_of_its_own(br
 @pytest.mark.parametrize(
     "producer", [ProducerIdAndEpoch(producer_id=-1, epoch=0), ProducerIdAndEpoch(producer_id=1, epoch=-1)]
 )
-def test_no_producer_no_marker(broker: BrokerDriver, producer: ProducerIdAndEpoch) -> None:
+def test_a_marker_without_a_valid_producer_is_refused(broker: BrokerDriver, producer: ProducerIdAndEpoch) -> None:
     assert write(broker, producer, T0) == {T0: ErrorCode.INVALID_REQUEST}
 
 

@@ -31,7 +31,7 @@ def broker(disk: tuple[BrokerDriver, FaultyFileSystem]) -> BrokerDriver:
 
 
 @pytest.mark.parametrize("how", ["restart", "crash"])
-def test_every_state_comes_back(broker: BrokerDriver, how: str) -> None:
+def test_every_state_is_loaded_after_a_crash(broker: BrokerDriver, how: str) -> None:
     ids = {name: Coordinated(broker, name) for name in ("empty", "ongoing", "committed", "aborted")}
     for one in ids.values():
         one.begin()

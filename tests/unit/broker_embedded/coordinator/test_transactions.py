@@ -54,7 +54,7 @@ def test_a_transaction_from_its_begin_to_its_end(
 
 @BOTH
 @pytest.mark.parametrize("flush", [False, True])
-def test_one_transaction_after_the_other(broker: BrokerDriver, version: TransactionVersion, flush: bool) -> None:
+def test_consecutive_transactions_of_a_producer(broker: BrokerDriver, version: TransactionVersion, flush: bool) -> None:
     if flush:
         broker.restart({"log.flush.interval.messages": 1})
     mine = Coordinated(broker, version=version)
@@ -169,7 +169,7 @@ def test_appends_check_that_their_partitions_are_in_the_transaction(broker: Brok
     assert refused(transactions.check_partitions, "id", old, {T0}).code is ErrorCode.PRODUCER_FENCED
 
 
-def test_no_end_comes_between_a_check_and_an_append_in_the_same_turn(broker: BrokerDriver) -> None:
+def test_no_end_comes_between_a_check_and_an_append_in_one_loop_iteration(broker: BrokerDriver) -> None:
     transactions = broker.broker.transactions
     mine = Coordinated(broker)
     mine.begin()

@@ -273,7 +273,7 @@ def test_an_empty_group_without_positions_goes_at_the_next_look(story: Story) ->
     assert not story.expire("unknown", 1000)
 
 
-def test_many_positions_go_batch_by_batch(story: Story) -> None:
+def test_many_expired_offsets_are_deleted_in_batches(story: Story) -> None:
     for index in range(2500):
         story.commit("g", TopicPartition("a", index), 5)
     story.now_ms += 1000

@@ -69,7 +69,7 @@ def test_the_broker_leads_alone_in_every_version(broker: BrokerDriver, version: 
         assert (node.node_id, [(item.host, item.port) for item in node.listeners]) == (1, [(NODE.host, NODE.port)])
 
 
-def test_its_offsets_grow_with_changes_to_topics(broker: BrokerDriver) -> None:
+def test_metadata_offsets_grow_with_changes_to_topics(broker: BrokerDriver) -> None:
     before = quorum(broker).topics[0].partitions[0].high_watermark
     broker.create("t")
     assert quorum(broker).topics[0].partitions[0].high_watermark == before + 1
@@ -176,6 +176,6 @@ def test_coordinators_of_other_key_types_are_refused(broker: BrokerDriver, key_t
     assert broker.broker.image.topics == {}
 
 
-def test_many_at_once_make_the_topic_once(broker: BrokerDriver) -> None:
+def test_concurrent_requests_create_the_topic_once(broker: BrokerDriver) -> None:
     tasks = [broker.begin(FindCoordinatorRequest(key="g"), 3) for _ in range(5)]
     assert {answer.error_code for task in tasks if (answer := broker.run(task))} == {0}

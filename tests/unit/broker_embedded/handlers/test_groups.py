@@ -107,7 +107,7 @@ def test_filters(filled: BrokerDriver, filters: dict[str, tuple[str, ...]], name
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_only_empty_groups_go(broker: BrokerDriver, version: int) -> None:
+def test_only_empty_groups_are_deleted(broker: BrokerDriver, version: int) -> None:
     gone, stays = (stable(broker, group_id=group) for group in ("gone", "stays"))
     broker.ask(LeaveGroupRequest(group_id="gone", member_id=gone), 0)
     answer = broker.ask(DeleteGroupsRequest(groups_names=("gone", "stays", "unknown", "gone")), version)

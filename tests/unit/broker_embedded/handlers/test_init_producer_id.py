@@ -25,7 +25,7 @@ def test_ids_in_every_version_are_all_different(broker: BrokerDriver) -> None:
 
 
 @pytest.mark.parametrize("how", ["restart", "crash"])
-def test_no_id_comes_twice_over_restarts(broker: BrokerDriver, how: str) -> None:
+def test_producer_ids_are_unique_across_restarts(broker: BrokerDriver, how: str) -> None:
     ids = []
     for _ in range(3):
         ids += [new_id(broker) for _ in range(3)]

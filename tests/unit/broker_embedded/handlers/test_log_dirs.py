@@ -36,7 +36,7 @@ def sizes(result: DescribeLogDirsResult) -> dict[tuple[str, int], int]:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_every_log_in_every_version(broker: BrokerDriver, version: int) -> None:
+def test_all_logs_are_described_in_every_version(broker: BrokerDriver, version: int) -> None:
     if version == 0:
         broker.passing_for("3.9")
     broker.create("t", partitions=2)

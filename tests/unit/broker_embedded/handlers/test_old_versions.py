@@ -120,7 +120,7 @@ def test_record_batches_may_come_in_old_versions_too(old: BrokerDriver, version:
 
 
 @pytest.mark.parametrize("records", [b"", message_set(b"a")[:-1], message_set(b"a")[:15], batch(b"a")[:-1]])
-def test_no_whole_message_is_nothing_and_no_error(old: BrokerDriver, records: bytes) -> None:
+def test_a_produce_without_a_whole_message_appends_nothing(old: BrokerDriver, records: bytes) -> None:
     answer = old.produce("t", records, version=2)
     assert (code(answer), answer.base_offset) == (ErrorCode.NONE, -1)
     assert old.run(old.begin(produce_request("t", records, acks=0), 2)) is None

@@ -84,7 +84,7 @@ def ids(broker: BrokerDriver) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_everything(broker: BrokerDriver, ids: dict[str, int], version: int) -> None:
+def test_all_transactions_are_listed(broker: BrokerDriver, ids: dict[str, int], version: int) -> None:
     assert listed(broker, version) == {"app-1": "Ongoing", "app-2": "Ongoing", "other": "Empty"}
     found = ask(broker, version).transaction_states
     assert {state.transactional_id: state.producer_id for state in found} == ids

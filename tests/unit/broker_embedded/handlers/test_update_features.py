@@ -68,7 +68,7 @@ def level(broker: BrokerDriver) -> int:
         (2, {"upgrade_type": 3}, {"upgrade_type": 1}),
     ],
 )
-def test_how_transactions_are_done_goes_down_and_up_and_stays(
+def test_transaction_version_can_be_lowered_and_raised_and_survives_a_restart(
     broker: BrokerDriver, version: int, down: dict[str, Any], up: dict[str, Any]
 ) -> None:
     for wanted, others in ((1, down), (0, down), (2, up), (1, down), (2, up)):

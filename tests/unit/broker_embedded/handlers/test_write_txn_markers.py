@@ -79,7 +79,7 @@ def test_a_transaction_of_level_2_ends_with_a_later_epoch(broker: BrokerDriver, 
     assert write(broker, 2, later) == [{T0: 0}]
 
 
-def test_its_coordinator_ends_it_all_the_same(broker: BrokerDriver, mine: Coordinated) -> None:
+def test_the_coordinator_ends_a_transaction_despite_foreign_markers(broker: BrokerDriver, mine: Coordinated) -> None:
     write(broker, 1, marker(mine, T0))
     mine.end()
     assert (committed(broker), committed(broker, T1)) == ([], [b"a"])

@@ -82,7 +82,7 @@ def test_bytes_that_are_no_batch_are_corrupt(tail: bytes, check: bool) -> None:
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_every_format_is_stepped_over(check: bool) -> None:
+def test_batches_of_every_format_are_skipped(check: bool) -> None:
     large = message_set(b"x" * 1_500_000, first_offset=9)
     parts = [
         message_set(b"a", b"b", magic=0),

@@ -103,7 +103,7 @@ def test_offsets_too_far_for_an_entry_are_after_all_entries(disk: Disk) -> None:
     assert index.lookup(BASE + 2**31 - 2) == 0
 
 
-def test_many_entries_go_to_the_file_by_and_by(disk: Disk) -> None:
+def test_many_entries_are_written_in_pieces(disk: Disk) -> None:
     index = disk.offset_index()
     for number in range(1, MANY + 1):
         index.append(BASE + number, number * 10)

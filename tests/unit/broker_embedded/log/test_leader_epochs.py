@@ -26,7 +26,7 @@ def test_epochs_begin_with_their_first_batch(epochs: LeaderEpochs) -> None:
     assert [epochs.epoch_of(offset) for offset in (0, 19, 20, 49, 50, 99)] == [0, 0, 2, 2, 3, 3]
 
 
-def test_no_epoch_is_none(epochs: LeaderEpochs) -> None:
+def test_epoch_minus_1_is_not_stored(epochs: LeaderEpochs) -> None:
     epochs.assign(-1, 0)
     assert (epochs.latest, epochs.epoch_of(5), epochs.entries, epochs.end_of(0, 77)) == (None, None, (), None)
 
@@ -109,7 +109,7 @@ def test_clear_removes_all_entries(files: FaultyFileSystem, epochs: LeaderEpochs
     ("epoch", "expected"),
     [(-1, None), (0, (0, 5)), (1, (1, 10)), (2, (2, 30)), (3, (2, 30)), (4, (2, 30)), (5, (5, 77)), (6, None)],
 )
-def test_where_an_epoch_ended(epochs: LeaderEpochs, epoch: int, expected: tuple[int, int] | None) -> None:
+def test_the_end_offset_of_an_epoch(epochs: LeaderEpochs, epoch: int, expected: tuple[int, int] | None) -> None:
     for known, offset in ((1, 5), (2, 10), (5, 30)):
         epochs.assign(known, offset)
     assert epochs.end_of(epoch, 77) == expected

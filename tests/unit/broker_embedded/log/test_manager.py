@@ -311,7 +311,7 @@ def test_hidden_records_that_cannot_be_written_down_are_an_error(driver: Manager
     assert driver.text("log-start-offset-checkpoint") == "0\n1\nt 0 3\n"
 
 
-def test_how_far_a_log_was_compacted_is_forgotten_with_it(driver: ManagerDriver) -> None:
+def test_a_deleted_log_leaves_the_cleaner_checkpoint(driver: ManagerDriver) -> None:
     driver.manager.create_all([T0, T1], TOPIC_ID)
     for partition in (T0, T1):
         driver.append(partition, 12)

@@ -73,7 +73,7 @@ def test_an_unreadable_checkpoint_has_no_offsets(files: FaultyFileSystem, caplog
     assert "/data/some: " in caplog.text
 
 
-def test_how_far_logs_were_compacted(files: FaultyFileSystem) -> None:
+def test_cleaned_offsets_are_written_lowered_and_removed(files: FaultyFileSystem) -> None:
     checkpoints = OffsetCheckpoints(files, "/data")
     cleaned = CleanedOffsets(checkpoints, "cleaned")
     cleaned.load()

@@ -76,7 +76,7 @@ def test_the_log_ends_at_the_first_batch_that_is_not_sound(
     driver.check()
 
 
-def test_where_and_why_is_logged(driver: LogDriver, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_offset_and_reason_of_a_truncation_are_logged(driver: LogDriver, caplog: pytest.LogCaptureFixture) -> None:
     rewrite(driver, 10, DAMAGES["a bit of a payload in the middle"][0])
     driver.reopen(clean=False)
     position, size = 2 * size_of_batch(), size_of_batch()

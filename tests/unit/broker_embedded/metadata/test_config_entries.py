@@ -36,7 +36,7 @@ def test_a_topic_has_every_setting_of_logs_in_order(broker: BrokerDriver) -> Non
     assert not any(config.read_only or config.is_sensitive for config in found.values())
 
 
-def test_where_a_topics_value_is_from(broker: BrokerDriver) -> None:
+def test_the_source_of_a_topics_config(broker: BrokerDriver) -> None:
     started_with(broker, log_retention_ms="4", message_max_bytes="2000000")
     broker.create("t", retention_ms="1")
     put(broker, BROKER, "", log_retention_ms="3", log_retention_bytes="33")

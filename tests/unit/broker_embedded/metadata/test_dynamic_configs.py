@@ -250,7 +250,7 @@ def test_an_invalid_stored_setting_can_be_replaced_by_a_valid_one_only(
     assert broker.broker.config.log_cleaner_threads == 2
 
 
-def test_no_other_user_may_read_what_was_set(broker: BrokerDriver) -> None:
+def test_the_config_file_is_readable_by_its_owner_only(broker: BrokerDriver) -> None:
     path = broker.data_dir / CONFIGS.name
     for old in (path, path.with_name(f"{CONFIGS.name}.tmp")):
         old.write_bytes(CONFIGS.encode(NOTHING_SET))

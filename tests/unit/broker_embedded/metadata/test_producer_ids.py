@@ -77,7 +77,7 @@ def test_when_the_disk_fails_no_id_is_given() -> None:
     assert story.take(1)
 
 
-def test_many_at_once_get_different_ids() -> None:
+def test_concurrent_requests_get_different_producer_ids() -> None:
     story = Story()
 
     async def all_at_once() -> list[int]:

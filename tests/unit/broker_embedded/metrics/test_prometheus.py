@@ -55,7 +55,7 @@ METRICS = BrokerMetrics(
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\[\\"n])*",?)+)\})? (\S+)')
 
 
-def test_every_value_is_there() -> None:
+def test_every_metric_is_exported() -> None:
     lines = text_of(METRICS).splitlines()
     for expected in (
         'kafka_network_requestmetrics_requests_total{request="Produce",version="9"} 2',

@@ -145,7 +145,7 @@ def by_function(value: Any) -> Counter[int]:
 
 
 @pytest.mark.parametrize("cls", RESPONSES, ids=lambda cls: cls.__name__)
-def test_every_answer(cls: Any) -> None:
+def test_the_error_codes_of_every_response_are_counted(cls: Any) -> None:
     @settings(max_examples=4, suppress_health_check=list(HealthCheck))
     @given(messages(cls, cls.max_version))
     def check(value: Any) -> None:

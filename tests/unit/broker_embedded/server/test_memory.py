@@ -94,7 +94,7 @@ def test_buffers_of_another_size_are_dropped() -> None:
     assert buffers.take() is not large
 
 
-def test_no_more_are_kept_than_are_of_use() -> None:
+def test_at_most_64_free_buffers_are_kept() -> None:
     buffers = Buffers()
     for taken in [buffers.take() for _ in range(1000)]:
         buffers.give_back(taken)

@@ -55,7 +55,7 @@ def test_the_oldest_go_first() -> None:
     assert [each.number for each in small.find()] == [6]
 
 
-def test_none_are_kept_when_none_are_wanted() -> None:
+def test_a_capacity_of_0_records_no_request() -> None:
     recorder = Recorder(most=0)
     add(recorder, fetch_request("t")).append(1)
     assert list(recorder.find()) == []

@@ -245,7 +245,7 @@ def near_the_end(level: TransactionVersion) -> World:
     [(TV_0, (TV_0,), 5), (TV_1, (TV_0,), 5), (TV_2, (TV_2,), 6), (TV_2, (TV_0, TV_2), 5)],
 )
 @pytest.mark.parametrize("old", [False, True])
-def test_every_story(
+def test_all_invariants_hold_in_every_reachable_world(
     level: TransactionVersion, versions: tuple[TransactionVersion, ...], depth: int, old: bool
 ) -> None:
     seen = explore(near_the_end(level) if old else World(), level, versions, depth)

@@ -135,7 +135,7 @@ def test_an_empty_transaction_has_no_partitions_even_if_its_record_has() -> None
     assert read == ("tx", replace(ONGOING, state=TransactionState.EMPTY, partitions=frozenset()))
 
 
-def test_no_list_of_partitions_is_an_empty_one() -> None:
+def test_a_null_list_of_partitions_is_an_empty_one() -> None:
     over = replace(ONGOING, state=TransactionState.COMPLETE_COMMIT, partitions=frozenset())
     value = bytearray(value_of(transaction_record(over, flexible=True)))
     assert value[17] == 1
@@ -155,7 +155,7 @@ def test_keys_of_other_versions_are_not_ours() -> None:
 
 
 @pytest.mark.parametrize("flexible", [False, True])
-def test_every_cut_is_noticed(flexible: bool) -> None:
+def test_a_truncated_record_is_an_error(flexible: bool) -> None:
     record = transaction_record(ONGOING, flexible=flexible)
     for length in range(len(KEY)):
         with pytest.raises(CorruptBatch, match="malformed record"):

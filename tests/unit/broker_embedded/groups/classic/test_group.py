@@ -155,7 +155,7 @@ def test_positions_of_a_group_grow_old_from_when_it_became_empty() -> None:
 
 
 @pytest.mark.parametrize("kind", [OF_CONNECT, {"protocols": {"range": b"nonsense"}}])
-def test_where_it_is_not_known_what_members_read_nothing_grows_old(kind: dict[str, object]) -> None:
+def test_offsets_do_not_expire_if_the_subscribed_topics_are_unknown(kind: dict[str, object]) -> None:
     group = GroupDriver()
     group.stabilize("w", **kind)
     assert start_of(group.classic) is None

@@ -10,7 +10,7 @@ def group() -> GroupDriver:
     return GroupDriver()
 
 
-def test_everybody_is_in_the_first_generation(group: GroupDriver) -> None:
+def test_all_members_are_in_the_first_generation(group: GroupDriver) -> None:
     calls = {name: group.join(name) for name in "abc"}
     group.advance(ms=9_000)
     assert {call.answer.generation_id for call in calls.values()} == {1}

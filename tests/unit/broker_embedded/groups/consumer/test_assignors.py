@@ -24,7 +24,7 @@ def test_topics_of_equal_size_get_the_same_ranges() -> None:
     assert [numbers(parts["m1"], topic) for topic in (A, B)] == [[2], [2]]
 
 
-def test_only_subscribers_count() -> None:
+def test_only_subscribers_get_partitions() -> None:
     members = {
         "m0": Subscriber(topic_ids=frozenset({A})),
         "m1": Subscriber(topic_ids=frozenset({A, B})),

@@ -55,7 +55,7 @@ def test_the_topics_own_format(magic: int, codec: CompressionType) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("stored", [0, 1, 2])
 @pytest.mark.parametrize("sent", [0, 1])
-def test_another_format_than_the_topics(sent: int, stored: int, codec: CompressionType) -> None:
+def test_a_message_set_is_converted_to_the_topics_format(sent: int, stored: int, codec: CompressionType) -> None:
     log = log_of(stored)
     times = [NOW_MS + 5, NOW_MS + 9, NOW_MS]
     keys = [b"k", None, b""]

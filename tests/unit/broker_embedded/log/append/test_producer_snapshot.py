@@ -67,7 +67,7 @@ def test_snapshots_survive_encoding(written: list[ProducerEntry]) -> None:
     assert decode(encode(written)) == written
 
 
-def test_every_byte_counts() -> None:
+def test_every_changed_byte_is_an_error() -> None:
     whole = encode([ENTRY])
     for length in range(len(whole)):
         with pytest.raises(CorruptSnapshot):

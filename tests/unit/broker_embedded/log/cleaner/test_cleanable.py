@@ -68,7 +68,7 @@ def test_nothing_from_the_last_stable_offset_on() -> None:
 
 
 @pytest.mark.parametrize(("lag_hours", "overdue_hours"), [(1, 2), (2, 1), (3, 0), (4, 0)])
-def test_how_overdue_it_is(driver: CompactionDriver, lag_hours: int, overdue_hours: int) -> None:
+def test_the_time_since_max_compaction_lag_ms(driver: CompactionDriver, lag_hours: int, overdue_hours: int) -> None:
     assert found(driver, max_compaction_lag_ms=lag_hours * HOUR_MS).overdue_ms == overdue_hours * HOUR_MS
     assert found(driver, 12, max_compaction_lag_ms=lag_hours * HOUR_MS).overdue_ms == 0
 
@@ -86,7 +86,7 @@ def test_when_it_is_worth_it() -> None:
     assert not shape(dirty=10).is_due(1.0)
 
 
-def test_where_to_begin(driver: CompactionDriver, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_dirty_offset(driver: CompactionDriver, caplog: pytest.LogCaptureFixture) -> None:
     assert [first_dirty_offset(driver.log, offset) for offset in (None, 0, 4, 13)] == [0, 0, 4, 13]
     assert first_dirty_offset(driver.log, 14) == 0
     assert "t-0: compacted up to 14, but ends at 13: compacting from the start" in caplog.text

@@ -31,7 +31,7 @@ def checkpoint(driver: CompactionDriver) -> str:
     return read_file(driver.disk, "/data/cleaner-offset-checkpoint").decode()
 
 
-def test_how_far_a_log_was_compacted_is_written_down(driver: CompactionDriver) -> None:
+def test_the_cleaner_checkpoint_is_written(driver: CompactionDriver) -> None:
     filled(driver)
     assert driver.cleaner.clean_one()
     assert checkpoint(driver) == "0\n1\nt 0 12\n"
@@ -49,7 +49,7 @@ def test_a_checkpoint_that_is_lost_costs_a_compaction(driver: CompactionDriver) 
     assert driver.rows() == [(11, "a", "11")]
 
 
-def test_only_logs_that_are_dirty_enough(driver: CompactionDriver) -> None:
+def test_only_logs_above_min_cleanable_dirty_ratio_are_compacted(driver: CompactionDriver) -> None:
     for number in range(10):
         driver.put(**{f"k{number}": "x" * 20})
     driver.compact()
@@ -168,7 +168,7 @@ def test_a_disk_that_fails_is_tried_again_in_the_next_round(
     assert driver.rows() == [(11, "a", "11")]
 
 
-def test_one_failing_log_does_not_keep_the_others_waiting(driver: CompactionDriver) -> None:
+def test_a_failing_log_does_not_delay_the_others(driver: CompactionDriver) -> None:
     filled(driver)
     keyed(driver.manager.create(OTHER, UUID(int=9), driver.config), 8)
     driver.disk.open(f"{DIRECTORY}/{0:020d}.log").write_at(100, b"\xff")

@@ -42,7 +42,7 @@ def compacted(driver: CompactionDriver) -> int:
     return sum(driver.manager.cleaned_offsets.get(partition) == 6 for partition in MANY)
 
 
-def test_every_log_that_wants_it_is_compacted() -> None:
+def test_every_dirty_log_is_compacted() -> None:
     for threads in (1, 3):
         driver = dirty()
         threaded = compaction(driver, threads=threads)

@@ -2,14 +2,18 @@ import errno
 import json
 import logging
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_embedded.metadata.files.configs import CONFIGS, StoredConfigs
 from broker_embedded.metadata.files.credentials import CREDENTIALS
 from broker_embedded.metadata.files.metadata_file import MetadataFile, MetadataFileError, refuse_unknown
 from broker_embedded.metadata.files.quotas import QUOTAS
+from broker_embedded.metadata.files.topics import TOPICS
+from broker_embedded.metadata.image import EMPTY_IMAGE, PartitionImage, TopicImage
 from broker_embedded.platform.platform import read_file
 from broker_embedded.quotas.entities import CLIENT_ID, IP, USER, ClientQuotaEntity
 from broker_embedded.security.credentials import ScramCredential, ScramUser
@@ -124,7 +128,7 @@ ONE = {
 
 
 @given(st.dictionaries(USERS, ALL, max_size=4))
-def test_there_and_back(credentials: dict[ScramUser, ScramCredential]) -> None:
+def test_credentials_survive_encoding(credentials: dict[ScramUser, ScramCredential]) -> None:
     raw = CREDENTIALS.encode(credentials)
     assert CREDENTIALS.decode(raw) == credentials
     assert CREDENTIALS.encode(CREDENTIALS.decode(raw)) == raw
@@ -137,13 +141,6 @@ def test_a_credential_is_a_line() -> None:
     )
 
 
-def test_every_cut_is_noticed() -> None:
-    raw = CREDENTIALS.encode(ONE).rstrip()
-    for length in range(len(raw)):
-        with pytest.raises(MetadataFileError):
-            CREDENTIALS.decode(raw[:length])
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -153,13 +150,13 @@ def test_every_cut_is_noticed() -> None:
         ({"credentials": 7}, "TypeError"),
     ],
 )
-def test_files_of_others(change: dict[str, object], words: str) -> None:
+def test_malformed_credentials_are_refused(change: dict[str, object], words: str) -> None:
     with pytest.raises(MetadataFileError, match=words):
         CREDENTIALS.decode(json.dumps({"version": 1, "credentials": [], **change}).encode())
 
 
 @pytest.mark.parametrize("change", [{"salt": "hunter2"}, {"colour": "hunter2"}, {"iterations": "hunter2"}, {"salt": 7}])
-def test_damage_is_not_repeated(change: dict[str, object]) -> None:
+def test_errors_do_not_contain_damaged_values(change: dict[str, object]) -> None:
     document = json.loads(CREDENTIALS.encode(ONE))
     document["credentials"][0].update(change)
     with pytest.raises(MetadataFileError) as caught:
@@ -182,11 +179,11 @@ VALUES = st.dictionaries(st.text(), st.floats(allow_nan=False), min_size=1)
 
 
 @given(st.dictionaries(ENTITIES, VALUES))
-def test_a_metadata_file_can_be_read_back(quotas: dict[ClientQuotaEntity, dict[str, float]]) -> None:
+def test_quotas_survive_encoding(quotas: dict[ClientQuotaEntity, dict[str, float]]) -> None:
     assert QUOTAS.decode(QUOTAS.encode(quotas)) == quotas
 
 
-def test_a_person_can_read_it() -> None:
+def test_quotas_are_readable_json() -> None:
     raw = QUOTAS.encode({ClientQuotaEntity.of([(USER, "ann"), (CLIENT_ID, None)]): {"producer_byte_rate": 1024.0}})
     assert raw == (
         b'{"version": 1,\n"quotas": [\n'
@@ -212,13 +209,34 @@ def test_a_person_can_read_it() -> None:
         b"\xff\xfe",
     ],
 )
-def test_anything_else_is_an_error(raw: bytes) -> None:
+def test_malformed_quotas_are_refused(raw: bytes) -> None:
     with pytest.raises(MetadataFileError):
         QUOTAS.decode(raw)
 
 
-def test_every_cut_is_an_error() -> None:
-    raw = QUOTAS.encode({ClientQuotaEntity.of([(USER, "ann")]): {"producer_byte_rate": 1.0}}).rstrip()
-    for end in range(len(raw)):
+_TOPIC = TopicImage(
+    name="a",
+    topic_id=UUID(int=1),
+    partitions=(PartitionImage(leader=1, replicas=(1,), isr=(1,)),),
+    configs={"k": "v"},
+)
+
+
+@pytest.mark.parametrize(
+    ("file", "value"),
+    [
+        (CREDENTIALS, ONE),
+        (QUOTAS, {ClientQuotaEntity.of([(USER, "ann")]): {"producer_byte_rate": 1.0}}),
+        (TOPICS, EMPTY_IMAGE.with_topics([_TOPIC], deleting={UUID(int=2): "b"})),
+        (
+            CONFIGS,
+            StoredConfigs(cluster={"a": "5"}, brokers={1: {"b": "7"}, 2: {"b": "8"}}, groups={"a group": {"c": "5"}}),
+        ),
+    ],
+    ids=["credentials", "quotas", "topics", "configs"],
+)
+def test_a_truncated_file_is_refused(file: MetadataFile[Any], value: object) -> None:
+    raw = file.encode(value).rstrip()
+    for length in range(len(raw)):
         with pytest.raises(MetadataFileError):
-            QUOTAS.decode(raw[:end])
+            file.decode(raw[:length])
