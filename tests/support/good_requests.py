@@ -150,7 +150,7 @@ def _offset_fetch(asking: Asking) -> Request[Any]:
 def _txn_offset_commit(_: Asking) -> Request[Any]:
     parts = (TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1),)
     topics = (TxnOffsetCommitRequestTopic(name="t", partitions=parts),)
-    return TxnOffsetCommitRequest(transactional_id="unknown's", group_id="g", topics=topics)
+    return TxnOffsetCommitRequest(transactional_id="unknown", group_id="g", topics=topics)
 
 
 def _find_coordinator(asking: Asking) -> Request[Any]:
