@@ -3,8 +3,6 @@
 And the choice of a kernel for tests that run twice.
 """
 
-import asyncio
-import inspect
 import os
 import sys
 import warnings
@@ -58,16 +56,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
         if item.get_closest_marker("interop") or INTEROP in item.path.parents:
             item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=[DidNotStart.__name__]))
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run an ``async def`` test in an event loop of its own."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    arguments = inspect.signature(pyfuncitem.obj).parameters
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in arguments}))
-    return True
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
