@@ -285,7 +285,10 @@ def test_a_batch_above_the_cap_names_its_offset_and_the_option(brokers: Scripted
 @pytest.mark.parametrize("fail", ["true", "false"])
 @pytest.mark.parametrize("partitions", [1, PARTITIONS])
 def test_no_partition_has_rows_of_two_topics_of_one_name(brokers: ScriptedCluster, partitions: int, fail: str) -> None:
-    """Not even if the ranges have no planned topic. Two partitions may be of two topics, as in separate tasks."""
+    """Not even if the ranges have no planned topic. Two partitions may be of two topics, as in separate tasks.
+
+    Either of the two leaders may have sent both Fetches before the topic is created again.
+    """
 
     def recreate() -> None:
         brokers.state.create("t", PARTITIONS)
@@ -295,13 +298,13 @@ def test_no_partition_has_rows_of_two_topics_of_one_name(brokers: ScriptedCluste
     after(brokers, 2, recreate)
     batches = read_task(options(brokers, failOnDataLoss=fail), LAYOUT, task(partitions=partitions))
     if fail == "true":
-        with pytest.raises(DataLossError, match=r"TOPIC_RECREATED\] offsets \[[1-9]\d+, 1000\) of t-0 are gone"):
+        with pytest.raises(DataLossError, match=r"TOPIC_RECREATED\] offsets \[[1-9]\d+, 1000\) of t-\d are gone"):
             list(batches)
         return
     table = pa.Table.from_batches(list(batches))
     kinds = {(row["partition"], row["value"] == b"another") for row in table.to_pylist()}
     assert len(kinds) == len({partition for partition, _ in kinds})
-    assert (0, False) in kinds
+    assert False in {is_another for _, is_another in kinds}
 
 
 @pytest.fixture
