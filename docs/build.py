@@ -259,7 +259,7 @@ def readme(text: str) -> str:
 
 def _brief_row(option: Option) -> tuple[str, ...]:
     sentence = re.match(r".*?[.](?= |$)", option.doc)
-    return _code(option.name), option.default, option.legal, sentence[0] if sentence else option.doc
+    return _code(option.name), option.default, option.type.legal, sentence[0] if sentence else option.doc
 
 
 def _property_row(declared: Property) -> tuple[str, ...]:
@@ -273,20 +273,20 @@ def _options(options: Iterable[Option]) -> str:
 
 def _option_row(option: Option) -> tuple[str, ...]:
     queries = [name for name, has in (("batch", option.batch), ("stream", option.stream)) if has]
-    return _code(option.name), option.default, ", ".join(queries), option.legal, option.doc
+    return _code(option.name), option.default, ", ".join(queries), option.type.legal, option.doc
 
 
 def _client_row(declared: Property) -> tuple[str, ...]:
-    return _code(declared.name), _code(_client_default(declared)), declared.legal, declared.doc
+    return _code(declared.name), _code(_client_default(declared)), declared.type.legal, declared.doc
 
 
 def _client_default(declared: Property) -> str:
     """The default as a user would write it: ``all`` rather than the number that stands for it."""
     if declared.default is None:
         return ""
-    for text in declared.legal.replace(" or ", ", ").split(", "):
+    for text in declared.type.legal.replace(" or ", ", ").split(", "):
         try:
-            if declared.parse(text) == declared.default:
+            if declared.type.parse(text) == declared.default:
                 return text
         except ValueError:
             continue

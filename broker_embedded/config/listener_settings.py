@@ -77,7 +77,7 @@ class ListenerSettings(ConsumerGroupSettings):
     connection_failed_authentication_delay_ms: int = setting(
         100, "Delay of the response after a failed login, before the connection is closed.", at_least=0
     )
-    add_scram: Secret | None = setting(  # noqa: RUF009  # makes a dataclass field
+    add_scram: Secret | None = setting(
         None,
         "SCRAM users that are created when the broker starts, unless they exist: "
         "MECHANISM=[name=NAME,password=PASSWORD], with blanks or commas between. Others are made by "

@@ -9,6 +9,7 @@ with a warning, so that options written for the JVM connector keep working. Defa
 import dataclasses
 import logging
 from collections.abc import Mapping
+from dataclasses import MISSING
 from types import MappingProxyType
 from typing import Any, Final, Self
 
@@ -18,6 +19,7 @@ from spark_kafka_native.client.config_def import (
     Property,
     boolean,
     choice,
+    define,
     integer,
     properties_of,
     servers,
@@ -64,71 +66,87 @@ _CODECS: Final = {codec.name.lower(): codec for codec in CompressionType}
 class ClientConfig(SecurityConfig):
     """Every honoured Kafka client property as a plain value: hashable, picklable, compared by value."""
 
-    bootstrap_servers: tuple[HostPort, ...] = servers(
-        "Brokers from which the client learns the cluster's members, tried one after the other."
+    bootstrap_servers: tuple[HostPort, ...] = define(
+        servers(), MISSING, "Brokers from which the client learns the cluster's members, tried one after the other."
     )
 
     # --- connections
-    client_id: str = text("", "Name that brokers log and meter this client by; empty: spark-kafka-native.")
-    client_rack: str = text("", "Rack of this client; brokers may then name a closer replica to read from (KIP-392).")
-    client_dns_lookup: str = choice(
-        "use_all_dns_ips", "How host names become addresses.", {"use_all_dns_ips": "use_all_dns_ips"}
+    client_id: str = define(text(), "", "Name that brokers log and meter this client by; empty: spark-kafka-native.")
+    client_rack: str = define(
+        text(), "", "Rack of this client; brokers may then name a closer replica to read from (KIP-392)."
     )
-    socket_connection_setup_timeout_ms: int = integer(
-        10_000, "Longest wait for a connection to one address of a server.", at_least=1
+    client_dns_lookup: str = define(
+        choice({"use_all_dns_ips": "use_all_dns_ips"}), "use_all_dns_ips", "How host names become addresses."
     )
-    socket_connection_setup_timeout_max_ms: int = integer(
-        30_000, "Bound of that wait, which doubles for a server that failed before.", at_least=1
+    socket_connection_setup_timeout_ms: int = define(
+        integer(at_least=1), 10_000, "Longest wait for a connection to one address of a server."
     )
-    connections_max_idle_ms: int = integer(
-        540_000, "A connection that was idle for this long is closed; -1: never.", at_least=-1, at_most=INT64_MAX
+    socket_connection_setup_timeout_max_ms: int = define(
+        integer(at_least=1), 30_000, "Bound of that wait, which doubles for a server that failed before."
     )
-    receive_buffer_bytes: int = integer(-1, "SO_RCVBUF; -1: the system's choice.", at_least=-1)
-    send_buffer_bytes: int = integer(-1, "SO_SNDBUF; -1: the system's choice.", at_least=-1)
+    connections_max_idle_ms: int = define(
+        integer(at_least=-1, at_most=INT64_MAX),
+        540_000,
+        "A connection that was idle for this long is closed; -1: never.",
+    )
+    receive_buffer_bytes: int = define(integer(at_least=-1), -1, "SO_RCVBUF; -1: the system's choice.")
+    send_buffer_bytes: int = define(integer(at_least=-1), -1, "SO_SNDBUF; -1: the system's choice.")
 
     # --- time
-    request_timeout_ms: int = integer(30_000, "Longest wait for the answer to one request.")
-    default_api_timeout_ms: int = integer(60_000, "Longest time for one call, its retries included.")
-    reconnect_backoff_ms: int = integer(50, "Pause before a failed server is tried again.", at_most=INT64_MAX)
-    reconnect_backoff_max_ms: int = integer(1_000, "Bound of that pause, which doubles.", at_most=INT64_MAX)
-    retry_backoff_ms: int = integer(100, "Pause before a failed request is sent again.", at_most=INT64_MAX)
-    retry_backoff_max_ms: int = integer(1_000, "Bound of that pause, which doubles.", at_most=INT64_MAX)
-    metadata_max_age_ms: int = integer(300_000, "Metadata older than this is requested again.", at_most=INT64_MAX)
+    request_timeout_ms: int = define(integer(), 30_000, "Longest wait for the answer to one request.")
+    default_api_timeout_ms: int = define(integer(), 60_000, "Longest time for one call, its retries included.")
+    reconnect_backoff_ms: int = define(integer(at_most=INT64_MAX), 50, "Pause before a failed server is tried again.")
+    reconnect_backoff_max_ms: int = define(integer(at_most=INT64_MAX), 1_000, "Bound of that pause, which doubles.")
+    retry_backoff_ms: int = define(integer(at_most=INT64_MAX), 100, "Pause before a failed request is sent again.")
+    retry_backoff_max_ms: int = define(integer(at_most=INT64_MAX), 1_000, "Bound of that pause, which doubles.")
+    metadata_max_age_ms: int = define(
+        integer(at_most=INT64_MAX), 300_000, "Metadata older than this is requested again."
+    )
 
     # --- reading
-    fetch_min_bytes: int = integer(1, "A broker waits for this many bytes before it answers a Fetch ...")
-    fetch_max_wait_ms: int = integer(500, "... but no longer than this.")
-    fetch_max_bytes: int = integer(52_428_800, "Bound of one Fetch answer; one batch always arrives (KIP-74).")
-    max_partition_fetch_bytes: int = integer(8_388_608, "Bound of one partition's share of a Fetch answer.")
-    check_crcs: bool = boolean(True, "Compare the checksum of every batch that is read.")
-    isolation_level: int = choice(READ_UNCOMMITTED, "Whether open and aborted transactions show.", _ISOLATION)
+    fetch_min_bytes: int = define(integer(), 1, "A broker waits for this many bytes before it answers a Fetch ...")
+    fetch_max_wait_ms: int = define(integer(), 500, "... but no longer than this.")
+    fetch_max_bytes: int = define(
+        integer(), 52_428_800, "Bound of one Fetch answer; one batch always arrives (KIP-74)."
+    )
+    max_partition_fetch_bytes: int = define(integer(), 8_388_608, "Bound of one partition's share of a Fetch answer.")
+    check_crcs: bool = define(boolean(), True, "Compare the checksum of every batch that is read.")
+    isolation_level: int = define(choice(_ISOLATION), READ_UNCOMMITTED, "Whether open and aborted transactions show.")
 
     # --- writing
-    acks: int = choice(-1, "Replicas that must have the records before they count as written.", _ACKS)
-    enable_idempotence: bool = boolean(True, "Have brokers drop what a retry sends twice (KIP-98).")
-    retries: int = integer(2**31 - 1, "Most times a batch is sent again; delivery.timeout.ms is the better bound.")
-    max_in_flight_requests_per_connection: int = integer(5, "Most Produce requests without an answer.", at_least=1)
-    delivery_timeout_ms: int = integer(120_000, "Longest time from handing a record over to its acknowledgement.")
-    max_block_ms: int = integer(60_000, "Longest wait for a topic's metadata before writing.", at_most=INT64_MAX)
-    linger_ms: int = integer(500, "Longest wait of rows, from send to send, for a full batch.", at_most=INT64_MAX)
-    batch_size: int = integer(524_288, "Bytes of one record batch, before compression.")
-    buffer_memory: int = integer(33_554_432, "Bytes of records without an acknowledgement.", at_most=INT64_MAX)
-    max_request_size: int = integer(1_048_576, "Bytes of one Produce request, and so of one record.")
-    compression_type: CompressionType = choice(  # noqa: RUF009 -- declares a field
-        CompressionType.NONE, "Codec of record batches.", _CODECS
+    acks: int = define(choice(_ACKS), -1, "Replicas that must have the records before they count as written.")
+    enable_idempotence: bool = define(boolean(), True, "Have brokers drop what a retry sends twice (KIP-98).")
+    retries: int = define(
+        integer(), 2**31 - 1, "Most times a batch is sent again; delivery.timeout.ms is the better bound."
     )
-    compression_gzip_level: int = integer(-1, "Level of gzip.", at_least=1, at_most=9, besides=frozenset({-1}))
-    compression_lz4_level: int = integer(9, "Level of lz4.", at_least=1, at_most=17)
-    compression_zstd_level: int = integer(3, "Level of zstd.", at_least=-131_072, at_most=22)
-    partitioner_class: str = choice(
-        "", "Partitioner of rows without a partition, by the name of Java's.", _PARTITIONERS
+    max_in_flight_requests_per_connection: int = define(
+        integer(at_least=1), 5, "Most Produce requests without an answer."
     )
-    partitioner_ignore_keys: bool = boolean(False, "Spread records with keys as if they had none (KIP-794).")
-    transactional_id: str | None = text(
-        None, "Name of a transactional producer; a newer one of the name fences it.", may_be_empty=False
+    delivery_timeout_ms: int = define(
+        integer(), 120_000, "Longest time from handing a record over to its acknowledgement."
     )
-    transaction_timeout_ms: int = integer(
-        60_000, "Longest time a transaction may be open before brokers abort it.", at_least=1
+    max_block_ms: int = define(
+        integer(at_most=INT64_MAX), 60_000, "Longest wait for a topic's metadata before writing."
+    )
+    linger_ms: int = define(
+        integer(at_most=INT64_MAX), 500, "Longest wait of rows, from send to send, for a full batch."
+    )
+    batch_size: int = define(integer(), 524_288, "Bytes of one record batch, before compression.")
+    buffer_memory: int = define(integer(at_most=INT64_MAX), 33_554_432, "Bytes of records without an acknowledgement.")
+    max_request_size: int = define(integer(), 1_048_576, "Bytes of one Produce request, and so of one record.")
+    compression_type: CompressionType = define(choice(_CODECS), CompressionType.NONE, "Codec of record batches.")
+    compression_gzip_level: int = define(integer(at_least=1, at_most=9, besides=frozenset({-1})), -1, "Level of gzip.")
+    compression_lz4_level: int = define(integer(at_least=1, at_most=17), 9, "Level of lz4.")
+    compression_zstd_level: int = define(integer(at_least=-131_072, at_most=22), 3, "Level of zstd.")
+    partitioner_class: str = define(
+        choice(_PARTITIONERS), "", "Partitioner of rows without a partition, by the name of Java's."
+    )
+    partitioner_ignore_keys: bool = define(boolean(), False, "Spread records with keys as if they had none (KIP-794).")
+    transactional_id: str | None = define(
+        text(may_be_empty=False), None, "Name of a transactional producer; a newer one of the name fences it."
+    )
+    transaction_timeout_ms: int = define(
+        integer(at_least=1), 60_000, "Longest time a transaction may be open before brokers abort it."
     )
 
     given: frozenset[str] = frozenset()
@@ -214,7 +232,7 @@ def _check_name(name: str) -> None:
 
 def _parse_value(declared: Property, value: object) -> Any:
     try:
-        return declared.parse(value)
+        return declared.type.parse(value)
     except ValueError as error:
         raise ConfigError(declared.name, str(error)) from None
 

@@ -7,7 +7,7 @@ that the functions below put on the dataclass field.
 import dataclasses
 import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from spark_kafka_native.net.address import parse_addresses
@@ -28,33 +28,49 @@ INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class ValueType:
+    """A type of values: the legal ones, for the documentation, and how a string or a plain Python value is read."""
+
+    legal: str
+    parse: Callable[[Any], Any]
+    """Raises ValueError with the reason."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Property:
-    """One honoured Kafka client property: its name, default, legal values in words, and meaning."""
+    """One honoured Kafka client property."""
 
     name: str
+    type: ValueType
     default: Any
-    legal: str
     doc: str
-    parse: Callable[[object], Any]
-    """From the given value to the field's. Raises ValueError saying what is wrong."""
+
+
+def define(value_type: ValueType, default: Any, doc: str) -> Any:
+    """A dataclass field that is a property; its name is the field's with dots. MISSING: it has no default."""
+    metadata = {"type": value_type, "doc": doc}
+    if default is dataclasses.MISSING:
+        return dataclasses.field(metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def properties_of(config_class: type) -> Mapping[str, Property]:
-    """The properties that the fields of a configuration dataclass declare, by their Kafka names."""
+    """The properties that the fields of a configuration dataclass define, by their Kafka names."""
     found: dict[str, Property] = {}
     for item in dataclasses.fields(config_class):
-        if "parse" in item.metadata:
+        if "type" in item.metadata:
             name = item.name.replace("_", ".")
             default = None if item.default is dataclasses.MISSING else item.default
             found[name] = Property(name=name, default=default, **item.metadata)
     return found
 
 
-def integer(
-    default: int, doc: str, *, at_least: int = 0, at_most: int = INT32_MAX, besides: frozenset[int] = frozenset()
-) -> Any:
-    """An integer field with inclusive bounds; ``besides`` are legal values outside of them."""
+# --- types -----------------------------------------------------------------------------------------------------------
+
+
+def integer(*, at_least: int = 0, at_most: int = INT32_MAX, besides: frozenset[int] = frozenset()) -> ValueType:
+    """Integers with inclusive bounds; ``besides`` are legal values outside of them."""
     legal = f"at least {at_least}" if at_most in {INT32_MAX, INT64_MAX} else f"{at_least} to {at_most}"
     legal += "".join(f" or {value}" for value in sorted(besides))
 
@@ -68,11 +84,11 @@ def integer(
             raise ValueError(f"{number} is out of bounds; expected {legal}{largest}")
         return number
 
-    return _declare(default, legal, doc, parse)
+    return ValueType(legal, parse)
 
 
-def boolean(default: bool, doc: str) -> Any:
-    """A field that is ``true`` or ``false``, in any case."""
+def boolean() -> ValueType:
+    """``true`` or ``false``, in any case."""
 
     def parse(value: object) -> bool:
         text = str(value).strip().lower()
@@ -80,25 +96,26 @@ def boolean(default: bool, doc: str) -> Any:
             raise ValueError(f"{value!r} is neither true nor false")
         return text == "true"
 
-    return _declare(default, "true or false", doc, parse)
+    return ValueType("true or false", parse)
 
 
-def choice(default: Any, doc: str, options: Mapping[str, Any]) -> Any:
-    """A field with a few legal names, read in any case; ``options`` maps them to the field's values."""
-    legal = ", ".join(options)
+def choice(options: Mapping[str, Any] | Sequence[str]) -> ValueType:
+    """A few names, case-insensitive. A mapping has their values; otherwise a name is its own value."""
+    values = options if isinstance(options, Mapping) else {name: name for name in options}
+    legal = ", ".join(values)
 
     def parse(value: object) -> Any:
         text = str(value).strip().lower()
-        for name, meaning in options.items():
+        for name, meaning in values.items():
             if name.lower() == text:
                 return meaning
         raise ValueError(f"{value!r} is not one of {legal}")
 
-    return _declare(default, legal, doc, parse)
+    return ValueType(legal, parse)
 
 
-def text(default: str | None, doc: str, *, may_be_empty: bool = True) -> Any:
-    """A string field, blanks at its ends removed."""
+def text(legal: str = "", *, may_be_empty: bool = True) -> ValueType:
+    """Strings, without white space at their ends."""
 
     def parse(value: object) -> str:
         stripped = str(value).strip()
@@ -106,11 +123,11 @@ def text(default: str | None, doc: str, *, may_be_empty: bool = True) -> Any:
             raise ValueError("is empty")
         return stripped
 
-    return _declare(default, "any string" if may_be_empty else "any string but the empty one", doc, parse)
+    return ValueType(legal or ("any string" if may_be_empty else "any string but the empty one"), parse)
 
 
-def number(default: float, doc: str, *, at_least: float, at_most: float) -> Any:
-    """A field that is a fraction with inclusive bounds."""
+def number(*, at_least: float, at_most: float) -> ValueType:
+    """Fractions with inclusive bounds."""
     legal = f"{at_least} to {at_most}"
 
     def parse(value: object) -> float:
@@ -122,41 +139,29 @@ def number(default: float, doc: str, *, at_least: float, at_most: float) -> Any:
             raise ValueError(f"{fraction} is out of bounds; expected {legal}")
         return fraction
 
-    return _declare(default, legal, doc, parse)
+    return ValueType(legal, parse)
 
 
-def optional_integer(doc: str, *, at_least: int = 0) -> Any:
-    """An integer field without a default."""
-
-    def parse(value: object) -> int:
-        stripped = str(value).strip()
-        if not re.fullmatch(r"[0-9]+", stripped) or not at_least <= int(stripped) <= INT32_MAX:
-            raise ValueError(f"{value!r} is not an integer of at least {at_least}")
-        return int(stripped)
-
-    return _declare(None, f"at least {at_least}", doc, parse)
-
-
-def names(default: tuple[str, ...] | None, doc: str, legal: str) -> Any:
-    """A field that lists names, separated by commas."""
+def names(legal: str) -> ValueType:
+    """Lists of names, separated by commas."""
 
     def parse(value: object) -> tuple[str, ...]:
         return tuple(dict.fromkeys(part.strip() for part in str(value).split(",") if part.strip()))
 
-    return _declare(default, legal, doc, parse)
+    return ValueType(legal, parse)
 
 
-def password(doc: str, legal: str = "any string") -> Any:
-    """A field that is never shown."""
+def password(legal: str = "any string") -> ValueType:
+    """Strings that are never shown."""
 
     def parse(value: object) -> Secret:
         return value if isinstance(value, Secret) else Secret(str(value))
 
-    return _declare(None, legal, doc, parse)
+    return ValueType(legal, parse)
 
 
-def function_or_class(doc: str) -> Any:
-    """A field for a Python function: itself, or ``module:function``; names of Java classes pass."""
+def function_or_class() -> ValueType:
+    """Python functions: themselves, or ``module:function``; names of Java classes pass."""
 
     def parse(value: object) -> Any:
         if callable(value):
@@ -166,23 +171,12 @@ def function_or_class(doc: str) -> Any:
             raise ValueError(f"{stripped!r} is neither module:function nor the name of a class")
         return stripped
 
-    return _declare(None, "module:function", doc, parse)
+    return ValueType("module:function", parse)
 
 
-def servers(doc: str) -> Any:
-    """A required field that lists ``host:port`` addresses."""
-
-    def parse(value: object) -> Any:
-        return parse_addresses(str(value))
-
-    return _declare(dataclasses.MISSING, "host:port[,host:port...]", doc, parse)
-
-
-def _declare(default: Any, legal: str, doc: str, parse: Callable[[object], Any]) -> Any:
-    metadata = {"legal": legal, "doc": doc, "parse": parse}
-    if default is dataclasses.MISSING:
-        return dataclasses.field(metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
+def servers() -> ValueType:
+    """Lists of ``host:port`` addresses."""
+    return ValueType("host:port[,host:port...]", lambda value: parse_addresses(str(value)))
 
 
 def find_function(name: str) -> Callable[..., Any]:

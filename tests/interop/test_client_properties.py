@@ -86,13 +86,13 @@ def test_bounds_are_kafkas(theirs: dict[str, dict[str, Defined]]) -> None:
             continue
         for bound in re.findall(r"\[(-?\d+(?:\.\d+)?),", defined.legal):
             number = float(bound) if "." in bound else int(bound)
-            assert PROPERTIES[name].parse(bound) == number, name
+            assert PROPERTIES[name].type.parse(bound) == number, name
             with pytest.raises(ValueError, match="out of bounds"):
-                PROPERTIES[name].parse(str(number - 1))
+                PROPERTIES[name].type.parse(str(number - 1))
             checked += 1
         for bound in re.findall(r",\.\.\.,(\d+(?:\.\d+)?)\]", defined.legal):
             with pytest.raises(ValueError, match="out of bounds"):
-                PROPERTIES[name].parse(str((float(bound) if "." in bound else int(bound)) + 1))
+                PROPERTIES[name].type.parse(str((float(bound) if "." in bound else int(bound)) + 1))
             checked += 1
     assert checked > 30
 
@@ -110,7 +110,7 @@ def test_choices_are_kafkas(theirs: dict[str, dict[str, Defined]]) -> None:
         ):
             continue
         for value in listed[1].split(", "):
-            PROPERTIES[name].parse(value)
+            PROPERTIES[name].type.parse(value)
         checked += 1
     assert checked >= 4
 
@@ -131,7 +131,7 @@ def test_refusals_say_why() -> None:
 
 def _parsed(name: str) -> object:
     try:
-        return PROPERTIES[name].parse("x")
+        return PROPERTIES[name].type.parse("x")
     except ValueError:
         return None
 

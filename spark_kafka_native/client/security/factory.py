@@ -261,7 +261,7 @@ def _token_tls(module: LoginModule | None) -> SecuritySource | None:
         if name not in known:
             raise ConfigError(_JAAS, f"{name} is not an option of {_LOGIN_MODULES['OAUTHBEARER']}")
         try:
-            values[name.replace(".", "_")] = known[name].parse(value.reveal())
+            values[name.replace(".", "_")] = known[name].type.parse(value.reveal())
         except ValueError as error:
             raise ConfigError(_JAAS, f"{name}: {without_secrets(str(error), value)}") from None
     return SecuritySource(SecurityConfig(**values, security_protocol="SSL"), security_of) if values else None

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from spark_kafka_native.client.config import ClientConfig, ConfigError
 from spark_kafka_native.protocol.nearest import nearest_name
-from spark_kafka_native.records.decompression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.spark.errors import OptionError, redacted
 from spark_kafka_native.spark.offsets import Earliest, Latest, OffsetLimit
 from spark_kafka_native.spark.options.companions import check_companions, check_rates
@@ -137,29 +136,30 @@ def parse_source_options(options: Mapping[str, str], query: Query) -> SourceOpti
         check_batch_limits(starting, ending)
     else:
         check_rates(values)
+    value = functools.partial(_value_of, values, {option.name: option for option in SOURCE_OPTIONS})
     return SourceOptions(
         client=client,
         subscription=subscription,
         starting=starting,
         ending=ending,
-        bind_at_load=values.get("bindOffsets") == "load",
-        max_offsets_per_trigger=values.get("maxOffsetsPerTrigger"),
-        min_offsets_per_trigger=values.get("minOffsetsPerTrigger"),
-        max_trigger_delay_ms=values.get("maxTriggerDelay", 15 * 60 * 1000),
-        min_partitions=values.get("minPartitions"),
-        max_partitions=values.get("maxPartitions"),
-        max_records_per_partition=values.get("maxRecordsPerPartition"),
-        fail_on_data_loss=values.get("failOnDataLoss", True),
-        include_headers=values.get("includeHeaders", False),
-        offset_retries=values.get("fetchOffset.numRetries", 3),
-        offset_retry_interval_ms=values.get("fetchOffset.retryIntervalMs", 1000),
-        poll_timeout_ms=values.get("kafkaConsumer.pollTimeoutMs"),
-        max_decompressed_batch_bytes=values.get("maxDecompressedBatchBytes", MAX_DECOMPRESSED_BYTES),
-        group_id=values.get("kafka.group.id"),
-        commit_to_group=values.get("commitOffsetsToGroup", False),
-        jvm_checkpoint=values.get("jvmCheckpoint"),
-        invalid_utf8=values.get("invalidUtf8", "replace"),
-        filter_pushdown=values.get("filterPushdown", False),
+        bind_at_load=value("bindOffsets") == "load",
+        max_offsets_per_trigger=value("maxOffsetsPerTrigger"),
+        min_offsets_per_trigger=value("minOffsetsPerTrigger"),
+        max_trigger_delay_ms=value("maxTriggerDelay"),
+        min_partitions=value("minPartitions"),
+        max_partitions=value("maxPartitions"),
+        max_records_per_partition=value("maxRecordsPerPartition"),
+        fail_on_data_loss=value("failOnDataLoss"),
+        include_headers=value("includeHeaders"),
+        offset_retries=value("fetchOffset.numRetries"),
+        offset_retry_interval_ms=value("fetchOffset.retryIntervalMs"),
+        poll_timeout_ms=value("kafkaConsumer.pollTimeoutMs"),
+        max_decompressed_batch_bytes=value("maxDecompressedBatchBytes"),
+        group_id=value("kafka.group.id"),
+        commit_to_group=value("commitOffsetsToGroup"),
+        jvm_checkpoint=value("jvmCheckpoint"),
+        invalid_utf8=value("invalidUtf8"),
+        filter_pushdown=value("filterPushdown"),
     )
 
 
@@ -212,9 +212,14 @@ def _parse_table(
     return values
 
 
+def _value_of(values: Mapping[str, Any], options: Mapping[str, Option], name: str) -> Any:
+    """The given value of an option, or its default."""
+    return values[name] if name in values else options[name].default_value
+
+
 def _parse_one(option: Option, text: str) -> Any:
     try:
-        return option.parse(text)
+        return option.type.parse(text)
     except ValueError as error:
         raise OptionError(option.name, str(error)) from None
 

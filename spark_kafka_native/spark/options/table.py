@@ -3,24 +3,19 @@
 Parsing (``parsing.py``) and docs/options.md use these tables.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spark_kafka_native.client.config_def import INT32_MAX
+from spark_kafka_native.client.config_def import INT64_MAX, ValueType, boolean, choice, integer, text
 from spark_kafka_native.client.producer.partitioners import NAMES as PARTITIONERS
 from spark_kafka_native.client.producer.partitioners import check_partitioner
 from spark_kafka_native.records.decompression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.spark.offsets import parse_offset_limit, parse_position, parse_timestamps, parse_word
 from spark_kafka_native.spark.options.values import (
     assign,
-    boolean,
     duration_ms,
     id_prefix,
-    integer,
     no_match,
-    not_empty,
-    one_of,
     point_in_time,
     starting_offsets,
     subscribe,
@@ -34,25 +29,25 @@ class Option:
     """One option; its name is case-insensitive."""
 
     name: str
-    default: str
-    """As documented; empty: none."""
-    legal: str
-    """The legal values, for the documentation."""
+    type: ValueType
     doc: str
-    parse: Callable[[str], Any]
-    """From the text to the value. Raises ValueError with the reason."""
+    default: str = ""
+    """As documented; empty: none. See ``default_value``."""
     batch: bool = True
     stream: bool = True
     ignored_in_batch: bool = False
     """Whether a batch query ignores the option with a warning, as Spark's JVM connector does."""
 
+    @property
+    def default_value(self) -> Any:
+        """The value of ``default``; None if there is none. Raises ValueError: the default depends on the query."""
+        return self.type.parse(self.default) if self.default else None
+
 
 _SERVERS: Final = Option(
     name="kafka.bootstrap.servers",
-    default="",
-    legal="host:port[,host:port...]",
+    type=ValueType("host:port[,host:port...]", str),
     doc="Brokers for the first connection; required. Any other `kafka.` option is a Kafka client property.",
-    parse=str,
 )
 _OFFSETS: Final = 'JSON such as `{"topicA":{"0":23,"1":-1},"topicB":"earliest"}` (-2 earliest, -1 latest)'
 _WORDS: Final = "earliest, latest, latest-N (N offsets before the end)"
@@ -63,105 +58,83 @@ SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
     _SERVERS,
     Option(
         name="subscribe",
-        default="",
-        legal="topic[,topic...]",
+        type=ValueType("topic[,topic...]", subscribe),
         doc="Topics to read, partitions added later included. Exactly one of subscribe, subscribePattern, assign.",
-        parse=subscribe,
     ),
     Option(
         name="subscribePattern",
-        default="",
-        legal="a regular expression",
+        type=ValueType("a regular expression", subscribe_pattern),
         doc="Read every topic in whose name the expression is found; anchor it with ^ and $ to match whole names.",
-        parse=subscribe_pattern,
     ),
     Option(
         name="assign",
-        default="",
-        legal='JSON such as `{"topicA":[0,1]}`',
+        type=ValueType('JSON such as `{"topicA":[0,1]}`', assign),
         doc="Read these partitions only.",
-        parse=assign,
     ),
     Option(
         name="startingOffsets",
         default="latest (stream), earliest (batch)",
-        legal=f"{_WORDS}, committed or {_OFFSETS}",
+        type=ValueType(f"{_WORDS}, committed or {_OFFSETS}", starting_offsets),
         doc="Where a new query starts; a restarted query continues from its checkpoint. JSON names every partition, "
         "unless startingOffsetsDefault is given. A batch cannot start at latest. Partitions found later start at "
         "earliest. committed: at the committed offsets of the consumer group kafka.group.id.",
-        parse=starting_offsets,
     ),
     Option(
         name="startingOffsetsByTimestamp",
-        default="",
-        legal=_TIMESTAMPS,
+        type=ValueType(_TIMESTAMPS, parse_timestamps),
         doc="Start each partition at its first record of this time (epoch ms) or later. Overrides startingOffsets.",
-        parse=parse_timestamps,
     ),
     Option(
         name="startingTimestamp",
-        default="",
-        legal=_TIME,
+        type=ValueType(_TIME, point_in_time),
         doc="The same time for all partitions. Overrides startingOffsetsByTimestamp.",
-        parse=point_in_time,
     ),
     Option(
         name="startingOffsetsByTimestampStrategy",
         default="error",
-        legal="error, latest",
+        type=ValueType("error, latest", no_match),
         doc="What to do if all records are earlier than a starting timestamp: fail, or start at the end.",
-        parse=no_match,
     ),
     Option(
         name="startingOffsetsDefault",
-        default="",
-        legal=_WORDS,
+        type=ValueType(_WORDS, parse_position),
         doc="Start of partitions that the JSON of startingOffsets or startingOffsetsByTimestamp does not name.",
-        parse=parse_position,
     ),
     Option(
         name="startingOffsetsWithoutCommit",
         default="latest (stream), earliest (batch)",
-        legal=_WORDS,
+        type=ValueType(_WORDS, parse_word),
         doc="Start of partitions for which the group has no committed offset; with startingOffsets=committed.",
-        parse=parse_word,
     ),
     Option(
         name="endingOffsets",
         default="latest",
-        legal=f"{_WORDS} or {_OFFSETS}",
+        type=ValueType(f"{_WORDS} or {_OFFSETS}", parse_offset_limit),
         doc="Where a batch query ends; earliest is an error. bindOffsets determines when latest is looked up.",
-        parse=parse_offset_limit,
         stream=False,
     ),
     Option(
         name="endingOffsetsByTimestamp",
-        default="",
-        legal=_TIMESTAMPS,
+        type=ValueType(_TIMESTAMPS, parse_timestamps),
         doc="End each partition before its first record of this time (epoch ms) or later. Overrides endingOffsets.",
-        parse=parse_timestamps,
         stream=False,
     ),
     Option(
         name="endingTimestamp",
-        default="",
-        legal=_TIME,
+        type=ValueType(_TIME, point_in_time),
         doc="The same time for all partitions. Overrides endingOffsetsByTimestamp.",
-        parse=point_in_time,
         stream=False,
     ),
     Option(
         name="endingOffsetsDefault",
-        default="",
-        legal=_WORDS,
+        type=ValueType(_WORDS, parse_position),
         doc="End of partitions that the JSON of endingOffsets or endingOffsetsByTimestamp does not name.",
-        parse=parse_position,
         stream=False,
     ),
     Option(
         name="bindOffsets",
         default="task",
-        legal="task, load",
+        type=choice(("task", "load")),
         doc="When a batch looks up earliest and latest; use load if rows are shuffled, cached or joined with "
         "themselves. task: in every attempt of a task, as the JVM connector does; a task that Spark runs again, after "
         "the loss of an executor, can read more than at first, and a shuffle can then lose and duplicate rows. If a "
@@ -173,151 +146,124 @@ SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
         "(spark.connect.session.planCache.maxSize), so a later action can read other rows, and with that cache off the "
         "two sides of a self-join or union can differ. Through Spark Connect give startingOffsets and endingOffsets as "
         "JSON of offsets, or use checkpoint().",
-        parse=one_of("task", "load"),
         stream=False,
     ),
     Option(
         name="maxOffsetsPerTrigger",
-        default="",
-        legal="an integer, at least 1",
+        type=integer(at_least=1, at_most=INT64_MAX),
         doc="Most offsets that one micro-batch reads, distributed in proportion to the lag of each partition.",
-        parse=integer(1),
         batch=False,
         ignored_in_batch=True,
     ),
     Option(
         name="minOffsetsPerTrigger",
-        default="",
-        legal="an integer, at least 1, at most maxOffsetsPerTrigger",
-        doc="A micro-batch waits until this many offsets can be read, but no longer than maxTriggerDelay.",
-        parse=integer(1),
+        type=integer(at_least=1, at_most=INT64_MAX),
+        doc="A micro-batch waits until this many offsets can be read, but no longer than maxTriggerDelay. At most "
+        "maxOffsetsPerTrigger.",
         batch=False,
         ignored_in_batch=True,
     ),
     Option(
         name="maxTriggerDelay",
         default="15m",
-        legal="a duration such as 100ms, 5s, 15m, 1h, 2 days",
+        type=ValueType("a duration such as 100ms, 5s, 15m, 1h, 2 days", duration_ms),
         doc="Longest wait for minOffsetsPerTrigger.",
-        parse=duration_ms,
         batch=False,
         ignored_in_batch=True,
     ),
     Option(
         name="minPartitions",
-        default="",
-        legal="an integer, at least 1",
+        type=integer(at_least=1),
         doc="Desired number of tasks: with fewer partitions than that, several tasks read a large one.",
-        parse=integer(1, INT32_MAX),
     ),
     Option(
         name="maxPartitions",
-        default="",
-        legal="an integer, at least 1 and at least minPartitions",
+        type=integer(at_least=1),
         doc="Desired limit of tasks: with more partitions than that, one task reads several, with one Fetch for all "
-        "partitions of a leader. maxRecordsPerPartition may make more tasks.",
-        parse=integer(1, INT32_MAX),
+        "partitions of a leader. At least minPartitions. maxRecordsPerPartition may make more tasks.",
     ),
     Option(
         name="maxRecordsPerPartition",
-        default="",
-        legal="an integer, at least 1",
+        type=integer(at_least=1, at_most=INT64_MAX),
         doc="Most offsets that one task reads.",
-        parse=integer(1),
     ),
     Option(
         name="failOnDataLoss",
         default="true",
-        legal="true, false",
+        type=boolean(),
         doc="Whether a query stops if records that it has not read yet were deleted (by retention, or with their "
         "topic), or continues with a warning.",
-        parse=boolean,
     ),
     Option(
         name="includeHeaders",
         default="false",
-        legal="true, false",
+        type=boolean(),
         doc="Whether rows have the column headers.",
-        parse=boolean,
     ),
     Option(
         name="fetchOffset.numRetries",
         default="3",
-        legal="an integer, at least 0",
+        type=integer(),
         doc="How often the source looks up partitions again that are missing, or that end before the query's offset, "
         "before it reports a loss.",
-        parse=integer(0, INT32_MAX),
     ),
     Option(
         name="fetchOffset.retryIntervalMs",
         default="1000",
-        legal="an integer, at least 0",
+        type=integer(),
         doc="Pause before such a lookup.",
-        parse=integer(0, INT32_MAX),
     ),
     Option(
         name="kafkaConsumer.pollTimeoutMs",
-        default="",
-        legal="an integer, at least 1",
+        type=integer(at_least=1, at_most=INT64_MAX),
         doc="Longest wait of a task for records; without it kafka.default.api.timeout.ms.",
-        parse=integer(1),
     ),
     Option(
         name="maxDecompressedBatchBytes",
         default=str(MAX_DECOMPRESSED_BYTES),
-        legal=f"an integer, 1 to {INT32_MAX}",
+        type=integer(at_least=1),
         doc="Most bytes of one decompressed record batch. A larger one ends the query with an error that names its "
         "partition and offset. Rows of a batch, including headers, take several times its decompressed size.",
-        parse=integer(1, INT32_MAX),
     ),
     Option(
         name="kafka.group.id",
-        default="",
-        legal="a consumer group",
+        type=text("a consumer group", may_be_empty=False),
         doc="The group of commitOffsetsToGroup and of startingOffsets=committed. The source does not join it.",
-        parse=not_empty,
     ),
     Option(
         name="commitOffsetsToGroup",
         default="false",
-        legal="true, false",
+        type=boolean(),
         doc="Whether a stream commits the offsets of finished micro-batches to kafka.group.id, for tools that show "
         "lag. A second group with the suffix .pykafka-topics stores the ids of its topics. With them a restarted query "
         "finds a topic that was deleted and created again meanwhile.",
-        parse=boolean,
         batch=False,
     ),
     Option(
         name="groupIdPrefix",
-        default="",
-        legal="any text",
+        type=text("any text"),
         doc="Accepted and without effect, because the source joins no group.",
-        parse=str,
     ),
     Option(
         name="jvmCheckpoint",
-        default="",
-        legal="a local path, or a URI of file, s3, gs, abfs, hdfs",
+        type=text("a local path, or a URI of file, s3, gs, abfs, hdfs", may_be_empty=False),
         doc="Checkpoint directory of Spark's JVM connector from which this query continues, if its first batch was "
         "not finished; with several sources the directory of one source.",
-        parse=not_empty,
         batch=False,
     ),
     Option(
         name="invalidUtf8",
         default="replace",
-        legal="replace, null, fail, keep",
+        type=choice(("replace", "null", "fail", "keep")),
         doc="How a string column of a user schema handles bytes that are not UTF-8.",
-        parse=one_of("replace", "null", "fail", "keep"),
     ),
     Option(
         name="filterPushdown",
         default="false",
-        legal="true, false",
+        type=boolean(),
         doc="Whether filters on topic, partition, offset and a least timestamp narrow the offsets that are read; also "
         "needs `spark.sql.python.filterPushdown.enabled`. Load a separate DataFrame for it: Spark uses the plan of the "
         "last filtered scan for all uses of the same DataFrame, also for those without filters.",
-        parse=boolean,
         stream=False,
     ),
 )
@@ -326,66 +272,55 @@ SINK_OPTIONS: Final[tuple[Option, ...]] = (
     _SERVERS,
     Option(
         name="topic",
-        default="",
-        legal="a topic name",
+        type=ValueType("a topic name", topic),
         doc="Topic of every row; without it the column topic names the topic of each row.",
-        parse=topic,
     ),
     Option(
         name="includeHeaders",
-        default="",
-        legal="true, false",
+        type=boolean(),
         doc="Accepted and without effect: a column headers is always written.",
-        parse=boolean,
     ),
     Option(
         name="includeTimestamp",
         default="false",
-        legal="true, false",
+        type=boolean(),
         doc="Whether the column timestamp is the records' timestamp. Otherwise, as with the JVM connector, such a "
         "column is ignored and records have the time at which they are written.",
-        parse=boolean,
     ),
     Option(
         name="partitioner",
         default="default",
-        legal=f"{', '.join(PARTITIONERS)} or module:function",
+        type=ValueType(f"{', '.join(PARTITIONERS)} or module:function", check_partitioner),
         doc="Chooses the partition of rows whose column partition is null or missing. The names are librdkafka's; "
         "default, sticky and round_robin are those of the Java client. A function takes the keys "
         "(pyarrow.BinaryArray) and the number of partitions, and returns a partition for each key.",
-        parse=check_partitioner,
     ),
     Option(
         name="delivery.guarantee",
         default="at-least-once",
-        legal="at-least-once, exactly-once",
+        type=choice(("at-least-once", "exactly-once")),
         doc="exactly-once: a batch is written in transactions that are committed together, and never written twice. "
         "Consumers have to read with isolation.level=read_committed, and see a batch once it is committed; see "
         "docs/exactly-once.md.",
-        parse=one_of("at-least-once", "exactly-once"),
     ),
     Option(
         name="transactional.id.prefix",
-        default="",
-        legal="1 to 239 letters, digits, dots, underscores and hyphens",
+        type=ValueType("1 to 239 letters, digits, dots, underscores and hyphens", id_prefix),
         doc="Required with exactly-once, and only then: the prefix of all transactional ids, and of the topic "
         "`<prefix>.decisions`. Two queries must not use the same prefix, and a query must not change it.",
-        parse=id_prefix,
     ),
     Option(
         name="kafka.transaction.timeout.ms",
         default="900000 (with exactly-once)",
-        legal="an integer, at least 30000",
+        type=ValueType("at least 30000", integer(at_least=1).parse),
         doc="With exactly-once: the longest time from a task's first row to the commit of its batch, including a "
         "restart; brokers abort transactions that are open for longer. At most their transaction.max.timeout.ms.",
-        parse=integer(1, INT32_MAX),
     ),
     Option(
         name="transaction.recovery.time.ms",
         default="300000, or a third of the timeout if that is less",
-        legal="an integer, at least 1, less than kafka.transaction.timeout.ms by 20000",
+        type=ValueType("at least 1, less than kafka.transaction.timeout.ms by 20000", integer(at_least=1).parse),
         doc="With exactly-once: the longest time of a restart. A batch is committed only if each of its transactions "
         "has at least this time left; otherwise it is aborted and runs again.",
-        parse=integer(1, INT32_MAX),
     ),
 )

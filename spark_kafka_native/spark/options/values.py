@@ -1,11 +1,10 @@
 """Parsers of option values. Every function raises ValueError with the reason; the caller adds the option's name."""
 
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
-from spark_kafka_native.client.config_def import INT64_MAX
+from spark_kafka_native.client.config_def import INT64_MAX, integer
 from spark_kafka_native.protocol.topic import topic_name_problem
 from spark_kafka_native.spark.exactly_once.names import Names
 from spark_kafka_native.spark.java_patterns import java_pattern
@@ -22,48 +21,8 @@ _MS_PER_UNIT: Final = {
 }
 COMMITTED: Final = "committed"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_MS: Final = integer(at_most=INT64_MAX)
 _DURATION: Final = re.compile(r"([0-9]+)\s*([a-z]*)")
-
-
-def integer(least: int, most: int = INT64_MAX) -> Callable[[str], int]:
-    """A decimal integer within inclusive bounds."""
-
-    def parse(text: str) -> int:
-        if not re.fullmatch(r"[+-]?[0-9]+", text.strip()):
-            raise ValueError(f"{text!r} is not an integer")
-        number = int(text)
-        if not least <= number <= most:
-            raise ValueError(f"{number} is out of bounds; expected {least} to {most}")
-        return number
-
-    return parse
-
-
-def boolean(text: str) -> bool:
-    """``true`` or ``false`` in any case."""
-    folded = text.strip().lower()
-    if folded not in {"true", "false"}:
-        raise ValueError(f"{text!r} is neither true nor false")
-    return folded == "true"
-
-
-def one_of(*choices: str) -> Callable[[str], str]:
-    """One of ``choices``, case-insensitive."""
-
-    def parse(text: str) -> str:
-        folded = text.strip().lower()
-        if folded not in choices:
-            raise ValueError(f"{text!r} is not one of {', '.join(choices)}")
-        return folded
-
-    return parse
-
-
-def not_empty(text: str) -> str:
-    """Any text but white space, which is trimmed."""
-    if not text.strip():
-        raise ValueError("is empty")
-    return text.strip()
 
 
 def duration_ms(text: str) -> int:
@@ -82,7 +41,8 @@ def point_in_time(text: str) -> int | Ago:
     """Epoch milliseconds; ISO 8601 with a zone, ``2026-11-20T10:00:00Z``; or ``-10m``, ten minutes before now."""
     stripped = text.strip()
     if re.fullmatch(r"[+-]?[0-9]+", stripped):
-        return integer(0)(stripped)
+        epoch_ms: int = _EPOCH_MS.parse(stripped)
+        return epoch_ms
     if stripped.startswith("-"):
         try:
             return Ago(duration_ms=duration_ms(stripped[1:]))
@@ -97,7 +57,8 @@ def point_in_time(text: str) -> int | Ago:
         raise ValueError(f"{text!r} is not a point in time; expected e.g. {expected}") from None
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone; write e.g. {stripped}Z for UTC")
-    return integer(0)(str((moment - _EPOCH) // timedelta(milliseconds=1)))
+    since_epoch_ms: int = _EPOCH_MS.parse((moment - _EPOCH) // timedelta(milliseconds=1))
+    return since_epoch_ms
 
 
 def no_match(text: str) -> NoMatch:

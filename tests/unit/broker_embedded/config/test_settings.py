@@ -28,7 +28,7 @@ class Example:
     ratio: float = setting(0.5, "What part.", at_least=0, at_most=1, dynamic=True)
     policies: tuple[str, ...] = setting(("a",), "Which of them.", choices=("a", "b"))
     names: tuple[str, ...] = setting((), "Whose.")
-    password: Secret | None = setting(None, "A password.")  # noqa: RUF009  # a field
+    password: Secret | None = setting(None, "A password.")  # a field
 
 
 def known() -> dict[str, Setting]:

@@ -40,7 +40,7 @@ def test_every_field_that_can_be_set_is_a_property_with_bounds_and_a_meaning() -
     assert fields - {"given", "option.prefix"} == set(PROPERTIES)
     for declared in PROPERTIES.values():
         assert declared.doc.endswith(".") or declared.doc.endswith("...")
-        assert declared.legal
+        assert declared.type.legal
 
 
 def test_strings_as_spark_hands_them_over() -> None:

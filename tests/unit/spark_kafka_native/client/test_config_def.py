@@ -10,12 +10,12 @@ from spark_kafka_native.client.config_def import (
     ConfigError,
     boolean,
     choice,
+    define,
     find_function,
     function_or_class,
     integer,
     names,
     number,
-    optional_integer,
     password,
     properties_of,
     servers,
@@ -26,22 +26,22 @@ from spark_kafka_native.net.secret import Secret
 
 @dataclasses.dataclass(kw_only=True)
 class Options:
-    some_servers: tuple[object, ...] = servers("Where.")
-    small_ms: int = integer(5, "A number.", at_least=1, at_most=9, besides=frozenset({-1}))
-    large_ms: int = integer(5, "A number.")
-    on_off: bool = boolean(True, "A switch.")
-    colour: int = choice(1, "A colour.", {"Red": 1, "green": 2})
-    name_id: str | None = text(None, "A name.", may_be_empty=False)
+    some_servers: tuple[object, ...] = define(servers(), dataclasses.MISSING, "Where.")
+    small_ms: int = define(integer(at_least=1, at_most=9, besides=frozenset({-1})), 5, "A number.")
+    large_ms: int = define(integer(), 5, "A number.")
+    on_off: bool = define(boolean(), True, "A switch.")
+    colour: int = define(choice({"Red": 1, "green": 2}), 1, "A colour.")
+    name_id: str | None = define(text(may_be_empty=False), None, "A name.")
     not_a_property: int = 3
 
 
 @dataclasses.dataclass(kw_only=True)
 class MoreOptions:
-    part: float = number(0.5, "A fraction.", at_least=0.0, at_most=1.0)
-    patience_ms: int | None = optional_integer("A number.", at_least=1)
-    colours: tuple[str, ...] = names(("red",), "Colours.", "red, green")
-    word: Secret | None = password("A secret.")  # noqa: RUF009 -- declares a field
-    maker: object = function_or_class("A function.")
+    part: float = define(number(at_least=0.0, at_most=1.0), 0.5, "A fraction.")
+    patience_ms: int | None = define(integer(at_least=1), None, "A number.")
+    colours: tuple[str, ...] = define(names("red, green"), ("red",), "Colours.")
+    word: Secret | None = define(password(), None, "A secret.")
+    maker: object = define(function_or_class(), None, "A function.")
 
 
 MORE = properties_of(MoreOptions)
@@ -61,7 +61,7 @@ MORE = properties_of(MoreOptions)
     ],
 )
 def test_values_of_every_type(name: str, given: object, parsed: object) -> None:
-    assert MORE[name].parse(given) == parsed
+    assert MORE[name].type.parse(given) == parsed
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_values_of_every_type(name: str, given: object, parsed: object) -> None:
         ("part", "1.5", "1.5 is out of bounds; expected 0.0 to 1.0"),
         ("part", "half", "'half' is not a number"),
         ("part", "nan", "out of bounds"),
-        ("patience.ms", "0", "not an integer of at least 1"),
+        ("patience.ms", "0", "0 is out of bounds; expected at least 1"),
         ("maker", "a b", "neither module:function nor"),
     ],
 )
 def test_malformed_values_of_every_type(name: str, given: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        MORE[name].parse(given)
+        MORE[name].type.parse(given)
 
 
 def test_config_errors_can_be_pickled() -> None:
@@ -106,7 +106,7 @@ def test_fields_become_properties_with_dots() -> None:
     ],
 )
 def test_legal_values_are_described(name: str, legal: str) -> None:
-    assert OPTIONS[name].legal == legal
+    assert OPTIONS[name].type.legal == legal
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_legal_values_are_described(name: str, legal: str) -> None:
     ],
 )
 def test_good_values(name: str, given: object, value: object) -> None:
-    assert OPTIONS[name].parse(given) == value
+    assert OPTIONS[name].type.parse(given) == value
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_good_values(name: str, given: object, value: object) -> None:
 )
 def test_bad_values(name: str, given: object, complaint: str) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
-        OPTIONS[name].parse(given)
+        OPTIONS[name].type.parse(given)
     assert complaint in str(caught.value)
 
 

@@ -165,14 +165,14 @@ BAD_SOURCE_OPTIONS: list[BadOptions] = [
     (BASE | {"startingOffsetsByTimestampStrategy": "skip"}, "startingOffsetsByTimestampStrategy", "neither"),
     (BASE | {"failOnDataLoss": "no"}, "failOnDataLoss", "neither true nor false"),
     (BASE | {"includeHeaders": "1"}, "includeHeaders", "neither true nor false"),
-    (BASE | {"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger", "out of bounds; expected 1"),
+    (BASE | {"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger", "out of bounds; expected at least 1"),
     (BASE | {"maxOffsetsPerTrigger": "-5"}, "maxOffsetsPerTrigger", "out of bounds"),
     (BASE | {"maxOffsetsPerTrigger": "1e6"}, "maxOffsetsPerTrigger", "not an integer"),
-    (BASE | {"minOffsetsPerTrigger": "0"}, "minOffsetsPerTrigger", "out of bounds; expected 1"),
+    (BASE | {"minOffsetsPerTrigger": "0"}, "minOffsetsPerTrigger", "out of bounds; expected at least 1"),
     (BASE | {"minOffsetsPerTrigger": "a"}, "minOffsetsPerTrigger", "not an integer"),
     (BASE | {"maxTriggerDelay": "soon"}, "maxTriggerDelay", "'soon' is not a duration; expected e.g. 100ms"),
     (BASE | {"kafkaConsumer.pollTimeoutMs": "0"}, "kafkaConsumer.pollTimeoutMs", "out of bounds"),
-    (BASE | {"maxDecompressedBatchBytes": "0"}, "maxDecompressedBatchBytes", "expected 1 to 2147483647"),
+    (BASE | {"maxDecompressedBatchBytes": "0"}, "maxDecompressedBatchBytes", "expected at least 1"),
     (BASE | {"maxDecompressedBatchBytes": "2147483648"}, "maxDecompressedBatchBytes", "out of bounds"),
     (BASE | {"maxDecompressedBatchBytes": "1g"}, "maxDecompressedBatchBytes", "not an integer"),
     (BASE | {"kafka.group.id": " "}, "kafka.group.id", "is empty"),
@@ -494,5 +494,5 @@ def test_option_names_are_unique_and_documented(table: tuple[Option, ...]) -> No
     assert len({option.name.lower() for option in table}) == len(table)
     for option in table:
         assert option.doc.endswith(".")
-        assert option.legal
+        assert option.type.legal
         assert option.batch or option.stream
