@@ -13,6 +13,20 @@ commits of a deleted topic::
 
 Other metadata are ignored. The second form is committed before the first batch of a new topic, so that a restart at any
 time knows which topic the checkpoint belongs to.
+
+States of a partition; ``TopicIds`` has each in one of its maps::
+
+    state       map         meaning                              left by
+    ----------  ----------  -----------------------------------  -------------------------------------------------------
+    unknown                 never looked up, or without ids      look, begin, confirmed -> known; resume -> known, new
+    known       _ids        offsets belong to this id            look + accept -> new; settle without it -> absent
+    new         _new_ids,   Spark's start belongs to the old     settle, once Spark's start has moved -> known
+                _positions  topic, the position to the new one
+    absent      _absent     deleted, as it seemed                returned: same id -> known; another id -> unknown
+
+A comparison of (topic id, offset) at the start of a query alone would miss: a topic that is created again while the
+query runs, and is longer at the next lookup; the batch in between, whose start Spark still takes from the old topic;
+brokers with old metadata, which show an earlier id again (``_is_replaced``); and partitions that are missing for long.
 """
 
 import re
