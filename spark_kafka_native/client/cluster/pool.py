@@ -14,7 +14,7 @@ from typing import Final
 
 from spark_kafka_native.client.config import ClientConfig, ConfigError
 from spark_kafka_native.client.security.config import SecurityConfig
-from spark_kafka_native.client.security.source import SecuritySource
+from spark_kafka_native.client.security.reloadable import ReloadableSecurity
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.blocking import DEFAULT_MAX_FRAME_BYTES, Connection, SocketOptions
 from spark_kafka_native.net.channel_security import ChannelSecurity
@@ -37,7 +37,7 @@ class ConnectionPool:
         self._lock = threading.Lock()
         self._idle: dict[HostPort, list[Connection]] = {}
         self._failures: dict[HostPort, int] = {}
-        self._security = SecuritySource(config, _make_security)
+        self._security = ReloadableSecurity(config, _make_security)
         self._remembered = RememberedAnswer(MetadataResponse)
 
     def failures(self, address: HostPort) -> int:
@@ -83,7 +83,7 @@ class ConnectionPool:
     def reset_after_fork(self) -> None:
         """In a forked child: drop what the parent uses. Closing here does not end the parent's connections."""
         self._lock = threading.Lock()
-        self._security = SecuritySource(self._config, _make_security)
+        self._security = ReloadableSecurity(self._config, _make_security)
         self.close()
 
     def _pop_idle(self, address: HostPort) -> Connection | None:

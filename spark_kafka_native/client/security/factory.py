@@ -19,7 +19,7 @@ from spark_kafka_native.client.security.keystores import (
     read_key_store,
     read_trust_store,
 )
-from spark_kafka_native.client.security.source import SecuritySource
+from spark_kafka_native.client.security.reloadable import ReloadableSecurity
 from spark_kafka_native.client.security.token_cache import TokenCache
 from spark_kafka_native.client.security.token_server import OPTION as ENDPOINT
 from spark_kafka_native.client.security.token_server import TokenServer
@@ -252,7 +252,7 @@ def _token_source(config: SecurityConfig, module: LoginModule | None) -> Callabl
     return fetch
 
 
-def _token_tls(module: LoginModule | None) -> SecuritySource | None:
+def _token_tls(module: LoginModule | None) -> ReloadableSecurity | None:
     """How to speak to the token server, if the login module has ``ssl.*`` options of its own. Raises ConfigError."""
     given = {name: value for name, value in (module.options if module else {}).items() if name.startswith("ssl.")}
     known = properties_of(SecurityConfig)
@@ -264,7 +264,7 @@ def _token_tls(module: LoginModule | None) -> SecuritySource | None:
             values[name.replace(".", "_")] = known[name].type.parse(value.reveal())
         except ValueError as error:
             raise ConfigError(_JAAS, f"{name}: {without_secrets(str(error), value)}") from None
-    return SecuritySource(SecurityConfig(**values, security_protocol="SSL"), security_of) if values else None
+    return ReloadableSecurity(SecurityConfig(**values, security_protocol="SSL"), security_of) if values else None
 
 
 def _token_server(config: SecurityConfig, module: LoginModule | None, url: str) -> TokenServer:

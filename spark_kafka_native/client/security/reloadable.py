@@ -19,7 +19,7 @@ _Stamp = tuple[int, ...]
 _log = logging.getLogger(__name__)
 
 
-class SecuritySource:
+class ReloadableSecurity:
     """Threads may share it; a forked child makes its own."""
 
     def __init__(
