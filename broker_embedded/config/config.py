@@ -71,7 +71,7 @@ class BrokerConfig(ListenerSettings):
     max_request_partition_size_limit: int = setting(
         2000, "Partitions in one DescribeTopicPartitions answer at most.", at_least=1
     )
-    fetch_max_bytes: int = setting(57671680, "Bytes of records in one Fetch answer at most.", at_least=1024)
+    fetch_max_bytes: int = setting(57671680, "Bytes of records in one Fetch response at most.", at_least=1024)
     producer_id_expiration_ms: int = setting(
         86400000, "Forget an idempotent producer this long after its last append.", at_least=1, dynamic=True
     )

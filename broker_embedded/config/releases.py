@@ -123,7 +123,7 @@ NOT_SERVED: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
         "streams groups": (88, 89),
     }
 )
-"""Keys of `_OFFERED` that this broker has no answer to, by what they are for."""
+"""Keys of `_OFFERED` that this broker has no response to, by what they are for."""
 
 _OFFSET_VALUES: Final[Mapping[str, int]] = MappingProxyType({"0.8.2": 0, "0.9": 1, "2.1": 3, "4.1": 4})
 """The first release that writes an offset into `__consumer_offsets` with a version of OffsetCommitValue."""

@@ -93,7 +93,7 @@ class ClientConfig(SecurityConfig):
     send_buffer_bytes: int = define(integer(at_least=-1), -1, "SO_SNDBUF; -1: the system's choice.")
 
     # --- time
-    request_timeout_ms: int = define(integer(), 30_000, "Longest wait for the answer to one request.")
+    request_timeout_ms: int = define(integer(), 30_000, "Longest wait for the response to one request.")
     default_api_timeout_ms: int = define(integer(), 60_000, "Longest time for one call, its retries included.")
     reconnect_backoff_ms: int = define(integer(at_most=INT64_MAX), 50, "Pause before a failed server is tried again.")
     reconnect_backoff_max_ms: int = define(integer(at_most=INT64_MAX), 1_000, "Bound of that pause, which doubles.")
@@ -107,9 +107,9 @@ class ClientConfig(SecurityConfig):
     fetch_min_bytes: int = define(integer(), 1, "A broker waits for this many bytes before it answers a Fetch ...")
     fetch_max_wait_ms: int = define(integer(), 500, "... but no longer than this.")
     fetch_max_bytes: int = define(
-        integer(), 52_428_800, "Bound of one Fetch answer; one batch always arrives (KIP-74)."
+        integer(), 52_428_800, "Bound of one Fetch response; one batch always arrives (KIP-74)."
     )
-    max_partition_fetch_bytes: int = define(integer(), 8_388_608, "Bound of one partition's share of a Fetch answer.")
+    max_partition_fetch_bytes: int = define(integer(), 8_388_608, "Bound of one partition's share of a Fetch response.")
     check_crcs: bool = define(boolean(), True, "Compare the checksum of every batch that is read.")
     isolation_level: int = define(choice(_ISOLATION), READ_UNCOMMITTED, "Whether open and aborted transactions show.")
 
@@ -120,7 +120,7 @@ class ClientConfig(SecurityConfig):
         integer(), 2**31 - 1, "Most times a batch is sent again; delivery.timeout.ms is the better bound."
     )
     max_in_flight_requests_per_connection: int = define(
-        integer(at_least=1), 5, "Most Produce requests without an answer."
+        integer(at_least=1), 5, "Most Produce requests without a response."
     )
     delivery_timeout_ms: int = define(
         integer(), 120_000, "Longest time from handing a record over to its acknowledgement."

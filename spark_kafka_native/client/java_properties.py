@@ -12,8 +12,8 @@ DEPARTURES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "batch.size": "16384 suits records that come one by one; here they come by the ten thousand",
         "linger.ms": "5 suits records that come one by one; flush() ends the wait here",
-        "max.partition.fetch.bytes": "1048576 suits answers with many partitions; here one is read at a time, and the "
-        "batch that the end of each answer cuts off is sent again",
+        "max.partition.fetch.bytes": "1048576 suits responses with many partitions; here one is read at a time, and "
+        "the batch that the end of each response cuts off is sent again",
         "receive.buffer.bytes": "a fixed size turns off the system's own tuning of the TCP window",
         "send.buffer.bytes": "a fixed size turns off the system's own tuning of the TCP window",
     }

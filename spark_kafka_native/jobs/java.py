@@ -58,10 +58,10 @@ def ensure_java() -> str:
 def java_version(command: str) -> int | None:
     """The major version of a ``java`` command; None if it cannot be run or prints none."""
     try:
-        answer = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        result = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    match = re.search(r'version "(?:1\.)?(\d+)', result.stderr + result.stdout)
     return int(match.group(1)) if match else None
 
 
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--then", metavar="TEXT", help="what the caller does next where there is no Java")
     then = parser.parse_args(arguments).then
     try:
-        print(ensure_java())  # noqa: T201  # the command's answer
+        print(ensure_java())  # noqa: T201  # the command's output
     except JavaMissing as error:
         print(f"{error.found}; {then}" if then else error, file=sys.stderr)  # noqa: T201
         return 1

@@ -54,7 +54,7 @@ __all__ = ["DEFAULT_MAX_FRAME_BYTES", "MAX_GREETING_BYTES", "Connection", "Socke
 ResponseT = TypeVar("ResponseT", bound=Response)
 
 MAX_GREETING_BYTES: Final = 1 << 20
-"""No ApiVersions answer is larger. TLS, HTTP and SSH servers announce frames beyond this when read as Kafka."""
+"""No ApiVersions response is larger. TLS, HTTP and SSH servers announce frames beyond this when read as Kafka."""
 
 _PIECES_PER_WRITE: Final = 512
 """Half of Linux's IOV_MAX."""
@@ -74,7 +74,7 @@ class Connection:
         self._protocol = ClientConnection(address, options.client_id, options.remembered)
         self._reader = FrameSocket(sock, MAX_GREETING_BYTES)
         self._outgoing: deque[memoryview] = deque()
-        self._answers: deque[tuple[InFlightRequest, Response]] = deque()
+        self._responses: deque[tuple[InFlightRequest, Response]] = deque()
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
         self._authenticate_at = math.inf
@@ -105,7 +105,7 @@ class Connection:
         return first_to_succeed(address, targets_of(address), attempt, options.connect_timeout_ms, deadline)
 
     def close(self) -> None:
-        """Close the socket. Requests in flight stay without an answer; may be called twice."""
+        """Close the socket. Requests in flight stay without a response; may be called twice."""
         self._socket.close()
         self._outgoing.clear()
 
@@ -126,8 +126,8 @@ class Connection:
 
     @property
     def in_flight(self) -> int:
-        """Requests whose answers have not been returned yet."""
-        return self._protocol.in_flight + len(self._answers)
+        """Requests whose responses have not been returned yet."""
+        return self._protocol.in_flight + len(self._responses)
 
     @property
     def wants_write(self) -> bool:
@@ -158,7 +158,7 @@ class Connection:
         return bool(self._poll.poll(0)) and not self._socket_is_quiet()
 
     def release_memory(self) -> None:
-        """Keep no memory of large answers while the connection is idle. Answers that are still in use stay valid."""
+        """Keep no memory of large responses while the connection is idle. Responses in use stay valid."""
         self._reader.release_memory()
 
     # --- calls that wait
@@ -166,10 +166,10 @@ class Connection:
     def call(
         self, request: Request[ResponseT], *, timeout_ms: float | None = None, max_version: int | None = None
     ) -> ResponseT:
-        """Send a request and wait for its answer; nothing else may be in flight.
+        """Send a request and wait for its response; nothing else may be in flight.
 
         ``timeout_ms`` counts from now, a throttle included; None: the options' ``request_timeout_ms``, which also
-        bounds how long the answer may take.
+        bounds how long the response may take.
         Raises ConnectionLost, RequestTimeout, Throttled, UnsupportedApiVersion.
         """
         if self.in_flight:
@@ -177,7 +177,7 @@ class Connection:
         deadline = Deadline.after_ms(self.options.request_timeout_ms if timeout_ms is None else timeout_ms)
         self.send(request, deadline=deadline, max_version=max_version)
         _, response = self.receive(deadline.at_most_ms(self.options.request_timeout_ms))
-        return response  # type: ignore[return-value]  # the answer's class is the request's own
+        return response  # type: ignore[return-value]  # the response's class is the request's own
 
     def renew_versions(self, *, timeout_ms: float | None = None) -> None:
         """Request the broker's API versions and features again: a cluster changes its features while it runs.
@@ -197,12 +197,12 @@ class Connection:
         return sent
 
     def receive(self, deadline: Deadline) -> tuple[InFlightRequest, Response]:
-        """The next answer, in the order of the requests. Raises ConnectionLost, RequestTimeout."""
+        """The next response, in the order of the requests. Raises ConnectionLost, RequestTimeout."""
         while True:
             self.write_some()
             self.read_some()
-            if self._answers:
-                return self._answers.popleft()
+            if self._responses:
+                return self._responses.popleft()
             self._wait(deadline, select.POLLIN | (select.POLLOUT if self._outgoing else 0))
 
     # --- calls that do not wait
@@ -246,15 +246,15 @@ class Connection:
         return True
 
     def read_some(self) -> None:
-        """Read what has come; whole answers are then returned by ``next_answer``. Raises ConnectionLost."""
+        """Read what has come; whole responses are then returned by ``next_response``. Raises ConnectionLost."""
         self._check_usable()
         try:
             for frame in self._reader.read():
-                self._answers.append(self._protocol.answer(frame))
+                self._responses.append(self._protocol.response(frame))
                 self._note_throttle()
         except (OSError, EOFError) as error:
             # Responses that came before the end are returned; the next call finds the end again.
-            if not self._answers:
+            if not self._responses:
                 raise self._lost(reason_of(error)) from error
         except RemoteProtocolError as error:
             raise self._lost(f"broke the protocol: {error}") from error
@@ -262,9 +262,9 @@ class Connection:
             self.close()
             raise
 
-    def next_answer(self) -> tuple[InFlightRequest, Response] | None:
-        """An answer that ``read_some`` has read, in the order of the requests; None if there is none."""
-        return self._answers.popleft() if self._answers else None
+    def next_response(self) -> tuple[InFlightRequest, Response] | None:
+        """A response that ``read_some`` has read, in the order of the requests; None if there is none."""
+        return self._responses.popleft() if self._responses else None
 
     # --- inside
 
@@ -328,8 +328,8 @@ class Connection:
             raise
 
     def _exchange(self, exchange: Exchange, deadline: Deadline) -> None:
-        answer = self._ask_beside(exchange.handshake, deadline, max_version=0 if exchange.raw else None)
-        token: bytes | None = exchange.begin(answer)
+        response = self._ask_beside(exchange.handshake, deadline, max_version=0 if exchange.raw else None)
+        token: bytes | None = exchange.begin(response)
         self._reader.takes_empty = exchange.raw
         while token is not None:
             if not exchange.raw:
@@ -346,16 +346,16 @@ class Connection:
             self._authenticate_at = time.monotonic() + lifetime_s * random.uniform(0.85, 0.95)
 
     def _ask_beside(self, request: Request[ResponseT], deadline: Deadline, max_version: int | None = None) -> ResponseT:
-        """The answer to a request while others are in flight: they come first, and wait to be taken."""
+        """The response to a request while others are in flight: they come first, and wait to be taken."""
         sent = self._enqueue(request, max_version)
         self._write_all(deadline, sent.request.api_name)
         earlier: list[tuple[InFlightRequest, Response]] = []
         while True:
-            while self._answers:
-                of, response = self._answers.popleft()
+            while self._responses:
+                of, response = self._responses.popleft()
                 if of is sent:
-                    self._answers.extend(earlier)
-                    return response  # type: ignore[return-value]  # the answer's class is the request's own
+                    self._responses.extend(earlier)
+                    return response  # type: ignore[return-value]  # the response's class is the request's own
                 earlier.append((of, response))
             self._wait(deadline, select.POLLIN)
             self.read_some()
@@ -409,6 +409,6 @@ class Connection:
 
     def _lost(self, reason: str) -> KafkaError:
         oldest = self._protocol.oldest
-        waiting = f" while {oldest} was waiting for its answer" if oldest else ""
+        waiting = f" while {oldest} was waiting for its response" if oldest else ""
         self.close()
         return ConnectionLost(self.address, reason + waiting)

@@ -1,8 +1,8 @@
 """The client's side of one connection, without the socket: bytes to send come out, frames go in.
 
-A connection starts with a negotiation: ``greet()`` gives the first bytes to send, ``learn(frame)`` takes the answer and
-may give more to send. From then on ``ask(request)`` picks the highest version that both sides have, and
-``answer(frame)`` pairs each frame with the oldest request that waits, as brokers answer in order.
+A connection starts with a negotiation: ``greet()`` gives the first bytes to send, ``learn(frame)`` takes the response
+and may give more to send. From then on ``ask(request)`` picks the highest version that both sides have, and
+``response(frame)`` pairs each frame with the oldest request that waits, as brokers answer in order.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.errors import UnsupportedApiVersion
-from spark_kafka_native.net.remembered import RememberedAnswer
+from spark_kafka_native.net.remembered import RememberedResponse
 from spark_kafka_native.protocol.codec import decode_from, skip_tags
 from spark_kafka_native.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from spark_kafka_native.protocol.framing import decode_correlation_id, decode_response, request_frame
@@ -73,10 +73,10 @@ def greeting() -> ApiVersionsRequest:
 class BrokerVersions:
     """The versions of each API that one broker speaks."""
 
-    def __init__(self, address: HostPort, answer: ApiVersionsResponse) -> None:
+    def __init__(self, address: HostPort, response: ApiVersionsResponse) -> None:
         self._address = address
-        self._ranges = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
-        self._levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
+        self._ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        self._levels = {feature.name: feature.max_version_level for feature in response.finalized_features}
 
     def range_of(self, request: type[Request[Any]]) -> tuple[int, int] | None:
         """The broker's lowest and highest version of an API; None if it lacks the API."""
@@ -87,7 +87,7 @@ class BrokerVersions:
         return self._levels.get(feature, 0)
 
     @property
-    def throttle_follows_answer(self) -> bool:
+    def throttle_follows_response(self) -> bool:
         """Whether the client must wait for the throttle time of a response, because the broker has not (KIP-219)."""
         return self._ranges.get(ApiVersionsRequest.api_key, (0, 0))[1] >= _ANSWERS_FIRST_SINCE
 
@@ -114,11 +114,11 @@ class BrokerVersions:
 class ClientConnection:
     """Correlation ids, pipelining in order and versions of one connection."""
 
-    def __init__(self, address: HostPort, client_id: str | None, remembered: RememberedAnswer | None = None) -> None:
+    def __init__(self, address: HostPort, client_id: str | None, remembered: RememberedResponse | None = None) -> None:
         """``address`` names the broker in errors."""
         self.address = address
         self.throttle_ms = 0
-        """How long no request may follow the last answer, at most ``MAX_THROTTLE_MS``."""
+        """How long no request may follow the last response, at most ``MAX_THROTTLE_MS``."""
         self._client_id = client_id
         self._remembered = remembered
         self._next_id = 0
@@ -127,12 +127,12 @@ class ClientConnection:
 
     @property
     def in_flight(self) -> int:
-        """Requests that wait for their answers."""
+        """Requests that wait for their responses."""
         return len(self._waiting)
 
     @property
     def oldest(self) -> InFlightRequest | None:
-        """The request whose answer comes next."""
+        """The request whose response comes next."""
         return self._waiting[0] if self._waiting else None
 
     @property
@@ -142,16 +142,16 @@ class ClientConnection:
             raise LocalProtocolError(f"{self.address}: its API versions are not known yet")
         return self._versions
 
-    def learn_again(self, answer: ApiVersionsResponse) -> None:
+    def learn_again(self, response: ApiVersionsResponse) -> None:
         """Replace the API versions and features by those of a later response."""
-        self._versions = BrokerVersions(self.address, answer)
+        self._versions = BrokerVersions(self.address, response)
 
     def greet(self) -> list[Chunk]:
         """The first bytes to send: our newest ApiVersions request."""
         return self._api_versions_frame(ApiVersionsRequest.max_version)
 
     def learn(self, frame: Buffer) -> list[Chunk] | None:
-        """Take the answer to the last greeting. More bytes to send, or None when the versions are known.
+        """Take the response to the last greeting. More bytes to send, or None when the versions are known.
 
         A broker that does not know our version of ApiVersions answers with a v0 body and its own range, or none if it
         is older than KIP-511; we ask again with what it has. Raises RemoteProtocolError, UnsupportedApiVersion.
@@ -161,18 +161,18 @@ class ClientConnection:
         if code is ErrorCode.UNSUPPORTED_VERSION and sent.version > 0:
             self._waiting.popleft()
             return self._api_versions_frame(self._lower_version(frame, sent.version))
-        _, answer = decode_response(ApiVersionsResponse, sent.version, frame)
+        _, response = decode_response(ApiVersionsResponse, sent.version, frame)
         if code is not ErrorCode.NONE:
             raise RemoteProtocolError(f"ApiVersions was answered with {code.name}: {code.message}")
         self._waiting.popleft()
-        self._versions = BrokerVersions(self.address, answer)
-        self._note_throttle(answer)
+        self._versions = BrokerVersions(self.address, response)
+        self._note_throttle(response)
         return None
 
     def ask(self, request: Request[Any], max_version: int | None = None) -> tuple[InFlightRequest, list[Chunk]]:
         """The in-flight request and its bytes, in the highest version that both sides have.
 
-        A Produce request with acks=0 gets no answer and so does not count as in flight.
+        A Produce request with acks=0 gets no response and so does not count as in flight.
         Raises UnsupportedApiVersion, LocalProtocolError; then nothing must be sent.
         """
         kind = type(request)
@@ -184,7 +184,7 @@ class ClientConnection:
             self._waiting.append(sent)
         return sent, chunks
 
-    def answer(self, frame: Buffer) -> tuple[InFlightRequest, Response]:
+    def response(self, frame: Buffer) -> tuple[InFlightRequest, Response]:
         """The oldest in-flight request and its response, whose records are views into ``frame``.
 
         Raises RemoteProtocolError: the connection must be closed.
@@ -199,9 +199,9 @@ class ClientConnection:
         self._note_throttle(response)
         return sent, response
 
-    def _note_throttle(self, answer: Response) -> None:
-        throttle_ms: int = getattr(answer, "throttle_time_ms", 0)  # SASL answers, for example, have no such field
-        self.throttle_ms = max(min(throttle_ms, MAX_THROTTLE_MS), 0) if self.versions.throttle_follows_answer else 0
+    def _note_throttle(self, response: Response) -> None:
+        throttle_ms: int = getattr(response, "throttle_time_ms", 0)  # SASL responses, for example, have no such field
+        self.throttle_ms = max(min(throttle_ms, MAX_THROTTLE_MS), 0) if self.versions.throttle_follows_response else 0
 
     def _api_versions_frame(self, version: int) -> list[Chunk]:
         sent = InFlightRequest(request=ApiVersionsRequest, version=version, correlation_id=self._next_id)
@@ -212,10 +212,10 @@ class ClientConnection:
     def _lower_version(self, frame: Buffer, refused: int) -> int:
         """The next version of ApiVersions to try after ``refused`` was not understood."""
         try:
-            _, answer = decode_response(ApiVersionsResponse, 0, frame)
+            _, response = decode_response(ApiVersionsResponse, 0, frame)
         except RemoteProtocolError:
             return 0  # some servers send the error code alone
-        theirs = next((api for api in answer.api_keys if api.api_key == ApiVersionsRequest.api_key), None)
+        theirs = next((api for api in response.api_keys if api.api_key == ApiVersionsRequest.api_key), None)
         return 0 if theirs is None else max(min(theirs.max_version, refused - 1), 0)
 
     def _next_waiting(self, frame: Buffer) -> InFlightRequest:
@@ -227,7 +227,7 @@ class ClientConnection:
             )
         if correlation_id != sent.correlation_id:
             raise RemoteProtocolError(
-                f"answer {correlation_id} came where {sent.correlation_id} ({sent}) was to be answered"
+                f"response {correlation_id} came where the response to {sent.correlation_id} ({sent}) is next"
             )
         return sent
 
@@ -235,7 +235,7 @@ class ClientConnection:
 def _decode_leniently(cls: type[Response], version: int, frame: memoryview) -> Response:
     """As ``decode_response``, but zeroes after the message are ignored.
 
-    librdkafka's mock cluster ends flexible Metadata answers with one empty tag section too many, and clients in other
+    librdkafka's mock cluster ends flexible Metadata responses with one empty tag section too many, and clients in other
     languages do not mind. Anything else after the message means that we misread it.
     """
     position = 4

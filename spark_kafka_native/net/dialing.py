@@ -12,7 +12,7 @@ from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.channel_security import PLAINTEXT, ChannelSecurity
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import BrokerUnreachable
-from spark_kafka_native.net.remembered import RememberedAnswer
+from spark_kafka_native.net.remembered import RememberedResponse
 
 T = TypeVar("T")
 
@@ -38,8 +38,8 @@ class SocketOptions:
     send_buffer_bytes: int = -1
     max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
     security: ChannelSecurity = PLAINTEXT
-    remembered: RememberedAnswer | None = None
-    """Spares the decoding of an answer that comes again."""
+    remembered: RememberedResponse | None = None
+    """Spares the decoding of a response that comes again."""
 
 
 class Stream(Protocol):
@@ -178,5 +178,5 @@ def foreign_server(head: bytearray, security_protocol: str) -> str | None:
     with contextlib.suppress(UnicodeDecodeError):
         word = bytes(head).decode("ascii")
         if word.isprintable():
-            return f"its answer begins with {word!r}"
+            return f"its response begins with {word!r}"
     return None

@@ -23,7 +23,7 @@ class BrokerUnreachable(KafkaError):
 
 
 class ConnectionLost(KafkaError):
-    """A connection ended, or broke the protocol, while requests were without an answer.
+    """A connection ended, or broke the protocol, while requests were without a response.
 
     Whether the broker carried them out is unknown.
     """
@@ -37,7 +37,7 @@ class ConnectionLost(KafkaError):
 
 
 class RequestTimeout(KafkaError):
-    """A broker gave no answer in time. Its connection is closed: the answer may still be on its way."""
+    """A broker gave no response in time. Its connection is closed: the response may still be on its way."""
 
     _shows_code = False
 
@@ -45,7 +45,7 @@ class RequestTimeout(KafkaError):
         self.address = address
         self.api_name = api_name
         self.waited_ms = waited_ms
-        super().__init__(ErrorCode.REQUEST_TIMED_OUT, f"{address}: no answer to {api_name} within {waited_ms} ms")
+        super().__init__(ErrorCode.REQUEST_TIMED_OUT, f"{address}: no response to {api_name} within {waited_ms} ms")
 
 
 class Throttled(KafkaError):

@@ -1,6 +1,6 @@
 """A response with the same bytes as the last one is not decoded again.
 
-A stream asks for its topics' partitions at every trigger, and while nothing moves the brokers' answers are the same
+A stream asks for its topics' partitions at every trigger, and while nothing moves the brokers' responses are the same
 bytes. Comparing those takes a thousandth of the time that making ten thousand objects of them does, and the caller can
 see that the message is the known one.
 """
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from spark_kafka_native.protocol.schema import Response
 
 LEAST_BYTES: Final = 4096
-"""Smaller answers are decoded as fast as they are compared."""
+"""Smaller responses are decoded as fast as they are compared."""
 
 
 class _Remembered(NamedTuple):
@@ -20,8 +20,8 @@ class _Remembered(NamedTuple):
     message: Response
 
 
-class RememberedAnswer:
-    """The last large answer of one kind, for all connections to a cluster. Threads may share it."""
+class RememberedResponse:
+    """The last large response of one kind, for all connections to a cluster. Threads may share it."""
 
     def __init__(self, kind: type[Response]) -> None:
         self._kind = kind

@@ -46,7 +46,7 @@ class TlsSocket:
         """Take over a connected socket and agree on keys. Any error closes it.
 
         Raises AuthenticationFailed: the handshake was refused, and a retry would be, too;
-        BrokerUnreachable: no answer in time, or the connection ended.
+        BrokerUnreachable: no response in time, or the connection ended.
         """
         sock.setblocking(False)
         try:

@@ -41,7 +41,7 @@ class ErrorCode(IntEnum):
     MESSAGE_TOO_LARGE = 10, "a record batch is larger than the broker or topic accepts (max.message.bytes)"
     STALE_CONTROLLER_EPOCH = 11, "the controller has moved to another broker"
     OFFSET_METADATA_TOO_LARGE = 12, "the metadata string of an offset commit is too long"
-    NETWORK_EXCEPTION = 13, "the connection was lost before an answer came", True
+    NETWORK_EXCEPTION = 13, "the connection was lost before a response came", True
     COORDINATOR_LOAD_IN_PROGRESS = 14, "the coordinator is still loading its state", True
     COORDINATOR_NOT_AVAILABLE = 15, "the coordinator is not available", True
     NOT_COORDINATOR = 16, "this broker is not the coordinator", True
@@ -111,7 +111,7 @@ class ErrorCode(IntEnum):
     UNSUPPORTED_COMPRESSION_TYPE = 76, "this version of the API cannot carry the batch's compression type"
     STALE_BROKER_EPOCH = 77, "the broker's registration has been replaced"
     OFFSET_NOT_AVAILABLE = 78, "the new leader has not caught up to its high watermark yet", True
-    MEMBER_ID_REQUIRED = 79, "join again with the member id in this answer"
+    MEMBER_ID_REQUIRED = 79, "join again with the member id in this response"
     PREFERRED_LEADER_NOT_AVAILABLE = 80, "the preferred leader is not available", True
     GROUP_MAX_SIZE_REACHED = 81, "the group has its largest number of members"
     FENCED_INSTANCE_ID = 82, "another member has taken this static instance id"

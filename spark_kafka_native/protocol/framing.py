@@ -4,7 +4,7 @@
                        | tagged fields (flexible versions only) | message
     response frame  =  int32 size | int32 correlation_id | tagged fields (flexible versions only) | message
 
-Two exceptions: the client id keeps its old form in flexible headers, and ApiVersions answers always have the old
+Two exceptions: the client id keeps its old form in flexible headers, and ApiVersions responses always have the old
 header, so that a client can read them before it knows what the broker speaks (KIP-511).
 """
 
@@ -67,7 +67,7 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
     """Read the header of a request frame (without its size).
 
     An API key or version that we do not know is no error here: its header is read as the oldest layout, which is all
-    that an answer needs. Raises RemoteProtocolError: short or malformed bytes.
+    that a response needs. Raises RemoteProtocolError: short or malformed bytes.
     """
     view = memoryview(frame)
     try:

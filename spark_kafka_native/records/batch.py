@@ -238,7 +238,7 @@ def read_header(buffer: Buffer, position: int = 0, *, whole: bool = True) -> Bat
 def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
     """Each whole batch from ``position`` on, as (its position, its header), CRC not checked.
 
-    Ends silently before a last batch that is cut off, as the last one of a Fetch answer may be.
+    Ends silently before a last batch that is cut off, as the last one of a Fetch response may be.
 
     Raises CorruptBatch, OldFormatBatch: as ``read_header``, once the batches before it were yielded.
     """

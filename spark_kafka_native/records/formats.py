@@ -48,7 +48,7 @@ def check_any_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
 def iter_any(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
     """Each whole batch or message from ``position`` on, as (its position, its header), CRCs not checked.
 
-    Ends silently before a last one that is cut off, as the last one of a Fetch answer may be.
+    Ends silently before a last one that is cut off, as the last one of a Fetch response may be.
 
     Raises CorruptBatch: as ``read_any``, after the batches before it were yielded.
     """

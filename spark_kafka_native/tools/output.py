@@ -26,13 +26,13 @@ class ToolFailure(Exception):
 
 
 def say(text: str) -> None:
-    """Print a line of a tool's answer at once. Raises OutputClosed, OutputFailed."""
+    """Print a line of a tool's output at once. Raises OutputClosed, OutputFailed."""
     with _output():
         print(text, flush=True)  # noqa: T201  # what a command line tool is for
 
 
 def say_bytes(data: bytes) -> None:
-    """Write bytes of a tool's answer at once. Raises OutputClosed, OutputFailed."""
+    """Write bytes of a tool's output at once. Raises OutputClosed, OutputFailed."""
     with _output():
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()

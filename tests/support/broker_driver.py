@@ -261,7 +261,7 @@ class BrokerDriver:
 
 
 def values_in(data: PartitionData) -> list[bytes]:
-    """The values of the records in a Fetch answer."""
+    """The values of the records in a Fetch response."""
     assert data.error_code == 0, data
     raw = data.records
     assert isinstance(raw, memoryview)

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.spark.datasource import PyKafkaDataSource
-from spark_kafka_native.spark.exactly_once.effects import Answer, Effect, Steps
+from spark_kafka_native.spark.exactly_once.effects import Effect, Result, Steps
 from spark_kafka_native.spark.sink import exactly_once
 from spark_kafka_native.spark.sink.effects import carry_out
 from spark_kafka_native.spark.sink.exactly_once import BATCH_ID
@@ -116,12 +116,12 @@ class Rests:
                 counts[kind] = counts.get(kind, 0) + 1
                 self.reached(f"{name} {kind} {counts[kind]} before")
                 try:
-                    answer: Answer = yield effect
+                    result: Result = yield effect
                 except Exception as error:  # noqa: BLE001, RUF100 -- the steps decide what becomes of any error
                     effect = steps.throw(error)
                 else:
                     self.reached(f"{name} {kind} {counts[kind]} after")
-                    effect = steps.send(answer)
+                    effect = steps.send(result)
         except StopIteration as stop:
             return stop.value
 

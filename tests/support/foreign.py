@@ -119,7 +119,7 @@ class Agent:
             line = self._lines.get(timeout=timeout_s)
         except queue.Empty:
             self._process.kill()  # its next line would answer the wrong question
-            raise AgentError(f"no answer to {do} within {timeout_s:.0f} s: {self._said()}") from None
+            raise AgentError(f"no response to {do} within {timeout_s:.0f} s: {self._said()}") from None
         if not line:
             raise AgentError(f"the agent ended in {do}: {self._said()}")
         answer = json.loads(line)

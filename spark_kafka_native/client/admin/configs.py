@@ -97,14 +97,16 @@ def describe_configs(
 ) -> dict[str, ConfigEntry]:
     """The settings of a resource by name: ``names``, or all of them. Raises KafkaError naming the resource."""
     keys = None if names is None else tuple(names)
-    asked = DescribeConfigsResource(resource_type=resource.type, resource_name=resource.name, configuration_keys=keys)
-    deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
-    answer = cluster.send(
-        resource.node_id, DescribeConfigsRequest(resources=(asked,), include_synonyms=True), deadline=deadline
+    requested = DescribeConfigsResource(
+        resource_type=resource.type, resource_name=resource.name, configuration_keys=keys
     )
-    if not answer.results:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{resource} is missing from the DescribeConfigs answer")
-    (result,) = answer.results
+    deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+    response = cluster.send(
+        resource.node_id, DescribeConfigsRequest(resources=(requested,), include_synonyms=True), deadline=deadline
+    )
+    if not response.results:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{resource} is missing from the DescribeConfigs response")
+    (result,) = response.results
     _check(result.error_code, result.error_message, resource)
     return _entries(result)
 
@@ -136,16 +138,16 @@ def alter_configs(
         AlterableConfig(name=name, config_operation=_DELETE if value is None else _SET, value=value)
         for name, value in changes.items()
     )
-    asked = AlterConfigsResource(resource_type=resource.type, resource_name=resource.name, configs=altered)
-    request = IncrementalAlterConfigsRequest(resources=(asked,), validate_only=validate_only)
+    requested = AlterConfigsResource(resource_type=resource.type, resource_name=resource.name, configs=altered)
+    request = IncrementalAlterConfigsRequest(resources=(requested,), validate_only=validate_only)
 
     def attempt(deadline: Deadline) -> IncrementalAlterConfigsResponse:
-        answer = cluster.send(resource.node_id, request, deadline=deadline)
-        for result in answer.responses:
+        response = cluster.send(resource.node_id, request, deadline=deadline)
+        for result in response.responses:
             # A topic that is not there does not come by waiting.
             if result.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 _check(result.error_code, result.error_message, resource)
-        return answer
+        return response
 
     for result in cluster.retrying(attempt, timeout_ms).responses:
         _check(result.error_code, result.error_message, resource)

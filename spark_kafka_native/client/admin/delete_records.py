@@ -45,18 +45,18 @@ class _Deletion:
     ) -> DeleteRecordsRequest:
         return DeleteRecordsRequest(
             topics=tuple(
-                DeleteRecordsTopic(name=name, partitions=tuple(map(self._asked, parts)))
+                DeleteRecordsTopic(name=name, partitions=tuple(map(self._requested, parts)))
                 for name, parts in by_topic(partitions).items()
             ),
             timeout_ms=self.timeout_ms,
         )
 
-    def _asked(self, partition: TopicPartition) -> DeleteRecordsPartition:
+    def _requested(self, partition: TopicPartition) -> DeleteRecordsPartition:
         return DeleteRecordsPartition(partition_index=partition.partition, offset=self.before[partition])
 
-    def take(self, answer: DeleteRecordsResponse, found: dict[TopicPartition, int]) -> PartitionErrors:
+    def take(self, response: DeleteRecordsResponse, found: dict[TopicPartition, int]) -> PartitionErrors:
         errors: PartitionErrors = {}
-        for topic in answer.topics:
+        for topic in response.topics:
             for result in topic.partitions:
                 partition = TopicPartition(topic.name, result.partition_index)
                 code = ErrorCode.of(result.error_code)

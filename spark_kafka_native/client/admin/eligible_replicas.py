@@ -37,14 +37,16 @@ def eligible_replicas(
     cursor: Cursor | None = None
     while wanted:  # ends, because every page begins after the one before
         try:
-            answer = cluster.send(None, DescribeTopicPartitionsRequest(topics=wanted, cursor=cursor), deadline=deadline)
+            response = cluster.send(
+                None, DescribeTopicPartitionsRequest(topics=wanted, cursor=cursor), deadline=deadline
+            )
         except UnsupportedApiVersion:
             return {}
-        for topic in answer.topics:
+        for topic in response.topics:
             for part in topic.partitions:
                 replicas = EligibleReplicas(part.eligible_leader_replicas or (), part.last_known_elr or ())
                 found[TopicPartition(topic.name or "", part.partition_index)] = replicas
-        cursor = answer.next_cursor
+        cursor = response.next_cursor
         if cursor is None:
             break
         before, at = at, (cursor.topic_name, cursor.partition_index)

@@ -78,9 +78,9 @@ def list_groups(cluster: Cluster, *, timeout_ms: float | None = None) -> list[Gr
     def attempt(deadline: Deadline) -> list[GroupListing]:
         found: dict[str, GroupListing] = {}
         for node_id in cluster.metadata([], timeout_ms=deadline.remaining_ms).brokers:
-            answer = cluster.send(node_id, ListGroupsRequest(), deadline=deadline)
-            check_code(answer.error_code, f"the groups of broker {node_id}")
-            for group in answer.groups:
+            response = cluster.send(node_id, ListGroupsRequest(), deadline=deadline)
+            check_code(response.error_code, f"the groups of broker {node_id}")
+            for group in response.groups:
                 found[group.group_id] = GroupListing(
                     group_id=group.group_id,
                     protocol_type=group.protocol_type,
@@ -112,8 +112,8 @@ def delete_group(cluster: Cluster, group_id: str, *, timeout_ms: float | None = 
     """Delete a group and its offsets. Raises KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
 
     def delete(connection: Connection, timeout_ms: float) -> None:
-        answer = connection.call(DeleteGroupsRequest(groups_names=(group_id,)), timeout_ms=timeout_ms)
-        for result in answer.results:
+        response = connection.call(DeleteGroupsRequest(groups_names=(group_id,)), timeout_ms=timeout_ms)
+        for result in response.results:
             check_code(result.error_code, f"group {result.group_id}")
 
     at_group_coordinator(cluster, group_id, delete, timeout_ms)
@@ -132,11 +132,11 @@ def delete_offsets(
     )
 
     def delete(connection: Connection, timeout_ms: float) -> dict[TopicPartition, ErrorCode]:
-        answer = connection.call(OffsetDeleteRequest(group_id=group_id, topics=topics), timeout_ms=timeout_ms)
-        check_code(answer.error_code, f"group {group_id}")
+        response = connection.call(OffsetDeleteRequest(group_id=group_id, topics=topics), timeout_ms=timeout_ms)
+        check_code(response.error_code, f"group {group_id}")
         return {
             TopicPartition(topic.name, part.partition_index): ErrorCode.of(part.error_code)
-            for topic in answer.topics
+            for topic in response.topics
             for part in topic.partitions
         }
 
@@ -145,8 +145,8 @@ def delete_offsets(
 
 def _consumer_group(connection: Connection, group_id: str, timeout_ms: float) -> GroupDescription:
     """A group of the newer protocol (KIP-848). Raises KafkaError: it is none, or the broker knows of no such groups."""
-    answer = connection.call(ConsumerGroupDescribeRequest(group_ids=(group_id,)), timeout_ms=timeout_ms)
-    (group,) = answer.groups
+    response = connection.call(ConsumerGroupDescribeRequest(group_ids=(group_id,)), timeout_ms=timeout_ms)
+    (group,) = response.groups
     check_code(group.error_code, f"group {group_id}")
     return GroupDescription(
         group_id=group_id,
@@ -179,8 +179,8 @@ def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
 
 
 def _classic_group(connection: Connection, group_id: str, timeout_ms: float) -> GroupDescription:
-    answer = connection.call(DescribeGroupsRequest(groups=(group_id,)), timeout_ms=timeout_ms)
-    (group,) = answer.groups
+    response = connection.call(DescribeGroupsRequest(groups=(group_id,)), timeout_ms=timeout_ms)
+    (group,) = response.groups
     check_code(group.error_code, f"group {group_id}")
     if group.group_state == "Dead":
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id}")

@@ -61,7 +61,7 @@ def commit_offsets(
     Raises KafkaError naming the group and partition; with members, brokers refuse commits from outside.
     """
 
-    def asked(partition: TopicPartition) -> OffsetCommitRequestPartition:
+    def requested(partition: TopicPartition) -> OffsetCommitRequestPartition:
         value = offsets[partition]
         committed = CommittedOffset(offset=value) if isinstance(value, int) else value
         return OffsetCommitRequestPartition(
@@ -75,7 +75,7 @@ def commit_offsets(
         group_id=group_id,
         generation_id_or_member_epoch=_NO_GENERATION,
         topics=tuple(
-            OffsetCommitRequestTopic(name=name, partitions=tuple(map(asked, parts)))
+            OffsetCommitRequestTopic(name=name, partitions=tuple(map(requested, parts)))
             for name, parts in by_topic(offsets).items()
         ),
     )

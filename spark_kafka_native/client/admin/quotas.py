@@ -33,13 +33,13 @@ ANY_NAME: Final = AnyName()
 def describe_quotas(cluster: Cluster, wanted: Mapping[str, str | AnyName | None]) -> dict[Entity, dict[str, float]]:
     """The quotas of entities that have exactly the types of ``wanted``. Raises KafkaError."""
     components = tuple(_component(kind, name) for kind, name in wanted.items())
-    answer = cluster.send(None, DescribeClientQuotasRequest(components=components, strict=True))
-    check_code(answer.error_code, answer.error_message or "quotas")
+    response = cluster.send(None, DescribeClientQuotasRequest(components=components, strict=True))
+    check_code(response.error_code, response.error_message or "quotas")
     return {
         tuple((part.entity_type, part.entity_name) for part in entry.entity): {
             item.key: item.value for item in entry.values
         }
-        for entry in answer.entries or ()
+        for entry in response.entries or ()
     }
 
 

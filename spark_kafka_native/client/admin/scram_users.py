@@ -38,10 +38,10 @@ def describe_scram_users(cluster: Cluster, name: str | None = None) -> dict[str,
     A user that does not exist is left out.
     """
     users = None if name is None else (UserName(name=name),)
-    answer = cluster.send(None, DescribeUserScramCredentialsRequest(users=users))
-    check_code(answer.error_code, answer.error_message or "users of SCRAM")
+    response = cluster.send(None, DescribeUserScramCredentialsRequest(users=users))
+    check_code(response.error_code, response.error_message or "users of SCRAM")
     found = {}
-    for result in answer.results:
+    for result in response.results:
         if result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
             continue
         check_code(result.error_code, result.error_message or f"user {result.user}")

@@ -24,7 +24,7 @@ from spark_kafka_native.protocol.schema import Request
 
 _LAST_DELETE_TOPICS_BY_NAME: Final = 5
 _BROKER_DEFAULT: Final = -1
-_UNANSWERED: Final = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})
+_WITHOUT_RESPONSE: Final = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})
 
 TopicResult = tuple[str, int, str | None]
 """Topic, error code, the broker's message."""
@@ -157,7 +157,7 @@ def _until_settled(
                 failed = dict.fromkeys(left, error)
         if maybe_done:
             failed = {name: error for name, error in failed.items() if error.code is not done_before}
-        maybe_done |= any(error.code in _UNANSWERED for error in failed.values())
+        maybe_done |= any(error.code in _WITHOUT_RESPONSE for error in failed.values())
         left = [name for name, error in failed.items() if error.retriable and error.code is not done_before]
         errors |= {name: error for name, error in failed.items() if name not in left}
         if left and not deadline.pause(backoff.next_ms()):
@@ -175,11 +175,11 @@ def _ask_controller(cluster: Cluster, request: Request[Any], deadline: Deadline,
     return cluster.send_once(controller_id, request, deadline, max_version)
 
 
-def _errors_of(outcomes: list[TopicResult], asked: list[str]) -> dict[str, KafkaError]:
+def _errors_of(outcomes: list[TopicResult], names: list[str]) -> dict[str, KafkaError]:
     failed = {}
     answered = {name: (ErrorCode.of(code), message) for name, code, message in outcomes}
-    for name in asked:
-        code, message = answered.get(name, (ErrorCode.UNKNOWN_SERVER_ERROR, "the answer does not name it"))
+    for name in names:
+        code, message = answered.get(name, (ErrorCode.UNKNOWN_SERVER_ERROR, "the response does not name it"))
         if code is not ErrorCode.NONE:
             failed[name] = KafkaError(code, _subject(name, message))
     return failed

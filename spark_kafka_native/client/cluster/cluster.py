@@ -52,8 +52,8 @@ class Cluster:
         self._pool = ConnectionPool(config)
         self._lock = threading.Lock()
         self._metadata = ClusterMetadata()
-        self._last_answer: tuple[MetadataResponse, ClusterMetadata] | None = None
-        self._asked_at: dict[str, float] = {}
+        self._last_response: tuple[MetadataResponse, ClusterMetadata] | None = None
+        self._updated_at: dict[str, float] = {}
         _clusters.add(self)
 
     def __enter__(self) -> Self:
@@ -65,8 +65,8 @@ class Cluster:
     def close(self) -> None:
         """Close idle connections, forget all metadata and producer ids. The cluster may be used again."""
         with self._lock:
-            self._metadata, self._last_answer = ClusterMetadata(), None
-            self._asked_at.clear()
+            self._metadata, self._last_response = ClusterMetadata(), None
+            self._updated_at.clear()
         self.coordinators.clear()
         self.kept_producers.clear()
         self._pool.close()
@@ -109,13 +109,13 @@ class Cluster:
         failure: KafkaError | None = None
         while True:
             try:
-                answer = self._ask_metadata(names, create, deadline)
+                response = self._ask_metadata(names, create, deadline)
             except BrokerUnreachable as error:
                 give_up(failure, error)
-            errors = () if missing_ok or names is None else (_topic_error(answer, name) for name in names)
+            errors = () if missing_ok or names is None else (_topic_error(response, name) for name in names)
             failure = next(filter(None, errors), None)
             if failure is None:
-                return answer
+                return response
             tries += 1
             unknown = failure.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create
             if not failure.retriable or (unknown and tries >= UNKNOWN_TOPIC_TRIES):
@@ -134,8 +134,8 @@ class Cluster:
         with self._lock:
             found = {name: self._metadata.topics.get(name) if self._is_fresh(name) else None for name in names}
         unknown = [name for name, topic in found.items() if topic is None]
-        asked = self.metadata(unknown, create=create, timeout_ms=timeout_ms).topics if unknown else {}
-        return {name: topic or asked[name] for name, topic in found.items()}
+        updated = self.metadata(unknown, create=create, timeout_ms=timeout_ms).topics if unknown else {}
+        return {name: topic or updated[name] for name, topic in found.items()}
 
     def leader(self, partition: TopicPartition, deadline: Deadline | None = None) -> PartitionLeader:
         """Who leads a partition, from memory while that is fresh. Raises as ``leaders``."""
@@ -192,7 +192,7 @@ class Cluster:
         """Request the metadata of these topics again at the next use, because it has proved to be outdated."""
         with self._lock:
             for topic in topics:
-                self._asked_at.pop(topic, None)
+                self._updated_at.pop(topic, None)
 
     # --- asking brokers
 
@@ -229,7 +229,7 @@ class Cluster:
         deadline: Deadline | None = None,
         max_version: int | None = None,
     ) -> ResponseT:
-        """Ask the broker ``node_id``, or any broker for None, and wait for the answer.
+        """Ask the broker ``node_id``, or any broker for None, and wait for the response.
 
         While the broker cannot be reached or the connection breaks, the request is sent again until the deadline (by
         default ``default.api.timeout.ms`` from now): it may be carried out more than once.
@@ -265,7 +265,7 @@ class Cluster:
             raise
 
     def give_back(self, connection: Connection) -> None:
-        """Return a borrowed connection; a broken one, or one with answers outstanding, is closed."""
+        """Return a borrowed connection; a broken one, or one with requests in flight, is closed."""
         self._pool.give_back(connection)
 
     # --- inside
@@ -289,23 +289,23 @@ class Cluster:
 
     def _read(self, response: MetadataResponse) -> ClusterMetadata:
         """The values in a response; the same objects for the same bytes as before (see ``net.remembered``)."""
-        last = self._last_answer
+        last = self._last_response
         if last is None or last[0] is not response:
-            last = self._last_answer = response, ClusterMetadata.of(response)
+            last = self._last_response = response, ClusterMetadata.of(response)
         return last[1]
 
-    def _learn(self, answer: ClusterMetadata) -> ClusterMetadata:
+    def _learn(self, response: ClusterMetadata) -> ClusterMetadata:
         """Add a response to the cached metadata; the response, with later leaders where those are known."""
         now = time.monotonic()
         with self._lock:
-            self._metadata = self._metadata.merged_with(answer)
-            for name, topic in answer.topics.items():
+            self._metadata = self._metadata.merged_with(response)
+            for name, topic in response.topics.items():
                 if topic.error is ErrorCode.NONE:
-                    self._asked_at[name] = now
+                    self._updated_at[name] = now
                 else:
-                    self._asked_at.pop(name, None)
+                    self._updated_at.pop(name, None)
             merged = self._metadata.topics
-            return dataclasses.replace(answer, topics={name: merged[name] for name in answer.topics})
+            return dataclasses.replace(response, topics={name: merged[name] for name in response.topics})
 
     def _forget_broker(self, node: Node) -> None:
         """Request the metadata before the broker is used again, because its address may have changed."""
@@ -357,8 +357,8 @@ class Cluster:
             raise Throttled(address, "Metadata", math.ceil(throttle_ms))
 
     def _is_fresh(self, topic: str) -> bool:
-        asked_at = self._asked_at.get(topic)
-        return asked_at is not None and (time.monotonic() - asked_at) * 1000 < self.config.metadata_max_age_ms
+        updated_at = self._updated_at.get(topic)
+        return updated_at is not None and (time.monotonic() - updated_at) * 1000 < self.config.metadata_max_age_ms
 
     def _no_leader(self, partition: TopicPartition) -> KafkaError:
         topic = self._metadata.topics.get(partition.topic)
@@ -379,14 +379,14 @@ def _creating_nothing(request: Request[ResponseT], connection: Connection) -> Re
     """
     if not isinstance(request, MetadataRequest) or request.allow_auto_topic_creation:
         return request
-    asked = request
+    sent = request
     if connection.version_of(MetadataRequest) < _CREATING_IS_OPTIONAL_SINCE:
-        asked = MetadataRequest(topics=None if request.topics else request.topics, allow_auto_topic_creation=True)
-    return cast("Request[ResponseT]", asked)
+        sent = MetadataRequest(topics=None if request.topics else request.topics, allow_auto_topic_creation=True)
+    return cast("Request[ResponseT]", sent)
 
 
-def _topic_error(answer: ClusterMetadata, name: str) -> KafkaError | None:
-    topic = answer.topics.get(name)
+def _topic_error(response: ClusterMetadata, name: str) -> KafkaError | None:
+    topic = response.topics.get(name)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
     return None if code is ErrorCode.NONE else KafkaError(code, f"topic {name}")
 

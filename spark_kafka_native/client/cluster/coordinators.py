@@ -111,15 +111,15 @@ def _round(
         else:
             by_node.setdefault(node, []).append(key)
     for node, parts in by_node.items():
-        answers: Mapping[str, T | KafkaError]
+        responses: Mapping[str, T | KafkaError]
         try:
             with cluster.lent(node, deadline) as connection:
-                answers = action(connection, parts, deadline.remaining_ms)
+                responses = action(connection, parts, deadline.remaining_ms)
         except AuthenticationFailed:
             raise
         except KafkaError as error:
-            answers = dict.fromkeys(parts, error)
-        for key, result in answers.items():
+            responses = dict.fromkeys(parts, error)
+        for key, result in responses.items():
             results[key] = result
             if isinstance(result, KafkaError) and result.code in _MOVED:
                 cluster.coordinators.forget(kind, key, node)
@@ -152,26 +152,26 @@ def _ask_for_many(
     cluster: Cluster, kind: CoordinatorType, keys: Sequence[str], deadline: Deadline
 ) -> dict[str, Node | KafkaError]:
     """As ``look_up_coordinator``. Brokers before 3.0 get a request for each key."""
-    answers: Mapping[str, FindCoordinatorResponse | Coordinator]
+    responses: Mapping[str, FindCoordinatorResponse | Coordinator]
     with cluster.lent(cluster.any_node(deadline), deadline) as connection:
         if connection.version_of(FindCoordinatorRequest) >= _FIRST_OF_MANY:
-            asked = FindCoordinatorRequest(key_type=kind, coordinator_keys=tuple(keys))
-            answers = {
-                found.key: found for found in connection.call(asked, timeout_ms=deadline.remaining_ms).coordinators
+            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=tuple(keys))
+            responses = {
+                found.key: found for found in connection.call(request, timeout_ms=deadline.remaining_ms).coordinators
             }
         else:
-            answers = {
+            responses = {
                 key: connection.call(FindCoordinatorRequest(key=key, key_type=kind), timeout_ms=deadline.remaining_ms)
                 for key in keys
             }
     found: dict[str, Node | KafkaError] = {}
     for key in keys:
-        if key not in answers:
+        if key not in responses:
             detail = f"{_SUBJECTS[kind]} {key} is missing from FindCoordinator"
             found[key] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
             continue
         try:
-            found[key] = _learn(cluster, kind, key, answers[key])
+            found[key] = _learn(cluster, kind, key, responses[key])
         except KafkaError as error:
             found[key] = error
     return found

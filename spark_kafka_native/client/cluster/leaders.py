@@ -32,7 +32,7 @@ class LeaderQuery(Protocol[ResponseT, T]):
         """The request for ``partitions``. Raises KafkaError: the broker's version cannot have it."""
         ...
 
-    def take(self, answer: ResponseT, found: dict[TopicPartition, T]) -> PartitionErrors:
+    def take(self, response: ResponseT, found: dict[TopicPartition, T]) -> PartitionErrors:
         """Add the results of a response to ``found``; return the errors of its other partitions."""
         ...
 
@@ -86,27 +86,27 @@ def _ask_once(
     for partition in pending:
         by_node.setdefault(leaders[partition].node, []).append(partition)
     errors: PartitionErrors = {}
-    asked: list[tuple[Connection, list[TopicPartition]]] = []
+    requests: list[tuple[Connection, list[TopicPartition]]] = []
     try:
         for node, partitions in by_node.items():
             try:
-                asked.append((_send(cluster, node, partitions, leaders, query, deadline), partitions))
+                requests.append((_send(cluster, node, partitions, leaders, query, deadline), partitions))
             except KafkaError as error:
                 errors |= dict.fromkeys(partitions, error)
-        for connection, partitions in asked:
-            answer: Any
+        for connection, partitions in requests:
+            response: Any
             try:
-                sent, answer = connection.receive(deadline.at_most_ms(cluster.config.request_timeout_ms))
+                sent, response = connection.receive(deadline.at_most_ms(cluster.config.request_timeout_ms))
             except KafkaError as error:
                 errors |= dict.fromkeys(partitions, error)
             else:
-                errors |= query.take(answer, found)
+                errors |= query.take(response, found)
                 for partition in partitions:
                     if partition not in found and partition not in errors:
                         detail = f"{partition} is missing from {sent.request.api_name}"
                         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
     finally:
-        for connection, _ in asked:
+        for connection, _ in requests:
             cluster.give_back(connection)
     return errors
 

@@ -75,7 +75,7 @@ class ClusterMetadata:
 
     @classmethod
     def of(cls, response: MetadataResponse) -> Self:
-        """The values in a Metadata answer."""
+        """The values in a Metadata response."""
         brokers = [
             Node(node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
             for broker in response.brokers
@@ -107,7 +107,7 @@ class ClusterMetadata:
     def merged_with(self, newer: "ClusterMetadata") -> "ClusterMetadata":
         """These topics with ``newer`` ones over them, and the newer brokers.
 
-        A partition whose leader epoch would go back keeps what is known: the answer came from a broker that lags
+        A partition whose leader epoch would go back keeps what is known: the response came from a broker that lags
         (KIP-320). A topic that was deleted and made again has another id, and takes over as it is.
         """
         topics = dict(self.topics)

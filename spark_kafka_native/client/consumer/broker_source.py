@@ -130,11 +130,11 @@ class BrokerSource:
         """The response, once all of it has come. Does not wait. Raises ConnectionLost."""
         self.connection.write_some()
         self.connection.read_some()
-        answer = self.connection.next_answer()
-        if answer is None:
+        received = self.connection.next_response()
+        if received is None:
             return None
         self.in_flight = False
-        response = answer[1]
+        _, response = received
         assert isinstance(response, FetchResponse)
         return response
 

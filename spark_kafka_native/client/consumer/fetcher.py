@@ -338,7 +338,7 @@ class Fetcher:
         elif code is not ErrorCode.NONE:
             self._retry(cursor, KafkaError(code, str(cursor.partition)), now)
         elif part is None:
-            detail = f"{cursor.partition} is missing from the Fetch answer"
+            detail = f"{cursor.partition} is missing from the Fetch response"
             self._retry(cursor, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail), now)
         elif part.diverging_epoch.end_offset >= 0:
             diverged_at = min(part.diverging_epoch.end_offset, cursor.next_offset)

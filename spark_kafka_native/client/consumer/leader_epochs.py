@@ -69,12 +69,12 @@ class _EpochQuery:
         return OffsetForLeaderEpochRequest(
             replica_id=_CONSUMER,
             topics=tuple(
-                OffsetForLeaderTopic(topic=name, partitions=tuple(self._asked(part, leaders) for part in parts))
+                OffsetForLeaderTopic(topic=name, partitions=tuple(self._requested(part, leaders) for part in parts))
                 for name, parts in by_topic(partitions).items()
             ),
         )
 
-    def _asked(self, partition: TopicPartition, leaders: Leaders) -> OffsetForLeaderPartition:
+    def _requested(self, partition: TopicPartition, leaders: Leaders) -> OffsetForLeaderPartition:
         return OffsetForLeaderPartition(
             partition=partition.partition,
             current_leader_epoch=leaders[partition].leader_epoch,
@@ -82,10 +82,10 @@ class _EpochQuery:
         )
 
     def take(
-        self, answer: OffsetForLeaderEpochResponse, found: dict[TopicPartition, EpochEnd | None]
+        self, response: OffsetForLeaderEpochResponse, found: dict[TopicPartition, EpochEnd | None]
     ) -> PartitionErrors:
         errors: PartitionErrors = {}
-        for topic in answer.topics:
+        for topic in response.topics:
             for part in topic.partitions:
                 partition = TopicPartition(topic.topic, part.partition)
                 code = ErrorCode.of(part.error_code)

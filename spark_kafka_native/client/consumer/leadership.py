@@ -69,7 +69,7 @@ def find_divergence(cluster: Cluster, cursors: Sequence[Cursor], timeout_ms: flo
     """Stop cursors where their leaders' logs part from what was read, or was seen to be in the log (KIP-320).
 
     Returns the cursors that fail: with LogTruncated if the log lacks some of what was read, or all that was to be read
-    next; with another KafkaError if the leader gives no answer.
+    next; with another KafkaError if the leader gives no response.
     """
     read = {cursor: (cursor.epoch, cursor.position) for cursor in cursors if cursor.epoch != NO_EPOCH}
     seen = {cursor: (cursor.known_epoch, cursor.end_offset) for cursor in cursors if cursor.known_epoch != NO_EPOCH}

@@ -78,22 +78,22 @@ class _OffsetQuery:
             # Brokers that do not know the level have no transactions either.
             isolation_level=self.isolation if version >= _ISOLATION_SINCE else READ_UNCOMMITTED,
             topics=tuple(
-                ListOffsetsTopic(name=name, partitions=tuple(self._asked(part, leaders) for part in parts))
+                ListOffsetsTopic(name=name, partitions=tuple(self._requested(part, leaders) for part in parts))
                 for name, parts in by_topic(partitions).items()
             ),
             timeout_ms=self.timeout_ms,
         )
 
-    def _asked(self, partition: TopicPartition, leaders: Leaders) -> ListOffsetsPartition:
+    def _requested(self, partition: TopicPartition, leaders: Leaders) -> ListOffsetsPartition:
         return ListOffsetsPartition(
             partition_index=partition.partition,
             current_leader_epoch=leaders[partition].leader_epoch,
             timestamp=self.wanted[partition],
         )
 
-    def take(self, answer: ListOffsetsResponse, found: dict[TopicPartition, ListedOffset]) -> PartitionErrors:
+    def take(self, response: ListOffsetsResponse, found: dict[TopicPartition, ListedOffset]) -> PartitionErrors:
         errors: PartitionErrors = {}
-        for topic in answer.topics:
+        for topic in response.topics:
             for part in topic.partitions:
                 partition = TopicPartition(topic.name, part.partition_index)
                 if part.error_code == ErrorCode.NONE:

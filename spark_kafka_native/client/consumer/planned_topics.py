@@ -36,7 +36,7 @@ def compare_topic_ids(
         try:
             found = cluster.metadata(topics, missing_ok=True, timeout_ms=deadline.remaining_ms).topics
         except BrokerUnreachable:
-            # Too little time was left for another answer: the errors of the previous answer say more.
+            # Too little time was left for another response: the errors of the previous response say more.
             if errors:
                 return errors
             raise

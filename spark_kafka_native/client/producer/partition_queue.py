@@ -47,9 +47,9 @@ class OutgoingBatch:
     base_sequence: int | None = None
     tries: int = 0
     may_be_written: bool = False
-    """Whether an earlier try ended without an answer."""
+    """Whether an earlier try ended without a response."""
     out_of_order: bool = False
-    """Whether the broker's last answer was that its sequence number is not the next."""
+    """Whether the broker's last response was that its sequence number is not the next."""
     passed_over: bool = False
     """Whether a later batch was taken although this one was surely not written."""
 
@@ -65,7 +65,7 @@ class OutgoingBatch:
 
 
 class Verdict(Enum):
-    """What an answer means for a batch."""
+    """What a response means for a batch."""
 
     DONE = auto()
     RETRY = auto()
@@ -123,7 +123,7 @@ class PartitionQueue:
         """Whether ``take`` may be called, if ``may_go_to`` agrees."""
         return (
             bool(self._waiting)
-            and (not self._failed or self._must_ask_more())
+            and (not self._failed or self._must_resend())
             and now >= self._not_before
             and len(self.in_flight) < (self._max_in_flight if self._is_known else 1)
         )
@@ -139,7 +139,7 @@ class PartitionQueue:
 
     def wakes_at(self) -> float | None:
         """The end of the queue's pause; None if it waits for responses, or for batches."""
-        return self._not_before if self._waiting and (not self._failed or self._must_ask_more()) else None
+        return self._not_before if self._waiting and (not self._failed or self._must_resend()) else None
 
     def expires_at(self) -> float:
         """The earliest time at which one of its batches must have been acknowledged; the queue is not empty."""
@@ -180,7 +180,7 @@ class PartitionQueue:
         self._not_before = now + self._backoff.next_ms() / 1000
 
     def judge(self, batch: OutgoingBatch, code: ErrorCode, *, log_start_offset: int = -1) -> Verdict:
-        """What an answer with ``code`` means for a batch in flight, which stays there.
+        """What a response with ``code`` means for a batch in flight, which stays there.
 
         OUT_OF_ORDER_SEQUENCE_NUMBER for the batch that comes right after the last acknowledged one is the broker's loss
         (see the module's docstring); for a batch whose predecessors failed too it is to be expected.
@@ -258,13 +258,13 @@ class PartitionQueue:
         self._new_epoch_wanted = True
         return Verdict.RETRY
 
-    def _must_ask_more(self) -> bool:
+    def _must_resend(self) -> bool:
         """Whether a gap was reported and the next batch to send may be written."""
         return self._new_epoch_wanted and bool(self._waiting) and self._waiting[0].may_be_written
 
     def _regroup(self, now: float) -> None:
         """Once nothing is in flight, put failed batches back in front. Failures come in the order of sending."""
-        if self.in_flight or not self._failed or self._must_ask_more():
+        if self.in_flight or not self._failed or self._must_resend():
             return
         self._waiting.extendleft(reversed(self._failed))
         self._failed.clear()

@@ -53,7 +53,7 @@ _FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 class PartitionerError(ValueError):
-    """A partitioner cannot be found, or a user's function did not answer with a partition for each row."""
+    """A partitioner cannot be found, or a user's function did not return a partition for each row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,9 +191,9 @@ class FunctionPartitioner:
         """Each row's partition."""
         count = len(rows.sizes)
         keys: Any = pa.nulls(count, pa.binary()) if rows.keys is None else rows.keys.cast(pa.binary())
-        answer = self._function(keys, rows.partitions)
+        result = self._function(keys, rows.partitions)
         try:
-            column: Any = answer if isinstance(answer, pa.Array | pa.ChunkedArray) else pa.array(answer)
+            column: Any = result if isinstance(result, pa.Array | pa.ChunkedArray) else pa.array(result)
             ids: I64 = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
         except (TypeError, ValueError, pa.ArrowException) as error:
             raise self._error(f"did not return integers: {error}") from error

@@ -102,7 +102,7 @@ class ProducerIds:
 
     def _ask(self, deadline: Deadline) -> ProducerIdAndEpoch:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TRANSACTION_TIMEOUT_MS)
-        answer = self._cluster.send(None, request, deadline=deadline)
-        if answer.error_code:
-            raise KafkaError(ErrorCode.of(answer.error_code), "InitProducerId")
-        return ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
+        response = self._cluster.send(None, request, deadline=deadline)
+        if response.error_code:
+            raise KafkaError(ErrorCode.of(response.error_code), "InitProducerId")
+        return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)

@@ -59,7 +59,7 @@ class ProduceMetrics:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _Flight:
-    """A request without its answer yet."""
+    """A request without its response yet."""
 
     load: list[Loaded]
     expires_at: float
@@ -103,7 +103,7 @@ class Sender:
         self._away_s = 0.0
         # Without sequence numbers only one batch of a partition may be under way, or a retry could overtake another.
         self._in_flight_per_partition = config.max_in_flight_requests_per_connection if config.enable_idempotence else 1
-        # Without answers a request is gone once it is written.
+        # Without responses a request is gone once it is written.
         self._in_flight_per_broker = config.max_in_flight_requests_per_connection if config.acks else 1
 
     def add(self, partition: TopicPartition, batch: OutgoingBatch) -> None:
@@ -132,7 +132,7 @@ class Sender:
         self._away_s += time.monotonic() - self._left_at
         acknowledged = self.metrics.records
         try:
-            # Answers first: a connection that took long to make must not make those look late that were there.
+            # Responses first: a connection that took long to make must not make those look late that were there.
             self._poll(0.0)
             self._check_deadlines(self.now())
             self._dispatch(self.now())
@@ -157,7 +157,7 @@ class Sender:
         self._producer_ids.give_back(self._queues.values())
 
     def settle(self) -> None:
-        """Wait for all answers, whatever they are, for at most ``request.timeout.ms``; then ``release``.
+        """Wait for all responses for at most ``request.timeout.ms``; then ``release``.
 
         A transaction must not end while a broker may still append a batch of it. Throttled batches are therefore waited
         for, too, within ``delivery.timeout.ms``.
@@ -303,7 +303,7 @@ class Sender:
             hint = "" if error.retriable else "; enable.idempotence=false does without a producer id"
             raise self._error(queue, error.code, f"no producer id: {error}{hint}") from error
 
-    # --- answers
+    # --- responses
 
     def _poll(self, patience_s: float) -> None:
         poller = select.poll()
@@ -323,8 +323,8 @@ class Sender:
         try:
             self._write(link)
             link.connection.read_some()
-            while (answer := link.connection.next_answer()) is not None:
-                response = answer[1]
+            while (received := link.connection.next_response()) is not None:
+                _, response = received
                 assert isinstance(response, ProduceResponse)
                 self._take(link, response)
         except ProduceError:
@@ -336,7 +336,7 @@ class Sender:
         paired = pair(link.flights[0].load, response)
         for item, part in paired:
             if part is None:
-                raise ConnectionLost(link.node.address, f"its answer to Produce lacks {item.queue.partition}")
+                raise ConnectionLost(link.node.address, f"its response to Produce lacks {item.queue.partition}")
         link.flights.popleft()
         if link.connection.throttle_ms:
             self._extend_for_throttle(link, [item.queue for flight in link.flights for item in flight.load])

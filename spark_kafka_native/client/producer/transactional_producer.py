@@ -199,7 +199,8 @@ class TransactionalProducer:
         """Write what is left and commit. Returns once the coordinator has decided so: the markers follow at once.
 
         Raises TransactionFailed: nothing counts, and the transaction is to be aborted. ProducerFailed: the broker or
-        another producer has ended it. TransactionInDoubt: no answer within ``timeout_ms``, by default ``max.block.ms``.
+        another producer has ended it. TransactionInDoubt: no response within ``timeout_ms``, by default
+        ``max.block.ms``.
         """
         handle = self.prepare()
         if self._open.is_empty:

@@ -79,7 +79,7 @@ class SecurityConfig:
     sasl_login_connect_timeout_ms: int | None = define(
         integer(), None, "Longest wait for a connection to the token server."
     )
-    sasl_login_read_timeout_ms: int | None = define(integer(), None, "Longest wait for the token server's answer.")
+    sasl_login_read_timeout_ms: int | None = define(integer(), None, "Longest wait for the token server's response.")
     sasl_login_retry_backoff_ms: int = define(
         integer(at_most=INT64_MAX), 100, "Pause before another request to the token server."
     )

@@ -57,8 +57,8 @@ class TokenServer:
 
     def _fetch_once(self) -> BearerToken:
         try:
-            with _opener(self.tls).open(self._request(), timeout=self._timeout_s) as answer:
-                body = answer.read(_MOST_BYTES)
+            with _opener(self.tls).open(self._request(), timeout=self._timeout_s) as response:
+                body = response.read(_MOST_BYTES)
         except urllib.error.HTTPError as error:
             with error:
                 detail = without_secrets(_error_of(error.read(_MOST_BYTES)), self.client_secret)
@@ -111,21 +111,21 @@ def _opener(tls: ssl.SSLContext | None) -> urllib.request.OpenerDirector:
 
 def _token_in(body: bytes, place: str) -> BearerToken:
     try:
-        answer: dict[str, Any] = json.loads(body)
-        value = str(answer.get("access_token") or answer["id_token"])
+        response: dict[str, Any] = json.loads(body)
+        value = str(response.get("access_token") or response["id_token"])
     except (ValueError, KeyError, AttributeError):
         raise SaslError(f"{place} sends no access_token", OPTION) from None
     expires_at = expiry_of(value)
-    if expires_at is None and str(answer.get("expires_in", "")).isdigit():
-        expires_at = time.time() + int(answer["expires_in"])
+    if expires_at is None and str(response.get("expires_in", "")).isdigit():
+        expires_at = time.time() + int(response["expires_in"])
     return BearerToken(value=Secret(value), expires_at=expires_at)
 
 
 def _error_of(body: bytes) -> str:
     """An error's code and description as RFC 6749 has them."""
     try:
-        answer = json.loads(body)
-        details = [str(answer[key]) for key in ("error", "error_description") if answer.get(key)]
+        response = json.loads(body)
+        details = [str(response[key]) for key in ("error", "error_description") if response.get(key)]
     except (ValueError, AttributeError, TypeError):
         return ""
     return f" ({': '.join(details)[:300]})" if details else ""

@@ -30,15 +30,15 @@ _MSK_HOST: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws
 def token_from_function(function: str | Callable[..., Any], extensions: Mapping[str, str]) -> BearerToken:
     """What a user's function returns: a token, or a token and when it ends in seconds since 1970. Raises SaslError."""
     try:
-        answer = _function(function)()
+        result = _function(function)()
     except SaslError:
         raise
     except Exception as error:  # a user's function may raise anything
         # Its text may hold anything, and so may a traceback's variables.
         raise SaslError(f"{_name(function)} failed with {type(error).__name__}", FUNCTION) from None
-    if isinstance(answer, BearerToken):
-        return answer
-    value, expires_at = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
+    if isinstance(result, BearerToken):
+        return result
+    value, expires_at = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
     if not isinstance(value, str) or not isinstance(expires_at, int | float | None):
         raise SaslError(f"{_name(function)} must return a token, or a token and the time of its end", FUNCTION)
     ends = expiry_of(value) if expires_at is None else float(expires_at)

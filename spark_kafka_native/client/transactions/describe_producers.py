@@ -68,8 +68,8 @@ def _at_replicas(
         if broker_id not in known[partition.partition].replicas:
             raise NotAReplica(partition, broker_id)
     found: dict[TopicPartition, Producers] = {}
-    answer = cluster.send_once(broker_id, _request(partitions), deadline)
-    for partition, error in _take(answer, found).items():
+    response = cluster.send_once(broker_id, _request(partitions), deadline)
+    for partition, error in _take(response, found).items():
         if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             raise NotAReplica(partition, broker_id)
         raise error
@@ -87,8 +87,8 @@ class _Producers:
     ) -> DescribeProducersRequest:
         return _request(partitions)
 
-    def take(self, answer: DescribeProducersResponse, found: dict[TopicPartition, Producers]) -> PartitionErrors:
-        return _take(answer, found)
+    def take(self, response: DescribeProducersResponse, found: dict[TopicPartition, Producers]) -> PartitionErrors:
+        return _take(response, found)
 
 
 def _request(partitions: Sequence[TopicPartition]) -> DescribeProducersRequest:
@@ -100,10 +100,10 @@ def _request(partitions: Sequence[TopicPartition]) -> DescribeProducersRequest:
     )
 
 
-def _take(answer: DescribeProducersResponse, found: dict[TopicPartition, Producers]) -> PartitionErrors:
-    """Move the producers in an answer to ``found``; the errors of the other partitions."""
+def _take(response: DescribeProducersResponse, found: dict[TopicPartition, Producers]) -> PartitionErrors:
+    """Move the producers in a response to ``found``; the errors of the other partitions."""
     errors: PartitionErrors = {}
-    for topic in answer.topics:
+    for topic in response.topics:
         for result in topic.partitions:
             partition = TopicPartition(topic.name, result.partition_index)
             code = ErrorCode.of(result.error_code)

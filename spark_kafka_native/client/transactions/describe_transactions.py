@@ -80,12 +80,12 @@ def describe_transactions(
     """Transactional ids by name; those that no coordinator knows are left out. Raises KafkaError naming the id."""
     deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
     found = {}
-    answers = at_coordinators(cluster, CoordinatorType.TRANSACTION, transactional_ids, _describe, deadline)
-    for key, answer in answers.items():
-        if isinstance(answer, TransactionDescription):
-            found[key] = answer
-        elif answer.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-            raise answer
+    responses = at_coordinators(cluster, CoordinatorType.TRANSACTION, transactional_ids, _describe, deadline)
+    for key, response in responses.items():
+        if isinstance(response, TransactionDescription):
+            found[key] = response
+        elif response.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            raise response
     return found
 
 
@@ -93,8 +93,8 @@ def describe_known(
     cluster: Cluster, transactional_ids: Iterable[str], deadline: Deadline
 ) -> dict[str, TransactionDescription]:
     """As ``describe_transactions``, without those that cannot be described for whichever reason."""
-    answers = at_coordinators(cluster, CoordinatorType.TRANSACTION, transactional_ids, _describe, deadline)
-    return {key: answer for key, answer in answers.items() if isinstance(answer, TransactionDescription)}
+    responses = at_coordinators(cluster, CoordinatorType.TRANSACTION, transactional_ids, _describe, deadline)
+    return {key: response for key, response in responses.items() if isinstance(response, TransactionDescription)}
 
 
 def list_transactions(
@@ -114,7 +114,7 @@ def list_transactions(
     transactions that began at least so long ago. Raises KafkaError naming the broker that could not answer: what it
     coordinates would be missing.
     """
-    asked = _Question(
+    query = _Question(
         states=tuple(states),
         producer_ids=tuple(producer_ids),
         prefix=prefix,
@@ -125,7 +125,7 @@ def list_transactions(
     def attempt(deadline: Deadline) -> list[TransactionListing]:
         found: dict[str, TransactionListing] = {}
         for node in cluster.metadata([], timeout_ms=deadline.remaining_ms).brokers.values():
-            for listing in asked.ask(cluster, node, deadline):
+            for listing in query.ask(cluster, node, deadline):
                 found[listing.transactional_id] = listing
         return [found[key] for key in sorted(found)]
 
@@ -145,8 +145,8 @@ class _Question:
     def ask(self, cluster: Cluster, node: Node, deadline: Deadline) -> list[TransactionListing]:
         with cluster.lent(node, deadline) as connection:
             version = connection.version_of(ListTransactionsRequest)
-            answer = connection.call(self._request(version), timeout_ms=deadline.remaining_ms)
-        check_code(answer.error_code, f"the transactions of broker {node.node_id}")
+            response = connection.call(self._request(version), timeout_ms=deadline.remaining_ms)
+        check_code(response.error_code, f"the transactions of broker {node.node_id}")
         found = [
             TransactionListing(
                 transactional_id=item.transactional_id,
@@ -154,7 +154,7 @@ class _Question:
                 state=TransactionState.of(item.transaction_state),
                 coordinator=node.node_id,
             )
-            for item in answer.transaction_states
+            for item in response.transaction_states
             if self._has_name(item.transactional_id, version)
         ]
         if self.open_for_ms != _NO_DURATION and version < _FIRST_LIST_WITH_DURATION:
@@ -203,7 +203,7 @@ def _describe(
         request = wire.DescribeTransactionsRequest(transactional_ids=tuple(keys[start : start + _IDS_PER_REQUEST]))
         for item in connection.call(request, timeout_ms=deadline.remaining_ms).transaction_states:
             found[item.transactional_id] = _description(item)
-    missing = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "missing from the DescribeTransactions answer")
+    missing = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "missing from the DescribeTransactions response")
     return {key: found.get(key, missing) for key in keys}
 
 

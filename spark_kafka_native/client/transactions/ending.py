@@ -11,7 +11,7 @@ Responses of a coordinator to EndTxn, and what they prove:
     CONCURRENT_TRANSACTIONS      being ended, either way: retried
     no response                  nothing: retried
 
-So an answer says most if the transactional id is not initialised again, and all if it is used only once.
+So a response says most if the transactional id is not initialised again, and all if it is used only once.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ _NOT_CARRIED_OUT: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE}
 )
 _IN_FLIGHT: Final = 20
-"""EndTxn requests on one connection before the first answer is taken: brokers read one after the other anyway."""
+"""EndTxn requests on one connection before the first response is taken: brokers read one after the other anyway."""
 
 
 class EndTxnOutcome(Enum):
@@ -99,18 +99,20 @@ def end_transactions(
     if len(by_id) < len(wanted):
         raise ValueError("two transactions of one transactional id cannot be ended at the same time")
     deadline = deadline_of(cluster, timeout_ms)
-    asked = _Ends(by_id, commit=commit)
-    answers = at_coordinators(cluster, CoordinatorType.TRANSACTION, by_id, asked.ask, deadline)
-    unclear = [key for key, answer in answers.items() if isinstance(answer, KafkaError) and answer.code in _CLOSED]
+    ends = _Ends(by_id, commit=commit)
+    responses = at_coordinators(cluster, CoordinatorType.TRANSACTION, by_id, ends.ask, deadline)
+    unclear = [
+        key for key, response in responses.items() if isinstance(response, KafkaError) and response.code in _CLOSED
+    ]
     described = describe_known(cluster, unclear, deadline) if unclear else {}
     return [
-        _ending(handle, answers[key], described.get(key), commit=commit, maybe_before=key in asked.maybe)
+        _ending(handle, responses[key], described.get(key), commit=commit, maybe_before=key in ends.maybe)
         for key, handle in by_id.items()
     ]
 
 
 class _Ends:
-    """EndTxn of several transactions for ``at_coordinators``. ``maybe``: of which an answer was lost."""
+    """EndTxn of several transactions for ``at_coordinators``. ``maybe``: of which a response was lost."""
 
     def __init__(self, handles: Mapping[str, TransactionalIdentity], *, commit: bool) -> None:
         self.maybe: set[str] = set()
@@ -133,9 +135,9 @@ class _Ends:
                     connection.enqueue(self._request(key), max_version=version, deadline=deadline)
                     sent.append(key)
                 for key in sent:
-                    _, answer = connection.receive(deadline.at_most_ms(connection.options.request_timeout_ms))
-                    assert isinstance(answer, EndTxnResponse)
-                    results[key] = self._result(key, answer)
+                    _, response = connection.receive(deadline.at_most_ms(connection.options.request_timeout_ms))
+                    assert isinstance(response, EndTxnResponse)
+                    results[key] = self._result(key, response)
             except KafkaError as error:
                 unanswered = [key for key in sent if key not in results]
                 self.maybe.update(unanswered)
@@ -151,10 +153,10 @@ class _Ends:
             committed=self._commit,
         )
 
-    def _result(self, key: str, answer: EndTxnResponse) -> EndTxnResponse | KafkaError:
-        code = ErrorCode.of(answer.error_code)
+    def _result(self, key: str, response: EndTxnResponse) -> EndTxnResponse | KafkaError:
+        code = ErrorCode.of(response.error_code)
         if code is ErrorCode.NONE:
-            return answer
+            return response
         if code.retriable and code not in _NOT_CARRIED_OUT:
             self.maybe.add(key)
         return KafkaError(code, f"{'commit' if self._commit else 'abort'} of {self._handles[key]}")
@@ -162,44 +164,44 @@ class _Ends:
 
 def _ending(
     handle: TransactionalIdentity,
-    answer: EndTxnResponse | KafkaError,
+    response: EndTxnResponse | KafkaError,
     described: TransactionDescription | None,
     *,
     commit: bool,
     maybe_before: bool,
 ) -> Ending:
-    """What an answer means. Raises KafkaError: it is about the request rather than the transaction."""
-    if isinstance(answer, EndTxnResponse):
+    """What a response means. Raises KafkaError: it is about the request rather than the transaction."""
+    if isinstance(response, EndTxnResponse):
         return Ending(
-            outcome=EndTxnOutcome.DONE, code=ErrorCode.NONE, committed=commit, identity=_following(handle, answer)
+            outcome=EndTxnOutcome.DONE, code=ErrorCode.NONE, committed=commit, identity=_following(handle, response)
         )
-    reason = str(answer) if described is None else f"{answer}; its coordinator now has {described}"
-    if answer.code is ErrorCode.INVALID_TXN_STATE:
+    reason = str(response) if described is None else f"{response}; its coordinator now has {described}"
+    if response.code is ErrorCode.INVALID_TXN_STATE:
         committed = False if commit else _says_committed(handle, described)
         done = committed is commit
         return Ending(
             outcome=EndTxnOutcome.DONE if done else EndTxnOutcome.ENDED_OTHERWISE,
-            code=answer.code,
+            code=response.code,
             reason=reason,
             committed=committed,
             identity=_following(handle) if done else None,
         )
-    if answer.code in FENCED:
+    if response.code in FENCED:
         # An earlier try may have ended it before the epoch was raised.
         outcome = EndTxnOutcome.UNKNOWN if maybe_before else EndTxnOutcome.ENDED_OTHERWISE
-        return Ending(outcome=outcome, code=answer.code, reason=reason)
-    if answer.code in _FORGOTTEN:
-        return Ending(outcome=EndTxnOutcome.UNKNOWN, code=answer.code, reason=reason)
-    if answer.retriable or answer.code is ErrorCode.UNKNOWN_SERVER_ERROR:
-        return Ending(outcome=EndTxnOutcome.UNKNOWN, code=answer.code, reason=reason, is_closed=False)
-    raise answer
+        return Ending(outcome=outcome, code=response.code, reason=reason)
+    if response.code in _FORGOTTEN:
+        return Ending(outcome=EndTxnOutcome.UNKNOWN, code=response.code, reason=reason)
+    if response.retriable or response.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+        return Ending(outcome=EndTxnOutcome.UNKNOWN, code=response.code, reason=reason, is_closed=False)
+    raise response
 
 
-def _following(handle: TransactionalIdentity, answer: EndTxnResponse | None = None) -> TransactionalIdentity:
+def _following(handle: TransactionalIdentity, response: EndTxnResponse | None = None) -> TransactionalIdentity:
     own = handle.identity
-    if answer is None or answer.producer_id < 0:
+    if response is None or response.producer_id < 0:
         return own
-    return dataclasses.replace(own, producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
+    return dataclasses.replace(own, producer_id=response.producer_id, producer_epoch=response.producer_epoch)
 
 
 def _says_committed(handle: TransactionalIdentity, described: TransactionDescription | None) -> bool | None:

@@ -6,7 +6,7 @@ from spark_kafka_native.client.transactions.handle import TransactionalIdentity
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
-"""Answers to a producer whose epoch is an old one."""
+"""Responses to a producer whose epoch is an old one."""
 
 
 class TransactionError(KafkaError):

@@ -141,9 +141,9 @@ class _Abort:
         )
         return WriteTxnMarkersRequest(markers=(marker,))
 
-    def take(self, answer: WriteTxnMarkersResponse, found: dict[TopicPartition, None]) -> PartitionErrors:
+    def take(self, response: WriteTxnMarkersResponse, found: dict[TopicPartition, None]) -> PartitionErrors:
         errors: PartitionErrors = {}
-        for marker in answer.markers:
+        for marker in response.markers:
             for topic in marker.topics:
                 for result in topic.partitions:
                     partition = TopicPartition(topic.name, result.partition_index)

@@ -65,8 +65,8 @@ def init_producer(
 
     ``timeout_ms``: how long a transaction may be open, by default ``transaction.timeout.ms``. ``claimed``: only if it
     is still the id's producer, whose epoch is raised (KIP-360; brokers before 2.5 raise anybody's). Waits for at most
-    ``patience_ms``, by default ``max.block.ms``. ``once``: a request whose answer was lost is not sent again, as a late
-    copy would abort what is begun meanwhile. Raises ProducerFailed; ProducerFenced: ``claimed`` is no more.
+    ``patience_ms``, by default ``max.block.ms``. ``once``: a request whose response was lost is not sent again, because
+    a late copy would abort the next transaction. Raises ProducerFailed; ProducerFenced: ``claimed`` is no more.
     """
     open_ms = cluster.config.transaction_timeout_ms if timeout_ms is None else timeout_ms
 
@@ -80,16 +80,16 @@ def init_producer(
             producer_epoch=claimed.producer_epoch if claimed is not None and named else -1,
         )
         try:
-            answer = connection.call(request, timeout_ms=wait_ms)
+            response = connection.call(request, timeout_ms=wait_ms)
         except (ConnectionLost, RequestTimeout) as error:
             if once:
                 raise _Unanswered(error.code, error.detail) from error
             raise
-        check_code(answer.error_code, "no producer id was given")
+        check_code(response.error_code, "no producer id was given")
         return TransactionalIdentity(
             transactional_id=transactional_id,
-            producer_id=answer.producer_id,
-            producer_epoch=answer.producer_epoch,
+            producer_id=response.producer_id,
+            producer_epoch=response.producer_epoch,
             timeout_ms=open_ms,
             transaction_version=connection.feature_level(TRANSACTION_VERSION),
         )
@@ -142,10 +142,10 @@ def add_partitions(
     )
 
     def ask(connection: Connection, wait_ms: float) -> None:
-        answer = connection.call(request, timeout_ms=wait_ms, max_version=_LAST_ADD_PARTITIONS_OF_CLIENTS)
+        response = connection.call(request, timeout_ms=wait_ms, max_version=_LAST_ADD_PARTITIONS_OF_CLIENTS)
         codes = {
             TopicPartition(topic.name, part.partition_index): ErrorCode.of(part.partition_error_code)
-            for topic in answer.results_by_topic_v3_and_below
+            for topic in response.results_by_topic_v3_and_below
             for part in topic.results_by_partition
         }
         # One refused partition keeps all others from being attempted.
@@ -168,8 +168,8 @@ def add_offsets(cluster: Cluster, identity: TransactionalIdentity, group_id: str
     )
 
     def ask(connection: Connection, wait_ms: float) -> None:
-        answer = connection.call(request, timeout_ms=wait_ms)
-        check_code(answer.error_code, f"the offsets of group {group_id} cannot be added to the transaction")
+        response = connection.call(request, timeout_ms=wait_ms)
+        check_code(response.error_code, f"the offsets of group {group_id} cannot be added to the transaction")
 
     _ask(cluster, identity, CoordinatorType.TRANSACTION, identity.transactional_id, ask, deadline)
 
@@ -227,8 +227,8 @@ def commit_offsets_in_transaction(
         ):
             detail = f"{connection.address} is older than 2.5 and takes no member's offsets into a transaction"
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
-        answer = connection.call(request, timeout_ms=wait_ms, max_version=last)
-        for topic in answer.topics:
+        response = connection.call(request, timeout_ms=wait_ms, max_version=last)
+        for topic in response.topics:
             for part in topic.partitions:
                 partition = TopicPartition(topic.name, part.partition_index)
                 check_code(part.error_code, f"group {group_id}, {partition}: the offset cannot be committed")

@@ -56,20 +56,20 @@ class SparkRunner:
 
         pickled = [(pickle.dumps(item),) for item in items]
         rows = self._spark.sparkContext.parallelize(pickled, len(pickled))
-        answers = self._spark.createDataFrame(rows, "item binary").select(arrow_udf(run, in_spark)("item"))
-        return [result(**answer.asDict()) for (answer,) in self.watched(answers.collect, watch)]
+        frame = self._spark.createDataFrame(rows, "item binary").select(arrow_udf(run, in_spark)("item"))
+        return [result(**row.asDict()) for (row,) in self.watched(frame.collect, watch)]
 
     def watched(self, action: Callable[[], Any], watch: Watch) -> Any:
         """The result of ``action``, a Spark job; calls ``watch`` until then, and cancels the job if that raises."""
         context = self._spark.sparkContext
         group = f"batch-reload-{secrets.token_hex(4)}"
-        answers: list[Any] = []
+        results: list[Any] = []
         errors: list[BaseException] = []
 
         def work() -> None:
             context.setJobGroup(group, self._name, interruptOnCancel=True)
             try:
-                answers.append(action())
+                results.append(action())
             except BaseException as error:  # raised again in the waiting thread
                 errors.append(error)
 
@@ -86,7 +86,7 @@ class SparkRunner:
             raise
         if errors:
             raise errors[0]
-        return answers[0]
+        return results[0]
 
 
 def _completed(context: Any, group: str) -> int:

@@ -1,6 +1,6 @@
-"""The Kafka side of an authentication: requests out, answers in, without a socket.
+"""The Kafka side of an authentication: requests out, responses in, without a socket.
 
-``handshake`` names the mechanism; ``begin`` takes the answer and gives the first token; ``take`` and ``next_token``
+``handshake`` names the mechanism; ``begin`` takes the response and gives the first token; ``take`` and ``next_token``
 take the broker's tokens and give the next, until there is none. Brokers from 1.0 carry tokens in SaslAuthenticate
 requests (KIP-152), older ones as bare frames (``raw``).
 """
@@ -32,14 +32,14 @@ class Exchange:
 
     @property
     def is_heard_out(self) -> bool:
-        """Whether a bare token that was sent has no answer, because the mechanism is complete."""
+        """Whether a bare token that was sent has no response, because the mechanism is complete."""
         return self.raw and self._mechanism.complete
 
-    def begin(self, answer: SaslHandshakeResponse) -> bytes:
+    def begin(self, response: SaslHandshakeResponse) -> bytes:
         """The first token."""
-        code = ErrorCode.of(answer.error_code)
+        code = ErrorCode.of(response.error_code)
         if code is ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-            offered = ", ".join(answer.mechanisms) or "none"
+            offered = ", ".join(response.mechanisms) or "none"
             raise self._failed(
                 f"the broker does not offer {self._mechanism.name}, but {offered}", "sasl.mechanism", code
             )
@@ -52,15 +52,15 @@ class Exchange:
         except SaslError as error:
             raise self._failed(str(error), error.option) from error
 
-    def take(self, answer: SaslAuthenticateResponse) -> bytes | None:
+    def take(self, response: SaslAuthenticateResponse) -> bytes | None:
         """The token after a response; None: the authentication is complete."""
-        code = ErrorCode.of(answer.error_code)
+        code = ErrorCode.of(response.error_code)
         if code is not ErrorCode.NONE:
-            broker_says = without_secrets(answer.error_message or code.message, *self._mechanism.secrets)
+            broker_says = without_secrets(response.error_message or code.message, *self._mechanism.secrets)
             reasons = dict.fromkeys(filter(None, (self._mechanism.refusal, broker_says)))
             raise self._failed(f"{self._mechanism.name}: {'; '.join(reasons)}", code=code)
-        self.session_lifetime_ms = answer.session_lifetime_ms
-        return self.next_token(answer.auth_bytes)
+        self.session_lifetime_ms = response.session_lifetime_ms
+        return self.next_token(response.auth_bytes)
 
     def next_token(self, challenge: bytes) -> bytes | None:
         """The token after the broker's; None: the authentication is complete."""

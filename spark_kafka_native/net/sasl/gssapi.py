@@ -82,9 +82,9 @@ class Gssapi:
         offer = bytes(self._context.unwrap(challenge).message)
         if len(offer) != 4 or not offer[0] & _NO_SECURITY_LAYER:
             raise SaslError("GSSAPI: the broker wants messages wrapped, which Kafka does not")
-        answer = bytes((_NO_SECURITY_LAYER, 0, 0, 0)) + str(self._context.initiator_name).encode()
+        response = bytes((_NO_SECURITY_LAYER, 0, 0, 0)) + str(self._context.initiator_name).encode()
         self._agreed = True
-        return bytes(self._context.wrap(answer, encrypt=False).message)
+        return bytes(self._context.wrap(response, encrypt=False).message)
 
     def _credentials(self) -> Any:
         login, gssapi = self._login, self._gssapi

@@ -6,7 +6,7 @@ from spark_kafka_native.net.secret import Secret
 
 
 class SaslError(Exception):
-    """A mechanism that cannot begin or continue: no token can be had, or the broker's answer is wrong.
+    """A mechanism that cannot begin or continue: no token can be had, or the broker's response is wrong.
 
     ``option`` is the Kafka property to look at, ``retriable`` whether a later try may succeed. The text has no secret.
     """
@@ -18,7 +18,7 @@ class SaslError(Exception):
 
 
 class Mechanism(Protocol):
-    """One authentication: the client's messages, each made of the broker's answer to the one before."""
+    """One authentication: the client's messages, each made of the broker's response to the one before."""
 
     @property
     def name(self) -> str:
@@ -40,7 +40,7 @@ class Mechanism(Protocol):
         """The first message. Raises SaslError."""
 
     def reply(self, challenge: bytes) -> bytes | None:
-        """The message after the broker's answer; None if there is none to send.
+        """The message after the broker's response; None if there is none to send.
 
         Raises SaslError: the broker refuses the client, or could not prove its identity.
         """

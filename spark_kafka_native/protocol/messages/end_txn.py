@@ -4,7 +4,7 @@ v1  brokers answer before they throttle
 v2  PRODUCER_FENCED
 v3  flexible
 v4  TRANSACTION_ABORTABLE (KIP-890)
-v5  the epoch rises with every transaction; the answer has the new one (KIP-890)
+v5  the epoch rises with every transaction; the response has the new one (KIP-890)
 """
 
 from spark_kafka_native.protocol.schema import Request, Response, field, message

@@ -2,7 +2,7 @@
 
 v1   throttle time
 v2   message format v1
-v3   a limit for the whole answer (KIP-74)
+v3   a limit for the whole response (KIP-74)
 v4   record format v2, isolation level, aborted transactions (KIP-98)
 v5   log start offset
 v6   KAFKA_STORAGE_ERROR may come back
@@ -15,11 +15,11 @@ v12  flexible; last fetched epoch and diverging epoch (KIP-595)
 v13  topic ids instead of names (KIP-516)
 v14  OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405)
 v15  the replica's state instead of its id (KIP-903)
-v16  new leaders in the answer (KIP-951)
+v16  new leaders in the response (KIP-951)
 v17  the replica's directory (KIP-853)
 v18  the replica's high watermark (KIP-1166)
 
-``max_bytes`` is no hard limit: the first batch of the answer always comes whole (KIP-74), and the last one of a
+``max_bytes`` is no hard limit: the first batch of the response always comes whole (KIP-74), and the last one of a
 partition may be cut off.
 """
 

@@ -6,7 +6,7 @@ v3  brokers answer before they throttle
 v4  a new member is given its id first, with MEMBER_ID_REQUIRED (KIP-394)
 v5  static members (KIP-345)
 v6  flexible
-v7  protocol type and nullable protocol name in the answer (KIP-559)
+v7  protocol type and nullable protocol name in the response (KIP-559)
 v8  the reason why a member joins (KIP-800)
 v9  the coordinator may have the leader skip the assignment (KIP-814)
 """
@@ -45,7 +45,7 @@ class JoinGroupRequestProtocol(Struct):
 
 @message(api_key=11, versions="0-9", flexible="6+")
 class JoinGroupRequest(Request[JoinGroupResponse]):
-    """Join a group; the answer comes when the rebalance has all members or its time is up."""
+    """Join a group; the response comes when the rebalance has all members or its time is up."""
 
     group_id: String = ""
     session_timeout_ms: Int32 = 0

@@ -9,7 +9,7 @@ v6   brokers answer before they throttle
 v7   leader epochs (KIP-320)
 v8   authorized operations
 v9   flexible
-v10  topic ids in the answer; nullable names
+v10  topic ids in the response; nullable names
 v11  cluster operations are left to DescribeCluster (KIP-700)
 v12  topics may be requested by id (KIP-516)
 v13  a top-level error: REBOOTSTRAP_REQUIRED (KIP-1102)

@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch (23): where a leader epoch ended.
 
-v1  the answer names the epoch too
+v1  the response names the epoch too
 v2  current leader epoch in the question (KIP-320)
 v3  the asker's replica id; consumers have none (KIP-320)
 v4  flexible

@@ -1,14 +1,14 @@
 """Produce (0): append record batches to partitions.
 
 v1   throttle time
-v2   message format v1; log append time in the answer
+v2   message format v1; log append time in the response
 v3   record format v2; transactional id
 v4   KAFKA_STORAGE_ERROR may come back
-v5   log start offset in the answer
+v5   log start offset in the response
 v7   zstd (KIP-110)
 v8   errors of single records (KIP-467)
 v9   flexible
-v10  new leaders in the answer (KIP-951)
+v10  new leaders in the response (KIP-951)
 v11  TRANSACTION_ABORTABLE (KIP-890)
 v12  a transactional Produce adds its partitions to the transaction (KIP-890)
 v13  topic ids instead of names (KIP-516)

@@ -1,4 +1,4 @@
-"""Batches to columns: the payloads of a Fetch answer, whole or not at all.
+"""Batches to columns: the payloads of a Fetch response, whole or not at all.
 
 Bytes that no writer would write are refused without a reason. `arrow.reference` reads the batches again and raises the
 error, so that the two cannot raise different ones.

@@ -15,7 +15,7 @@ _NEVER = 2**63 - 1
 
 
 class AbortedTransaction(Protocol):
-    """An aborted transaction as a Fetch answer names it; any object with these two will do."""
+    """An aborted transaction as a Fetch response names it; any object with these two will do."""
 
     @property
     def producer_id(self) -> int:
@@ -27,7 +27,7 @@ class AbortedTransaction(Protocol):
 
 
 class AbortedTransactions:
-    """State of the walk over one Fetch answer: which producers are within an aborted transaction just now."""
+    """State of the walk over one Fetch response: which producers are within an aborted transaction just now."""
 
     def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
         self._ahead = deque(sorted(transactions, key=lambda transaction: transaction.first_offset))

@@ -54,7 +54,7 @@ def decode(
 ) -> Decoded:
     """The records of ``buffer`` with offsets in [from_offset, until_offset), in order, as ``columns`` in that order.
 
-    ``buffer`` is a Fetch answer's records: batches in format v2, of any codecs and producers, and message sets of
+    ``buffer`` is a Fetch response's records: batches in format v2, of any codecs and producers, and message sets of
     formats v0 and v1, the last one maybe cut off; nothing of the result refers to it. As ``Batches`` their headers are
     read once for several calls. Control batches are skipped, and with ``aborted`` given (it may be empty:
     read_committed) the batches of aborted transactions too. ``headers`` are null where a record has none.

@@ -55,16 +55,16 @@ def decode_avro(
     Raises, on the driver: ValueError for arguments that do not fit together, SchemaError for a schema without a Spark
     type, NoSuchSchema or RegistryError for a subject.
     """
-    asked = None if registry is None else Registry.at(registry)
+    client = None if registry is None else Registry.at(registry)
     policy = _policy(on_bad)
     if not framed and headers is not None:
         raise ValueError("framed=False: values have no header, so that headers cannot name their schema")
     if schema is None:
-        found = _looked_up(asked, subject, None)
+        found = _looked_up(client, subject, None)
         target = avro_schema(found.text, found.references)
     else:
         target = avro_schema(schema)
-    decoder = AvroDecoder(schema=target, registry=asked if framed else None, framed=framed, bad_rows=policy)
+    decoder = AvroDecoder(schema=target, registry=client if framed else None, framed=framed, bad_rows=policy)
     columns = [column] if headers is None else [column, headers]
     function = _decode_udf(decoder) if headers is None else _decode_with_headers_udf(decoder, header_name)
     decoded: Column = arrow_udf(function, _result_type(target.spark, policy))(*map(as_column, columns))
@@ -89,17 +89,17 @@ def encode_avro(
 
     Raises as ``decode_avro`` does.
     """
-    asked = None if registry is None else Registry.at(registry)
-    if framed and schema_id is None and (asked is None or subject is None):
+    client = None if registry is None else Registry.at(registry)
+    if framed and schema_id is None and (client is None or subject is None):
         raise ValueError("a header needs schema_id, or registry and subject; framed=False writes none")
     if not framed and schema_id is not None:
         raise ValueError("framed=False writes no header, so that schema_id has no effect")
     if schema is not None:
         target, ref = avro_schema(schema), schema_id
-        if framed and ref is None and asked is not None and subject is not None:
-            ref = asked.register(subject, schema if isinstance(schema, str) else json.dumps(schema))
+        if framed and ref is None and client is not None and subject is not None:
+            ref = client.register(subject, schema if isinstance(schema, str) else json.dumps(schema))
     else:
-        found = _looked_up(asked, subject, schema_id)
+        found = _looked_up(client, subject, schema_id)
         target, ref = avro_schema(found.text, found.references), found.schema_id if schema_id is None else schema_id
     encoder = AvroEncoder(schema=target, ref=ref if framed else None)
     encoded: Column = arrow_udf(_encode_udf(encoder), BinaryType())(as_column(column))

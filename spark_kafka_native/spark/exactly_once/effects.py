@@ -157,7 +157,7 @@ class Now:
 Effect: TypeAlias = (
     InitProducer | WriteRows | Append | EndTransactions | ReadDecisions | ListOpen | Describe | AbortOpen | Now
 )
-Answer: TypeAlias = Any
+Result: TypeAlias = Any
 """The result that the effect's docstring names."""
-Steps: TypeAlias = Generator[Effect, Answer, T]
+Steps: TypeAlias = Generator[Effect, Result, T]
 Ended: TypeAlias = ProducerIdAndEpoch | KafkaError

@@ -33,14 +33,16 @@ class ClusterOffsets:
         Raises KafkaError naming a named topic that may not be read, BrokerUnreachable naming every server tried.
         """
         wanted = None if names is None else tuple(names)
-        answer = self._cluster.metadata(wanted, missing_ok=True)
+        response = self._cluster.metadata(wanted, missing_ok=True)
         if wanted is None:
-            self._topic_ids = _ids(answer)
-            return _partitions(answer, leave_out_internal=True)
+            self._topic_ids = _ids(response)
+            return _partitions(response, leave_out_internal=True)
         others = {name: topic_id for name, topic_id in self._topic_ids.items() if name not in wanted}
-        self._topic_ids = others | _ids(answer)
-        unsettled = [name for name in wanted if name in answer.topics and not _is_settled(answer.topics[name].error)]
-        found = _partitions(answer, leave_out_internal=False)
+        self._topic_ids = others | _ids(response)
+        unsettled = [
+            name for name in wanted if name in response.topics and not _is_settled(response.topics[name].error)
+        ]
+        found = _partitions(response, leave_out_internal=False)
         if not unsettled:
             return found
         # The second request waits while a topic is being created, and raises authorization errors.
@@ -115,14 +117,14 @@ def _is_settled(error: ErrorCode) -> bool:
     return error in {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-def _ids(answer: ClusterMetadata) -> dict[str, UUID]:
-    known = {name: topic.topic_id for name, topic in answer.topics.items() if topic.error is ErrorCode.NONE}
+def _ids(response: ClusterMetadata) -> dict[str, UUID]:
+    known = {name: topic.topic_id for name, topic in response.topics.items() if topic.error is ErrorCode.NONE}
     return {name: topic_id for name, topic_id in known.items() if topic_id != ZERO_UUID}
 
 
-def _partitions(answer: ClusterMetadata, *, leave_out_internal: bool) -> dict[str, tuple[int, ...]]:
+def _partitions(response: ClusterMetadata, *, leave_out_internal: bool) -> dict[str, tuple[int, ...]]:
     return {
         name: tuple(topic.partitions)
-        for name, topic in answer.topics.items()
+        for name, topic in response.topics.items()
         if topic.error is ErrorCode.NONE and not (leave_out_internal and (topic.internal or name in INTERNAL_TOPICS))
     }

@@ -35,7 +35,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once import effects as ask
+from spark_kafka_native.spark.exactly_once import effects
 from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
 
 T = TypeVar("T")
@@ -50,7 +50,9 @@ _REQUEST_BYTES: Final = 1 << 20
 _GONE: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def carry_out(cluster: Cluster, steps: ask.Steps[T], *, send: Send | None = None, partitioner: str | None = None) -> T:
+def carry_out(
+    cluster: Cluster, steps: effects.Steps[T], *, send: Send | None = None, partitioner: str | None = None
+) -> T:
     """Run ``steps`` and return their result; commands in errors name the cluster's servers.
 
     ``send`` and ``partitioner`` are for steps that write rows. All errors of ``send`` are thrown into the steps.
@@ -60,14 +62,14 @@ def carry_out(cluster: Cluster, steps: ask.Steps[T], *, send: Send | None = None
         effect = next(steps)
         while True:
             try:
-                answer = runner.answer(effect)
+                result = runner.result(effect)
             except Exception as error:  # the steps handle all errors
                 effect = steps.throw(error)
             else:
-                effect = steps.send(answer)
+                effect = steps.send(result)
     except StopIteration as stop:
-        result: T = stop.value
-        return result
+        returned: T = stop.value
+        return returned
     except ExactlyOnceError as error:
         raise error.at(",".join(map(str, cluster.config.bootstrap_servers))) from error.__cause__
     finally:
@@ -89,31 +91,31 @@ class _Runner:
         for producer, _ in self._appending.values():
             producer.discard()
 
-    def answer(self, effect: ask.Effect) -> ask.Answer:
+    def result(self, effect: effects.Effect) -> effects.Result:
         """Execute one effect. Raises KafkaError."""
         match effect:
-            case ask.InitProducer():
+            case effects.InitProducer():
                 return self._init(effect)
-            case ask.WriteRows():
+            case effects.WriteRows():
                 return self._write(effect)
-            case ask.Append():
+            case effects.Append():
                 return self._append(effect)
-            case ask.EndTransactions():
+            case effects.EndTransactions():
                 return self._end(effect)
-            case ask.ReadDecisions():
+            case effects.ReadDecisions():
                 return self._read(effect)
-            case ask.ListOpen():
+            case effects.ListOpen():
                 return self._list(effect)
-            case ask.Describe():
+            case effects.Describe():
                 return self._describe(effect)
-            case ask.AbortOpen():
+            case effects.AbortOpen():
                 return self._abort_open(effect)
-            case ask.Now():
+            case effects.Now():
                 return int(time.time() * 1000)
 
     # --- producers
 
-    def _init(self, effect: ask.InitProducer) -> ProducerIdAndEpoch:
+    def _init(self, effect: effects.InitProducer) -> ProducerIdAndEpoch:
         claimed = None
         if effect.claimed is not None:
             claimed = self._identity(effect.transactional_id, effect.claimed, version=0)
@@ -149,7 +151,7 @@ class _Runner:
 
     # --- writing
 
-    def _write(self, effect: ask.WriteRows) -> tuple[ask.WrittenRange, ...]:
+    def _write(self, effect: effects.WriteRows) -> tuple[effects.WrittenRange, ...]:
         assert self._send is not None, "these steps need send"
         scope = TransactionScope(self._cluster, self._identity(effect.transactional_id, effect.producer))
         producer = Producer(self._cluster, partitioner=self._partitioner, scope=scope)
@@ -160,19 +162,19 @@ class _Runner:
             producer.discard()
         return self._written(scope.handle().partitions)
 
-    def _written(self, found: Sequence[WrittenPartition]) -> tuple[ask.WrittenRange, ...]:
+    def _written(self, found: Sequence[WrittenPartition]) -> tuple[effects.WrittenRange, ...]:
         """The offsets of records; those of the whole partition if an acknowledgement had none."""
         unknown = [each.partition for each in found if each.from_offset == UNKNOWN_OFFSET]
         first = self._offsets(unknown, EARLIEST)
         until = self._offsets(unknown, LATEST)
         return tuple(
-            ask.WrittenRange(each.partition, first[each.partition], until[each.partition])
+            effects.WrittenRange(each.partition, first[each.partition], until[each.partition])
             if each.partition in first
-            else ask.WrittenRange(each.partition, each.from_offset, each.until_offset)
+            else effects.WrittenRange(each.partition, each.from_offset, each.until_offset)
             for each in found
         )
 
-    def _append(self, effect: ask.Append) -> None:
+    def _append(self, effect: effects.Append) -> None:
         producer, scope = self._appender(effect)
         scope.restart()
         columns: dict[str, Any] = {
@@ -183,7 +185,7 @@ class _Runner:
         producer.send(effect.topic, pa.RecordBatch.from_pydict(columns))
         producer.flush()
 
-    def _appender(self, effect: ask.Append) -> tuple[Producer, TransactionScope]:
+    def _appender(self, effect: effects.Append) -> tuple[Producer, TransactionScope]:
         found = self._appending.get(effect.producer)
         if found is None:
             cluster = self._cluster
@@ -193,7 +195,7 @@ class _Runner:
             found = self._appending[effect.producer] = Producer(cluster, scope=scope), scope
         return found
 
-    def _end(self, effect: ask.EndTransactions) -> tuple[ask.Ended, ...]:
+    def _end(self, effect: effects.EndTransactions) -> tuple[effects.Ended, ...]:
         try:
             handles = [self._identity(end.transactional_id, end.producer) for end in effect.ends]
             endings = end_transactions(self._cluster, handles, commit=effect.commit, timeout_ms=self._patience_ms)
@@ -203,21 +205,21 @@ class _Runner:
 
     # --- the topic of decisions
 
-    def _read(self, effect: ask.ReadDecisions) -> ask.DecisionLog:
+    def _read(self, effect: effects.ReadDecisions) -> effects.DecisionLog:
         self._create_topic(effect.topic)
         partition = TopicPartition(effect.topic, 0)
         begin = self._offsets([partition], EARLIEST)[partition]
         end = self._offsets([partition], LATEST)[partition]
         start = begin if effect.at_most is None else max(begin, end - effect.at_most)
-        records: list[ask.DecisionRecord] = []
+        records: list[effects.DecisionRecord] = []
         wanted = PartitionRange(partition=partition, from_offset=start, until_offset=end)
         with Fetcher(
             self._cluster, [wanted], columns=("key", "value"), isolation=READ_COMMITTED, timeout_ms=self._patience_ms
         ) as fetcher:
             for _, batch in fetcher:
                 pairs: Any = zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True)
-                records += [ask.DecisionRecord(key or b"", value or b"") for key, value in pairs]
-        return ask.DecisionLog(tuple(records), whole=start == begin)
+                records += [effects.DecisionRecord(key or b"", value or b"") for key, value in pairs]
+        return effects.DecisionLog(tuple(records), whole=start == begin)
 
     def _create_topic(self, topic: str) -> None:
         """Create the topic if it does not exist. Raises KafkaError: it has several partitions."""
@@ -251,18 +253,18 @@ class _Runner:
 
     # --- transactions
 
-    def _list(self, effect: ask.ListOpen) -> tuple[str, ...]:
+    def _list(self, effect: effects.ListOpen) -> tuple[str, ...]:
         found = list_transactions(
             self._cluster, states=[TransactionState.ONGOING], prefix=effect.prefix, timeout_ms=self._patience_ms
         )
         return tuple(listing.transactional_id for listing in found)
 
-    def _describe(self, effect: ask.Describe) -> tuple[ask.Described | None, ...]:
+    def _describe(self, effect: effects.Describe) -> tuple[effects.Described | None, ...]:
         found = describe_transactions(self._cluster, effect.transactional_ids, timeout_ms=self._patience_ms)
         return tuple(
             None
             if (each := found.get(name)) is None
-            else ask.Described(
+            else effects.Described(
                 each.state.value,
                 ProducerIdAndEpoch(each.producer_id, each.producer_epoch),
                 each.started_ms,
@@ -271,19 +273,19 @@ class _Runner:
             for name in effect.transactional_ids
         )
 
-    def _abort_open(self, effect: ask.AbortOpen) -> tuple[KafkaError | None, ...]:
+    def _abort_open(self, effect: effects.AbortOpen) -> tuple[KafkaError | None, ...]:
         def fence(connection: Connection, keys: Sequence[str], timeout_ms: float) -> dict[str, bool | KafkaError]:
             deadline = Deadline.after_ms(timeout_ms)
-            answers: dict[str, bool | KafkaError] = {}
+            responses: dict[str, bool | KafkaError] = {}
             for key in keys:
                 request = InitProducerIdRequest(transactional_id=key, transaction_timeout_ms=effect.timeout_ms)
                 try:
                     code = ErrorCode.of(connection.call(request, timeout_ms=deadline.remaining_ms).error_code)
                 except KafkaError as error:
-                    return dict.fromkeys(keys, error) | answers
+                    return dict.fromkeys(keys, error) | responses
                 begun = code in {ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS}
-                answers[key] = True if begun else KafkaError(code, f"abort of transactional id {key}")
-            return answers
+                responses[key] = True if begun else KafkaError(code, f"abort of transactional id {key}")
+            return responses
 
         found = at_coordinators(
             self._cluster, CoordinatorType.TRANSACTION, effect.transactional_ids, fence, self._deadline()
@@ -308,7 +310,7 @@ def _decisions_topic(name: str, brokers: int) -> NewTopic:
     return NewTopic(name=name, partitions=1, replication_factor=min(_REPLICAS, brokers), configs=configs)
 
 
-def _ended(end: ask.End, ending: Ending) -> ask.Ended:
+def _ended(end: effects.End, ending: Ending) -> effects.Ended:
     if ending.outcome is not EndTxnOutcome.DONE:
         return KafkaError(ending.code, ending.reason)
     if ending.identity is None:

@@ -148,7 +148,7 @@ def _large_metadata_request(names: list[str]) -> MetadataRequest:
         (Drop(), "the broker closed the connection while Metadata v13"),
         (HalfFrame(2), "2 bytes into a size"),
         (HalfFrame(10), "6 bytes into a frame of"),
-        (WrongCorrelation(), "broke the protocol: answer 8 came where 1"),
+        (WrongCorrelation(), "broke the protocol: response 8 came where the response to 1"),
         (Raw(b"\xff\xff\xff\xff"), "broke the protocol: a frame of -1 bytes"),
         (Raw(b"\0\0\0\0"), "broke the protocol: a frame of 0 bytes"),
         (Raw(b"\x7f\xff\xff\xff"), "broke the protocol: a frame of 2147483647 bytes"),
@@ -188,7 +188,7 @@ def test_a_silent_broker_is_a_request_timeout(cluster: ScriptedCluster) -> None:
     cluster.script(MetadataRequest, Silent())
     with connect(cluster) as connection, pytest.raises(RequestTimeout) as caught:
         connection.call(MetadataRequest(), timeout_ms=60)
-    assert str(caught.value).endswith("no answer to Metadata within 60 ms")
+    assert str(caught.value).endswith("no response to Metadata within 60 ms")
     assert str(cluster.brokers[1].port) in str(caught.value)
     assert caught.value.retriable
     assert connection.closed
@@ -229,7 +229,7 @@ def test_an_unknown_host_name_is_named() -> None:
 def test_a_server_that_never_answers_the_greeting() -> None:
     with (
         server(lambda _: None) as address,
-        pytest.raises(BrokerUnreachable, match="no answer to ApiVersions within 500 ms"),
+        pytest.raises(BrokerUnreachable, match="no response to ApiVersions within 500 ms"),
     ):
         Connection.open(address, SocketOptions(connect_timeout_ms=500))
 
@@ -242,7 +242,7 @@ def test_a_server_that_sends_single_bytes_does_not_extend_the_deadline() -> None
 
     with (
         server(dribble) as address,
-        pytest.raises(BrokerUnreachable, match="no answer to ApiVersions within 500 ms"),
+        pytest.raises(BrokerUnreachable, match="no response to ApiVersions within 500 ms"),
     ):
         Connection.open(address, SocketOptions(connect_timeout_ms=500))
 
@@ -286,10 +286,10 @@ def test_an_address_whose_server_does_not_answer_leaves_time_for_the_next(
 @pytest.mark.parametrize(
     ("answer", "complaint"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "its answer begins with 'HTTP'"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "its response begins with 'HTTP'"),
         (b"\x15\x03\x03\x00\x02\x02\x46", "like a TLS server; security.protocol is PLAINTEXT"),
         (b"\0\0\0\x05\0\0\0\0\0", "does not speak Kafka's protocol"),
-        (b"\0\0\0\x08\0\0\0\x63\0\0\0\0", "does not speak Kafka's protocol (answer 99 came where 0"),
+        (b"\0\0\0\x08\0\0\0\x63\0\0\0\0", "does not speak Kafka's protocol (response 99 came where the response to 0"),
     ],
 )
 def test_a_server_that_does_not_speak_kafka(answer: bytes, complaint: str) -> None:

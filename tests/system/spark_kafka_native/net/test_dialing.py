@@ -29,7 +29,7 @@ def test_no_listener() -> None:
     ("head", "hint"),
     [
         (b"\x15\x03\x03\x00", "it answers like a TLS server; security.protocol is SASL_PLAINTEXT"),
-        (b"HTTP", "its answer begins with 'HTTP'"),
+        (b"HTTP", "its response begins with 'HTTP'"),
         (b"\xff\xfe\x00\x01", None),
     ],
 )

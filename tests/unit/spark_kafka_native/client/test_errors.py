@@ -56,7 +56,7 @@ ERRORS: list[tuple[KafkaError, bool, str]] = [
     (TopicsError({"t": KafkaError(ErrorCode.INVALID_CONFIG, "topic t")}), False, "topic t"),
     (BrokerUnreachable({HERE: "refused"}, "for Fetch", "silence"), True, "broker:9092: refused), after silence"),
     (ConnectionLost(HERE, "the broker closed the connection"), True, "broker:9092: the broker closed"),
-    (RequestTimeout(HERE, "Fetch", 30_000), True, "broker:9092: no answer to Fetch within 30000 ms"),
+    (RequestTimeout(HERE, "Fetch", 30_000), True, "broker:9092: no response to Fetch within 30000 ms"),
     (Throttled(HERE, "Fetch", 700), True, "broker:9092: the broker throttles this client for 700 ms more"),
     (UnsupportedApiVersion(HERE, "Fetch", "versions 4-18", "versions 0-2"), False, "broker:9092: Fetch"),
     (AuthenticationFailed(HERE, "sasl.jaas.config", "no"), False, "broker:9092: sasl.jaas.config: no"),

@@ -110,5 +110,5 @@ def test_broker_unreachable_has_the_error_before_it() -> None:
     with pytest.raises(BrokerUnreachable) as caught:
         give_up(silence, BrokerUnreachable({HostPort("a", 1): "no time"}, "for Metadata"))
     assert str(caught.value) == (
-        "no broker could be reached for Metadata (a:1: no time), after a:1: no answer to Fetch within 200 ms"
+        "no broker could be reached for Metadata (a:1: no time), after a:1: no response to Fetch within 200 ms"
     )

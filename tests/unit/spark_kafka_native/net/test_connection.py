@@ -64,7 +64,7 @@ def test_requests_before_the_api_versions_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "asks_again_with"),
+    ("response", "asks_again_with"),
     [
         (frame(ApiVersionsResponse(error_code=35, api_keys=(ApiVersion(api_key=18, max_version=3),)), 0, 0), 3),
         (frame(ApiVersionsResponse(error_code=35, api_keys=(ApiVersion(api_key=18, max_version=9),)), 0, 0), 3),
@@ -73,10 +73,10 @@ def test_requests_before_the_api_versions_are_refused() -> None:
     ],
     ids=["range given", "range that cannot be", "no range, as before KIP-511", "error code alone"],
 )
-def test_a_broker_that_does_not_know_our_api_versions_is_asked_again(answer: bytes, asks_again_with: int) -> None:
+def test_a_broker_that_does_not_know_our_api_versions_is_asked_again(response: bytes, asks_again_with: int) -> None:
     connection = ClientConnection(ADDRESS, "me")
     connection.greet()
-    again = connection.learn(answer)
+    again = connection.learn(response)
     assert again is not None
     header = decode_request_header(joined(again)[4:])
     assert (header.api_version, header.correlation_id) == (asks_again_with, 1)
@@ -144,19 +144,19 @@ def test_the_throttle_time_of_a_response_throttles_the_connection(
 ) -> None:
     connection = connected(versions)
     sent, _ = connection.ask(MetadataRequest())
-    answer = MetadataResponse(throttle_time_ms=asked_ms)
-    connection.answer(frame(answer, sent.version, sent.correlation_id))
+    response = MetadataResponse(throttle_time_ms=asked_ms)
+    connection.response(frame(response, sent.version, sent.correlation_id))
     assert connection.throttle_ms == throttle_ms
     sent, _ = connection.ask(MetadataRequest())
-    connection.answer(frame(MetadataResponse(), sent.version, sent.correlation_id))
+    connection.response(frame(MetadataResponse(), sent.version, sent.correlation_id))
     assert connection.throttle_ms == 0
 
 
-def test_the_answer_to_the_greeting_may_throttle_too() -> None:
+def test_the_response_to_the_greeting_may_throttle_too() -> None:
     connection = ClientConnection(ADDRESS, "me")
     connection.greet()
-    answer = dataclasses.replace(offer(KAFKA_4_3), throttle_time_ms=700)
-    connection.learn(frame(answer, ApiVersionsRequest.max_version, 0))
+    response = dataclasses.replace(offer(KAFKA_4_3), throttle_time_ms=700)
+    connection.learn(frame(response, ApiVersionsRequest.max_version, 0))
     assert connection.throttle_ms == 700
 
 
@@ -165,33 +165,33 @@ def test_answers_are_paired_with_requests_in_order() -> None:
     first, _ = connection.ask(MetadataRequest())
     second, _ = connection.ask(InitProducerIdRequest(transactional_id=None))
     assert connection.in_flight == 2
-    sent, answer = connection.answer(frame(MetadataResponse(cluster_id="c"), first.version, first.correlation_id))
+    sent, response = connection.response(frame(MetadataResponse(cluster_id="c"), first.version, first.correlation_id))
     assert sent == first
-    assert isinstance(answer, MetadataResponse)
-    assert answer.cluster_id == "c"
-    sent, answer = connection.answer(
+    assert isinstance(response, MetadataResponse)
+    assert response.cluster_id == "c"
+    sent, response = connection.response(
         frame(InitProducerIdResponse(producer_id=5), second.version, second.correlation_id)
     )
     assert sent == second
-    assert isinstance(answer, InitProducerIdResponse)
-    assert answer.producer_id == 5
+    assert isinstance(response, InitProducerIdResponse)
+    assert response.producer_id == 5
     assert connection.in_flight == 0
 
 
-def test_an_answer_out_of_order_is_refused() -> None:
+def test_an_response_out_of_order_is_refused() -> None:
     connection = connected()
     connection.ask(MetadataRequest())
     second, _ = connection.ask(MetadataRequest())
-    with pytest.raises(RemoteProtocolError, match="answer 2 came where 1"):
-        connection.answer(frame(MetadataResponse(), second.version, second.correlation_id))
+    with pytest.raises(RemoteProtocolError, match="response 2 came where the response to 1"):
+        connection.response(frame(MetadataResponse(), second.version, second.correlation_id))
 
 
 def test_an_unexpected_response_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="no request is in flight"):
-        connected().answer(frame(MetadataResponse(), 13, 9))
+        connected().response(frame(MetadataResponse(), 13, 9))
 
 
-def test_produce_without_acks_waits_for_no_answer() -> None:
+def test_produce_without_acks_waits_for_no_response() -> None:
     connection = connected()
     connection.ask(ProduceRequest(acks=0))
     assert connection.in_flight == 0
@@ -209,19 +209,19 @@ def test_correlation_ids_wrap_around_to_0() -> None:
 def test_zeroes_after_a_response_pass_and_other_bytes_do_not() -> None:
     connection = connected()
     good, _ = connection.ask(MetadataRequest())
-    connection.answer(frame(MetadataResponse(), good.version, good.correlation_id) + b"\0")
+    connection.response(frame(MetadataResponse(), good.version, good.correlation_id) + b"\0")
     bad, _ = connection.ask(MetadataRequest())
     with pytest.raises(RemoteProtocolError, match="2 bytes after the message"):
-        connection.answer(frame(MetadataResponse(), bad.version, bad.correlation_id) + b"\0\1")
+        connection.response(frame(MetadataResponse(), bad.version, bad.correlation_id) + b"\0\1")
 
 
 @pytest.mark.parametrize("cut", range(20))
-def test_every_cut_of_an_answer_is_refused(cut: int) -> None:
+def test_every_cut_of_an_response_is_refused(cut: int) -> None:
     connection = connected()
     sent, _ = connection.ask(MetadataRequest())
     whole = frame(MetadataResponse(cluster_id="abcdefgh"), sent.version, sent.correlation_id)
     with pytest.raises(RemoteProtocolError):
-        connection.answer(whole[:cut])
+        connection.response(whole[:cut])
 
 
 def test_an_api_that_old_brokers_lack_is_named() -> None:
@@ -229,7 +229,7 @@ def test_an_api_that_old_brokers_lack_is_named() -> None:
         connected(KAFKA_0_11).ask(CreatePartitionsRequest())
 
 
-def test_levels_of_features_are_those_of_the_last_answer() -> None:
+def test_levels_of_features_are_those_of_the_last_response() -> None:
     connection = connected()
     assert connection.versions.level_of("transaction.version") == 0
     for level in (1, 2):

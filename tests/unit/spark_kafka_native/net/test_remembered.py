@@ -4,7 +4,7 @@ import pytest
 
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.connection import ClientConnection
-from spark_kafka_native.net.remembered import LEAST_BYTES, RememberedAnswer
+from spark_kafka_native.net.remembered import LEAST_BYTES, RememberedResponse
 from spark_kafka_native.protocol.errors import RemoteProtocolError
 from spark_kafka_native.protocol.framing import response_frame
 from spark_kafka_native.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -23,7 +23,7 @@ MANY = LEAST_BYTES // 8
 
 class Broker:
     def __init__(self) -> None:
-        self._remembered = RememberedAnswer(MetadataResponse)
+        self._remembered = RememberedResponse(MetadataResponse)
 
     def connection(self, *, metadata_version: int = MetadataRequest.max_version) -> ClientConnection:
         last = {MetadataRequest.api_key: metadata_version, DescribeClusterRequest.api_key: 0}
@@ -40,7 +40,7 @@ def framed(response: Response, version: int, correlation_id: int) -> bytes:
 
 def answered(connection: ClientConnection, request: Request[Any], response: Response) -> Response:
     sent, _ = connection.ask(request)
-    return connection.answer(framed(response, sent.version, sent.correlation_id))[1]
+    return connection.response(framed(response, sent.version, sent.correlation_id))[1]
 
 
 def metadata(partitions: int = MANY, epoch: int = 0) -> MetadataResponse:
@@ -90,5 +90,5 @@ def test_what_cannot_be_decoded_is_not_remembered() -> None:
     sent, _ = connection.ask(MetadataRequest())
     broken = framed(metadata(), sent.version, sent.correlation_id)[:-100]
     with pytest.raises(RemoteProtocolError):
-        connection.answer(broken)
+        connection.response(broken)
     assert answered(Broker().connection(), MetadataRequest(), metadata()) == first

@@ -77,7 +77,7 @@ def test_a_refused_resource_is_named(brokers: ScriptedCluster, cluster: Cluster)
         describe_configs(cluster, TOPIC)
     assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     brokers.script(DescribeConfigsRequest, Respond(lambda _: DescribeConfigsResponse()))
-    with pytest.raises(KafkaError, match="topic t is missing from the DescribeConfigs answer"):
+    with pytest.raises(KafkaError, match="topic t is missing from the DescribeConfigs response"):
         describe_configs(cluster, TOPIC)
 
 

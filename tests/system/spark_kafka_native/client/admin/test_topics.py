@@ -82,7 +82,7 @@ def test_topics_error_has_the_brokers_messages(brokers: ScriptedCluster, cluster
 
 def test_a_topic_missing_from_the_response_is_an_error(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(CreateTopicsRequest, Respond(lambda _: CreateTopicsResponse()))
-    with pytest.raises(TopicsError, match="topic a: the answer does not name it"):
+    with pytest.raises(TopicsError, match="topic a: the response does not name it"):
         create_topics(cluster, [NewTopic(name="a")])
 
 
@@ -156,7 +156,7 @@ def test_a_retriable_error_is_raised_after_the_deadline(brokers: ScriptedCluster
 
 def test_a_controller_that_falls_silent_is_named(brokers: ScriptedCluster) -> None:
     brokers.script(CreateTopicsRequest, *[Silent()] * 20)
-    named = f"127.0.0.1:{brokers.brokers[2].port}: no answer to CreateTopics"
+    named = f"127.0.0.1:{brokers.brokers[2].port}: no response to CreateTopics"
     with Cluster(brokers.config(request_timeout_ms=150)) as cluster, pytest.raises(TopicsError, match=named):
         create_topics(cluster, [NewTopic(name="a")], timeout_ms=500)
 

@@ -290,7 +290,7 @@ def test_a_broker_that_stays_away_is_named(brokers: ScriptedCluster, cluster: Cl
 
 def test_a_silent_broker_is_named_when_time_is_up(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(InitProducerIdRequest, Silent())
-    with pytest.raises(RequestTimeout, match=f"127.0.0.1:{brokers.brokers[2].port}: no answer to InitProducerId"):
+    with pytest.raises(RequestTimeout, match=f"127.0.0.1:{brokers.brokers[2].port}: no response to InitProducerId"):
         cluster.send(2, ASK_FOR_ID, deadline=Deadline.after_ms(1_000))
 
 

@@ -74,7 +74,7 @@ def test_a_response_without_the_partition_is_an_error(brokers: ScriptedCluster, 
     brokers.script(FetchRequest, *[Respond(lambda _: FetchResponse())] * 5_000)
     with (
         OneRange(cluster, T0, 0, 5, timeout_ms=600) as fetcher,
-        pytest.raises(KafkaError, match="t-0 is missing from the Fetch answer"),
+        pytest.raises(KafkaError, match="t-0 is missing from the Fetch response"),
     ):
         list(fetcher)
 

@@ -212,7 +212,7 @@ def test_a_silent_broker_does_not_delay_the_partitions_of_another(brokers: Scrip
     with Cluster(brokers.config()) as cluster:
         reading = read(cluster, ALL, timeout_ms=600)
     assert reading.positions == {0: 0, 2: 0, 4: 0}
-    assert all("no answer to Fetch" in str(error) for error in reading.errors.values())
+    assert all("no response to Fetch" in str(error) for error in reading.errors.values())
     assert reading.offsets == whole(ranges([1, 3, 5]))
 
 

@@ -165,7 +165,7 @@ def test_the_last_metadata_error_is_raised_if_the_next_metadata_call_times_out(
 def test_without_any_metadata_the_comparison_raises(brokers: ScriptedCluster, cluster: Cluster) -> None:
     planned = {T0: cluster.leader(T0).topic_id}
     brokers.script(MetadataRequest, *[Silent()] * 40)
-    with pytest.raises(BrokerUnreachable, match="no answer to Metadata within"):
+    with pytest.raises(BrokerUnreachable, match="no response to Metadata within"):
         compare_topic_ids(cluster, planned, Deadline.after_ms(300))
 
 

@@ -54,7 +54,7 @@ class Aborted:
 
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[bytes, list[Record]]:
-    """Several batches, as a Fetch answer has them, and all records in them: gaps, all codecs, both kinds of time."""
+    """Several batches, as a Fetch response has them, and all records in them: gaps, all codecs, both kinds of time."""
     buffer, records, offset = b"", [], draw(st.integers(0, 2**40))
     for _ in range(draw(st.integers(0, 4))):
         offset += draw(st.integers(0, 3))
