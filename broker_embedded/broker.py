@@ -25,7 +25,7 @@ from broker_embedded.metadata.features import transaction_version
 from broker_embedded.metadata.files.metadata_file import MetadataFileError
 from broker_embedded.metadata.files.topics import TOPICS
 from broker_embedded.metadata.image import ClusterImage, log_config
-from broker_embedded.metadata.producer_ids import ProducerIds
+from broker_embedded.metadata.producer_ids import ProducerIdManager
 from broker_embedded.metadata.reconcile import InconsistentTopicError
 from broker_embedded.metadata.scram_users import ScramUsers
 from broker_embedded.metadata.store import Metadata, MetadataStore
@@ -85,7 +85,7 @@ class Broker:
         self.config_resources = ConfigResources(self.topics, self.configs, logs.data_dir)
         self.maintenance = LogMaintenance(logs, platform.clock, self.threads.on_disk)
         self.compaction = CleanerThreads(config, logs, platform, self.timers)
-        self.producer_ids = ProducerIds(store, self.finishing)
+        self.producer_ids = ProducerIdManager(store, self.finishing)
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, new_session_id)
         self.quotas = ClientQuotas(store, config, self.threads.on_disk)
         self.scram_users = ScramUsers(store, config.first_users())
@@ -208,7 +208,7 @@ class Broker:
             LogManager: self.logs,
             Partitions: self.partitions,
             PatternMatcher: self.patterns,
-            ProducerIds: self.producer_ids,
+            ProducerIdManager: self.producer_ids,
             ScramUsers: self.scram_users,
             Timers: self.timers,
             TopicLifecycle: self.topic_lifecycle,

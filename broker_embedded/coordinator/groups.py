@@ -30,7 +30,7 @@ from broker_embedded.groups import decisions
 from broker_embedded.groups.consumer.draft import REGEX_TIMER
 from broker_embedded.groups.group import AnswerT, Group, Outcome, Pending, Reply, SetTimer, TimerKey
 from broker_embedded.groups.offsets import GroupOffsets, OffsetCommit
-from broker_embedded.groups.pending_offsets import OpenTransaction
+from broker_embedded.groups.pending_offsets import PendingTransaction
 from broker_embedded.groups.replay import ReplayContext, replay
 from broker_embedded.platform.finishing import Finishing
 from broker_embedded.platform.periodic import PeriodicTask
@@ -91,7 +91,7 @@ class Groups:
     def load(self) -> None:
         """Replay the log. Blocks; called before the broker serves requests."""
         for partition, logged in self.log.logged():
-            transaction = None if logged.producer_id is None else OpenTransaction(partition, logged.producer_id)
+            transaction = None if logged.producer_id is None else PendingTransaction(partition, logged.producer_id)
             try:
                 self.offsets.replay(logged.record, logged.offset, transaction)
                 replay(self._groups, logged.record, self.context)
@@ -209,7 +209,7 @@ class Groups:
         if appended is not None:
             transaction = None
             if within is not None:
-                transaction = OpenTransaction(appended.partition, within.producer.producer_id)
+                transaction = PendingTransaction(appended.partition, within.producer.producer_id)
             for offset, record in enumerate(outcome.records, appended.base_offset):
                 self.offsets.replay(record, offset, transaction)
         if outcome.removed:
@@ -277,7 +277,7 @@ class Groups:
 
     def end_transaction(self, partition: int, producer_id: int, marker_offset: int, *, commit: bool) -> None:
         """Commit or drop the offsets of a transaction, whose marker is in a partition of ``__consumer_offsets``."""
-        marker = _Marker(OpenTransaction(partition, producer_id), marker_offset, commit)
+        marker = _Marker(PendingTransaction(partition, producer_id), marker_offset, commit)
         self._end(marker)
         self._markers.add(marker)
 
@@ -401,7 +401,7 @@ class Groups:
 class _Marker(NamedTuple):
     """The end of a transaction in a partition of ``__consumer_offsets``."""
 
-    transaction: OpenTransaction
+    transaction: PendingTransaction
     offset: int
     commit: bool
 

@@ -34,14 +34,14 @@ _GROUP_NOT_FOUND_SINCE: Final = 9
 def join(
     group: Group | None,
     request: JoinGroupRequest,
-    joining: classic_join.Joining,
+    context: classic_join.JoinContext,
     config: ClassicConfig,
     now_ms: int,
 ) -> Outcome[JoinGroupResponse]:
     """JoinGroup. It creates a classic group if there is no group. Raises KafkaError."""
     if isinstance(group, ConsumerGroup):
-        return consumer_classic.join(group, request, joining, now_ms)
-    return classic_join.join(_classic(group), request, joining, config, now_ms)
+        return consumer_classic.join(group, request, context, now_ms)
+    return classic_join.join(_classic(group), request, context, config, now_ms)
 
 
 def sync(group: Group | None, request: SyncGroupRequest, request_id: int, now_ms: int) -> Outcome[SyncGroupResponse]:

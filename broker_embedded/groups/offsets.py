@@ -15,7 +15,7 @@ from uuid import UUID
 from broker_embedded.groups import decisions
 from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup
 from broker_embedded.groups.group import Group, Outcome, RetentionStart
-from broker_embedded.groups.pending_offsets import OpenTransaction, PendingOffsets, Position
+from broker_embedded.groups.pending_offsets import PendingOffsets, PendingTransaction, Position
 from broker_embedded.groups.records import OffsetCommitKey, OffsetCommitValue, offset_record, read_offset_record
 from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -55,7 +55,7 @@ class GroupOffsets:
 
     # --- the state ---------------------------------------------------------------------------------------------------
 
-    def replay(self, record: CoordinatorRecord, log_offset: int, transaction: OpenTransaction | None = None) -> None:
+    def replay(self, record: CoordinatorRecord, log_offset: int, transaction: PendingTransaction | None = None) -> None:
         """Replay a record of the log, which may be in an open ``transaction``. Raises CorruptBatch: nothing changed."""
         read = read_offset_record(record)
         if read is None:
@@ -70,7 +70,7 @@ class GroupOffsets:
         else:
             self._groups.setdefault(key.group, {})[partition] = Position(value, log_offset)
 
-    def end_transaction(self, transaction: OpenTransaction, marker_offset: int, *, commit: bool) -> None:
+    def end_transaction(self, transaction: PendingTransaction, marker_offset: int, *, commit: bool) -> None:
         """Commit or drop the pending offsets of a transaction, whose marker is in the log."""
         for group_id, partition, position in self._pending.end(transaction, marker_offset):
             before = self._groups.get(group_id, {}).get(partition)

@@ -14,7 +14,7 @@ class Position(NamedTuple):
     log_offset: int
 
 
-class OpenTransaction(NamedTuple):
+class PendingTransaction(NamedTuple):
     """An open transaction in a partition of ``__consumer_offsets``, identified by its producer."""
 
     partition: int
@@ -25,11 +25,13 @@ class PendingOffsets:
     """The pending offsets, by group and partition, and by transaction."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[TopicPartition, dict[OpenTransaction, Position]]] = {}
-        self._places: dict[OpenTransaction, set[tuple[str, TopicPartition]]] = {}
+        self._groups: dict[str, dict[TopicPartition, dict[PendingTransaction, Position]]] = {}
+        self._places: dict[PendingTransaction, set[tuple[str, TopicPartition]]] = {}
         """The groups and partitions of each transaction's pending offsets, including discarded ones."""
 
-    def add(self, transaction: OpenTransaction, group_id: str, partition: TopicPartition, position: Position) -> None:
+    def add(
+        self, transaction: PendingTransaction, group_id: str, partition: TopicPartition, position: Position
+    ) -> None:
         """Add a pending offset, which replaces an earlier one of the transaction."""
         self._groups.setdefault(group_id, {}).setdefault(partition, {})[transaction] = position
         self._places.setdefault(transaction, set()).add((group_id, partition))
@@ -40,7 +42,7 @@ class PendingOffsets:
         if partitions.pop(partition, None) is not None and not partitions:
             del self._groups[group_id]
 
-    def end(self, transaction: OpenTransaction, marker_offset: int) -> list[tuple[str, TopicPartition, Position]]:
+    def end(self, transaction: PendingTransaction, marker_offset: int) -> list[tuple[str, TopicPartition, Position]]:
         """Remove and return the pending offsets before a marker.
 
         Later ones belong to the producer's next transaction.

@@ -10,7 +10,7 @@ import dataclasses
 import uuid
 
 from broker_embedded.coordinator.groups import Groups
-from broker_embedded.groups.consumer.heartbeat import Sender, check_request
+from broker_embedded.groups.consumer.heartbeat import HeartbeatContext, check_request
 from broker_embedded.groups.consumer.heartbeat import heartbeat as decide_heartbeat
 from broker_embedded.groups.group import Group, Outcome
 from broker_embedded.handlers.support.registry import RequestContext, handles
@@ -29,7 +29,7 @@ async def consumer_group_heartbeat(
     """Process the heartbeat of a member."""
     if not configs.config.release.has_consumer_groups:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    sender = Sender(client_id=context.client_id, client_host=context.client_host)
+    sender = HeartbeatContext(client_id=context.client_id, client_host=context.client_host)
     try:
         check_request(request, context.version, configs.config.group_consumer_assignors)
         wanted = request if request.member_id else dataclasses.replace(request, member_id=str(uuid.uuid4()))

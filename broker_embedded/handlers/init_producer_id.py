@@ -14,7 +14,7 @@ from typing import Final
 from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.handlers.support.responses import producer_error_code
-from broker_embedded.metadata.producer_ids import ProducerIds
+from broker_embedded.metadata.producer_ids import ProducerIdManager
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
@@ -25,7 +25,7 @@ _FENCED_SINCE: Final = 4
 
 @handles(InitProducerIdRequest, "0-5")
 async def init_producer_id(
-    request: InitProducerIdRequest, context: RequestContext, producer_ids: ProducerIds, transactions: Transactions
+    request: InitProducerIdRequest, context: RequestContext, producer_ids: ProducerIdManager, transactions: Transactions
 ) -> InitProducerIdResponse:
     """A new producer id, or a new epoch of a transactional id."""
     name = request.transactional_id

@@ -17,7 +17,7 @@ from typing import Final
 
 from broker_embedded.coordinator.groups import Groups
 from broker_embedded.groups import decisions
-from broker_embedded.groups.classic.join import Joining
+from broker_embedded.groups.classic.join import JoinContext
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -31,7 +31,7 @@ async def join_group(request: JoinGroupRequest, context: RequestContext, groups:
     """Join, and wait for the rebalance to complete."""
     if context.version < _REBALANCE_TIMEOUT_SINCE:
         request = dataclasses.replace(request, rebalance_timeout_ms=request.session_timeout_ms)
-    joining = Joining(
+    join_context = JoinContext(
         version=context.version,
         client_id=context.client_id,
         client_host=context.client_host,
@@ -41,7 +41,7 @@ async def join_group(request: JoinGroupRequest, context: RequestContext, groups:
     try:
         answer = await groups.apply(
             request.group_id,
-            lambda group, now_ms: decisions.join(group, request, joining, groups.context.classic, now_ms),
+            lambda group, now_ms: decisions.join(group, request, join_context, groups.context.classic, now_ms),
         )
     except KafkaError as error:
         answer = JoinGroupResponse(error_code=error.code)

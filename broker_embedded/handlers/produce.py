@@ -15,8 +15,8 @@ Releases from 4.0 on advertise v0 to v2 (KAFKA-18659), because librdkafka does n
 the connection after a request of these versions.
 
 Each partition has one batch, as the protocol requires since v3, and its own response. With acks=0 there is no response,
-and an error closes the connection to signal it. `joining` checks transactional batches first. Appends that wait for a
-thread when the client disconnects are dropped (`record_threads`).
+and an error closes the connection to signal it. `partition_verification` checks transactional batches first. Appends
+that wait for a thread when the client disconnects are dropped (`record_threads`).
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeAlias
 
 from broker_embedded.coordinator.transactions import Transactions
-from broker_embedded.handlers.support.joining import Joining
+from broker_embedded.handlers.support.partition_verification import PartitionVerification
 from broker_embedded.handlers.support.registry import CloseConnection, RequestContext, handles
 from broker_embedded.log.append.incoming import FROM_CLIENT, InvalidRecords, RecordError, Terms
 from broker_embedded.log.appender import AppendResult
@@ -100,15 +100,15 @@ def produce(
             in_thread = in_thread or append.flushes or append.inspects
             in_transaction = in_transaction or append.in_transaction
     if in_transaction:
-        joining = Joining(
+        verification = PartitionVerification(
             request.transactional_id,
             context.version,
             [append for _, parts in appends for append in parts],
             transactions,
             verifies=configs.config.transaction_partition_verification_enable,
         )
-        if joining.needs_lock(waits_for_disk=in_thread):
-            locked = joining.locked()
+        if verification.needs_lock(waits_for_disk=in_thread):
+            locked = verification.locked()
             return finishing.finish(_append_in_threads(request, context.presence, appends, threads, delayed, locked))
     if in_thread:
         unlocked = contextlib.nullcontext()

@@ -16,7 +16,7 @@ from broker_embedded.config.releases import Feature
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.metadata.features import SETTABLE, features_of, with_levels
-from broker_embedded.metadata.files.configs import StoredConfigs
+from broker_embedded.metadata.files.stored_configs import StoredConfigs
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.update_features import (
     FeatureUpdateKey,

@@ -16,12 +16,12 @@ The steps of an append. *Crash* is a crash of the machine; a crash of the proces
 
 from dataclasses import dataclass, replace
 
-from broker_embedded.log.append.incoming import FROM_CLIENT, Append, AppendOrigin, Terms, Validated
+from broker_embedded.log.append.incoming import FROM_CLIENT, AppendContext, AppendOrigin, Terms, Validated
 from broker_embedded.log.append.message_sets import renumbered
 from broker_embedded.log.append.producer_state import ProducerChanges
 from broker_embedded.log.append.producer_store import ProducerStore
 from broker_embedded.log.append.validation import assign, validate
-from broker_embedded.log.leader_epochs import LeaderEpochs
+from broker_embedded.log.leader_epochs import LeaderEpochFileCache
 from broker_embedded.log.local_log import LocalLog
 from broker_embedded.log.retention import Retention
 from broker_embedded.log.segment import LogSegment
@@ -51,7 +51,9 @@ class Appender:
     May be used in any thread. Changes of the log are made under the lock of the ``LocalLog``.
     """
 
-    def __init__(self, local: LocalLog, producers: ProducerStore, epochs: LeaderEpochs, retention: Retention) -> None:
+    def __init__(
+        self, local: LocalLog, producers: ProducerStore, epochs: LeaderEpochFileCache, retention: Retention
+    ) -> None:
         self._local = local
         self._producers = producers
         self._epochs = epochs
@@ -71,7 +73,7 @@ class Appender:
             raise TypeError("records must be writable: offsets are assigned in place")
         local = self._local
         local.check_online()
-        append = Append(
+        append = AppendContext(
             config=local.config,
             partition=str(local.partition),
             origin=terms.origin,

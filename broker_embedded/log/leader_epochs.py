@@ -10,7 +10,7 @@ from broker_embedded.log.checkpoints import CorruptCheckpoint, read_rows, write_
 from broker_embedded.platform.platform import FileSystem
 
 
-class LeaderEpochs:
+class LeaderEpochFileCache:
     """The epochs of one partition. Not safe to change from two threads."""
 
     def __init__(self, path: str, file_system: FileSystem) -> None:

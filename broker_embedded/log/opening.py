@@ -15,7 +15,7 @@ from broker_embedded.log.checkpoints import (
     write_partition_metadata,
 )
 from broker_embedded.log.index import CorruptIndex
-from broker_embedded.log.leader_epochs import LeaderEpochs
+from broker_embedded.log.leader_epochs import LeaderEpochFileCache
 from broker_embedded.log.recovery import LoadedSegments, Recovery
 from broker_embedded.platform.platform import Platform
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -41,7 +41,7 @@ class LogParts:
     partition: TopicPartition
     topic_id: UUID | None
     loaded: LoadedSegments
-    epochs: LeaderEpochs
+    epochs: LeaderEpochFileCache
     producers: ProducerStore
 
 
@@ -86,8 +86,8 @@ def load_parts(
     )
 
 
-def _load_epochs(directory: str, platform: Platform) -> LeaderEpochs:
-    epochs = LeaderEpochs(f"{directory}/{LEADER_EPOCHS}", platform.file_system)
+def _load_epochs(directory: str, platform: Platform) -> LeaderEpochFileCache:
+    epochs = LeaderEpochFileCache(f"{directory}/{LEADER_EPOCHS}", platform.file_system)
     try:
         epochs.load()
     except CorruptCheckpoint as error:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.leader_epochs import LeaderEpochs
+from broker_embedded.log.leader_epochs import LeaderEpochFileCache
 from broker_embedded.log.local_log import LocalLog
 from broker_embedded.log.segment import LogSegment
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -19,7 +19,7 @@ class Retention:
     It changes under the lock of the ``LocalLog``. Readers read it without a lock.
     """
 
-    def __init__(self, local: LocalLog, epochs: LeaderEpochs, log_start_offset: int) -> None:
+    def __init__(self, local: LocalLog, epochs: LeaderEpochFileCache, log_start_offset: int) -> None:
         self._local = local
         self._epochs = epochs
         self.log_start_offset = log_start_offset

@@ -22,7 +22,7 @@ from broker_embedded.metadata.config_entries import (
 )
 from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.metadata.features import MIN_ISR, has_eligible_leader_replicas
-from broker_embedded.metadata.files.configs import StoredConfigs
+from broker_embedded.metadata.files.stored_configs import StoredConfigs
 from broker_embedded.metadata.loggers import change_levels, logger_levels
 from broker_embedded.metadata.topics import Topics
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError

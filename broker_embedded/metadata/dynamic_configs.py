@@ -13,7 +13,7 @@ from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.releases import Feature
 from broker_embedded.config.settings import ConfigError, no_such_setting
 from broker_embedded.metadata.features import features_of, with_levels
-from broker_embedded.metadata.files.configs import CONFIGS, StoredConfigs
+from broker_embedded.metadata.files.stored_configs import CONFIGS, StoredConfigs
 from broker_embedded.metadata.image import check_topics
 from broker_embedded.metadata.store import Metadata, MetadataStore
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError

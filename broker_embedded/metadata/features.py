@@ -14,7 +14,7 @@ from typing import Final
 
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.releases import ELIGIBLE_LEADER_REPLICAS_VERSION, TRANSACTION_VERSION, Feature
-from broker_embedded.metadata.files.configs import StoredConfigs
+from broker_embedded.metadata.files.stored_configs import StoredConfigs
 from broker_embedded.transactions.state import TransactionVersion
 
 SETTABLE: Final = (ELIGIBLE_LEADER_REPLICAS_VERSION, TRANSACTION_VERSION)

@@ -9,7 +9,7 @@ from broker_embedded.platform.finishing import Finishing
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 
-class ProducerIds:
+class ProducerIdManager:
     """Allocates producer ids from blocks that are claimed on the disk before.
 
     1. The end of the next block is committed. Crash here: the block is lost, no id is used twice.

@@ -21,11 +21,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from broker_embedded.metadata.files.configs import CONFIGS, StoredConfigs
 from broker_embedded.metadata.files.credentials import CREDENTIALS
 from broker_embedded.metadata.files.metadata_file import MetadataFile
 from broker_embedded.metadata.files.producer_ids import PRODUCER_IDS
 from broker_embedded.metadata.files.quotas import QUOTAS
+from broker_embedded.metadata.files.stored_configs import CONFIGS, StoredConfigs
 from broker_embedded.metadata.files.topics import TOPICS
 from broker_embedded.metadata.image import ClusterImage
 from broker_embedded.platform.finishing import Finishing

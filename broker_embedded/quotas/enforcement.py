@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Generic, TypeVar
 
 from broker_embedded.quotas.entities import ClientQuotaEntity
-from broker_embedded.quotas.limits import NOT_LIMITED, Limits, Owner
+from broker_embedded.quotas.limits import NOT_LIMITED, Owner, QuotaLimits
 from broker_embedded.quotas.rates import SampledRate, TokenBucket
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
@@ -55,14 +55,14 @@ class RateAllowance:
         self._samples = samples
         self._window_ms = window_ms
         self._longest_ms = longest_ms
-        self._limits = Limits({})
+        self._limits = QuotaLimits({})
         self.enabled = False
         """Whether there is a quota. If not, nothing is measured."""
         self._meters: _Meters[SampledRate] = _Meters(SampledRate, samples, window_ms)
 
     def use(self, values: Mapping[ClientQuotaEntity, float]) -> None:
         """Replace the quotas. Measurements are kept."""
-        self._limits = Limits(values)
+        self._limits = QuotaLimits(values)
         self.enabled = bool(values)
 
     @property
@@ -99,12 +99,12 @@ class MutationAllowance:
     """A quota of created and deleted partitions per second, which may be overdrawn once (KIP-599)."""
 
     def __init__(self, samples: int, window_ms: int) -> None:
-        self._limits = Limits({})
+        self._limits = QuotaLimits({})
         self._buckets: _Meters[TokenBucket] = _Meters(TokenBucket, samples, window_ms)
 
     def use(self, values: Mapping[ClientQuotaEntity, float]) -> None:
         """From now on these limits hold."""
-        self._limits = Limits(values)
+        self._limits = QuotaLimits(values)
 
     def of(self, user: str, client_id: str, *, strict: bool, now_ms: int) -> "Mutations":
         """The mutations of one request. ``strict``: over the quota it is refused, and not only throttled."""

@@ -19,7 +19,7 @@ _UNSAID: Final = ""
 NOT_LIMITED: Final = float("inf")
 
 
-class Limits:
+class QuotaLimits:
     """The values of one kind of quota."""
 
     def __init__(self, values: Mapping[ClientQuotaEntity, float]) -> None:

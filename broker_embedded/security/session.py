@@ -41,7 +41,7 @@ class SaslListener:
     max_receive_bytes: int
 
 
-class _State(Enum):
+class _SaslState(Enum):
     NEW = 1
     HANDSHAKE = 2
     TOKENS = 3
@@ -71,7 +71,7 @@ class Session:
         self._scram_credential = scram_credential
         self._now_ms = now_ms
         self._on_open = on_open
-        self._state = _State.NEW if needs_login else _State.OPEN
+        self._state = _SaslState.NEW if needs_login else _SaslState.OPEN
         self._mechanism_name = ""
         self._mechanism: ServerMechanism | None = None
         self._bare_tokens = False
@@ -82,40 +82,40 @@ class Session:
     @property
     def is_open(self) -> bool:
         """Whether the client is authenticated, and not re-authenticating."""
-        return self._state is _State.OPEN
+        return self._state is _SaslState.OPEN
 
     @property
     def expects_bare_token(self) -> bool:
         """Whether the next frame is a bare message of the mechanism, for ``take``."""
-        return self._state is _State.TOKENS and self._bare_tokens
+        return self._state is _SaslState.TOKENS and self._bare_tokens
 
     def refusal(self, api_key: int) -> str | None:
         """The reason to close the connection because of a request of an API, or None."""
         match self._state:
-            case _State.OPEN:
+            case _SaslState.OPEN:
                 if self._ends_ms is None or self._now_ms() <= self._ends_ms or api_key == _SASL_HANDSHAKE:
                     return None
                 return "its session has ended (connections.max.reauth.ms), and it did not log in again"
-            case _State.NEW:
+            case _SaslState.NEW:
                 allowed = {_API_VERSIONS, _SASL_HANDSHAKE}
-            case _State.HANDSHAKE:
+            case _SaslState.HANDSHAKE:
                 allowed = {_SASL_HANDSHAKE}
-            case _State.TOKENS:
+            case _SaslState.TOKENS:
                 allowed = {_SASL_HANDSHAKE, _SASL_AUTHENTICATE}
-            case _State.FAILED:
+            case _SaslState.FAILED:
                 allowed = set()
         return None if api_key in allowed else f"it sent a request with API key {api_key} before its login"
 
     def api_versions_answered(self) -> None:
         """After ApiVersions comes SaslHandshake."""
-        if self._state is _State.NEW:
-            self._state = _State.HANDSHAKE
+        if self._state is _SaslState.NEW:
+            self._state = _SaslState.HANDSHAKE
 
     def handshake(self, mechanism: str, *, bare_tokens: bool) -> SaslHandshakeResponse:
         """Answer a SaslHandshake. ``bare_tokens``: the mechanism's messages follow as bare frames."""
-        if self._state is _State.OPEN and not self._begin_reauthentication():
+        if self._state is _SaslState.OPEN and not self._begin_reauthentication():
             return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
-        if self._state is _State.TOKENS:
+        if self._state is _SaslState.TOKENS:
             self._fail("it sent SaslHandshake during a login")
             return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
         mechanisms = self._listener.mechanisms
@@ -126,12 +126,12 @@ class Session:
         self._mechanism = None if self._is_known and mechanism != self._mechanism_name else self._server_of(mechanism)
         if not self._is_known:
             self._mechanism_name = mechanism
-        self._state = _State.TOKENS
+        self._state = _SaslState.TOKENS
         return SaslHandshakeResponse(mechanisms=mechanisms)
 
     def authenticate(self, token: bytes) -> SaslAuthenticateResponse:
         """Answer a SaslAuthenticate."""
-        if self._state is not _State.TOKENS:
+        if self._state is not _SaslState.TOKENS:
             return _not_now()
         try:
             answer = self.take(token)
@@ -162,7 +162,7 @@ class Session:
         self._is_known = True
         self._mechanism = None
         self._ends_ms = self._now_ms() + self._lifetime_ms if self._lifetime_ms else None
-        self._state = _State.OPEN
+        self._state = _SaslState.OPEN
         self._on_open()
 
     def _begin_reauthentication(self) -> bool:
@@ -173,7 +173,7 @@ class Session:
         if self._last_began_ms is not None and now_ms - self._last_began_ms < _SOONEST_REAUTHENTICATION_MS:
             return False
         self._last_began_ms = now_ms
-        self._state = _State.HANDSHAKE
+        self._state = _SaslState.HANDSHAKE
         return True
 
     @property
@@ -186,7 +186,7 @@ class Session:
         return ScramServer(mechanism, lambda name: self._scram_credential(ScramUser(name, mechanism)))
 
     def _fail(self, reason: str) -> None:
-        self._state = _State.FAILED
+        self._state = _SaslState.FAILED
         self.failure = reason
 
 

@@ -64,7 +64,7 @@ class Shared:
     buffers: Buffers = field(default_factory=Buffers)
 
 
-class _State(Enum):
+class _ConnectionState(Enum):
     READING = 1
     WORKING = 2
     SENDING = 3
@@ -123,7 +123,7 @@ class Connection:
         self._outbox = Outbox(sock)
         self._held_bytes = 0
         self._in_work_loop = False
-        self._state = _State.READING
+        self._state = _ConnectionState.READING
         self._reading = self._writing = False
         self._ended = self._closing = False
         self._received = 0
@@ -142,7 +142,7 @@ class Connection:
     @property
     def is_idle(self) -> bool:
         """Whether no request is processed and no response is being sent."""
-        return self._state is _State.READING
+        return self._state is _ConnectionState.READING
 
     def receives_too_slowly(self, now_ms: int) -> bool:
         """Whether a large request is received too slowly: less than 256 KiB in 10 s, or not complete in 60 s.
@@ -170,7 +170,7 @@ class Connection:
     @property
     def is_parked(self) -> bool:
         """Whether nothing is received while a request is processed: the client waits for the response, or acks is 0."""
-        return self._state is _State.WORKING and self._presence.is_waited_for
+        return self._state is _ConnectionState.WORKING and self._presence.is_waited_for
 
     def limit_requests(self, max_bytes: int, setting: str) -> None:
         """Limit the size of further requests, because of a setting."""
@@ -184,11 +184,11 @@ class Connection:
 
     def close(self, reason: str, level: int = logging.DEBUG) -> None:
         """Close now. Unsent bytes that the system does not accept at once are lost. A second call does nothing."""
-        if self._state is _State.CLOSED:
+        if self._state is _ConnectionState.CLOSED:
             return
         if self.is_idle:
             self._inbox.rest()
-        self._state = _State.CLOSED
+        self._state = _ConnectionState.CLOSED
         logger.log(level, "closed the connection from %s: %s", self.peer, reason)
         self._set_reading(False)
         self._set_writing(False)
@@ -237,7 +237,7 @@ class Connection:
         Must be called each second. A client is not detected if it has more unsent bytes than the system receives for
         the connection.
         """
-        if self._state is not _State.WORKING or self._reading or self._ended:
+        if self._state is not _ConnectionState.WORKING or self._reading or self._ended:
             return
         poll = select.poll()
         poll.register(self._socket, _POLLRDHUP)
@@ -255,7 +255,7 @@ class Connection:
         self._ended = True
         self._set_reading(False)
         self._presence.leave()
-        if self._state is _State.READING and not self._inbox.has_whole_request:
+        if self._state is _ConnectionState.READING and not self._inbox.has_whole_request:
             left = self._inbox.waiting_bytes
             if left:
                 self.close(f"the client closed it {left} bytes into a request", logging.INFO)
@@ -280,18 +280,18 @@ class Connection:
             return
         self._in_work_loop = True
         for _ in range(_MAX_REQUESTS_PER_ITERATION):
-            frame = self._next_frame() if self._state is _State.READING and self._muted is None else None
+            frame = self._next_frame() if self._state is _ConnectionState.READING and self._muted is None else None
             if frame is None:
                 break
-            self._state = _State.WORKING
+            self._state = _ConnectionState.WORKING
             self._answer(frame)
         else:
             self._loop.call_soon(self._work)
         self._in_work_loop = False
-        if self._state is _State.READING:
-            self._state = _State.SENDING
+        if self._state is _ConnectionState.READING:
+            self._state = _ConnectionState.SENDING
             self._flush()
-        elif self._state is _State.WORKING and self._held_bytes:  # the present request may take long
+        elif self._state is _ConnectionState.WORKING and self._held_bytes:  # the present request may take long
             self._flush()
 
     def _next_frame(self) -> memoryview | None:
@@ -344,7 +344,7 @@ class Connection:
                 self.close("a request failed unexpectedly", logging.WARNING)
 
     def _send(self, answer: Answer) -> None:
-        if self._state is _State.CLOSED:
+        if self._state is _ConnectionState.CLOSED:
             return
         self._inbox.answered()
         self._held_since = None
@@ -354,9 +354,9 @@ class Connection:
             self._outbox.put(answer)
             self._held_bytes += sum(map(len, answer))
         if self._in_work_loop and self._held_bytes <= _HELD_BYTES:
-            self._state = _State.READING
+            self._state = _ConnectionState.READING
         else:
-            self._state = _State.SENDING
+            self._state = _ConnectionState.SENDING
             self._flush()
 
     def _mute(self, wait_ms: int) -> None:
@@ -380,7 +380,7 @@ class Connection:
         if not self._outbox:
             self._held_bytes = 0
             self._set_writing(False)
-            if self._state is _State.SENDING:
+            if self._state is _ConnectionState.SENDING:
                 self._on_sent()
         elif willing:  # other connections are served first
             self._set_writing(False)
@@ -394,7 +394,7 @@ class Connection:
             self._work()
 
     def _on_sent(self) -> None:
-        self._state = _State.READING
+        self._state = _ConnectionState.READING
         if self._closing:
             self.close("the broker stops")
         elif self._ended and not self._inbox.has_whole_request:

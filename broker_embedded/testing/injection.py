@@ -11,9 +11,9 @@ from broker_embedded.handlers.support.registry import CloseConnection, Result
 from broker_embedded.server.dispatch import Call, Intercept
 from broker_embedded.testing.fetches import SESSION_REFUSED, Pauses, continues_session, without_session
 from broker_embedded.testing.moves import Moves
-from broker_embedded.testing.planning import Plan, strike
+from broker_embedded.testing.planning import RequestPlan, strike
 from broker_embedded.testing.recording import Recorder
-from broker_embedded.testing.rules import BEFORE, FAIL, Fault, Rule
+from broker_embedded.testing.rules import BEFORE, FAIL, ActiveFault, Rule
 from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchResponse
 from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.schema import Request, Response
@@ -31,22 +31,22 @@ class Injector:
         self.recorder = recorder
         self.moves = Moves()
         self.pauses = Pauses()
-        self._faults: dict[int, Fault] = {}
+        self._faults: dict[int, ActiveFault] = {}
         self._last_id = 0
 
     # --- faults ------------------------------------------------------------------------------------------------------
 
-    def add(self, rule: Rule) -> Fault:
+    def add(self, rule: Rule) -> ActiveFault:
         """Add a fault, after the existing ones."""
         self._last_id += 1
-        fault = self._faults[self._last_id] = Fault(self._last_id, rule)
+        fault = self._faults[self._last_id] = ActiveFault(self._last_id, rule)
         return fault
 
-    def get(self, id_: int) -> Fault | None:
+    def get(self, id_: int) -> ActiveFault | None:
         """A fault, spent or not, that has not been removed."""
         return self._faults.get(id_)
 
-    def remove(self, id_: int) -> Fault | None:
+    def remove(self, id_: int) -> ActiveFault | None:
         """Remove and return a fault."""
         return self._faults.pop(id_, None)
 
@@ -57,7 +57,7 @@ class Injector:
         self.moves.clear()
 
     @property
-    def faults(self) -> Iterator[Fault]:
+    def faults(self) -> Iterator[ActiveFault]:
         """All faults that have not been removed, in the order in which they were set."""
         return iter(self._faults.values())
 
@@ -82,7 +82,7 @@ class Injector:
             if continues_session(request):
                 return SESSION_REFUSED
             request = without_session(request)
-        plan = Plan(version=call.version, names=broker.image.names, rest=request)
+        plan = RequestPlan(version=call.version, names=broker.image.names, rest=request)
         self.moves.apply(plan, name, client_id)
         strike(plan, self._faults.values(), client_id)
         struck += plan.struck
@@ -101,7 +101,7 @@ class Injector:
             )
         )
 
-    async def _carry_out(self, plan: Plan, call: Call, request: Request[Any], broker: Broker) -> Response | None:
+    async def _carry_out(self, plan: RequestPlan, call: Call, request: Request[Any], broker: Broker) -> Response | None:
         name = call.api.request.api_name
         if plan.delay_before_ms:
             await broker.delayed.pause(plan.delay_before_ms)
@@ -127,7 +127,7 @@ class Injector:
             return self.pauses.empty(answer, broker.image.names)
         return answer
 
-    async def _serve(self, plan: Plan, call: Call, broker: Broker) -> Response | None:
+    async def _serve(self, plan: RequestPlan, call: Call, broker: Broker) -> Response | None:
         """The broker's response to the rest."""
         rest = plan.rest
         if isinstance(rest, FetchRequest):

@@ -9,7 +9,7 @@ unchanged, as if the new coordinator had loaded them. Clients are identified by 
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker_embedded.testing.planning import Plan
+from broker_embedded.testing.planning import RequestPlan
 from broker_embedded.testing.scopes import Scope
 from spark_kafka_native.protocol.errors import ErrorCode
 
@@ -42,7 +42,7 @@ class Move:
     code: ErrorCode
     informed: set[str] = field(default_factory=set)
 
-    def apply(self, plan: Plan, api: str, client_id: str) -> None:
+    def apply(self, plan: RequestPlan, api: str, client_id: str) -> None:
         """Refuse a request of a client that does not know of the move, or record that it requests the new location."""
         if api == self.found_by and plan.concerns(self.scope):
             self.informed.add(client_id)
@@ -77,7 +77,7 @@ class Moves:
     def __bool__(self) -> bool:
         return bool(self._moves)
 
-    def apply(self, plan: Plan, api: str, client_id: str) -> None:
+    def apply(self, plan: RequestPlan, api: str, client_id: str) -> None:
         """Refuse requests for moved partitions and groups; see ``Move``."""
         for move in self._moves.values():
             move.apply(plan, api, client_id)

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker_embedded.testing.refusals import refusal
-from broker_embedded.testing.rules import AFTER, BEFORE, DELAY, FAIL, Fault
+from broker_embedded.testing.rules import AFTER, BEFORE, DELAY, FAIL, ActiveFault
 from broker_embedded.testing.scopes import Scope, TopicNames, cut, join, write_into
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.schema import Request, Response
 
 
 @dataclass(slots=True, kw_only=True)
-class Plan:
+class RequestPlan:
     """The plan of one request.
 
     ``rest`` is the request to the broker, or None; ``refused`` are the responses of faults; ``written`` are errors to
@@ -60,7 +60,7 @@ class Plan:
         return whole
 
 
-def strike(plan: Plan, faults: Iterable[Fault], client_id: str) -> Plan:
+def strike(plan: RequestPlan, faults: Iterable[ActiveFault], client_id: str) -> RequestPlan:
     """Apply the faults, in their order."""
     for fault in faults:
         rule = fault.rule

@@ -4,7 +4,7 @@
     {"action": "delay", "api": "Fetch", "ms": 500}
     {"action": "drop", "api": "*", "when": "after", "on_call": 3}
 
-A `Rule` is parsed from such a mapping. A `Fault` is a rule with its counts.
+A `Rule` is parsed from such a mapping. A `ActiveFault` is a rule with its counts.
 """
 
 import dataclasses
@@ -113,7 +113,7 @@ class Rule:
         return self.api in {ANY_API, api.api_name} and self.client_id in {None, client_id}
 
 
-class Fault:
+class ActiveFault:
     """A rule with counts: ``calls`` of matching requests, ``hits`` of affected ones."""
 
     def __init__(self, id_: int, rule: Rule) -> None:

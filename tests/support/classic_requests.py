@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from broker_embedded.groups import decisions
-from broker_embedded.groups.classic.join import Joining
+from broker_embedded.groups.classic.join import JoinContext
 from broker_embedded.groups.consumer.config import ConsumerContext
 from broker_embedded.groups.group import Group, Outcome, Pending
 from spark_kafka_native.protocol.consumer_protocol import (
@@ -81,10 +81,12 @@ class ClassicRequests:
             }
         )
         number = next(self._numbers)
-        joining = Joining(
+        join_context = JoinContext(
             version=version, client_id="old", client_host="/127.0.0.1", fresh_id=str(number), request_id=number
         )
-        answer = self.apply(lambda group, now_ms: decisions.join(group, request, joining, self.context.classic, now_ms))
+        answer = self.apply(
+            lambda group, now_ms: decisions.join(group, request, join_context, self.context.classic, now_ms)
+        )
         assert isinstance(answer, JoinGroupResponse | Pending)
         if isinstance(answer, JoinGroupResponse):
             if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:

@@ -20,7 +20,7 @@ from broker_embedded.groups.consumer import regexes
 from broker_embedded.groups.consumer.config import ConsumerConfig, ConsumerContext
 from broker_embedded.groups.consumer.draft import REGEX_TIMER
 from broker_embedded.groups.consumer.group import ConsumerGroup
-from broker_embedded.groups.consumer.heartbeat import Sender, check_request, heartbeat
+from broker_embedded.groups.consumer.heartbeat import HeartbeatContext, check_request, heartbeat
 from broker_embedded.groups.consumer.member import ConsumerMember, TopicIdPartition
 from broker_embedded.groups.consumer.topics import EMPTY_VIEW, SubscribableTopic, TopicsView
 from broker_embedded.groups.group import CancelTimer, Group, Outcome, Pending, TimerKey
@@ -31,7 +31,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages import consumer_group_heartbeat as messages
 from tests.support.classic_requests import GROUP_ID, ClassicRequests
 
-CLIENT: Final = Sender(client_id="client", client_host="/127.0.0.1")
+CLIENT: Final = HeartbeatContext(client_id="client", client_host="/127.0.0.1")
 
 
 def topic_id(name: str) -> UUID:

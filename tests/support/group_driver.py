@@ -17,7 +17,7 @@ from broker_embedded.groups.classic.group import (
     ClassicState,
     session_timer,
 )
-from broker_embedded.groups.classic.join import Joining, join
+from broker_embedded.groups.classic.join import JoinContext, join
 from broker_embedded.groups.classic.leave import heartbeat, leave
 from broker_embedded.groups.classic.replay import replay_group
 from broker_embedded.groups.classic.sync import sync
@@ -107,7 +107,7 @@ class GroupDriver:
             ),
         )
         request_id = next(self._request_ids)
-        joining = Joining(
+        join_context = JoinContext(
             version=version,
             client_id=name,
             client_host="/127.0.0.1",
@@ -115,7 +115,7 @@ class GroupDriver:
             request_id=request_id,
         )
         before = self._member_ids()
-        call = self._call(lambda group, now_ms: join(_classic(group), request, joining, self.config, now_ms))
+        call = self._call(lambda group, now_ms: join(_classic(group), request, join_context, self.config, now_ms))
         new = [member_id for member_id in self._member_ids() if member_id not in before]
         if instance_id is not None and call.waits | (not call.waits and not call.code):
             self.instances[name] = instance_id

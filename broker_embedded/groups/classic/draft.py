@@ -12,7 +12,7 @@ from spark_kafka_native.protocol.messages.join_group import JoinGroupResponse
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupResponse
 
 
-class Draft:
+class ClassicDraft:
     """The new state of a group, its records, timers and replies. The original group is not changed."""
 
     def __init__(self, group: ClassicGroup, now_ms: int) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from broker_embedded.groups.classic.draft import Draft
+from broker_embedded.groups.classic.draft import ClassicDraft
 from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState, session_timer
 from broker_embedded.groups.classic.member import ClassicMember, as_join_answer, require_member, static_member
 from broker_embedded.groups.classic.rebalance import (
@@ -34,7 +34,7 @@ JoinAnswer: TypeAlias = JoinGroupResponse | Pending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joining:
+class JoinContext:
     """The context of a JoinGroup.
 
     ``fresh_id`` makes a new member id unique. ``request_id`` is the id of the request while it is pending.
@@ -48,7 +48,7 @@ class Joining:
 
 
 def join(
-    group: ClassicGroup | None, request: JoinGroupRequest, joining: Joining, config: ClassicConfig, now_ms: int
+    group: ClassicGroup | None, request: JoinGroupRequest, context: JoinContext, config: ClassicConfig, now_ms: int
 ) -> Outcome[JoinGroupResponse]:
     """Join a group. A member without an id creates it."""
     member_id = request.member_id
@@ -58,8 +58,8 @@ def join(
         return Outcome(answer=_refused(ErrorCode.INVALID_SESSION_TIMEOUT, member_id))
     if group is None and member_id != _UNKNOWN:
         return Outcome(answer=_refused(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
-    draft = Draft(group or ClassicGroup(group_id=request.group_id, config=config, state_since_ms=now_ms), now_ms)
-    answer = _Join(draft, request, joining).answer()
+    draft = ClassicDraft(group or ClassicGroup(group_id=request.group_id, config=config, state_since_ms=now_ms), now_ms)
+    answer = _Join(draft, request, context).answer()
     if group is None and not draft.records:
         draft.records.append(new_group_record(request.group_id, now_ms, config.record_versions))
     return draft.outcome(answer)
@@ -68,10 +68,10 @@ def join(
 class _Join:
     """The decision of one JoinGroup."""
 
-    def __init__(self, draft: Draft, request: JoinGroupRequest, joining: Joining) -> None:
+    def __init__(self, draft: ClassicDraft, request: JoinGroupRequest, context: JoinContext) -> None:
         self._draft = draft
         self._request = request
-        self._joining = joining
+        self._context = context
 
     def answer(self) -> JoinAnswer:
         draft, request = self._draft, self._request
@@ -106,11 +106,11 @@ class _Join:
 
     def _join_unknown(self) -> JoinAnswer:
         instance_id = self._request.group_instance_id
-        new_id = f"{self._joining.client_id if instance_id is None else instance_id}-{self._joining.fresh_id}"
+        new_id = f"{self._context.client_id if instance_id is None else instance_id}-{self._context.fresh_id}"
         if instance_id is not None:
             member = static_member(self._draft.members, instance_id)
             return self._add(new_id) if member is None else self._replace(member, new_id)
-        if self._joining.version < _ID_REQUIRED_SINCE:
+        if self._context.version < _ID_REQUIRED_SINCE:
             return self._add(new_id)
         self._draft.pending.add(new_id)
         self._draft.set(session_timer(new_id), self._request.session_timeout_ms)
@@ -126,12 +126,12 @@ class _Join:
         member = ClassicMember(
             member_id=member_id,
             instance_id=request.group_instance_id,
-            client_id=self._joining.client_id,
-            client_host=self._joining.client_host,
+            client_id=self._context.client_id,
+            client_host=self._context.client_host,
             session_timeout_ms=request.session_timeout_ms,
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             protocols=request.protocols,
-            join_request_id=self._joining.request_id,
+            join_request_id=self._context.request_id,
             is_new=True,
         )
         if draft.initial is not None:
@@ -175,7 +175,7 @@ class _Join:
             session_timeout_ms=request.session_timeout_ms,
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             protocols=request.protocols,
-            join_request_id=self._joining.request_id,
+            join_request_id=self._context.request_id,
             sync_request_id=None,
             is_new=False,
         )
@@ -193,7 +193,7 @@ class _Join:
         draft.subscribed = subscribed(draft)
         draft.records.append(draft.frozen().record())
         answer = self._present_generation(member.member_id)
-        if self._joining.version >= _SKIPPING_SINCE:
+        if self._context.version >= _SKIPPING_SINCE:
             is_leader = draft.leader == member.member_id
             return replace(answer, skip_assignment=is_leader, members=self._members_for(member))
         return replace(
@@ -223,7 +223,7 @@ class _Join:
                 session_timeout_ms=request.session_timeout_ms,
                 rebalance_timeout_ms=request.rebalance_timeout_ms,
                 protocols=request.protocols,
-                join_request_id=self._joining.request_id,
+                join_request_id=self._context.request_id,
             )
         )
         rebalance(draft)
@@ -247,7 +247,7 @@ class _Join:
         )
 
     def _pending(self) -> Pending:
-        return Pending(request_id=self._joining.request_id)
+        return Pending(request_id=self._context.request_id)
 
 
 def _refused(code: ErrorCode, member_id: str = _UNKNOWN) -> JoinGroupResponse:

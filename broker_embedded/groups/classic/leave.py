@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from broker_embedded.groups.classic.draft import Draft
+from broker_embedded.groups.classic.draft import ClassicDraft
 from broker_embedded.groups.classic.group import (
     JOIN_TIMER,
     SESSION,
@@ -50,7 +50,7 @@ def leave(group: ClassicGroup | None, request: LeaveGroupRequest, now_ms: int) -
     if group is None:
         answers = tuple(_left(member, ErrorCode.UNKNOWN_MEMBER_ID) for member in request.members)
         return Outcome(answer=LeaveGroupResponse(members=answers))
-    draft = Draft(group, now_ms)
+    draft = ClassicDraft(group, now_ms)
     answers = tuple(_left(member, _leave(draft, member)) for member in request.members)
     if any(answer.error_code == ErrorCode.NONE for answer in answers):
         match draft.state:
@@ -63,7 +63,7 @@ def leave(group: ClassicGroup | None, request: LeaveGroupRequest, now_ms: int) -
     return draft.outcome(LeaveGroupResponse(members=answers))
 
 
-def _leave(draft: Draft, identity: MemberIdentity) -> ErrorCode:
+def _leave(draft: ClassicDraft, identity: MemberIdentity) -> ErrorCode:
     """Remove a member. An administrator may name a static member by its instance id only."""
     if identity.member_id in draft.pending:
         draft.remove(identity.member_id)
@@ -91,7 +91,7 @@ def _left(identity: MemberIdentity, code: ErrorCode) -> MemberResponse:
 
 def timer_fired(group: ClassicGroup, key: TimerKey, now_ms: int) -> Outcome[None]:
     """Continue without the members that the timer waited for."""
-    draft = Draft(group, now_ms)
+    draft = ClassicDraft(group, now_ms)
     if key == JOIN_TIMER and group.state is ClassicState.PREPARING_REBALANCE:
         extend_or_complete_join(draft)
     elif key == SYNC_TIMER and group.pending_sync:
@@ -105,7 +105,7 @@ def timer_fired(group: ClassicGroup, key: TimerKey, now_ms: int) -> Outcome[None
 
 def resumed(group: ClassicGroup) -> Outcome[None]:
     """Start a new session for every member of a group that was read from the log."""
-    draft = Draft(group, group.state_since_ms or 0)
+    draft = ClassicDraft(group, group.state_since_ms or 0)
     for member in group.members.values():
         draft.renew_session(member)
     if len(group.members) > group.config.max_size:
@@ -113,7 +113,7 @@ def resumed(group: ClassicGroup) -> Outcome[None]:
     return draft.outcome(None)
 
 
-def _end_session(draft: Draft, member_id: str) -> None:
+def _end_session(draft: ClassicDraft, member_id: str) -> None:
     member = draft.members.get(member_id)
     if member is not None and member.must_heartbeat:
         draft.dismiss(member, ErrorCode.UNKNOWN_MEMBER_ID)

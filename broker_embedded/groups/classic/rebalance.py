@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
-from broker_embedded.groups.classic.draft import Draft
+from broker_embedded.groups.classic.draft import ClassicDraft
 from broker_embedded.groups.classic.group import JOIN_TIMER, SYNC_TIMER, ClassicState, InitialDelay
 from broker_embedded.groups.classic.member import as_join_answer, subscribed_topics
 from spark_kafka_native.protocol.consumer_protocol import CONSUMER_PROTOCOL
@@ -15,7 +15,7 @@ from spark_kafka_native.protocol.messages.sync_group import SyncGroupResponse
 _NO_MEMBER: Final = ""
 
 
-def rebalance(draft: Draft) -> None:
+def rebalance(draft: ClassicDraft) -> None:
     """Begin a rebalance, or continue the present one."""
     if draft.state is ClassicState.PREPARING_REBALANCE:
         complete_join_if_all_joined(draft)
@@ -23,7 +23,7 @@ def rebalance(draft: Draft) -> None:
         prepare_rebalance(draft)
 
 
-def prepare_rebalance(draft: Draft) -> None:
+def prepare_rebalance(draft: ClassicDraft) -> None:
     """Wait for all members to rejoin. The first rebalance of an empty group has the initial delay."""
     if draft.state is ClassicState.COMPLETING_REBALANCE:
         fail_assignment(draft, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -41,13 +41,13 @@ def prepare_rebalance(draft: Draft) -> None:
         draft.set(JOIN_TIMER, draft.rebalance_timeout_ms)
 
 
-def complete_join_if_all_joined(draft: Draft) -> None:
+def complete_join_if_all_joined(draft: ClassicDraft) -> None:
     """Complete the join if all members have joined, except during the initial delay."""
     if draft.state is ClassicState.PREPARING_REBALANCE and draft.initial is None and draft.all_joined:
         complete_join(draft)
 
 
-def extend_or_complete_join(draft: Draft) -> None:
+def extend_or_complete_join(draft: ClassicDraft) -> None:
     """Complete the join, or extend the initial delay if members have joined and time is left."""
     initial = draft.initial
     if initial is None or not initial.member_added or not initial.remaining_ms:
@@ -59,7 +59,7 @@ def extend_or_complete_join(draft: Draft) -> None:
     draft.set(JOIN_TIMER, delay_ms)
 
 
-def complete_join(draft: Draft) -> None:
+def complete_join(draft: ClassicDraft) -> None:
     """Begin the next generation. Dynamic members that have not joined are removed, static members stay."""
     draft.cancel(JOIN_TIMER)
     for member in list(draft.members.values()):
@@ -80,7 +80,7 @@ def complete_join(draft: Draft) -> None:
         draft.records.append(draft.frozen().record())
 
 
-def fail_assignment(draft: Draft, code: ErrorCode) -> None:
+def fail_assignment(draft: ClassicDraft, code: ErrorCode) -> None:
     """Fail the assignment of this generation: pending SyncGroups are answered ``code``."""
     for member in list(draft.members.values()):
         waited = member.sync_request_id is not None
@@ -90,7 +90,7 @@ def fail_assignment(draft: Draft, code: ErrorCode) -> None:
             draft.renew_session(changed)
 
 
-def _elect_leader(draft: Draft) -> bool:
+def _elect_leader(draft: ClassicDraft) -> bool:
     """Whether a joined member is the leader; another member is elected if necessary."""
     leader = draft.members.get(draft.leader or _NO_MEMBER)
     if leader is not None and not leader.awaits_join:
@@ -100,7 +100,7 @@ def _elect_leader(draft: Draft) -> bool:
     return leader is not None and leader.awaits_join
 
 
-def _begin_generation(draft: Draft) -> None:
+def _begin_generation(draft: ClassicDraft) -> None:
     draft.protocol_name = select_protocol(draft)
     draft.subscribed = subscribed(draft)
     draft.become(ClassicState.COMPLETING_REBALANCE)
@@ -119,7 +119,7 @@ def _begin_generation(draft: Draft) -> None:
     draft.set(SYNC_TIMER, draft.rebalance_timeout_ms)
 
 
-def select_protocol(draft: Draft) -> str:
+def select_protocol(draft: ClassicDraft) -> str:
     """The protocol with the most votes among those that all members support."""
     members = list(draft.members.values())
     candidates = {
@@ -129,7 +129,7 @@ def select_protocol(draft: Draft) -> str:
     return max(votes, key=votes.__getitem__)
 
 
-def subscribed(draft: Draft) -> frozenset[str] | None:
+def subscribed(draft: ClassicDraft) -> frozenset[str] | None:
     """The topics in the members' metadata for the chosen protocol; None if unknown."""
     if draft.protocol_type != CONSUMER_PROTOCOL:
         return None

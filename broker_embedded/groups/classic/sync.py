@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from broker_embedded.groups.classic.draft import Draft
+from broker_embedded.groups.classic.draft import ClassicDraft
 from broker_embedded.groups.classic.group import SYNC_TIMER, ClassicGroup, ClassicState, require_sender
 from broker_embedded.groups.classic.rebalance import fail_assignment, rebalance
 from broker_embedded.groups.group import Outcome, Pending
@@ -18,7 +18,7 @@ def sync(
     _check_protocol(group, request)
     if group.state is ClassicState.PREPARING_REBALANCE:
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {group.group_id!r} waits for members to join")
-    draft = Draft(group, now_ms)
+    draft = ClassicDraft(group, now_ms)
     draft.pending_sync.discard(member.member_id)
     if not draft.pending_sync:
         draft.cancel(SYNC_TIMER)
@@ -40,7 +40,7 @@ def _check_protocol(group: ClassicGroup, request: SyncGroupRequest) -> None:
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, detail)
 
 
-def _assign(draft: Draft, request: SyncGroupRequest, request_id: int, now_ms: int) -> Outcome[SyncGroupResponse]:
+def _assign(draft: ClassicDraft, request: SyncGroupRequest, request_id: int, now_ms: int) -> Outcome[SyncGroupResponse]:
     """Answer all pending SyncGroups with the leader's assignments, once these are in the log."""
     unassigned = draft.frozen()
     brought = {assignment.member_id: assignment.assignment for assignment in request.assignments}
@@ -58,13 +58,13 @@ def _not_assigned(
     unassigned: ClassicGroup, request_id: int, code: ErrorCode, now_ms: int
 ) -> Outcome[SyncGroupResponse]:
     """The assignments cannot be written: every pending SyncGroup is answered ``code``, and the group rebalances."""
-    draft = Draft(unassigned, now_ms)
+    draft = ClassicDraft(unassigned, now_ms)
     fail_assignment(draft, code)
     rebalance(draft)
     return draft.outcome(Pending(request_id=request_id))
 
 
-def _assignment(draft: Draft, assignment: bytes) -> SyncGroupResponse:
+def _assignment(draft: ClassicDraft, assignment: bytes) -> SyncGroupResponse:
     return SyncGroupResponse(
         protocol_type=draft.protocol_type, protocol_name=draft.protocol_name, assignment=assignment
     )

@@ -13,7 +13,7 @@ from broker_embedded.groups.classic.group import session_timer
 from broker_embedded.groups.consumer import leave as consumer_leave
 from broker_embedded.groups.consumer import regexes as consumer_regexes
 from broker_embedded.groups.consumer.config import MigrationPolicy
-from broker_embedded.groups.consumer.draft import Draft, join_timer, sync_timer
+from broker_embedded.groups.consumer.draft import ConsumerDraft, join_timer, sync_timer
 from broker_embedded.groups.consumer.entries import member_entry
 from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.consumer.member import ConsumerMember, MemberState
@@ -49,27 +49,27 @@ _ID_REQUIRED_SINCE: Final = 4
 
 
 def join(
-    group: ConsumerGroup, request: JoinGroupRequest, joining: classic_join.Joining, now_ms: int
+    group: ConsumerGroup, request: JoinGroupRequest, context: classic_join.JoinContext, now_ms: int
 ) -> Outcome[JoinGroupResponse]:
     """Join, or reconcile by one step. An empty consumer group becomes a classic one. Raises KafkaError."""
     classic = group.context.classic
     if group.is_empty:
-        outcome = classic_join.join(None, request, joining, classic, now_ms)
+        outcome = classic_join.join(None, request, context, classic, now_ms)
         ends = () if outcome.group is None else group.tombstones()
         return dataclasses.replace(outcome, records=(*ends, *outcome.records))
     if not classic.min_session_timeout_ms <= request.session_timeout_ms <= classic.max_session_timeout_ms:
         return Outcome(
             answer=JoinGroupResponse(error_code=ErrorCode.INVALID_SESSION_TIMEOUT, member_id=request.member_id)
         )
-    draft = Draft(group, now_ms)
-    member_id = request.member_id or joining.fresh_id
+    draft = ConsumerDraft(group, now_ms)
+    member_id = request.member_id or context.fresh_id
     _check_may_join(draft, request, member_id)
-    if request.member_id == _UNKNOWN and request.group_instance_id is None and joining.version >= _ID_REQUIRED_SINCE:
+    if request.member_id == _UNKNOWN and request.group_instance_id is None and context.version >= _ID_REQUIRED_SINCE:
         return Outcome(answer=JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
-    return _Join(draft, request, joining, member_id).decided()
+    return _Join(draft, request, context, member_id).decided()
 
 
-def _check_may_join(draft: Draft, request: JoinGroupRequest, member_id: str) -> None:
+def _check_may_join(draft: ConsumerDraft, request: JoinGroupRequest, member_id: str) -> None:
     group = draft.group
     code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if draft.config.migration_policy is MigrationPolicy.DISABLED:
@@ -84,10 +84,12 @@ def _check_may_join(draft: Draft, request: JoinGroupRequest, member_id: str) -> 
 class _Join:
     """The decision of one JoinGroup, in the steps of a heartbeat."""
 
-    def __init__(self, draft: Draft, request: JoinGroupRequest, joining: classic_join.Joining, member_id: str) -> None:
+    def __init__(
+        self, draft: ConsumerDraft, request: JoinGroupRequest, context: classic_join.JoinContext, member_id: str
+    ) -> None:
         self._draft = draft
         self._request = request
-        self._joining = joining
+        self._context = context
         self._member_id = member_id
         self._subscription = _subscription(request)
 
@@ -144,8 +146,8 @@ class _Join:
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             subscribed_topic_names=frozenset(self._subscription.topics),
             subscribed_topic_regex="",
-            client_id=self._joining.client_id,
-            client_host=self._joining.client_host,
+            client_id=self._context.client_id,
+            client_host=self._context.client_host,
             classic=classic_metadata(request.session_timeout_ms, request.protocols),
         )
 
@@ -180,7 +182,7 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, now_ms: int) -> Outcom
     if request.protocol_type not in {None, CONSUMER_PROTOCOL} or request.protocol_name not in {None, protocol.name}:
         detail = f"member {member.member_id!r} of group {group.group_id!r} has {CONSUMER_PROTOCOL}, {protocol.name}"
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, detail)
-    draft = Draft(group, now_ms)
+    draft = ConsumerDraft(group, now_ms)
     if group.assignment_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         _require_rejoin(draft, member)
         return draft.decided(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
@@ -198,7 +200,7 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, now_ms: int) -> Outcom
 def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, now_ms: int) -> Outcome[HeartbeatResponse]:
     """Renew a session. REBALANCE_IN_PROGRESS: another step is necessary. Raises KafkaError."""
     member = _require(group, request.member_id, request.group_instance_id, request.generation_id)
-    draft = Draft(group, now_ms)
+    draft = ConsumerDraft(group, now_ms)
     draft.set_timer(session_timer(member.member_id), _classic(member).session_timeout_ms)
     if group.classic_count == len(group.members):  # no other member's heartbeat would do it
         draft.bump_epoch(if_topics_changed=True)
@@ -258,7 +260,7 @@ def _must_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
     )
 
 
-def _require_rejoin(draft: Draft, member: ConsumerMember) -> None:
+def _require_rejoin(draft: ConsumerDraft, member: ConsumerMember) -> None:
     """Set the timer of its rebalance timeout, if it is not set."""
     if member.member_id not in draft.group.must_rejoin:
         draft.set_timer(join_timer(member.member_id), member.rebalance_timeout_ms)

@@ -17,7 +17,7 @@ from broker_embedded.groups.consumer.entries import (
 )
 from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.consumer.member import ConsumerMember, MemberState, TopicIdPartition
-from broker_embedded.groups.consumer.reconciliation import Target, reconcile
+from broker_embedded.groups.consumer.reconciliation import TargetAssignment, reconcile
 from broker_embedded.groups.consumer.records import Entry, to_record
 from broker_embedded.groups.consumer.replay import after
 from broker_embedded.groups.group import AnswerT, CancelTimer, Outcome, Reply, SetTimer, TimerKey
@@ -57,7 +57,7 @@ def is_within(interval_ms: int, since_ms: int, now_ms: int) -> bool:
     return since_ms <= now_ms < since_ms + interval_ms
 
 
-class Draft:
+class ConsumerDraft:
     """The new state of a group, its records, timers and replies."""
 
     def __init__(
@@ -172,7 +172,7 @@ class Draft:
         member = group.members[member_id]
         if not subscription_changed and member.is_reconciled_to(group.assignment_epoch):
             return member
-        target = Target(
+        target = TargetAssignment(
             epoch=group.assignment_epoch,
             partitions=group.targets.get(member_id, frozenset()),
             topic_ids=group.topic_ids_of(member),

@@ -13,7 +13,7 @@ from broker_embedded.groups.classic.group import ClassicGroup, session_timer
 from broker_embedded.groups.consumer import leave as consumer_leave
 from broker_embedded.groups.consumer import regexes as consumer_regexes
 from broker_embedded.groups.consumer.config import ConsumerContext
-from broker_embedded.groups.consumer.draft import Draft
+from broker_embedded.groups.consumer.draft import ConsumerDraft
 from broker_embedded.groups.consumer.entries import member_entry
 from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.consumer.member import (
@@ -39,7 +39,7 @@ _OWN_IDS_SINCE: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sender:
+class HeartbeatContext:
     """The client id and the address of a request's client."""
 
     client_id: str
@@ -94,7 +94,7 @@ def _problem_of_join(request: ConsumerGroupHeartbeatRequest) -> str | None:
 def heartbeat(
     group: Group | None,
     request: ConsumerGroupHeartbeatRequest,
-    sender: Sender,
+    sender: HeartbeatContext,
     context: ConsumerContext,
     now_ms: int,
 ) -> Outcome[ConsumerGroupHeartbeatResponse]:
@@ -103,7 +103,9 @@ def heartbeat(
         return consumer_leave.leave(_require(group, request.group_id), request, now_ms)
     joins = request.member_epoch == JOIN_EPOCH
     draft = (
-        _begin(group, request.group_id, context, now_ms) if joins else Draft(_require(group, request.group_id), now_ms)
+        _begin(group, request.group_id, context, now_ms)
+        if joins
+        else ConsumerDraft(_require(group, request.group_id), now_ms)
     )
     draft.check_size(request.member_id)
     owned = owned_partitions(request)
@@ -141,18 +143,18 @@ def _require(group: Group | None, group_id: str) -> ConsumerGroup:
     raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, detail)
 
 
-def _begin(group: Group | None, group_id: str, context: ConsumerContext, now_ms: int) -> Draft:
+def _begin(group: Group | None, group_id: str, context: ConsumerContext, now_ms: int) -> ConsumerDraft:
     """The group that a member joins: the existing one, a new one, or an upgraded classic one."""
     if group is None:
-        return Draft(ConsumerGroup(group_id=group_id, context=context), now_ms)
+        return ConsumerDraft(ConsumerGroup(group_id=group_id, context=context), now_ms)
     if not isinstance(group, ClassicGroup):
-        return Draft(_require(group, group_id), now_ms)
+        return ConsumerDraft(_require(group, group_id), now_ms)
     if group.is_empty:
-        return Draft(ConsumerGroup(group_id=group_id, context=context), now_ms, preceding=group.tombstones())
+        return ConsumerDraft(ConsumerGroup(group_id=group_id, context=context), now_ms, preceding=group.tombstones())
     return upgrade(group, context, now_ms)
 
 
-def _join(draft: Draft, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
+def _join(draft: ConsumerDraft, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
     """The member that joins: the existing one, a new one, or a static one that replaces its old member id.
 
     Raises KafkaError, UNRELEASED_INSTANCE_ID: the old member has not left.
@@ -195,7 +197,11 @@ def _stay(
 
 
 def _update(
-    draft: Draft, before: ConsumerGroup, old: ConsumerMember, request: ConsumerGroupHeartbeatRequest, sender: Sender
+    draft: ConsumerDraft,
+    before: ConsumerGroup,
+    old: ConsumerMember,
+    request: ConsumerGroupHeartbeatRequest,
+    sender: HeartbeatContext,
 ) -> tuple[ConsumerMember, bool, bool]:
     """The updated member; whether a new assignment is necessary; whether its subscription has changed."""
     new = replace(

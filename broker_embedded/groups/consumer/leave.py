@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from broker_embedded.groups.classic.group import JOIN_TIMER, SYNC_TIMER, session_timer
-from broker_embedded.groups.consumer.draft import Draft, rebalance_timer
+from broker_embedded.groups.consumer.draft import ConsumerDraft, rebalance_timer
 from broker_embedded.groups.consumer.entries import current_entry, member_tombstones, regex_tombstone
 from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember, MemberState
@@ -26,7 +26,7 @@ def leave(
     member = group.require_static(request.instance_id, request.member_id)
     if request.member_epoch != STATIC_LEAVE_EPOCH:
         return without_members(group, [member], now_ms, answer)
-    draft = Draft(group, now_ms)
+    draft = ConsumerDraft(group, now_ms)
     # Its partitions are kept for the next member with its instance id, as if that member had them since epoch 0.
     left = replace(
         member, member_epoch=STATIC_LEAVE_EPOCH, assigned=dict.fromkeys(member.assigned, 0), pending_revocation={}
@@ -42,7 +42,7 @@ def without_members(
     """Remove members. If only members that use the classic protocol are left, the group becomes a classic group."""
     if not leaving:
         return Outcome(answer=answer)
-    draft = Draft(group, now_ms)
+    draft = ConsumerDraft(group, now_ms)
     ids = {member.member_id for member in leaving}
     if downgrade_is_due(group, ids):
         return downgrade(draft, answer, leaving=ids, rebalance=True)

@@ -12,12 +12,12 @@ date.
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from broker_embedded.groups.classic import draft as classic_draft
+from broker_embedded.groups.classic.draft import ClassicDraft
 from broker_embedded.groups.classic.group import JOIN_TIMER, SYNC_TIMER, ClassicGroup, ClassicState, session_timer
 from broker_embedded.groups.classic.member import ClassicMember, subscribed_topics
 from broker_embedded.groups.classic.rebalance import prepare_rebalance, select_protocol
 from broker_embedded.groups.consumer.config import ConsumerContext
-from broker_embedded.groups.consumer.draft import REGEX_TIMER, Draft, member_timers
+from broker_embedded.groups.consumer.draft import REGEX_TIMER, ConsumerDraft, member_timers
 from broker_embedded.groups.consumer.entries import (
     current_entry,
     epoch_entry,
@@ -46,14 +46,14 @@ from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProt
 # --- upgrade ----------------------------------------------------------------------------------------------------------
 
 
-def upgrade(group: ClassicGroup, context: ConsumerContext, now_ms: int) -> Draft:
+def upgrade(group: ClassicGroup, context: ConsumerContext, now_ms: int) -> ConsumerDraft:
     """A draft of the group as a consumer group. Raises KafkaError, GROUP_ID_NOT_FOUND: it stays a classic group."""
     _check_upgrade(group, context)
     try:
         members = [_consumer_member(group, member, context.topics()) for member in group.members.values()]
     except MalformedEmbedded as error:
         raise _refused(group, f"the metadata of its members is no consumer subscription: {error}") from error
-    draft = Draft(
+    draft = ConsumerDraft(
         ConsumerGroup(group_id=group.group_id, context=context),
         now_ms,
         preceding=group.tombstones(),
@@ -124,12 +124,14 @@ def downgrade_is_due(group: ConsumerGroup, leaving: Collection[str]) -> bool:
     )
 
 
-def downgrade(draft: Draft, answer: AnswerT, *, leaving: Collection[str] = (), rebalance: bool) -> Outcome[AnswerT]:
+def downgrade(
+    draft: ConsumerDraft, answer: AnswerT, *, leaving: Collection[str] = (), rebalance: bool
+) -> Outcome[AnswerT]:
     """The group as a classic group, without the members that leave. Only the records of ``draft`` are used."""
     group = draft.group
     staying = [member for member_id, member in group.members.items() if member_id not in leaving]
     stable = _as_classic(group, staying, draft.now_ms)
-    changing = classic_draft.Draft(stable, draft.now_ms)
+    changing = ClassicDraft(stable, draft.now_ms)
     for member in stable.members.values():
         changing.renew_session(member)
     if rebalance:
@@ -156,7 +158,7 @@ def _as_classic(group: ConsumerGroup, staying: Iterable[ConsumerMember], now_ms:
         leader=next(iter(members)),
         members=members,
     )
-    protocol = select_protocol(classic_draft.Draft(classic, now_ms))
+    protocol = select_protocol(ClassicDraft(classic, now_ms))
     topics = group.context.topics()
     return replace(
         classic,

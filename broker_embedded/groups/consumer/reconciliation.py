@@ -17,7 +17,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class TargetAssignment:
     """The target of a member. ``topic_ids`` are its present subscriptions; it gets no partition of other topics.
 
     ``is_taken`` returns whether another member has a partition.
@@ -31,7 +31,7 @@ class Target:
 
 def reconcile(
     member: ConsumerMember,
-    target: Target,
+    target: TargetAssignment,
     *,
     owned: frozenset[TopicIdPartition] | None,
     subscription_changed: bool,
@@ -62,7 +62,7 @@ def reconcile(
 
 def _advance(
     member: ConsumerMember,
-    target: Target,
+    target: TargetAssignment,
     owned: frozenset[TopicIdPartition] | None,
     *,
     staying_at: int | None = None,
@@ -89,7 +89,7 @@ def _advance(
 
 
 def _without_unsubscribed(
-    member: ConsumerMember, target: Target, owned: frozenset[TopicIdPartition] | None
+    member: ConsumerMember, target: TargetAssignment, owned: frozenset[TopicIdPartition] | None
 ) -> ConsumerMember:
     """Revoke partitions of topics that it does not subscribe to any more, before there is a new target."""
     dropped = {part: epoch for part, epoch in member.assigned.items() if part.topic_id not in target.topic_ids}

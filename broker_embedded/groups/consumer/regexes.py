@@ -8,7 +8,7 @@ member's subscription does not change with a new coordinator.
 from collections.abc import Mapping
 from typing import Final
 
-from broker_embedded.groups.consumer.draft import REGEX_TIMER, Draft, is_within
+from broker_embedded.groups.consumer.draft import REGEX_TIMER, ConsumerDraft, is_within
 from broker_embedded.groups.consumer.entries import ResolvedRegex, regex_entry, regex_tombstone
 from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.consumer.member import ConsumerMember
@@ -19,7 +19,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 _MIN_INTERVAL_MS: Final = 10_000
 
 
-def update_subscription(draft: Draft, before: ConsumerGroup, old: ConsumerMember, new: ConsumerMember) -> bool:
+def update_subscription(draft: ConsumerDraft, before: ConsumerGroup, old: ConsumerMember, new: ConsumerMember) -> bool:
     """Update the group's regular expressions after a change of a member, and request a lookup if necessary.
 
     Returns whether a new assignment is necessary: the member's new expression is resolved already, or it has none any
@@ -47,7 +47,7 @@ def resolved(group: ConsumerGroup, topics: Mapping[str, frozenset[str]], version
 
     An expression that lost its last subscribed member during the lookup is ignored.
     """
-    draft = Draft(group, now_ms)
+    draft = ConsumerDraft(group, now_ms)
     found = {
         regex: ResolvedRegex(topics=topics[regex], version=version, timestamp=now_ms)
         for regex in sorted(group.subscribed_regexes.keys() & topics.keys())
@@ -63,7 +63,7 @@ def resolved(group: ConsumerGroup, topics: Mapping[str, frozenset[str]], version
     return draft.decided(None)
 
 
-def _must_look(draft: Draft, before: ConsumerGroup, is_unknown: bool) -> bool:
+def _must_look(draft: ConsumerDraft, before: ConsumerGroup, is_unknown: bool) -> bool:
     last_ms = max((resolved.timestamp for resolved in before.regexes.values()), default=None)
     if last_ms is not None and is_within(_MIN_INTERVAL_MS + 1, last_ms, draft.now_ms):
         return False

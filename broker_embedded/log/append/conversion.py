@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NoReturn
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.append.incoming import Append, IncomingBatch, Validated, as_one_batch, refuse
+from broker_embedded.log.append.incoming import AppendContext, IncomingBatch, Validated, as_one_batch, refuse
 from broker_embedded.log.append.record_checks import RecordErrors, time_bounds
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.records.batch import (
@@ -37,7 +37,7 @@ def max_payload_bytes(config: LogConfig) -> int:
     return min(max(_LEAST_BOUND, _TIMES_LARGER * config.max_message_bytes), MAX_DECOMPRESSED_BYTES)
 
 
-def convert_batch(records: memoryview, batch: IncomingBatch, append: Append) -> Validated:
+def convert_batch(records: memoryview, batch: IncomingBatch, append: AppendContext) -> Validated:
     """Check every record of a record batch, and convert it to the format and codec of the topic.
 
     A control batch that came uncompressed stays so.
@@ -68,7 +68,7 @@ def convert_batch(records: memoryview, batch: IncomingBatch, append: Append) -> 
     return write_records(read_records(records, position, header), append, codec=codec, like=header)
 
 
-def _check_records(records: memoryview, batch: IncomingBatch, append: Append) -> RecordScan:
+def _check_records(records: memoryview, batch: IncomingBatch, append: AppendContext) -> RecordScan:
     """Check every record, and return the complete scan."""
     earliest, latest = time_bounds(append)
     scan = RecordScan(batch.header, earliest=earliest, latest=latest, needs_key=append.config.compacts)
@@ -104,7 +104,7 @@ class _Pieces:
 
 
 def write_records(
-    records: Iterable[LogRecord], append: Append, *, codec: CompressionType, like: BatchHeader | None = None
+    records: Iterable[LogRecord], append: AppendContext, *, codec: CompressionType, like: BatchHeader | None = None
 ) -> Validated:
     """The records in the topic's format: one record batch, or a message set.
 
@@ -164,7 +164,7 @@ class _Placed:
     positions in the message set; a wrapper has the position 0 only.
     """
 
-    def __init__(self, records: Iterable[LogRecord], append: Append, *, is_wrapped: bool = False) -> None:
+    def __init__(self, records: Iterable[LogRecord], append: AppendContext, *, is_wrapped: bool = False) -> None:
         self._records = records
         self._append = append
         self._is_wrapped = is_wrapped
@@ -195,7 +195,7 @@ def _stored_batch(batch: bytearray) -> Validated:
     return Validated(memoryview(batch), [IncomingBatch(0, read_header(batch))])
 
 
-def check_size(size: int, append: Append) -> None:
+def check_size(size: int, append: AppendContext) -> None:
     """Raise KafkaError MESSAGE_TOO_LARGE if the converted bytes, at least ``size``, exceed max.message.bytes."""
     limit = append.config.max_message_bytes
     if size > limit:
@@ -203,11 +203,11 @@ def check_size(size: int, append: Append) -> None:
         refuse(ErrorCode.MESSAGE_TOO_LARGE, append.partition, why)
 
 
-def _refuse_size(error: OversizedBatch, append: Append) -> NoReturn:
+def _refuse_size(error: OversizedBatch, append: AppendContext) -> NoReturn:
     why = f"converted to the topic's codec and format: {error.detail} by max.message.bytes"
     refuse(ErrorCode.MESSAGE_TOO_LARGE, append.partition, why)
 
 
-def _refuse_format(append: Append, what: str) -> NoReturn:
+def _refuse_format(append: AppendContext, what: str) -> NoReturn:
     why = f"message format v{append.config.record_magic} cannot store {what}; see message.format.version"
     refuse(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, append.partition, why)

@@ -71,7 +71,7 @@ class Validated(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Append:
+class AppendContext:
     """One append: its topic's config, its partition, its time, first offset, terms and cancellation."""
 
     config: LogConfig

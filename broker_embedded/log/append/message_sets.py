@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from broker_embedded.log.append.conversion import check_size, max_payload_bytes, write_records
-from broker_embedded.log.append.incoming import Append, IncomingBatch, Validated, as_one_batch, refuse
+from broker_embedded.log.append.incoming import AppendContext, IncomingBatch, Validated, as_one_batch, refuse
 from broker_embedded.log.append.record_checks import check_records, time_bounds
 from broker_embedded.log.segment import PlacedBatch
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -47,7 +47,7 @@ _AT_ONCE: Final = 4096
 """Uncompressed messages that are decoded at a time."""
 
 
-def validate_message_set(records: memoryview, append: Append) -> Validated:
+def validate_message_set(records: memoryview, append: AppendContext) -> Validated:
     """Check a message set, and convert it to the format and codec of the topic if necessary.
 
     An incomplete last message is dropped, as in Apache Kafka. Uncompressed messages are read some thousand at a time,
@@ -71,7 +71,7 @@ def validate_message_set(records: memoryview, append: Append) -> Validated:
 class _Seen:
     """Counts of the records that have been read. ``in_order``: their offsets count from 0."""
 
-    def __init__(self, append: Append) -> None:
+    def __init__(self, append: AppendContext) -> None:
         self._earliest, self._latest = time_bounds(append)
         self._needs_key = append.config.compacts
         self.count = 0
@@ -105,7 +105,7 @@ class _Found(NamedTuple):
     messages: Callable[[], Iterable[LogRecord]]
 
 
-def _read_plain(records: memoryview, append: Append) -> _Found | None:
+def _read_plain(records: memoryview, append: AppendContext) -> _Found | None:
     """Fast path: the messages of an uncompressed set; None if the set contains anything else."""
     data, magic = bytes(records), records[_MAGIC_AT]
     positions, seen, end = array("q"), _Seen(append), 0
@@ -134,7 +134,7 @@ def _read_plain(records: memoryview, append: Append) -> _Found | None:
     return _Found(read_message(records), positions, end, seen, again)
 
 
-def _read_any(records: memoryview, append: Append) -> _Found:
+def _read_any(records: memoryview, append: AppendContext) -> _Found:
     """The messages of any set, or its wrapper message."""
     first: BatchHeader | None = None
     positions, size = array("q"), 0
@@ -161,13 +161,13 @@ def _read_any(records: memoryview, append: Append) -> _Found:
     return _Found(first, positions, size, seen, again)
 
 
-def _keeps_format(first: BatchHeader, append: Append) -> bool:
+def _keeps_format(first: BatchHeader, append: AppendContext) -> bool:
     """Whether the topic stores the format and the codec of a set whose first message has this header."""
     codec = append.config.stored_codec(first.compression)
     return append.config.record_magic == first.magic and codec is first.compression
 
 
-def _check_segment(size: int, first: BatchHeader, append: Append) -> None:
+def _check_segment(size: int, first: BatchHeader, append: AppendContext) -> None:
     """Raise RECORD_LIST_TOO_LARGE if messages that are stored as they were sent exceed segment.bytes."""
     limit = append.config.segment_bytes
     if size > limit and not first.compression and _keeps_format(first, append):
@@ -175,7 +175,7 @@ def _check_segment(size: int, first: BatchHeader, append: Append) -> None:
         refuse(ErrorCode.RECORD_LIST_TOO_LARGE, append.partition, why)
 
 
-def _outer_messages(records: memoryview, append: Append) -> Iterator[tuple[int, BatchHeader]]:
+def _outer_messages(records: memoryview, append: AppendContext) -> Iterator[tuple[int, BatchHeader]]:
     """Each complete message of the request. Raises KafkaError: two formats, or a wrapper and other messages."""
     first: BatchHeader | None = None
     limit = append.config.max_message_bytes
@@ -199,7 +199,7 @@ def _outer_messages(records: memoryview, append: Append) -> Iterator[tuple[int, 
         yield position, header
 
 
-def _messages(records: memoryview, append: Append) -> Iterator[tuple[int, BatchHeader]]:
+def _messages(records: memoryview, append: AppendContext) -> Iterator[tuple[int, BatchHeader]]:
     try:
         yield from iter_any(records)
     except InvalidMessageSet as error:
@@ -216,7 +216,7 @@ def _crc_is_right(records: memoryview, position: int) -> bool:
     return bool(zlib.crc32(records[position + 16 : position + LOG_OVERHEAD + size]) == crc)
 
 
-def _inner_messages(records: memoryview, position: int, header: BatchHeader, append: Append) -> list[LogRecord]:
+def _inner_messages(records: memoryview, position: int, header: BatchHeader, append: AppendContext) -> list[LogRecord]:
     """The message at ``position``, or all messages that are compressed in it."""
     try:
         return read_messages(records, position, header, max_bytes=max_payload_bytes(append.config) // _SHARE)
@@ -228,7 +228,7 @@ def _inner_messages(records: memoryview, position: int, header: BatchHeader, app
         refuse(code, append.partition, str(error))
 
 
-def renumbered(validated: Validated, append: Append) -> Validated:
+def renumbered(validated: Validated, append: AppendContext) -> Validated:
     """The same batches with offsets that continue from the append's, inside compressed messages of format v0 too.
 
     Necessary if the log has grown since the records were validated.

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from broker_embedded.config.settings import LONG_MAX
-from broker_embedded.log.append.incoming import Append, InvalidRecords, RecordError
+from broker_embedded.log.append.incoming import AppendContext, InvalidRecords, RecordError
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.records.batch import NO_TIMESTAMP
 from spark_kafka_native.records.record import LogRecord
@@ -14,7 +14,7 @@ _MAX_ERRORS: Final = 100
 """Upper bound of the records in one error. A batch of a few KiB can contain a million records."""
 
 
-def time_bounds(append: Append) -> tuple[int, int]:
+def time_bounds(append: AppendContext) -> tuple[int, int]:
     """The earliest and the latest timestamp that a record may have."""
     config = append.config
     if config.log_append_time:
@@ -23,7 +23,7 @@ def time_bounds(append: Append) -> tuple[int, int]:
     return max(earliest, -LONG_MAX - 1), min(latest, LONG_MAX)
 
 
-def check_records(records: Iterable[LogRecord], append: Append) -> None:
+def check_records(records: Iterable[LogRecord], append: AppendContext) -> None:
     """Raise InvalidRecords unless every record is valid, see `RecordErrors`."""
     errors = RecordErrors(append)
     earliest, latest = time_bounds(append)
@@ -42,7 +42,7 @@ class RecordErrors:
     topic. A record with both errors has INVALID_RECORD.
     """
 
-    def __init__(self, append: Append) -> None:
+    def __init__(self, append: AppendContext) -> None:
         self._append = append
         self._found: list[RecordError] = []
         self._code = ErrorCode.INVALID_RECORD

@@ -17,7 +17,7 @@ from crc32c import crc32c
 
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.append.conversion import convert_batch
-from broker_embedded.log.append.incoming import Append, AppendOrigin, IncomingBatch, Validated, refuse
+from broker_embedded.log.append.incoming import AppendContext, AppendOrigin, IncomingBatch, Validated, refuse
 from broker_embedded.log.append.message_sets import assign_messages, validate_message_set
 from broker_embedded.log.segment import PlacedBatch
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -47,7 +47,7 @@ _CRC_FROM: Final = 21
 _CODEC_MASK: Final = 0x07
 
 
-def validate(records: memoryview, append: Append) -> Validated:
+def validate(records: memoryview, append: AppendContext) -> Validated:
     """Validate every batch of an append. The buffer is not changed.
 
     The result is to be stored: the same bytes, or converted ones if the topic has another codec or format.
@@ -88,7 +88,7 @@ def inspects_records(header: BatchHeader, config: LogConfig, now_ms: int) -> boo
     return not config.stores_as_sent or not _timestamps_are_valid(header, config, now_ms)
 
 
-def _convert_batches(found: Validated, append: Append) -> Validated:
+def _convert_batches(found: Validated, append: AppendContext) -> Validated:
     """Check the records of every batch, and convert them."""
     buffer = bytearray()
     batches: list[IncomingBatch] = []

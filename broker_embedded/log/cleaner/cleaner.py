@@ -1,285 +1,303 @@
-"""What compaction keeps of a batch. Pure: bytes in, bytes out.
+"""One compaction of one log, segment by segment.
 
-As in Apache Kafka. A record is dropped if a later record has its key, or if it has no key. A tombstone, a record
-without a value, is kept until its delete horizon: the first compaction that reads it sets the horizon,
-``delete.retention.ms`` ahead, in the header of its batch (KIP-534), and a later one drops it. Records of aborted
-transactions are dropped at once. A marker whose transaction has no records left gets a horizon like a tombstone.
-Records after the last offset of the map are kept.
+1. The last offset of each key of the dirty part is put into a map, up to the capacity of the map.
+2. The segments from the log's start to the end of the map's range are copied, without the records that `batch_cleaner`
+   drops. Consecutive segments are merged if they fit into one, so that segments do not become ever smaller.
+3. Each copy replaces its originals; see ``replacement`` for the steps, and for the state after a crash.
 
-A batch that keeps some of its records keeps its base offset, its last offset and sequence, its codec, and the records'
-bytes. A batch that loses all records is dropped, unless it is the last batch of an active producer, whose sequence
-would be forgotten without it, or the last batch of the compacted part. Then its header is kept.
-
-Messages of formats v0 and v1 have no field for a horizon. Their horizon is counted from the last write of the segment.
+Runs in a thread at the same time as appends, reads, retention and flushes: it reads the complete segments of a view,
+which do not change, and only step 3 takes locks. ``CleaningAborted`` ends it; segments replaced so far stay replaced.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final
 
-from broker_embedded.config.settings import LONG_MAX
-from broker_embedded.log.append.producer_state import LastRecord
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.log.cleaner.batch_cleaner import BatchCleaner, CleanedBatch, Rules, control_type_of, keyed_offsets
+from broker_embedded.log.cleaner.cleanable import CleanableRange
 from broker_embedded.log.cleaner.cleaned_transactions import CleanedTransactions
-from broker_embedded.log.cleaner.keyed_records import KeyedRecord, keyed_blocks, timestamp_delta, with_base_timestamp
 from broker_embedded.log.cleaner.offset_map import OffsetMap
-from spark_kafka_native.records.batch import (
-    MAGIC,
-    NO_TIMESTAMP,
-    RECORD_BATCH_OVERHEAD,
-    BatchHeader,
-    CompressionType,
-    TimestampType,
-    seal,
-    write_header,
-)
-from spark_kafka_native.records.compression import compressor
-from spark_kafka_native.records.control import ControlType, decode_control
-from spark_kafka_native.records.conversion import payload_pieces
-from spark_kafka_native.records.legacy import read_messages
-from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.record import as_int64
-from spark_kafka_native.records.scan import LONG_MIN
+from broker_embedded.log.cleaner.replacement import begin_cleaned, replace_segments
+from broker_embedded.log.index import MAX_RELATIVE_OFFSET
+from broker_embedded.log.log import Log
+from broker_embedded.log.segment import LogSegment, PlacedBatch
+from broker_embedded.log.transaction_index import AbortedTransaction
+from broker_embedded.log.view import LogView
+from broker_embedded.platform.platform import FileSystem, Platform
+from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.records.batch import BatchHeader, IncompleteBatch, UnreadableBatch
+from spark_kafka_native.records.formats import check_any_crc, read_any
+
+logger = logging.getLogger(__name__)
+
+_SMALLEST_BUFFER: Final = 4096
+_BYTES_BETWEEN_RESTS: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """The rules of one compaction.
+class CleanerLimits:
+    """The limits and callbacks of a compaction.
 
-    ``latest_offset`` is the last offset that the map covers, ``until_offset`` the end of the cleanable range,
-    ``last_records`` the last record of each known producer, which is kept. Tombstones of formats v0 and v1 are kept in
-    segments that were written after ``old_horizon_ms``.
+    ``max_keys`` is the capacity of the map, filled up to ``load_factor``. ``buffer_bytes`` are read and written at a
+    time. ``spend`` is called with the bytes read and written: it may wait, or raise CleaningAborted. ``rest`` is called
+    every millisecond or so, so that other threads get the interpreter.
     """
 
-    now_ms: int
-    delete_retention_ms: int
-    latest_offset: int
-    until_offset: int
-    last_records: Mapping[int, LastRecord]
-    old_horizon_ms: int
+    max_keys: int
+    load_factor: float
+    buffer_bytes: int
+    spend: Callable[[int], None]
+    rest: Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanedBatch:
-    """A batch after compaction: its bytes, which may be unchanged, and its fields for the segment."""
+@dataclass(slots=True, kw_only=True)
+class CleanerStats:
+    """The result of a compaction. The next one starts at ``until_offset``."""
 
-    data: bytes | bytearray
-    last_offset: int
-    max_timestamp: int
-    records_kept: int
-
-
-class _Block(NamedTuple):
-    """A block of a batch's payload, its number of records, and its kept records."""
-
-    data: bytes
-    records_read: int
-    kept: list[KeyedRecord]
+    from_offset: int
+    until_offset: int = 0
+    map_keys: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    segments_before: int = 0
+    segments_after: int = 0
 
 
-class _Kept:
-    """Counts of a batch's kept records, and its last block. Earlier blocks are decompressed again, to save memory."""
+class Cleaner:
+    """Compacts one log once. Raises OSError, UnreadableBatch, CorruptIndex, KafkaError, CleaningAborted."""
 
-    def __init__(self) -> None:
-        self.blocks = self.records = self.records_read = 0
-        self.has_tombstones = False
-        self.last: list[_Block] = []
+    def __init__(self, log: Log, dirty: CleanableRange, limits: CleanerLimits, platform: Platform) -> None:
+        self._log = log
+        self._view: LogView = log.local.view
+        self._config: LogConfig = log.config
+        self._dirty = dirty
+        self._limits = limits
+        self._files: FileSystem = platform.file_system
+        self._now_ms = platform.clock.now_ms()
+        self._buffer_bytes = max(_SMALLEST_BUFFER, limits.buffer_bytes)
+        self._has_aborted = any(segment.transaction_index.exists for segment in self._view.segments)
+        self.report = CleanerStats(from_offset=dirty.from_offset)
 
-    def add(self, block: _Block) -> None:
-        self.blocks += 1
-        self.records += len(block.kept)
-        self.records_read += block.records_read
-        self.has_tombstones = self.has_tombstones or any(not record[4] for record in block.kept)
-        self.last = [block]
-
-
-class BatchCleaner:
-    """Compacts the batches of consecutive segments, one after the other. ``records_read`` counts their records."""
-
-    def __init__(self, offsets: OffsetMap, transactions: CleanedTransactions, rules: Rules) -> None:
-        self._offsets = offsets
-        self._transactions = transactions
-        self._rules = rules
-        self._keep_old_tombstones = True
-        horizon_ms = rules.now_ms + rules.delete_retention_ms
-        self._new_horizon_ms = (
-            None if horizon_ms > LONG_MAX else horizon_ms
-        )  # a horizon that is never reached is not set
-        self.records_read = 0
-
-    def at_segment(self, *, modified_ms: int) -> None:
-        """The next batches are in a segment with this last write."""
-        self._keep_old_tombstones = modified_ms > self._rules.old_horizon_ms
-
-    def clean(self, data: bytes, header: BatchHeader) -> CleanedBatch | None:
-        """A batch, whose CRC is correct, after compaction; None if it is dropped. Raises CorruptBatch."""
-        if header.magic < MAGIC:
-            return self._clean_messages(data, header)
-        without_records = self._is_over(data, header)
-        keeps_header = header.next_offset == self._rules.until_offset or self._is_last_of_producer(header)
-        horizon = header.delete_horizon_ms
-        past_horizon = horizon is not None and horizon <= self._rules.now_ms
-        if without_records and (past_horizon or not header.is_control):
-            return _emptied(data, header) if keeps_header else None
-        kept = _Kept()
-        for block in self._blocks(data, header, past_horizon=past_horizon):
-            kept.add(block)
-        self.records_read += kept.records_read
-        if not kept.records:
-            return _emptied(data, header) if keeps_header else None
-        if horizon is None and (without_records or kept.has_tombstones):
-            horizon = self._new_horizon_ms
-        if kept.records == kept.records_read and horizon == header.delete_horizon_ms:
-            return _unchanged(data, header, kept.records)
-        blocks = kept.last if kept.blocks == 1 else self._blocks(data, header, past_horizon=past_horizon)
-        return _rebuilt(header, blocks, kept.records, horizon)
-
-    def _blocks(self, data: bytes, header: BatchHeader, *, past_horizon: bool) -> "Iterator[_Block]":
-        for block, records in keyed_blocks(payload_pieces(memoryview(data), 0, header), header):
-            kept = records if header.is_control else self._kept(records, header, past_horizon=past_horizon)
-            yield _Block(block, len(records), kept)
-
-    def _is_over(self, data: bytes, header: BatchHeader) -> bool:
-        """Whether the batch has aborted records, or is the marker of a transaction that has no records left."""
-        if not header.is_control:
-            return self._transactions.is_aborted(header)
-        return self._transactions.may_drop(header, control_type_of(data, header))
-
-    def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        last = self._rules.last_records.get(header.producer_id) if header.has_producer_id else None
-        if last is None:
-            return False
-        if last.last_offset is not None:
-            return header.last_offset == last.last_offset
-        return header.is_control and header.producer_epoch == last.epoch  # only the marker has the epoch
-
-    def _kept(self, records: Sequence[KeyedRecord], header: BatchHeader, *, past_horizon: bool) -> list[KeyedRecord]:
-        base_offset, latest, get = header.base_offset, self._rules.latest_offset, self._offsets.get
-        kept = []
-        for record in records:
-            offset, key = base_offset + record[2], record[3]
-            if offset > latest or (key is not None and (record[4] or not past_horizon) and offset >= get(key)):
-                kept.append(record)
-        return kept
-
-    def _clean_messages(self, data: bytes, header: BatchHeader) -> CleanedBatch | None:
-        rules = self._rules
-        messages = read_messages(data, 0, header)
-        self.records_read += len(messages)
-        kept = [
-            message
-            for message in messages
-            if message.offset > rules.latest_offset
-            or (
-                message.key is not None
-                and (message.value is not None or self._keep_old_tombstones)
-                and message.offset >= self._offsets.get(message.key)
+    def run(self) -> CleanerStats:
+        """Compact the log."""
+        offsets, latest_offset = self._map_keys()
+        self.report.map_keys = len(offsets)
+        self.report.until_offset = latest_offset + 1
+        segments = [segment for segment in self._view.segments[:-1] if segment.base_offset <= latest_offset]
+        transactions = CleanedTransactions()
+        old_horizon_ms = self._old_horizon_ms()
+        for group in group_segments(segments, self._config, until_offset=self._dirty.until_offset):
+            rules = Rules(
+                now_ms=self._now_ms,
+                delete_retention_ms=self._config.delete_retention_ms,
+                latest_offset=latest_offset,
+                until_offset=self._dirty.until_offset,
+                last_records=self._log.last_records_of_producers(),
+                old_horizon_ms=old_horizon_ms,
             )
-        ]
-        if not kept:
-            return None
-        if len(kept) == len(messages):
-            return _unchanged(data, header, len(kept))
-        return CleanedBatch(
-            data=write_message_set(
-                kept, magic=header.magic, compression=header.compression, timestamp_type=header.timestamp_type
-            ),
-            last_offset=kept[-1].offset,
-            max_timestamp=max(message.timestamp for message in kept),
-            records_kept=len(kept),
+            self._clean_group(group, BatchCleaner(offsets, transactions, rules), transactions)
+        return self.report
+
+    # --- the map -----------------------------------------------------------------------------------------------------
+
+    def _map_keys(self) -> tuple[OffsetMap, int]:
+        """The last offset of each key in the dirty part, and the last offset that was read."""
+        first, until = self._dirty.from_offset, self._dirty.until_offset
+        segments = self._view.segments[self._view.floor(first) : self._view.floor(until)]
+        positions = [segment.position_before(first) for segment in segments]
+        offsets = OffsetMap(self._keys_wanted(segments, positions), self._limits.load_factor)
+        transactions = CleanedTransactions()
+        transactions.expect(self._aborted(first, until))
+        latest = first - 1
+        for index, segment in enumerate(segments):
+            for header, data in self._batches(segment, positions[index]):
+                if header.is_control:
+                    transactions.may_drop(header, control_type_of(data, header))
+                elif not transactions.is_aborted(header):
+                    last_taken = offsets.put_all(keyed_offsets(data, header, first))
+                    if last_taken is not None:
+                        return offsets, max(latest, last_taken)
+                latest = max(latest, header.last_offset)
+            latest = (segments[index + 1].base_offset if index + 1 < len(segments) else until) - 1
+        return offsets, latest
+
+    def _keys_wanted(self, segments: Sequence[LogSegment], positions: Sequence[int]) -> int:
+        """The number of records by the headers, at most ``max_keys``, so that a small log gets a small map."""
+        count = 0
+        for segment, position in zip(segments, positions, strict=True):
+            for _, header in segment.headers(position, segment.size):
+                if (
+                    header.records_count < 0
+                ):  # a message of an old format: its number of records is unknown before it is decompressed
+                    return self._limits.max_keys
+                count += header.records_count
+            if count >= self._limits.max_keys:
+                return self._limits.max_keys
+        return count
+
+    # --- the copies --------------------------------------------------------------------------------------------------
+
+    def _clean_group(
+        self, group: Sequence[LogSegment], cleaner: BatchCleaner, transactions: CleanedTransactions
+    ) -> None:
+        cleaned = begin_cleaned(self._log.local, group[0].base_offset)
+        try:
+            changed = self._copy(group, cleaned, cleaner, transactions)
+            if not changed and len(group) == 1:
+                cleaned.remove()
+            else:
+                cleaned.finish()
+                cleaned.sync(indexes=True)
+                self._files.set_modified_ms(cleaned.path, group[-1].modified_ms())
+                replace_segments(self._log.local, group, cleaned)
+        except KafkaError:
+            raise  # the new segment is in place, under its temporary name
+        except Exception:  # after any error the incomplete segment is removed
+            _discard(cleaned)
+            raise
+        self.report.segments_before += len(group)
+        self.report.segments_after += 1
+        self.report.records_read += cleaner.records_read
+
+    def _copy(
+        self,
+        group: Sequence[LogSegment],
+        cleaned: LogSegment,
+        cleaner: BatchCleaner,
+        transactions: CleanedTransactions,
+    ) -> bool:
+        """Fill the new segment; whether it differs from the originals."""
+        out = _Writer(cleaned, self._buffer_bytes, self._spend_written)
+        changed = False
+        for segment in group:
+            transactions.expect(self._aborted(segment.base_offset, self._next_base(segment)))
+            cleaner.at_segment(modified_ms=segment.modified_ms())
+            for header, data in self._batches(segment, 0):
+                kept = cleaner.clean(data, header)
+                changed = changed or kept is None or kept.data is not data
+                if kept is not None:
+                    out.write(kept)
+                    self.report.records_kept += kept.records_kept
+            out.flush()
+            for entry in transactions.take_index_entries():
+                cleaned.transaction_index.append(entry)
+        return changed
+
+    def _next_base(self, segment: LogSegment) -> int:
+        return self._view.bases[self._view.floor(segment.base_offset) + 1]
+
+    def _aborted(self, from_offset: int, until_offset: int) -> list[AbortedTransaction]:
+        return self._view.aborted_transactions(from_offset, until_offset) if self._has_aborted else []
+
+    def _old_horizon_ms(self) -> int:
+        """Tombstones of old formats are dropped from segments last written before this time."""
+        clean = [segment for segment in self._view.segments if segment.base_offset < self._dirty.from_offset]
+        return clean[-1].modified_ms() - self._config.delete_retention_ms if clean else 0
+
+    # --- reading and writing -----------------------------------------------------------------------------------------
+
+    def _batches(self, segment: LogSegment, position: int) -> Iterator[tuple[BatchHeader, bytes]]:
+        """Each batch from a position on, with its bytes, whose CRC is correct."""
+        wanted, unrested = self._buffer_bytes, 0
+        while position < segment.size:
+            block = segment.file().read_at(position, min(wanted, segment.size - position))
+            self._limits.spend(len(block))
+            self.report.bytes_read += len(block)
+            at, wanted = 0, self._buffer_bytes
+            while at < len(block):
+                try:
+                    header = read_any(block, at)
+                    data = block[at : at + header.size_in_bytes]
+                    check_any_crc(data, 0, header)
+                except IncompleteBatch as error:
+                    if at:
+                        break  # the next read returns the complete batch
+                    wanted = self._size_at(segment, position)
+                    if len(block) >= min(wanted, segment.size - position):
+                        raise error.placed(start=position, file=segment.path) from None
+                    break
+                except UnreadableBatch as error:
+                    raise error.placed(start=position, file=segment.path) from None
+                yield header, data
+                at += header.size_in_bytes
+                unrested += header.size_in_bytes
+                if unrested > _BYTES_BETWEEN_RESTS:
+                    self._limits.rest()
+                    unrested = 0
+            position += at
+
+    def _size_at(self, segment: LogSegment, position: int) -> int:
+        return next(header.size_in_bytes for _, header in segment.headers(position, segment.size))
+
+    def _spend_written(self, size: int) -> None:
+        self.report.bytes_written += size
+        self._limits.spend(size)
+
+
+class _Writer:
+    """Buffers batches and appends them to a segment many at a time."""
+
+    def __init__(self, segment: LogSegment, buffer_bytes: int, spend: Callable[[int], None]) -> None:
+        self._segment = segment
+        self._buffer_bytes = buffer_bytes
+        self._spend = spend
+        self._data = bytearray()
+        self._placed: list[PlacedBatch] = []
+
+    def write(self, batch: CleanedBatch) -> None:
+        self._placed.append(
+            PlacedBatch(
+                position=len(self._data),
+                size=len(batch.data),
+                last_offset=batch.last_offset,
+                max_timestamp=batch.max_timestamp,
+            )
         )
+        self._data += batch.data
+        if len(self._data) >= self._buffer_bytes:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._data:
+            self._segment.append(self._data, self._placed)
+            self._spend(len(self._data))
+            self._data, self._placed = bytearray(), []
 
 
-def control_type_of(data: bytes, header: BatchHeader) -> ControlType | None:
-    """The type of a control batch; None if it was emptied. Raises CorruptBatch."""
-    record = decode_control(data, 0, header)
-    return None if record is None else record.type
+def group_segments(
+    segments: Sequence[LogSegment], config: LogConfig, *, until_offset: int
+) -> list[tuple[LogSegment, ...]]:
+    """Groups of consecutive segments that fit into one segment and its indexes.
 
-
-def keyed_offsets(data: bytes, header: BatchHeader, from_offset: int) -> Iterator[tuple[bytes, int]]:
-    """Key and offset of each record with a key from an offset on, in a batch of any format. Raises CorruptBatch."""
-    if header.magic < MAGIC:
-        for message in read_messages(data, 0, header):
-            if message.key is not None and message.offset >= from_offset:
-                yield message.key, message.offset
-        return
-    base_offset = header.base_offset
-    from_delta = from_offset - base_offset
-    for _, records in keyed_blocks(payload_pieces(memoryview(data), 0, header), header):
-        for _, _, delta, key, _ in records:
-            if key is not None and delta >= from_delta:
-                yield key, base_offset + delta
-
-
-def _unchanged(data: bytes, header: BatchHeader, count: int) -> CleanedBatch:
-    return CleanedBatch(
-        data=data, last_offset=header.last_offset, max_timestamp=header.max_timestamp, records_kept=count
-    )
-
-
-def _emptied(data: bytes, header: BatchHeader) -> CleanedBatch:
-    """The header only, which has offsets, sequence and, for retention, the timestamp."""
-    left = _batch(
-        header, b"", base_timestamp=NO_TIMESTAMP, max_timestamp=header.max_timestamp, count=0, has_horizon=False
-    )
-    return _unchanged(data, header, 0) if left.data == data else left
-
-
-def _rebuilt(header: BatchHeader, blocks: Iterable[_Block], count: int, horizon_ms: int | None) -> CleanedBatch:
-    """A batch with some of its records. A new horizon replaces the base timestamp, so the records' deltas change."""
-    keeps_base = horizon_ms is None or horizon_ms == header.delete_horizon_ms
-    base_timestamp = header.base_timestamp if keeps_base or horizon_ms is None else horizon_ms
-    base, moved_ms = header.base_timestamp, base_timestamp - header.base_timestamp
-    compressed = compressor(header.compression)
-    payload = bytearray()
-    times = [LONG_MIN]
-    for data, _, kept in blocks:
-        if keeps_base:
-            pieces = [data[start:end] for start, end, _, _, _ in kept]
+    ``until_offset`` is the end of the last segment.
+    """
+    groups: list[list[LogSegment]] = []
+    log_bytes = index_bytes = time_index_bytes = 0
+    for index, segment in enumerate(segments):
+        log_bytes += segment.size
+        index_bytes += segment.offset_index.size_in_bytes
+        time_index_bytes += segment.time_index.size_in_bytes
+        end = segments[index + 1].base_offset if index + 1 < len(segments) else until_offset
+        if (
+            groups
+            and log_bytes <= config.segment_bytes
+            and max(index_bytes, time_index_bytes) <= config.segment_index_bytes
+            and (segment.size == 0 or end - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET)
+        ):
+            groups[-1].append(segment)
         else:
-            pieces = [with_base_timestamp(data, record, moved_ms) for record in kept]
-        payload += compressed.compress(b"".join(pieces))
-        times.append(max((as_int64(base + timestamp_delta(data, record)) for record in kept), default=LONG_MIN))
-    payload += compressed.flush()
-    max_timestamp = header.max_timestamp
-    if header.timestamp_type is TimestampType.CREATE_TIME:
-        max_timestamp = max(times)
-    return _batch(
-        header,
-        payload,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        count=count,
-        has_horizon=horizon_ms is not None,
-    )
+            groups.append([segment])
+            log_bytes, index_bytes = segment.size, segment.offset_index.size_in_bytes
+            time_index_bytes = segment.time_index.size_in_bytes
+    return [tuple(group) for group in groups]
 
 
-def _batch(
-    header: BatchHeader,
-    payload: bytes | bytearray,
-    *,
-    base_timestamp: int,
-    max_timestamp: int,
-    count: int,
-    has_horizon: bool,
-) -> CleanedBatch:
-    data = bytearray(RECORD_BATCH_OVERHEAD) + payload
-    write_header(
-        data,
-        size_in_bytes=len(data),
-        last_offset_delta=header.last_offset_delta,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        records_count=count,
-        base_offset=header.base_offset,
-        partition_leader_epoch=header.partition_leader_epoch,
-        compression=header.compression if count else CompressionType.NONE,
-        timestamp_type=header.timestamp_type,
-        transactional=header.is_transactional,
-        control=header.is_control,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        delete_horizon=has_horizon,
-    )
-    seal(data)
-    return CleanedBatch(data=data, last_offset=header.last_offset, max_timestamp=max_timestamp, records_kept=count)
+def _discard(cleaned: LogSegment) -> None:
+    try:
+        cleaned.remove()
+    except OSError as error:
+        logger.warning("%s cannot be removed before the next start: %s", cleaned.path, error)

@@ -13,7 +13,7 @@ from typing import Final
 
 from broker_embedded.config.log_config import CleanerConfig, keys_fit
 from broker_embedded.log.cleaner.cleanable import CleanableRange, cleanable_range, first_dirty_offset
-from broker_embedded.log.cleaner.cleaning import Cleaning, CleaningReport, Tools
+from broker_embedded.log.cleaner.cleaner import Cleaner, CleanerLimits, CleanerStats
 from broker_embedded.log.cleaner.replacement import CleaningAborted
 from broker_embedded.log.log import Log
 from broker_embedded.log.manager import LogManager
@@ -35,7 +35,7 @@ class CleanerStatus:
     last_look_ms: int
     cleaning: frozenset[TopicPartition]
     uncleanable: frozenset[TopicPartition]
-    last: CleaningReport | None
+    last: CleanerStats | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class LogCleaner:
         self._uncleanable: set[TopicPartition] = set()
         self._max_dirty_ratio = 0.0
         self._last_look_ms = platform.clock.now_ms()
-        self._last: CleaningReport | None = None
+        self._last: CleanerStats | None = None
 
     @property
     def status(self) -> CleanerStatus:
@@ -137,7 +137,7 @@ class LogCleaner:
         try:
             log.local.flush_rolled()
             self._logs.checkpoint_recovery_points()
-            report = Cleaning(log, found.dirty, self._tools(log), self._platform).run()
+            report = Cleaner(log, found.dirty, self._limits(log), self._platform).run()
             self._logs.note_compacted(log, report.until_offset)
         except (CleaningAborted, FileNotFoundError) as error:
             logger.info("%s: its compaction was aborted: %s", log, error)
@@ -152,7 +152,7 @@ class LogCleaner:
             self._last = report
             _log_report(log, report, time.monotonic() - began_s)
 
-    def _tools(self, log: Log) -> Tools:
+    def _limits(self, log: Log) -> CleanerLimits:
         config, threads = self.config, max(1, self.config.threads)
 
         def spend(size: int) -> None:
@@ -164,7 +164,7 @@ class LogCleaner:
                 raise CleaningAborted("cleanup.policy has changed")
             self._throttler.spend(size, self.config.io_max_bytes_per_second)
 
-        return Tools(
+        return CleanerLimits(
             max_keys=keys_fit(config.dedupe_buffer_size // threads, config.io_buffer_load_factor),
             load_factor=config.io_buffer_load_factor,
             buffer_bytes=config.io_buffer_size // threads // 2,  # one buffer for reading, one for writing
@@ -211,7 +211,7 @@ def _rest() -> None:
     time.sleep(0)
 
 
-def _log_report(log: Log, report: CleaningReport, seconds: float) -> None:
+def _log_report(log: Log, report: CleanerStats, seconds: float) -> None:
     logger.info(
         "%s: compacted offsets %d to %d in %.1f s: %d bytes in %d segments, %d of %d records, are left of %d bytes; "
         "%d keys",

@@ -10,7 +10,7 @@ from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, Cl
 from broker_embedded.groups.classic.member import ClassicMember
 from broker_embedded.groups.group import Group, Outcome
 from broker_embedded.groups.offsets import GroupOffsets, OffsetCommit
-from broker_embedded.groups.pending_offsets import OpenTransaction, PendingOffsets, Position
+from broker_embedded.groups.pending_offsets import PendingOffsets, PendingTransaction, Position
 from broker_embedded.groups.records import OffsetCommitValue
 from broker_embedded.groups.replay import ReplayContext, replay
 from broker_embedded.records.coordinator_record import encode_batch
@@ -58,7 +58,7 @@ class Story:
         return outcome.answer
 
     def carry_out(self, group: str, outcome: Outcome[object], producer: int | None = None) -> None:
-        transaction = None if producer is None else OpenTransaction(0, producer)
+        transaction = None if producer is None else PendingTransaction(0, producer)
         for offset, record in enumerate(outcome.records, self.end_offset):
             self.state.replay(record, offset, transaction)
         if outcome.records:
@@ -84,7 +84,7 @@ class Story:
             coordinator_epoch=0,
             timestamp_ms=0,
         )
-        self.state.end_transaction(OpenTransaction(0, producer), self.end_offset, commit=commit)
+        self.state.end_transaction(PendingTransaction(0, producer), self.end_offset, commit=commit)
         self.append(marker)
 
     def forget(self, *partitions: TopicPartition) -> None:
@@ -101,7 +101,7 @@ class Story:
         self.state = GroupOffsets(max_metadata_chars=8)
         self.groups = {}
         for logged in last.in_order():
-            transaction = None if logged.producer_id is None else OpenTransaction(0, logged.producer_id)
+            transaction = None if logged.producer_id is None else PendingTransaction(0, logged.producer_id)
             self.state.replay(logged.record, logged.offset, transaction)
             replay(self.groups, logged.record, ReplayContext(classic=CONFIG))
 
@@ -144,7 +144,7 @@ def test_a_commit_in_a_transaction_makes_a_simple_group(story: Story) -> None:
 def test_markers_of_other_producers_decide_nothing(story: Story) -> None:
     story.commit(A0, to=5, producer=P)
     story.end(Q, commit=True)
-    story.state.end_transaction(OpenTransaction(1, P), story.end_offset, commit=True)
+    story.state.end_transaction(PendingTransaction(1, P), story.end_offset, commit=True)
     assert (story.offset(), story.unstable(A0)) == (None, [True])
 
 
@@ -274,7 +274,7 @@ def test_replaying_the_log_gives_the_offsets_of_the_run(
     assert restarted.unstable(A0, A1) == running.unstable(A0, A1)
 
 
-FIRST, SECOND = OpenTransaction(0, 1), OpenTransaction(0, 2)
+FIRST, SECOND = PendingTransaction(0, 1), PendingTransaction(0, 2)
 
 
 def position(offset: int, log_offset: int) -> Position:
@@ -315,7 +315,7 @@ def test_the_end_of_a_transaction_takes_out_what_is_its_own(pending: PendingOffs
 
 
 def test_transactions_of_one_producer_in_two_partitions_are_two(pending: PendingOffsets) -> None:
-    assert pending.end(OpenTransaction(1, FIRST.producer_id), 20) == []
+    assert pending.end(PendingTransaction(1, FIRST.producer_id), 20) == []
 
 
 def test_a_pending_commit_after_the_marker_is_of_the_next_transaction(pending: PendingOffsets) -> None:

@@ -10,11 +10,11 @@ import pytest
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log import appender
 from broker_embedded.log.append import conversion, message_sets
-from broker_embedded.log.append.incoming import Append, InvalidRecords
+from broker_embedded.log.append.incoming import AppendContext, InvalidRecords
 from broker_embedded.log.append.message_sets import renumbered
 from broker_embedded.log.append.validation import AppendOrigin, Validated, assign, max_records, validate
+from broker_embedded.log.cleaner.batch_cleaner import BatchCleaner, Rules, keyed_offsets
 from broker_embedded.log.cleaner.cleaned_transactions import CleanedTransactions
-from broker_embedded.log.cleaner.cleaner import BatchCleaner, Rules, keyed_offsets
 from broker_embedded.log.cleaner.offset_map import OffsetMap
 from broker_embedded.platform.cancellation import Cancellation, WorkCancelled
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -62,7 +62,7 @@ SMALL = equal_records(RECORDS)
 
 def validated(records: bytearray, **topic: object) -> Validated:
     config = LogConfig.parse({key.replace("_", "."): value for key, value in topic.items()})
-    append = Append(config=config, partition="t-0", origin=AppendOrigin.CLIENT, now_ms=NOW_MS, base_offset=50)
+    append = AppendContext(config=config, partition="t-0", origin=AppendOrigin.CLIENT, now_ms=NOW_MS, base_offset=50)
     return validate(memoryview(records), append)
 
 
@@ -367,7 +367,7 @@ def test_records_are_never_checked_under_the_lock_however_often_others_append(
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4])
 def test_offsets_inside_compressed_messages_are_written_again_for_any_batches(codec: CompressionType) -> None:
     config = LogConfig.parse({"message.format.version": "0.9.0"})
-    append = Append(config=config, partition="t-0", origin=AppendOrigin.CLIENT, now_ms=NOW_MS, base_offset=5)
+    append = AppendContext(config=config, partition="t-0", origin=AppendOrigin.CLIENT, now_ms=NOW_MS, base_offset=5)
     first, plain = batch(b"a", b"b", compression=codec), batch(b"c", b"d")
     found = validate(memoryview(first + plain + batch(b"e", compression=codec)), append)
     assert [message.offset for message in messages_in(found.records)] == [5, 6, 7, 8, 9]

@@ -1,7 +1,7 @@
 import pytest
 
 from broker_embedded.log.checkpoints import CorruptCheckpoint
-from broker_embedded.log.leader_epochs import LeaderEpochs
+from broker_embedded.log.leader_epochs import LeaderEpochFileCache
 from broker_embedded.platform.platform import read_file, write_file
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 
@@ -14,11 +14,11 @@ def files() -> FaultyFileSystem:
 
 
 @pytest.fixture
-def epochs(files: FaultyFileSystem) -> LeaderEpochs:
-    return LeaderEpochs(PATH, files)
+def epochs(files: FaultyFileSystem) -> LeaderEpochFileCache:
+    return LeaderEpochFileCache(PATH, files)
 
 
-def test_epochs_begin_with_their_first_batch(epochs: LeaderEpochs) -> None:
+def test_epochs_begin_with_their_first_batch(epochs: LeaderEpochFileCache) -> None:
     for epoch, offset in [(0, 0), (0, 10), (2, 20), (2, 30), (1, 40), (3, 50)]:
         epochs.assign(epoch, offset)
     assert epochs.entries == ((0, 0), (2, 20), (3, 50))
@@ -26,19 +26,19 @@ def test_epochs_begin_with_their_first_batch(epochs: LeaderEpochs) -> None:
     assert [epochs.epoch_of(offset) for offset in (0, 19, 20, 49, 50, 99)] == [0, 0, 2, 2, 3, 3]
 
 
-def test_epoch_minus_1_is_not_stored(epochs: LeaderEpochs) -> None:
+def test_epoch_minus_1_is_not_stored(epochs: LeaderEpochFileCache) -> None:
     epochs.assign(-1, 0)
     assert (epochs.latest, epochs.epoch_of(5), epochs.entries, epochs.end_of(0, 77)) == (None, None, (), None)
 
 
-def test_an_epoch_without_records_gives_way(epochs: LeaderEpochs) -> None:
+def test_an_epoch_without_records_gives_way(epochs: LeaderEpochFileCache) -> None:
     epochs.assign(0, 0)
     epochs.assign(1, 10)
     epochs.assign(2, 10)
     assert epochs.entries == ((0, 0), (2, 10))
 
 
-def test_truncation_from_the_end(epochs: LeaderEpochs) -> None:
+def test_truncation_from_the_end(epochs: LeaderEpochFileCache) -> None:
     for epoch in range(4):
         epochs.assign(epoch, epoch * 10)
     epochs.truncate_from_end(20)
@@ -47,7 +47,7 @@ def test_truncation_from_the_end(epochs: LeaderEpochs) -> None:
     assert epochs.latest == 7
 
 
-def test_an_epoch_that_wrote_nothing_is_remembered(files: FaultyFileSystem, epochs: LeaderEpochs) -> None:
+def test_an_epoch_that_wrote_nothing_is_remembered(files: FaultyFileSystem, epochs: LeaderEpochFileCache) -> None:
     assert epochs.highest == 0
     write_file(files, PATH, b"0\n2\n0 0\n5 10\n")
     epochs.load()
@@ -57,7 +57,7 @@ def test_an_epoch_that_wrote_nothing_is_remembered(files: FaultyFileSystem, epoc
     assert epochs.highest == 7
 
 
-def test_truncation_from_the_start_keeps_the_epoch_of_the_log_start_offset(epochs: LeaderEpochs) -> None:
+def test_truncation_from_the_start_keeps_the_epoch_of_the_log_start_offset(epochs: LeaderEpochFileCache) -> None:
     for epoch in range(4):
         epochs.assign(epoch, epoch * 10)
     for start_offset, left in [
@@ -70,7 +70,7 @@ def test_truncation_from_the_start_keeps_the_epoch_of_the_log_start_offset(epoch
 
 
 def test_the_file_is_kafkas_and_written_only_when_something_changed(
-    files: FaultyFileSystem, epochs: LeaderEpochs
+    files: FaultyFileSystem, epochs: LeaderEpochFileCache
 ) -> None:
     epochs.assign(0, 0)
     epochs.assign(5, 1234)
@@ -81,7 +81,7 @@ def test_the_file_is_kafkas_and_written_only_when_something_changed(
     epochs.assign(5, 2000)
     assert not epochs.save_if_changed()
     assert len(files.steps) == steps
-    again = LeaderEpochs(PATH, files)
+    again = LeaderEpochFileCache(PATH, files)
     again.load()
     assert again.entries == epochs.entries
     again.save_if_changed()
@@ -89,14 +89,14 @@ def test_the_file_is_kafkas_and_written_only_when_something_changed(
 
 
 @pytest.mark.parametrize("raw", [b"0\n1\n0 x\n", b"0\n2\n1 0\n0 5\n", b"0\n2\n0 9\n1 5\n", b"0\n9\n"])
-def test_a_damaged_file_is_noticed(files: FaultyFileSystem, epochs: LeaderEpochs, raw: bytes) -> None:
+def test_a_damaged_file_is_noticed(files: FaultyFileSystem, epochs: LeaderEpochFileCache, raw: bytes) -> None:
     write_file(files, PATH, raw)
     with pytest.raises(CorruptCheckpoint):
         epochs.load()
     assert epochs.entries == ()
 
 
-def test_clear_removes_all_entries(files: FaultyFileSystem, epochs: LeaderEpochs) -> None:
+def test_clear_removes_all_entries(files: FaultyFileSystem, epochs: LeaderEpochFileCache) -> None:
     epochs.assign(3, 0)
     epochs.save_if_changed()
     epochs.clear()
@@ -109,7 +109,7 @@ def test_clear_removes_all_entries(files: FaultyFileSystem, epochs: LeaderEpochs
     ("epoch", "expected"),
     [(-1, None), (0, (0, 5)), (1, (1, 10)), (2, (2, 30)), (3, (2, 30)), (4, (2, 30)), (5, (5, 77)), (6, None)],
 )
-def test_the_end_offset_of_an_epoch(epochs: LeaderEpochs, epoch: int, expected: tuple[int, int] | None) -> None:
+def test_the_end_offset_of_an_epoch(epochs: LeaderEpochFileCache, epoch: int, expected: tuple[int, int] | None) -> None:
     for known, offset in ((1, 5), (2, 10), (5, 30)):
         epochs.assign(known, offset)
     assert epochs.end_of(epoch, 77) == expected

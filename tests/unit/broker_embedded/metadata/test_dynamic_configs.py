@@ -11,7 +11,7 @@ import pytest
 from broker_embedded.broker import Broker, DataDirectoryError
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.metadata.dynamic_configs import ConfigsAtStart
-from broker_embedded.metadata.files.configs import CONFIGS, StoredConfigs
+from broker_embedded.metadata.files.stored_configs import CONFIGS, StoredConfigs
 from broker_embedded.platform.platform import Platform, RealFileSystem
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.support.broker_driver import BrokerDriver, batch, idempotent

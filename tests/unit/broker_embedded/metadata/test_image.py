@@ -4,7 +4,7 @@ import pytest
 
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.metadata.features import features_of, transaction_version
-from broker_embedded.metadata.files.configs import StoredConfigs
+from broker_embedded.metadata.files.stored_configs import StoredConfigs
 from broker_embedded.metadata.image import ClusterImage, PartitionImage, TopicImage
 from broker_embedded.transactions.state import TransactionVersion
 

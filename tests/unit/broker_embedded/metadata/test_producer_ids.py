@@ -6,7 +6,7 @@ import pytest
 
 from broker_embedded.metadata.files.metadata_file import MetadataFileError
 from broker_embedded.metadata.files.producer_ids import BLOCK_SIZE, PRODUCER_IDS
-from broker_embedded.metadata.producer_ids import ProducerIds
+from broker_embedded.metadata.producer_ids import ProducerIdManager
 from broker_embedded.platform.finishing import Finishing
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.disk import FaultyFileSystem, SimulatedCrash
@@ -22,7 +22,7 @@ class Story:
         self.open()
 
     def open(self) -> None:
-        self.ids = ProducerIds(open_store(self.faults), Finishing())
+        self.ids = ProducerIdManager(open_store(self.faults), Finishing())
 
     def take(self, count: int) -> list[int]:
         async def several() -> list[int]:

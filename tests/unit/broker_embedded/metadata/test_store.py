@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
-from broker_embedded.metadata.files.configs import CONFIGS
 from broker_embedded.metadata.files.producer_ids import PRODUCER_IDS
+from broker_embedded.metadata.files.stored_configs import CONFIGS
 from broker_embedded.metadata.files.topics import TOPICS
 from broker_embedded.metadata.store import Metadata, MetadataStore, Plan
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError

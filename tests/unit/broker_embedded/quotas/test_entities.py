@@ -16,7 +16,7 @@ from broker_embedded.quotas.entities import (
     EntityFilter,
     altered,
 )
-from broker_embedded.quotas.limits import NOT_LIMITED, Limits
+from broker_embedded.quotas.limits import NOT_LIMITED, QuotaLimits
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.alter_client_quotas import OpData
 from spark_kafka_native.protocol.messages.describe_client_quotas import ComponentData
@@ -164,8 +164,8 @@ OWNERS = [
 ]
 
 
-def limits(*indices: int) -> Limits:
-    return Limits({ClientQuotaEntity.of(ORDER[index]): float(index + 1) for index in indices})
+def limits(*indices: int) -> QuotaLimits:
+    return QuotaLimits({ClientQuotaEntity.of(ORDER[index]): float(index + 1) for index in indices})
 
 
 @pytest.mark.parametrize("indices", [c for n in (1, 2, 3, 8) for c in itertools.combinations(range(8), n)])

@@ -7,7 +7,7 @@ from broker_embedded.handlers.support.registry import CloseConnection
 from broker_embedded.testing.fields import Fields
 from broker_embedded.testing.injection import Injector
 from broker_embedded.testing.recording import Recorder
-from broker_embedded.testing.rules import Fault, Rule
+from broker_embedded.testing.rules import ActiveFault, Rule
 from broker_embedded.testing.scopes import Scope
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -28,11 +28,13 @@ def injector(broker: BrokerDriver) -> Injector:
     return made
 
 
-def add(injector: Injector, action: str, api: str = "Produce", **fields: Any) -> Fault:
+def add(injector: Injector, action: str, api: str = "Produce", **fields: Any) -> ActiveFault:
     return injector.add(Rule.parse(Fields({"action": action, "api": api, **fields})))
 
 
-def fail(injector: Injector, api: str = "Produce", error: str | int = "NOT_LEADER_OR_FOLLOWER", **fields: Any) -> Fault:
+def fail(
+    injector: Injector, api: str = "Produce", error: str | int = "NOT_LEADER_OR_FOLLOWER", **fields: Any
+) -> ActiveFault:
     return add(injector, "fail", api, error=error, **fields)
 
 

@@ -5,9 +5,9 @@ import pytest
 
 from broker_embedded.testing.fetches import Pauses, continues_session, without_session
 from broker_embedded.testing.fields import Fields
-from broker_embedded.testing.planning import Plan, strike
+from broker_embedded.testing.planning import RequestPlan, strike
 from broker_embedded.testing.refusals import refusal
-from broker_embedded.testing.rules import Fault, Rule
+from broker_embedded.testing.rules import ActiveFault, Rule
 from broker_embedded.testing.scopes import EVERYTHING, Scope
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
@@ -20,21 +20,21 @@ PARTITIONS = tuple(PartitionProduceData(index=index, records=b"x") for index in 
 PRODUCE = ProduceRequest(acks=1, topic_data=(TopicProduceData(name="t", partition_data=PARTITIONS),))
 
 
-def fault(action: str = "fail", api: str = "Produce", **fields: Any) -> Fault:
+def fault(action: str = "fail", api: str = "Produce", **fields: Any) -> ActiveFault:
     if action == "fail":
         fields.setdefault("error", "NOT_LEADER_OR_FOLLOWER")
-    return Fault(len(fields), Rule.parse(Fields({"action": action, "api": api, **fields})))
+    return ActiveFault(len(fields), Rule.parse(Fields({"action": action, "api": api, **fields})))
 
 
-def planned(*faults: Fault, request: Request[Any] = PRODUCE, client_id: str = "me") -> Plan:
-    return strike(Plan(version=9, names={}, rest=request), faults, client_id)
+def planned(*faults: ActiveFault, request: Request[Any] = PRODUCE, client_id: str = "me") -> RequestPlan:
+    return strike(RequestPlan(version=9, names={}, rest=request), faults, client_id)
 
 
-def rest_of(plan: Plan) -> list[int]:
+def rest_of(plan: RequestPlan) -> list[int]:
     return [part.index for part in plan.rest.topic_data[0].partition_data] if plan.rest else []  # type: ignore[attr-defined]  # a ProduceRequest
 
 
-def codes(plan: Plan) -> dict[int, int]:
+def codes(plan: RequestPlan) -> dict[int, int]:
     """The error of each partition in the answer, the broker having served the rest."""
     served = None if plan.rest is None else refusal(plan.rest, 9, ErrorCode.NONE)
     answer: Any = plan.answer(served)

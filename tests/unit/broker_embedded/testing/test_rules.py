@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from broker_embedded.testing.fields import FieldError, Fields
-from broker_embedded.testing.rules import Fault, Rule
+from broker_embedded.testing.rules import ActiveFault, Rule
 from broker_embedded.testing.scopes import Scope
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
@@ -21,7 +21,7 @@ def failing(**fields: Any) -> Rule:
 
 def strikes(parsed: Rule, calls: int) -> list[int]:
     """The calls that fail, counted from 1."""
-    fault = Fault(1, parsed)
+    fault = ActiveFault(1, parsed)
     return [number for number in range(1, calls + 1) if fault.strikes()]
 
 
@@ -128,19 +128,19 @@ def test_a_probability_strikes_the_same_calls_in_every_run() -> None:
 
 
 def test_errors_are_given_one_after_the_other() -> None:
-    fault = Fault(1, failing(errors=["REQUEST_TIMED_OUT", "NONE", 6]))
+    fault = ActiveFault(1, failing(errors=["REQUEST_TIMED_OUT", "NONE", 6]))
     given = []
     while not fault.is_spent:
         assert fault.strikes()
         given.append(fault.error)
     assert given == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert not fault.strikes()
-    same = Fault(2, failing(error=7, times=3))
+    same = ActiveFault(2, failing(error=7, times=3))
     assert [(same.strikes(), same.error) for _ in range(3)] == [(True, ErrorCode.REQUEST_TIMED_OUT)] * 3
 
 
 def test_a_fault_tells_its_counts() -> None:
-    fault = Fault(4, rule(on_call=2))
+    fault = ActiveFault(4, rule(on_call=2))
     for _ in range(3):
         fault.strikes()
     assert fault.to_fields() == {

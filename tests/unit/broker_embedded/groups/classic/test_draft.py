@@ -1,7 +1,7 @@
 import dataclasses
 from dataclasses import replace
 
-from broker_embedded.groups.classic.draft import Draft
+from broker_embedded.groups.classic.draft import ClassicDraft
 from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState, InitialDelay, session_timer
 from broker_embedded.groups.classic.member import ClassicMember
 from broker_embedded.groups.group import CancelTimer, SetTimer
@@ -36,11 +36,11 @@ FULL = ClassicGroup(
 def test_a_draft_of_a_group_is_the_group() -> None:
     unlike_default = [field.name for field in dataclasses.fields(FULL) if getattr(FULL, field.name) != field.default]
     assert len(unlike_default) == len(dataclasses.fields(FULL)), "the test must see every field"
-    assert Draft(FULL, 9).frozen() == FULL
+    assert ClassicDraft(FULL, 9).frozen() == FULL
 
 
 def test_the_group_stays_as_it_was_and_so_do_frozen_ones() -> None:
-    draft = Draft(FULL, 9)
+    draft = ClassicDraft(FULL, 9)
     frozen = draft.frozen()
     draft.remove("m")
     draft.pending.clear()
@@ -50,7 +50,7 @@ def test_the_group_stays_as_it_was_and_so_do_frozen_ones() -> None:
 
 
 def test_the_leader_goes_and_another_takes_over() -> None:
-    draft = Draft(FULL, 9)
+    draft = ClassicDraft(FULL, 9)
     draft.remove("m")
     assert draft.leader == "n"
     draft.remove("n")
@@ -59,14 +59,14 @@ def test_the_leader_goes_and_another_takes_over() -> None:
 
 
 def test_a_dismissed_member_is_answered() -> None:
-    draft = Draft(FULL, 9)
+    draft = ClassicDraft(FULL, 9)
     draft.dismiss(draft.members["m"], ErrorCode.UNKNOWN_MEMBER_ID)
     (reply,) = draft.outcome(None).replies
     assert (reply.request_id, reply.answer.error_code) == (1, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 def test_of_two_changes_of_a_timer_the_last_counts() -> None:
-    draft = Draft(FULL, 9)
+    draft = ClassicDraft(FULL, 9)
     draft.renew_session(draft.members["n"])
     draft.cancel(session_timer("n"))
     draft.renew_session(draft.members["n"])
@@ -74,7 +74,7 @@ def test_of_two_changes_of_a_timer_the_last_counts() -> None:
 
 
 def test_a_join_phase_ends_once_all_members_have_joined() -> None:
-    draft = Draft(FULL, 9)
+    draft = ClassicDraft(FULL, 9)
     assert (draft.awaiting_join, draft.all_joined) == (1, False)
     draft.put(replace(draft.members["n"], join_request_id=2))
     assert (draft.awaiting_join, draft.all_joined) == (2, False)
@@ -83,7 +83,7 @@ def test_a_join_phase_ends_once_all_members_have_joined() -> None:
 
 
 def test_the_longest_rebalance_timeout_counts() -> None:
-    draft = Draft(FULL, 9)
+    draft = ClassicDraft(FULL, 9)
     draft.add(member("o", rebalance_timeout_ms=30), "consumer")
     assert draft.rebalance_timeout_ms == 30
     for name in "mno":
@@ -92,6 +92,6 @@ def test_the_longest_rebalance_timeout_counts() -> None:
 
 
 def test_another_state_begins_now() -> None:
-    draft = Draft(FULL, 9)
+    draft = ClassicDraft(FULL, 9)
     draft.become(ClassicState.STABLE)
     assert draft.frozen().state_since_ms == 9

@@ -2,7 +2,7 @@ import pytest
 
 from broker_embedded.groups.classic.group import session_timer
 from broker_embedded.groups.consumer.config import ConsumerConfig
-from broker_embedded.groups.consumer.draft import Draft, member_timers
+from broker_embedded.groups.consumer.draft import ConsumerDraft, member_timers
 from broker_embedded.groups.consumer.migration import classic_metadata
 from broker_embedded.groups.consumer.records import (
     ConsumerGroupPartitionMetadataKey,
@@ -25,12 +25,12 @@ def group() -> ConsumerDriver:
 
 
 def test_a_decision_that_changes_nothing_leaves_the_group_as_it_is(group: ConsumerDriver) -> None:
-    outcome = Draft(group.consumer_group, 0).decided("answer")
+    outcome = ConsumerDraft(group.consumer_group, 0).decided("answer")
     assert (outcome.answer, outcome.records, outcome.group, outcome.timers) == ("answer", (), None, ())
 
 
 def test_the_last_word_about_a_timer_counts(group: ConsumerDriver) -> None:
-    draft = Draft(group.consumer_group, 0)
+    draft = ConsumerDraft(group.consumer_group, 0)
     draft.set_timer(session_timer("a"), 5)
     draft.cancel_timers_of("a")
     draft.set_timer(("sync", "a"), 7)
@@ -44,7 +44,7 @@ def test_the_last_word_about_a_timer_counts(group: ConsumerDriver) -> None:
 
 
 def test_the_epoch_grows_at_once_or_when_topics_have_changed(group: ConsumerDriver) -> None:
-    draft = Draft(group.consumer_group, 0)
+    draft = ConsumerDraft(group.consumer_group, 0)
     draft.bump_epoch(if_topics_changed=True)
     assert draft.group.epoch == 2
     draft.bump_epoch(if_topics_changed=False)
@@ -57,7 +57,7 @@ def test_the_epoch_grows_at_once_or_when_topics_have_changed(group: ConsumerDriv
 
 
 def test_a_record_of_an_older_broker_is_removed_with_the_next_decision(group: ConsumerDriver) -> None:
-    draft = Draft(group.consumer_group, 0)
+    draft = ConsumerDraft(group.consumer_group, 0)
     draft.put(Entry(ConsumerGroupPartitionMetadataKey(group_id="g"), ConsumerGroupPartitionMetadataValue()))
     draft.bump_epoch(if_topics_changed=True)
     assert read_entry(draft.records[-1]) == Entry(ConsumerGroupPartitionMetadataKey(group_id="g"))
@@ -66,7 +66,7 @@ def test_a_record_of_an_older_broker_is_removed_with_the_next_decision(group: Co
 
 def test_only_targets_that_change_are_written(group: ConsumerDriver) -> None:
     group.join("b", topics=["t"])
-    draft = Draft(group.consumer_group, 0)
+    draft = ConsumerDraft(group.consumer_group, 0)
     draft.bump_epoch(if_topics_changed=False)
     draft.update_target()
     assert [type(read_entry(record).key).__name__ for record in draft.records] == [
@@ -84,7 +84,7 @@ def test_an_assignor_that_is_not_offered_any_more_gives_way_to_the_first(group: 
 
 
 def test_members_that_were_sent_back_are_remembered(group: ConsumerDriver) -> None:
-    draft = Draft(group.consumer_group, 0)
+    draft = ConsumerDraft(group.consumer_group, 0)
     draft.note_must_rejoin("a-id", must_rejoin=False)
     assert draft.decided(None).group is None
     draft.note_must_rejoin("a-id", must_rejoin=True)
@@ -102,13 +102,13 @@ def static() -> ConsumerDriver:
 
 
 def test_a_full_group_has_room_for_its_own_members_only(static: ConsumerDriver) -> None:
-    draft = Draft(static.consumer_group, 0)
+    draft = ConsumerDraft(static.consumer_group, 0)
     draft.check_size("a-id")
     assert refused(draft.check_size, "b-id").code is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
 def test_the_new_self_of_a_static_member_has_all_that_the_last_one_had(static: ConsumerDriver) -> None:
-    draft = Draft(static.consumer_group, 0)
+    draft = ConsumerDraft(static.consumer_group, 0)
     last = static.member("a")
     new = draft.replace_static(last, "b-id")
     assert (new.member_epoch, new.previous_member_epoch, new.assigned) == (0, 0, last.assigned)
@@ -116,7 +116,7 @@ def test_the_new_self_of_a_static_member_has_all_that_the_last_one_had(static: C
     assert draft.group.targets == {"b-id": static.consumer_group.targets["a-id"]}
     cancelled = {change.key for change in draft.decided(None).timers if isinstance(change, CancelTimer)}
     assert ("session", "a-id") in cancelled
-    same_id = Draft(static.consumer_group, 0)
+    same_id = ConsumerDraft(static.consumer_group, 0)
     same_id.replace_static(last, "a-id")
     assert same_id.decided(None).timers == ()
 

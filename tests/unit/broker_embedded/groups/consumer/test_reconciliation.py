@@ -4,7 +4,7 @@ from uuid import UUID
 import pytest
 
 from broker_embedded.groups.consumer.member import ConsumerMember, MemberState, TopicIdPartition
-from broker_embedded.groups.consumer.reconciliation import Target, reconcile
+from broker_embedded.groups.consumer.reconciliation import TargetAssignment, reconcile
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.support.refusals import refused
 
@@ -44,7 +44,7 @@ def step(
     owned: tuple[TopicIdPartition, ...] | None = None,
     changed: bool = False,
 ) -> ConsumerMember:
-    target = Target(epoch=epoch, partitions=frozenset(wanted), topic_ids=topics, is_taken=taken.__contains__)
+    target = TargetAssignment(epoch=epoch, partitions=frozenset(wanted), topic_ids=topics, is_taken=taken.__contains__)
     return reconcile(before, target, owned=None if owned is None else frozenset(owned), subscription_changed=changed)
 
 

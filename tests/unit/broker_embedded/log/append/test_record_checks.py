@@ -7,7 +7,7 @@ import pytest
 
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.append.incoming import (
-    Append,
+    AppendContext,
     AppendOrigin,
     IncomingBatch,
     InvalidRecords,
@@ -24,7 +24,7 @@ from tests.support.message_sets import message_set, messages_in
 
 
 def check(*records: tuple[bytes | None, int], **settings: Any) -> None:
-    append = Append(
+    append = AppendContext(
         config=LogConfig(**settings), partition="t-0", origin=AppendOrigin.CLIENT, now_ms=NOW_MS, base_offset=0
     )
     check_records([LogRecord(0, time, key, b"v") for key, time in records], append)

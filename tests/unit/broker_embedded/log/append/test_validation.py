@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.append.incoming import Append
+from broker_embedded.log.append.incoming import AppendContext
 from broker_embedded.log.append.validation import AppendOrigin, assign, validate
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import CompressionType, TimestampType, check_crc, iter_batches, read_header, seal
@@ -19,7 +19,9 @@ def check(records: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT, **sett
     try:
         config = LogConfig(**settings)
         view = memoryview(records)
-        found = validate(view, Append(config=config, partition="t-0", origin=origin, now_ms=NOW_MS, base_offset=100))
+        found = validate(
+            view, AppendContext(config=config, partition="t-0", origin=origin, now_ms=NOW_MS, base_offset=100)
+        )
         assert found.records is view, "a batch without conversion is stored as it is"
         return len(found.batches)
     finally:
@@ -152,7 +154,7 @@ def assigned(records: bytearray, append_time: int = -1) -> bytearray:
     config = LogConfig(message_timestamp_type="CreateTime" if append_time < 0 else "LogAppendTime")
     view = memoryview(records)
     origin = AppendOrigin.CLIENT
-    append = Append(config=config, partition="t-0", origin=origin, now_ms=NOW_MS, base_offset=100)
+    append = AppendContext(config=config, partition="t-0", origin=origin, now_ms=NOW_MS, base_offset=100)
     batches = validate(view, append).batches
     placed = assign(view, batches, base_offset=100, leader_epoch=7, log_append_time_ms=append_time)
     read_back = [(at, header) for at, header in iter_batches(records)]

@@ -1,313 +1,364 @@
-from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from broker_embedded.config.settings import LONG_MAX
-from broker_embedded.log.append.producer_state import LastRecord
-from broker_embedded.log.cleaner.cleaned_transactions import CleanedTransactions
-from broker_embedded.log.cleaner.cleaner import BatchCleaner, CleanedBatch, Rules, control_type_of, keyed_offsets
-from broker_embedded.log.cleaner.offset_map import OffsetMap
-from broker_embedded.log.transaction_index import AbortedTransaction
-from spark_kafka_native.records.batch import CompressionType, CorruptBatch, TimestampType, read_header
-from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
-from spark_kafka_native.records.formats import iter_any, read_any
-from spark_kafka_native.records.legacy import read_messages
+from broker_embedded.config.log_config import CleanerConfig, LogConfig
+from broker_embedded.log.append.producer_store import PRODUCER_ID_EXPIRATION_MS
+from broker_embedded.log.cleaner.cleanable import cleanable_range
+from broker_embedded.log.cleaner.cleaner import Cleaner, CleanerLimits, group_segments
+from broker_embedded.log.segment import LogSegment
+from broker_embedded.log.segment_files import SegmentFiles
+from broker_embedded.platform.platform import Platform
+from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.legacy_write import write_message_set
 from spark_kafka_native.records.record import LogRecord
 from tests.support import reference_records as reference
+from tests.support.compaction_driver import CompactionDriver
+from tests.support.disk import MemoryFileSystem
+from tests.support.log_driver import batches_of, slice_bytes
+from tests.support.message_sets import messages_in
 
-NOW = 1_700_000_000_000
-RETENTION = 1000
-PRODUCER = {"producer_id": 7, "producer_epoch": 3, "base_sequence": 11}
-
-
-def rules(latest_offset: int = 99) -> Rules:
-    return Rules(
-        now_ms=NOW,
-        delete_retention_ms=RETENTION,
-        latest_offset=latest_offset,
-        until_offset=100,
-        last_records={},
-        old_horizon_ms=0,
-    )
+SMALL = {"segment.bytes": 300}
 
 
-def cleaner(
-    last_offsets: dict[bytes, int], *, by: Rules | None = None, transactions: CleanedTransactions | None = None
-) -> BatchCleaner:
-    offsets = OffsetMap(100)
-    offsets.put_all(last_offsets.items())
-    return BatchCleaner(offsets, transactions or CleanedTransactions(), by or rules())
+@pytest.fixture
+def driver() -> CompactionDriver:
+    return CompactionDriver(SMALL)
 
 
-def record(offset: int, key: bytes | None, value: bytes | None, timestamp: int = NOW) -> reference.Record:
-    return reference.Record(key, value, (("h", b"x"),), timestamp, offset)
+def test_the_last_record_of_each_key_is_left_with_its_offset(driver: CompactionDriver) -> None:
+    for number in range(20):
+        driver.put(**{f"k{number % 3}": str(number), "same": str(number)})
+    driver.compact()
+    assert driver.rows() == [(34, "k2", "17"), (36, "k0", "18"), (38, "k1", "19"), (39, "same", "19")]
+    driver.check_segments()
+    assert driver.log.log_start_offset == 0
+    assert driver.clean() == 0
 
 
-def batch(*records: reference.Record, **fields: object) -> bytes:
-    fields = {"base_offset": records[0].offset, "partition_leader_epoch": 4, **fields}
-    return reference.write_batch(reference.Batch(records=records, **fields))  # type: ignore[arg-type]  # typed by use
+def test_the_active_segment_is_left_alone(driver: CompactionDriver) -> None:
+    driver.put(a="1")
+    driver.put(a="2")
+    assert driver.clean() == 0
+    driver.roll()
+    driver.put(a="3")
+    assert driver.clean() == 1
+    assert driver.rows() == [(1, "a", "2"), (2, "a", "3")]
+    driver.compact()
+    assert driver.rows() == [(2, "a", "3")]
 
 
-def removes(by: BatchCleaner, data: bytes) -> bool:
-    return by.clean(data, read_any(data)) is None
-
-
-def cleaned(by: BatchCleaner, data: bytes) -> CleanedBatch:
-    found = by.clean(data, read_any(data))
-    assert found is not None
-    return found
-
-
-def kept(by: BatchCleaner, data: bytes) -> reference.Batch:
-    return reference.read_batch(bytes(cleaned(by, data).data))
-
-
-THREE = (record(10, b"a", b"1", NOW), record(11, b"b", b"2", NOW + 5), record(12, b"c", b"3", NOW + 3))
+def test_a_tombstone_is_kept_for_delete_retention_ms(driver: CompactionDriver) -> None:
+    driver.put(a="1", b="2")
+    driver.put(a=None)
+    driver.compact()
+    assert driver.rows() == [(1, "b", "2"), (2, "a", None)]
+    driver.clock.advance(driver.config.delete_retention_ms)
+    driver.put(c="3")
+    driver.compact()
+    assert driver.rows() == [(1, "b", "2"), (3, "c", "3")]
 
 
 @pytest.mark.parametrize("codec", reference.CODECS)
-def test_only_the_last_record_of_each_key_is_kept_unchanged(codec: int) -> None:
-    plain = reference.read_batch(batch(*THREE, **PRODUCER))
-    found = kept(cleaner({b"a": 10, b"b": 50, b"c": 12}), reference.write_batch(replace(plain, codec=codec)))
-    assert found == replace(plain, codec=codec, records=(THREE[0], THREE[2]))
-    assert found.max_timestamp == NOW + 3
+def test_batches_keep_their_codec(codec: int) -> None:
+    driver = CompactionDriver()
+    driver.write(("a", "1"), ("b", "2"), codec=codec)
+    driver.write(("c", "3"), ("a", "4"), codec=codec)
+    driver.put(a="5")
+    driver.compact()
+    assert driver.rows() == [(1, "b", "2"), (2, "c", "3"), (4, "a", "5")]
+    assert [batch.codec for batch in driver.batches()] == [codec, codec, reference.NONE]
 
 
-@pytest.mark.parametrize("codec", reference.CODECS)
-def test_a_batch_that_keeps_all_is_not_touched(codec: int) -> None:
-    data = batch(*THREE, codec=codec)
-    found = cleaned(cleaner({b"a": 10, b"b": 11}), data)
-    assert found.data is data
-    assert (found.last_offset, found.max_timestamp, found.records_kept) == (12, NOW + 5, 3)
+def test_batches_larger_than_the_buffers() -> None:
+    driver = CompactionDriver({}, CleanerConfig(io_buffer_size=0))
+    driver.put(a="x" * 20_000, b="1")
+    driver.put(a="2")
+    driver.put(c="y" * 9_000)
+    driver.put(d="z" * 3_000)
+    driver.compact()
+    assert driver.rows() == [(1, "b", "1"), (2, "a", "2"), (3, "c", "y" * 9_000), (4, "d", "z" * 3_000)]
 
 
-def test_a_batch_without_a_last_record_of_a_key_is_removed() -> None:
-    assert removes(cleaner({b"a": 20, b"b": 20, b"c": 20}), batch(*THREE))
-    assert removes(cleaner({b"a": 20}), batch(record(10, b"a", None)))
+def test_a_map_that_is_too_small_takes_several_rounds() -> None:
+    bytes_for_ten_keys = 10 * 24
+    driver = CompactionDriver(SMALL, CleanerConfig(dedupe_buffer_size=bytes_for_ten_keys, io_buffer_load_factor=1.0))
+    for _ in range(2):
+        for key in range(25):
+            driver.put(**{f"k{key}": str(key)})
+    driver.roll()
+    assert driver.clean() > 3
+    assert driver.rows() == [(25 + key, f"k{key}", str(key)) for key in range(25)]
+    driver.check_segments()
 
 
-def test_records_without_a_key_go() -> None:
-    found = kept(cleaner({}), batch(record(10, None, b"1"), record(11, b"", b"2")))
-    assert [each.offset for each in found.records] == [11]
+def test_cleaned_records_are_kept_when_only_some_keys_are_written_again(driver: CompactionDriver) -> None:
+    driver.put(a="1", b="2", c="3")
+    driver.compact()
+    driver.put(b="4")
+    driver.compact()
+    driver.put(c=None)
+    driver.compact()
+    assert driver.rows() == [(0, "a", "1"), (3, "b", "4"), (4, "c", None)]
 
 
-def test_records_that_the_offset_map_does_not_cover_are_kept() -> None:
-    data = batch(record(10, b"a", b"1"), record(11, b"a", b"2"), record(12, None, b"3"), record(13, b"a", None))
-    found = kept(cleaner({b"a": 11}, by=rules(latest_offset=11)), data)
-    assert [each.offset for each in found.records] == [11, 12, 13]
+def test_with_both_policies_old_segments_go_and_the_rest_is_compacted() -> None:
+    driver = CompactionDriver({**SMALL, "cleanup.policy": "compact,delete", "retention.ms": 1000})
+    for number in range(8):
+        driver.put(**{f"k{number % 4}": str(number)})
+    driver.compact()
+    driver.clock.advance(1001)
+    for number in range(8):
+        driver.put(**{f"n{number % 2}": str(number)})
+    driver.manager.tick(driver.clock.now_ms(), driver.clock.now_ms())
+    assert driver.log.log_start_offset == 8
+    driver.compact()
+    assert driver.rows() == [(14, "n0", "6"), (15, "n1", "7")]
+    driver.restart(clean=False)
+    assert driver.rows() == [(14, "n0", "6"), (15, "n1", "7")]
+    assert driver.clean() == 0
 
 
-def test_a_batch_that_was_compacted_before_keeps_its_ends() -> None:
-    data = batch(record(10, b"a", b"1"), record(17, b"b", b"2"), base_offset=5, last_offset_delta=15)
-    found = kept(cleaner({b"a": 99}), data)
-    assert (found.base_offset, found.last_offset_delta, [each.offset for each in found.records]) == (5, 15, [17])
+def test_retention_may_take_everything_before_a_compaction_begins() -> None:
+    driver = CompactionDriver({**SMALL, "cleanup.policy": "compact,delete", "retention.ms": 1000})
+    for number in range(8):
+        driver.put(a=str(number))
+    driver.roll()
+    dirty = cleanable_range(driver.log, 0, driver.clock.now_ms())
+    driver.clock.advance(1001)
+    driver.manager.tick(driver.clock.now_ms(), driver.clock.now_ms())
+    for number in range(8):
+        driver.put(a=str(number))
+    tools = CleanerLimits(max_keys=10, load_factor=1.0, buffer_bytes=0, spend=lambda _: None, rest=lambda: None)
+    before = driver.rows()
+    report = Cleaner(driver.log, dirty, tools, driver.platform).run()
+    assert (report.until_offset, report.segments_after) == (0, 0)
+    assert driver.rows() == before
+    driver.compact()
+    assert driver.rows() == [(15, "a", "7")]
 
 
-def test_the_brokers_time_stays_that_of_the_batch() -> None:
-    found = kept(cleaner({b"b": 50}), batch(*THREE, log_append_time=NOW + 77))
-    assert (found.log_append_time, found.max_timestamp) == (NOW + 77, NOW + 77)
+def test_a_report_counts(driver: CompactionDriver) -> None:
+    for number in range(6):
+        driver.put(a=str(number), b="x")
+    driver.compact()
+    report = driver.cleaner.status.last
+    assert report is not None
+    assert (report.from_offset, report.until_offset, report.map_keys) == (0, 12, 2)
+    assert (report.records_read, report.records_kept) == (12, 2)
+    assert (report.segments_before, report.segments_after) == (2, 2)
+    assert report.bytes_written < report.bytes_read
 
 
-@pytest.mark.parametrize("codec", reference.CODECS)
-def test_a_tombstone_gets_a_horizon_at_first(codec: int) -> None:
-    plain = reference.read_batch(batch(record(10, b"a", None), record(11, b"b", b"2", NOW + 5)))
-    once = cleaned(cleaner({b"a": 10, b"b": 11}), reference.write_batch(replace(plain, codec=codec)))
-    assert read_header(once.data).delete_horizon_ms == NOW + RETENTION
-    assert reference.read_batch(bytes(once.data)) == replace(plain, codec=codec, base_timestamp=NOW + RETENTION)
-    again = cleaned(cleaner({b"a": 10}), bytes(once.data))
-    assert again.data == once.data
+@pytest.mark.parametrize("release", ["0.9.0", "0.10.2"])
+@pytest.mark.parametrize("codec", [CompressionType.NONE, CompressionType.GZIP, CompressionType.LZ4])
+def test_message_sets_of_old_formats(release: str, codec: CompressionType) -> None:
+    driver = CompactionDriver({"segment.bytes": 600, "message.format.version": release})
+    magic = driver.config.record_magic
+    for number in range(30):
+        pairs = [(b"k%d" % ((number + index) % 5), None if index == 2 else b"%d" % number) for index in range(3)]
+        messages = [LogRecord(index, driver.clock.now_ms(), *pair) for index, pair in enumerate(pairs)]
+        driver.log.append(write_message_set(messages, magic=magic, compression=codec), leader_epoch=0)
+    driver.log.append(bytearray(reference.write_batch(KEYED)), leader_epoch=0)
+    before = stored(driver)
+    assert len(before) == 91
+    driver.compact()
+    last = {message.key: message for message in before}
+    assert stored(driver) == sorted(last.values())
+    driver.restart(clean=False)
+    assert stored(driver) == sorted(last.values())
+    assert driver.cleaner.status.uncleanable == frozenset()
+    # These formats keep no horizon: tombstones go from segments that are older by delete.retention.ms than the last one
+    # that was compacted. So that there are such, segments must not be joined any more.
+    driver.log.reconfigure(driver.config.parse({"segment.bytes": 100}, driver.config))
+    for _ in range(2):
+        driver.clock.advance(2 * driver.config.delete_retention_ms)
+        driver.log.append(bytearray(reference.write_batch(KEYED)), leader_epoch=0)
+        driver.compact()
+    kept = [message for message in stored(driver) if message.key != b"new"]
+    assert kept == sorted(message for message in last.values() if message.value is not None and message.key != b"new")
 
 
-@pytest.mark.parametrize(("late_ms", "stays"), [(-1, True), (0, False), (1, False)])
-def test_a_tombstone_goes_at_its_horizon(late_ms: int, stays: bool) -> None:
-    data = batch(record(10, b"a", None), record(11, b"b", b"2", NOW + 5))
-    once = cleaned(cleaner({b"a": 10}), data)
-    later = cleaner({b"a": 10}, by=replace(rules(), now_ms=NOW + RETENTION + late_ms))
-    found = kept(later, bytes(once.data))
-    assert [each.offset for each in found.records] == ([10, 11] if stays else [11])
-    assert found.records[-1].timestamp == NOW + 5
-    assert found.base_timestamp == NOW + RETENTION
+KEYED = reference.Batch(records=(reference.Record(b"new", b"a record batch"),))
 
 
-def test_a_tombstone_that_is_to_stay_for_ever_gets_no_horizon() -> None:
-    data = batch(record(10, b"a", None), record(11, b"b", b"2"), record(12, b"c", b"3"))
-    by = cleaner({}, by=replace(rules(), delete_retention_ms=LONG_MAX))
-    found = cleaned(by, data)
-    assert found.data is data
-    some = kept(cleaner({b"b": 50}, by=replace(rules(), delete_retention_ms=LONG_MAX - NOW + 1)), data)
-    assert ([each.offset for each in some.records], some.base_timestamp) == ([10, 12], NOW)
+def stored(driver: CompactionDriver) -> list[LogRecord]:
+    return messages_in(slice_bytes(driver.log.reader.read(0, max_bytes=1 << 20)))
 
 
-def emptied(data: bytes, by: Rules) -> reference.Batch | None:
-    keys = {each.key: 90 for each in reference.read_batch(data).records if each.key is not None}
-    return None if removes(cleaner(keys, by=by), data) else kept(cleaner(keys, by=by), data)
+def test_small_segments_become_one(driver: CompactionDriver) -> None:
+    for number in range(12):
+        driver.put(a=str(number), **{f"k{number % 6}": "x"})
+    driver.compact()
+    first = driver.log.local.view.bases
+    driver.put(a="last")
+    driver.compact()
+    second = driver.log.local.view.bases
+    assert (len(first), len(second)) == (5, 3)
+    assert all(len(data) <= 300 for data in driver.segment_bytes())
+    assert driver.rows() == [*((2 * number + 1, f"k{number % 6}", "x") for number in range(6, 12)), (24, "a", "last")]
+    driver.check_segments()
 
 
-def test_the_last_batch_of_a_producer_keeps_its_header() -> None:
-    data = batch(*THREE, codec=reference.GZIP, **PRODUCER)
-    known = replace(rules(), last_records={7: LastRecord(last_offset=12, epoch=3)})
-    expected = replace(reference.read_batch(data), records=(), codec=reference.NONE, base_timestamp=-1)
-    assert emptied(data, known) == expected
-    assert read_header(reference.write_batch(expected)).last_sequence == 13
-    assert emptied(data, replace(known, last_records={7: LastRecord(last_offset=20, epoch=3)})) is None
-    assert emptied(data, replace(known, last_records={8: LastRecord(last_offset=12, epoch=3)})) is None
-    assert emptied(data, replace(known, last_records={7: LastRecord(last_offset=None, epoch=3)})) is None
-    assert emptied(batch(*THREE), replace(known, last_records={-1: LastRecord(last_offset=12, epoch=-1)})) is None
+@pytest.mark.parametrize(
+    ("policy", "lost"),
+    [
+        ("compact", ["recovery-point-offset-checkpoint", "cleaner-offset-checkpoint"]),
+        ("delete", ["recovery-point-offset-checkpoint"]),
+        ("delete", ["cleaner-offset-checkpoint"]),
+    ],
+)
+def test_offsets_without_records_after_compaction_are_no_loss_to_recovery(
+    driver: CompactionDriver, policy: str, lost: list[str]
+) -> None:
+    for number in range(20):
+        driver.put(**{f"k{number}" if number in {0, 9, 19} else "same": str(number)})
+    driver.compact()
+    expected = [(0, "k0", "0"), (9, "k9", "9"), (18, "same", "18"), (19, "k19", "19")]
+    assert driver.rows() == expected
+    assert len(driver.log.local.view.bases) > 3
+    driver.log.local.flush()
+    driver.manager.checkpoint_recovery_points()
+    for name in lost:
+        driver.disk.remove(f"/data/{name}")
+    driver.config = driver.config.parse({"cleanup.policy": policy}, driver.config)
+    driver.crash()
+    assert driver.rows() == expected
+    assert driver.log.log_end_offset == 20
+    driver.check_segments()
 
 
-def test_the_end_of_what_is_compacted_keeps_its_header() -> None:
-    data = batch(*THREE, **PRODUCER)
-    header_alone = replace(reference.read_batch(data), records=(), base_timestamp=-1)
-    assert emptied(data, replace(rules(), until_offset=13)) == header_alone
-    assert emptied(data, replace(rules(), until_offset=12)) is None
-    again = reference.write_batch(header_alone)
-    found = cleaned(cleaner({}, by=replace(rules(), until_offset=13)), again)
-    assert found.data is again
+def test_indexes_of_compacted_segments_are_complete() -> None:
+    driver = CompactionDriver({"segment.bytes": 2000, "index.interval.bytes": 0})
+    for number in range(40):
+        driver.clock.advance(10)
+        driver.put(**{f"k{number % 30}": str(number)})
+    driver.compact()
+    for offset, _, _ in driver.rows():
+        located = next(batches_of(driver.log, offset), None)
+        assert located is not None
+        assert located[0].last_offset >= offset
+        time = reference.read_batch(located[1]).records[0].timestamp
+        assert driver.log.reader.offset_for_timestamp(time) == (offset, time)
+    for data in driver.files().items():
+        assert not data[0].endswith(".index") or data[1] % 8 == 0
 
 
-def test_an_emptied_batch_goes_when_nothing_needs_it_any_more() -> None:
-    data = batch(*THREE, **PRODUCER)
-    known = replace(rules(), last_records={7: LastRecord(last_offset=12, epoch=3)})
-    header_alone = cleaned(cleaner({b"a": 90, b"b": 90, b"c": 90}, by=known), data)
-    assert (header_alone.records_kept, len(header_alone.data), header_alone.max_timestamp) == (0, 61, NOW + 5)
-    again = cleaned(cleaner({}, by=known), bytes(header_alone.data))
-    assert again.data == header_alone.data
-    assert removes(cleaner({}), bytes(header_alone.data))
+def test_a_segment_that_keeps_all_records_is_not_rewritten(driver: CompactionDriver) -> None:
+    driver.put(a="1")
+    driver.compact()
+    inode = driver.log.local.view.segments[0]
+    driver.put(b="2")
+    driver.roll()
+    driver.config = driver.config.parse({"segment.bytes": 90}, driver.config)
+    driver.log.reconfigure(driver.config)
+    driver.compact()
+    assert driver.log.local.view.segments[0] is inode
+    assert driver.rows() == [(0, "a", "1"), (1, "b", "2")]
 
 
-ABORTED = AbortedTransaction(producer_id=7, first_offset=10, last_offset=13, last_stable_offset=14)
-
-
-def marker(kind: ControlType, offset: int, producer_id: int = 7) -> bytes:
-    return bytes(
-        encode_end_txn_marker(
-            kind,
-            producer_id=producer_id,
-            producer_epoch=3,
-            coordinator_epoch=0,
-            timestamp_ms=NOW,
-            base_offset=offset,
-            partition_leader_epoch=4,
-        )
-    )
-
-
-def amid(*aborted: AbortedTransaction) -> CleanedTransactions:
-    transactions = CleanedTransactions()
-    transactions.expect(aborted)
-    return transactions
-
-
-def test_aborted_records_go_whatever_their_keys() -> None:
-    by = cleaner({b"a": 10}, transactions=amid(ABORTED))
-    assert removes(by, batch(*THREE, transactional=True, **PRODUCER))
-    stays = cleaned(by, marker(ControlType.ABORT, 13))
-    assert stays.data == marker(ControlType.ABORT, 13)
-
-
-def test_the_last_batch_of_an_aborting_producer_keeps_its_header() -> None:
-    known = replace(rules(), last_records={7: LastRecord(last_offset=12, epoch=3)})
-    by = cleaner({}, by=known, transactions=amid(ABORTED))
-    found = kept(by, batch(*THREE, transactional=True, **PRODUCER))
-    assert (found.records, found.transactional) == ((), True)
-
-
-@pytest.mark.parametrize("kind", [ControlType.COMMIT, ControlType.ABORT])
-def test_a_marker_without_records_gets_a_horizon_and_then_goes(kind: ControlType) -> None:
-    data = marker(kind, 13)
-    once = cleaned(cleaner({}), data)
-    assert read_header(once.data).delete_horizon_ms == NOW + RETENTION
-    assert control_type_of(bytes(once.data), read_header(once.data)) is kind
-    found = reference.read_batch(bytes(once.data))
-    assert (found.control, found.records[0].timestamp) == (True, NOW)
-    later = replace(rules(), now_ms=NOW + RETENTION)
-    assert not removes(cleaner({}, by=replace(later, now_ms=NOW + RETENTION - 1)), bytes(once.data))
-    assert removes(cleaner({}, by=later), bytes(once.data))
-
-
-def test_a_marker_that_alone_tells_a_producers_epoch_keeps_its_header() -> None:
-    known = replace(rules(), last_records={7: LastRecord(last_offset=None, epoch=3)})
-    once = cleaned(cleaner({}, by=known), marker(ControlType.COMMIT, 13))
-    later = replace(known, now_ms=NOW + RETENTION)
-    found = kept(cleaner({}, by=later), bytes(once.data))
-    assert (found.control, found.records, found.producer_id, found.producer_epoch) == (True, (), 7, 3)
-    header_alone = reference.write_batch(found)
-    assert control_type_of(header_alone, read_header(header_alone)) is None
-    assert kept(cleaner({}, by=later), header_alone) == found
-    fenced = replace(known, last_records={7: LastRecord(last_offset=None, epoch=4)})
-    assert removes(cleaner({}, by=fenced), header_alone)
-
-
-def test_committed_records_are_compacted_like_others() -> None:
-    by = cleaner({b"b": 50})
-    found = kept(by, batch(*THREE, transactional=True, **PRODUCER))
-    assert ([each.offset for each in found.records], found.transactional) == ([10, 12], True)
-    stays = cleaned(by, marker(ControlType.COMMIT, 13))
-    assert stays.data == marker(ControlType.COMMIT, 13)
-
-
-OLD = [LogRecord(10, NOW, b"a", b"1"), LogRecord(11, NOW + 5, b"b", None), LogRecord(12, NOW + 3, None, b"3")]
-OLD_CODECS = [CompressionType.NONE, CompressionType.GZIP, CompressionType.SNAPPY, CompressionType.LZ4]
-
-
-def clean_old(by: BatchCleaner, data: bytes) -> list[tuple[int, bytes | None, bytes | None]]:
-    found = []
-    for position, header in iter_any(data):
-        result = by.clean(data[position : position + header.size_in_bytes], header)
-        if result is not None:
-            left = bytes(result.data)
-            found += [message[:1] + message[2:4] for message in read_messages(left, 0, read_any(left))]
-            assert result.last_offset == found[-1][0]
-    return found
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize("codec", OLD_CODECS)
-def test_messages_of_old_formats(magic: int, codec: CompressionType) -> None:
-    data = bytes(write_message_set(OLD, magic=magic, compression=codec))
-    by = cleaner({b"a": 10, b"b": 11})
-    by.at_segment(modified_ms=1)
-    assert clean_old(by, data) == [(10, b"a", b"1"), (11, b"b", None)]
-    assert by.records_read == 3
-    by.at_segment(modified_ms=0)
-    assert clean_old(by, data) == [(10, b"a", b"1")]
-    assert clean_old(cleaner({b"a": 10, b"b": 11}, by=rules(latest_offset=9)), data) == [
-        (message.offset, message.key, message.value) for message in OLD
+def segments(*shapes: tuple[int, int, int, int]) -> list[LogSegment]:
+    """Segments of base offset, log size, index size, time index size."""
+    platform = Platform(file_system=MemoryFileSystem(), max_open_files=4)
+    return [
+        LogSegment("/d", base, LogConfig(), platform, SegmentFiles(log=log, index=index, time_index=time_index))
+        for base, log, index, time_index in shapes
     ]
-    assert clean_old(cleaner({b"a": 50, b"b": 50}), data) == []
 
 
-def test_a_wrapper_that_keeps_all_is_not_touched() -> None:
-    data = bytes(write_message_set(OLD[:2], magic=1, compression=CompressionType.GZIP))
-    found = cleaned(cleaner({}), data)
-    assert (found.data is data, found.last_offset, found.records_kept) == (True, 11, 2)
+def grouped(*shapes: tuple[int, int, int, int], until: int = 2**40, **limits: Any) -> list[list[int]]:
+    config = LogConfig.parse({"segment.bytes": 100, "segment.index.bytes": 120, **limits})
+    groups = group_segments(segments(*shapes), config, until_offset=until)
+    return [[segment.base_offset for segment in group] for group in groups]
 
 
-def test_the_brokers_time_in_an_old_wrapper() -> None:
-    same = [message._replace(timestamp=NOW) for message in OLD]
-    data = bytes(
-        write_message_set(same, magic=1, compression=CompressionType.GZIP, timestamp_type=TimestampType.LOG_APPEND_TIME)
-    )
-    found = cleaned(cleaner({b"b": 50}), data)
-    header = read_any(found.data)
-    assert (header.timestamp_type, header.max_timestamp) == (TimestampType.LOG_APPEND_TIME, NOW)
+def test_adjacent_segments_are_grouped_by_size_and_offset_range() -> None:
+    assert grouped((0, 50, 0, 0), (10, 50, 0, 0), (20, 1, 0, 0), until=30) == [[0, 10], [20]]
+    assert grouped((0, 1, 80, 0), (10, 1, 40, 0), (20, 1, 8, 0), until=30) == [[0, 10], [20]]
+    assert grouped((0, 1, 0, 96), (10, 1, 0, 36), until=30) == [[0], [10]]
+    assert grouped((0, 1, 0, 0), (10, 1, 0, 0), until=2**31) == [[0, 10]]
+    assert grouped((0, 1, 0, 0), (10, 1, 0, 0), until=2**31 + 1) == [[0], [10]]
+    assert grouped((0, 1, 0, 0), (10, 0, 0, 0), until=2**31 + 1) == [[0, 10]]
+    assert grouped((0, 500, 0, 0), (10, 1, 0, 0), until=20) == [[0], [10]]
+    assert grouped() == []
 
 
-@pytest.mark.parametrize("codec", reference.CODECS)
-def test_keys_for_the_map(codec: int) -> None:
-    data = batch(*THREE, record(13, None, b"4"), record(14, b"a", None), codec=codec)
-    assert list(keyed_offsets(data, read_header(data), 11)) == [(b"b", 11), (b"c", 12), (b"a", 14)]
-    assert next(keyed_offsets(data, read_header(data), 0)) == (b"a", 10)
+def test_a_producer_is_known_after_its_records_are_gone(driver: CompactionDriver) -> None:
+    driver.send(7, 0, a="1")
+    driver.send(7, 1, a="2")
+    driver.put(a="3")
+    driver.compact()
+    assert driver.rows() == [(2, "a", "3")]
+    for clean in (True, False):
+        driver.restart(clean=clean)
+        for name in driver.files():
+            if name.endswith(".snapshot"):
+                driver.disk.remove(f"/data/t-0/{name}")
+        driver.restart(clean=False)
+        with pytest.raises(KafkaError, match="sequence number 5, but 2 is next"):
+            driver.send(7, 5, a="x")
+    driver.send(7, 2, a="4")
 
 
-def test_keys_of_old_formats_for_the_map() -> None:
-    data = bytes(write_message_set(OLD, magic=1, compression=CompressionType.GZIP))
-    assert list(keyed_offsets(data, read_any(data), 11)) == [(b"b", 11)]
+def test_aborted_records_go_and_their_marker_stays_for_a_while(driver: CompactionDriver) -> None:
+    driver.put(a="1", b="2")
+    driver.send_in_transaction(7, 0, a="aborted", c="aborted")
+    driver.roll()
+    driver.send_in_transaction(8, 0, d="committed")
+    driver.end(7, abort=True)
+    driver.end(8)
+    driver.put(e="5")
+    assert len(driver.log.local.view.aborted_transactions(0, 99)) == 1
+    driver.compact()
+    assert driver.rows() == [(0, "a", "1"), (1, "b", "2"), (4, "d", "committed"), (7, "e", "5")]
+    assert [batch.base_offset for batch in driver.batches() if batch.control] == [5, 6]
+    assert len(driver.log.local.view.aborted_transactions(0, 99)) == 1
+    driver.restart(clean=False)
+    assert driver.log.last_stable_offset == 8
+    # The header of the producer's last batch stays for its sequence, and the marker with it, until the producer goes.
+    driver.clock.advance(PRODUCER_ID_EXPIRATION_MS)
+    assert driver.log.expire_producers(driver.clock.now_ms()) == 2
+    for number in range(2):
+        driver.put(f=str(number))
+        driver.compact()
+        assert len([batch for batch in driver.batches() if batch.control]) == 2
+        driver.clock.advance(driver.config.delete_retention_ms)
+    driver.put(f="2")
+    driver.compact()
+    assert [batch.base_offset for batch in driver.batches() if batch.control] == [6]
+    assert driver.rows() == [(0, "a", "1"), (1, "b", "2"), (4, "d", "committed"), (7, "e", "5"), (10, "f", "2")]
+    assert driver.log.local.view.aborted_transactions(0, 99) == []
+    driver.check_segments()
 
 
-def test_a_batch_that_does_not_decompress() -> None:
-    data = bytearray(batch(*THREE, codec=reference.GZIP))
-    data[-5] ^= 0xFF
-    with pytest.raises(CorruptBatch):
-        cleaned(cleaner({}), bytes(data))
+def test_nothing_is_compacted_from_an_open_transaction_on(driver: CompactionDriver) -> None:
+    driver.put(a="1")
+    driver.put(a="2")
+    driver.roll()
+    driver.send_in_transaction(7, 0, a="open")
+    driver.put(b="x")
+    driver.put(b="y")
+    driver.compact()
+    assert driver.rows() == [(1, "a", "2"), (2, "a", "open"), (3, "b", "x"), (4, "b", "y")]
+    driver.end(7, abort=True)
+    driver.compact()
+    assert driver.rows() == [(1, "a", "2"), (4, "b", "y")]
+
+
+def test_a_reader_has_the_aborted_transactions_of_what_it_reads(driver: CompactionDriver) -> None:
+    driver.send_in_transaction(7, 0, a="aborted")
+    driver.end(7, abort=True)
+    driver.roll()
+    view = driver.log.local.view
+    before = driver.log.reader.read(0, max_bytes=1000, with_aborted=True)
+    driver.clock.advance(PRODUCER_ID_EXPIRATION_MS)
+    driver.log.expire_producers(driver.clock.now_ms())
+    for number in range(2):
+        driver.put(b=str(number))
+        driver.compact()
+    after = driver.log.reader.read(0, max_bytes=1000, with_aborted=True)
+    assert [item.producer_id for item in before.aborted] == [7]
+    assert [item.producer_id for item in view.aborted_transactions(0, 2)] == [7]
+    assert after.aborted == ()
+    assert driver.log.reader.read(0, max_bytes=1000).aborted == ()

@@ -266,5 +266,5 @@ def test_several_threads_compact_several_logs(driver: CompactionDriver) -> None:
 
 def test_memory_is_shared_by_the_threads() -> None:
     driver = CompactionDriver({}, CleanerConfig(threads=4, dedupe_buffer_size=24 * 40, io_buffer_size=80_000))
-    tools = driver.cleaner._tools(driver.log)
+    tools = driver.cleaner._limits(driver.log)
     assert (tools.max_keys, tools.buffer_bytes) == (9, 10_000)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.metadata.files.configs import CONFIGS, StoredConfigs
 from broker_embedded.metadata.files.credentials import CREDENTIALS
 from broker_embedded.metadata.files.metadata_file import MetadataFile, MetadataFileError, refuse_unknown
 from broker_embedded.metadata.files.quotas import QUOTAS
+from broker_embedded.metadata.files.stored_configs import CONFIGS, StoredConfigs
 from broker_embedded.metadata.files.topics import TOPICS
 from broker_embedded.metadata.image import EMPTY_IMAGE, PartitionImage, TopicImage
 from broker_embedded.platform.platform import read_file

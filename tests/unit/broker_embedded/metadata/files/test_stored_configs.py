@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from broker_embedded.metadata.files.configs import CONFIGS, StoredConfigs
 from broker_embedded.metadata.files.metadata_file import MetadataFileError
+from broker_embedded.metadata.files.stored_configs import CONFIGS, StoredConfigs
 
 SOME = StoredConfigs(
     cluster={"log.retention.ms": "5"},

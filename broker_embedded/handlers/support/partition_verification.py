@@ -35,8 +35,8 @@ _NOT_NOW: Final = {
 }
 
 
-class Member(Protocol):
-    """One partition of a Produce. The other members are used only if it is ``in_transaction``."""
+class UnverifiedBatch(Protocol):
+    """One partition of a Produce. The other properties are used only if it is ``in_transaction``."""
 
     @property
     def in_transaction(self) -> bool:
@@ -67,19 +67,19 @@ class Member(Protocol):
         ...
 
 
-class Joining:
+class PartitionVerification:
     """Verifies or adds the partitions of one Produce with transactional batches."""
 
     def __init__(
         self,
         transactional_id: str | None,
         version: int,
-        members: Sequence[Member],
+        batches: Sequence[UnverifiedBatch],
         transactions: Transactions,
         *,
         verifies: bool,
     ) -> None:
-        """Refuses all ``members`` if the request has no transactional id, or several producers.
+        """Refuses all ``batches`` if the request has no transactional id, or several producers.
 
         ``verifies``: whether transaction.partition.verification.enable is on.
         """
@@ -87,13 +87,13 @@ class Joining:
         self._version = version
         self._transactions = transactions
         self._verifies = verifies
-        found = [member for member in members if member.in_transaction]
+        found = [batch for batch in batches if batch.in_transaction]
         self._producer = found[0].producer
         problem = _problem(transactional_id, found)
         if problem is not None:
-            for member in members:
-                member.refuse(problem)
-        self._new = [member for member in found if problem is None and member.begins]
+            for batch in batches:
+                batch.refuse(problem)
+        self._new = [batch for batch in found if problem is None and batch.begins]
 
     def needs_lock(self, *, waits_for_disk: bool) -> bool:
         """Whether the appends must run within ``locked``. If not, they must run now, on the event loop."""
@@ -115,19 +115,19 @@ class Joining:
         async with contextlib.AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self._transactions.lock(self._name))
-                await self._join()
+                await self._add_or_verify()
             except KafkaError as error:
                 self._refuse(error)
             yield
 
-    async def _join(self) -> None:
+    async def _add_or_verify(self) -> None:
         """Verify or add the partitions. Raises KafkaError: none of them is accepted."""
         if self._version < _ADDS_SINCE:
             self._check()
             return
         if not self._name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
-        partitions = {member.partition_id for member in self._new}
+        partitions = {batch.partition_id for batch in self._new}
         await self._transactions.add_partitions_locked(self._name, self._producer, partitions, TransactionVersion.TV_2)
         self._accept()
 
@@ -135,27 +135,27 @@ class Joining:
         """Accept the partitions that are in the transaction."""
         try:
             missing = self._transactions.missing_partitions(
-                self._name, self._producer, {member.partition_id for member in self._new}
+                self._name, self._producer, {batch.partition_id for batch in self._new}
             )
         except KafkaError as error:
             self._refuse(error)
             return
-        for member in self._new:
-            if member.partition_id in missing:
-                detail = f"{member.partition_id} is not part of {self._name}'s transaction"
-                member.refuse(self._translated(KafkaError(ErrorCode.TRANSACTION_ABORTABLE, detail)))
+        for batch in self._new:
+            if batch.partition_id in missing:
+                detail = f"{batch.partition_id} is not part of {self._name}'s transaction"
+                batch.refuse(self._translated(KafkaError(ErrorCode.TRANSACTION_ABORTABLE, detail)))
             else:
-                member.accept(Terms(verified=True))
+                batch.accept(Terms(verified=True))
 
     def _accept(self) -> None:
         terms = Terms(verified=True, bumps_epochs=self._version >= _ADDS_SINCE)
-        for member in self._new:
-            member.accept(terms)
+        for batch in self._new:
+            batch.accept(terms)
 
     def _refuse(self, error: KafkaError) -> None:
         translated = self._translated(error)
-        for member in self._new:
-            member.refuse(translated)
+        for batch in self._new:
+            batch.refuse(translated)
 
     def _translated(self, error: KafkaError) -> KafkaError:
         """The coordinator's error as it is sent to a producer."""
@@ -169,11 +169,11 @@ class Joining:
         return KafkaError(code, error.detail)
 
 
-def _problem(transactional_id: str | None, members: Sequence[Member]) -> KafkaError | None:
+def _problem(transactional_id: str | None, batches: Sequence[UnverifiedBatch]) -> KafkaError | None:
     """The error of the whole request, or None."""
     if transactional_id is None:
         detail = "records of a transaction came without a transactional id"
         return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, detail)
-    if len({member.producer for member in members}) > 1:
+    if len({batch.producer for batch in batches}) > 1:
         return KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "records of a transaction came from several producers")
     return None
