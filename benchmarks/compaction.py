@@ -62,7 +62,7 @@ def measure(data: Path, size: int, codec: CompressionType, total_bytes: int, key
     while cleaner.clean_one():
         pass
     seconds = time.process_time() - began
-    report = cleaner.status.last
+    report = cleaner.last
     assert report is not None
     manager.close()
     return records, report.records_kept, round(written / seconds / 1e6), seconds / records * 1e6

@@ -16,7 +16,7 @@ from broker_embedded.coordinator.pattern_matcher import PatternMatcher
 from broker_embedded.coordinator.topic_lifecycle import TopicLifecycle
 from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.log.cleaner.threads import CleanerThreads
-from broker_embedded.log.maintenance import LogMaintenance
+from broker_embedded.log.maintenance import log_tasks
 from broker_embedded.log.manager import LogManager
 from broker_embedded.metadata.client_quotas import ClientQuotas
 from broker_embedded.metadata.config_resources import ConfigResources
@@ -67,6 +67,7 @@ class Broker:
         """Use ``open``. The data directory of ``logs`` is locked."""
         self.logs = logs
         self._file_system = platform.file_system
+        self._clock = platform.clock
         self.timers = timers_for(platform.clock)
         self.threads = WorkerThreads(self.timers)
         self.delayed = DelayedOperations(self.timers)
@@ -83,7 +84,6 @@ class Broker:
         self._replicas = Replicas(store, logs, self.threads.on_disk, lambda: self.config.log)
         self.topics = Topics(store, lambda: self.config)
         self.config_resources = ConfigResources(self.topics, self.configs, logs.data_dir)
-        self.maintenance = LogMaintenance(logs, platform.clock, self.threads.on_disk)
         self.compaction = CleanerThreads(config, logs, platform, self.timers)
         self.producer_ids = ProducerIdManager(store, self.finishing)
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, new_session_id)
@@ -284,7 +284,7 @@ class Broker:
     def periodic_tasks(self) -> list[PeriodicTask]:
         """All periodic tasks."""
         return [
-            *self.maintenance.periodic_tasks(self.config),
+            *log_tasks(self.config, self.logs, self._clock, self.threads.on_disk),
             *self.compaction.periodic_tasks(lambda: self.config.log_cleaner_backoff_ms),
             *self.groups.periodic_tasks(self.config),
             *self.transactions.periodic_tasks(self.config),

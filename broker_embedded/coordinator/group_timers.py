@@ -52,11 +52,6 @@ class GroupTimers:
         for group_id in list(self._groups):
             self.cancel_all(group_id)
 
-    @property
-    def count(self) -> int:
-        """How many timers are set."""
-        return sum(len(deadlines) for deadlines in self._groups.values())
-
     def _start(self, group_id: str, key: TimerKey, after_ms: int) -> None:
         timer = self._timers.at(self._timers.now_ms() + after_ms, lambda: self._fired(group_id, key))
         self._groups[group_id][key] = _Deadline(self._timers.elapsed_ms() + after_ms, timer)

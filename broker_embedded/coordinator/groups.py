@@ -140,11 +140,6 @@ class Groups:
         """
         return self.log.partition_of(group_id)
 
-    @property
-    def pending_count(self) -> int:
-        """The number of pending requests."""
-        return len(self._pending)
-
     # --- decisions ---------------------------------------------------------------------------------------------------
 
     def new_request_id(self) -> int:

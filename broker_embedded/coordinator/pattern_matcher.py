@@ -87,11 +87,6 @@ class PatternMatcher:
         """Drop the expressions of a group."""
         self._drop(group_id, set(self._kept.get(group_id, {})))
 
-    @property
-    def kept_bytes(self) -> int:
-        """Upper bound of the memory of the kept expressions."""
-        return self._kept_bytes
-
     def stop(self) -> None:
         """Make every pending ``matching`` raise after the present name."""
         self._stopped = True

@@ -65,63 +65,49 @@ class Group(Protocol):
     @property
     def group_id(self) -> str:
         """The id, unique among groups of all kinds."""
-        ...
 
     @property
     def group_type(self) -> str:
         """``classic`` or ``consumer``, as ListGroups answers."""
-        ...
 
     @property
     def state_name(self) -> str:
         """The state as ListGroups answers it: ``Empty``, ``Stable``..."""
-        ...
 
     @property
     def protocol_type(self) -> str:
         """``consumer``, ``connect``..., or nothing for a simple group."""
-        ...
 
     @property
     def is_empty(self) -> bool:
         """Whether it has no members, so that it is deleted with its last offset."""
-        ...
 
     def check_commit(self, request: OffsetCommitRequest, version: int) -> tuple[SetTimer, ...]:
         """The timers that the commit renews. Raises KafkaError: the sender may not commit."""
-        ...
 
     def check_commit_in_transaction(self, request: TxnOffsetCommitRequest) -> None:
         """Raise KafkaError unless the sender may commit in a transaction (KIP-447)."""
-        ...
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Raise KafkaError unless the sender may fetch committed offsets."""
-        ...
 
     def check_offset_delete(self) -> None:
         """Raise KafkaError unless offsets may be deleted; see ``is_subscribed`` for single topics."""
-        ...
 
     def check_delete(self) -> None:
         """Raise KafkaError unless the group may be deleted."""
-        ...
 
     def is_subscribed(self, topic: str) -> bool:
         """Whether members subscribe to a topic, or may: its offsets do not expire and are not deleted then."""
-        ...
 
     def retention_start(self) -> RetentionStart | None:
         """The time from which offsets of topics without subscribers expire; None: they do not."""
-        ...
 
     def tombstones(self) -> tuple[CoordinatorRecord, ...]:
         """The records that delete the group, without its offsets."""
-        ...
 
     def released(self, code: ErrorCode) -> tuple[Reply, ...]:
         """An error for every pending request: this broker is no longer the group's coordinator."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@ A checkpoint has a line ``0`` for the format, a line with the number of entries,
 partition offset``. Reading returns all entries or raises ``CorruptCheckpoint``.
 """
 
-import json
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from broker_embedded.platform.platform import FileSystem, read_file, remove_if_exists, write_file
+from broker_embedded.platform.platform import FileSystem, read_file, write_file
 from spark_kafka_native.protocol.ids import format_id, new_id, parse_id
 from spark_kafka_native.protocol.topic import TopicPartition
 
@@ -266,19 +265,3 @@ def read_meta_properties(files: FileSystem, path: str) -> MetaProperties | None:
         raise CorruptCheckpoint(path, f"{error.args[0]} is missing") from None
     except ValueError as error:
         raise CorruptCheckpoint(path, str(error)) from None
-
-
-def write_clean_shutdown(files: FileSystem, path: str) -> None:
-    """Write ``.kafka_cleanshutdown``, durably: every log was closed. Raises OSError."""
-    write_file(files, path, json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":")).encode())
-
-
-def take_clean_shutdown(files: FileSystem, path: str, directory: str) -> bool:
-    """Delete ``.kafka_cleanshutdown``, durably, and return whether it was there: the last broker closed every log.
-
-    It is deleted before any log is opened, so that a crash from now on is an unclean shutdown. Raises OSError.
-    """
-    if not remove_if_exists(files, path):
-        return False
-    files.sync_directory(directory)
-    return True

@@ -11,13 +11,11 @@ from broker_embedded.log.checkpoints import (
     CorruptCheckpoint,
     MetaProperties,
     read_meta_properties,
-    take_clean_shutdown,
-    write_clean_shutdown,
     write_meta_properties,
 )
 from broker_embedded.log.deleted import DeletedDirectories, is_deleted_name
 from broker_embedded.log.opening import parse_directory_name
-from broker_embedded.platform.platform import FileLock, FileSystem
+from broker_embedded.platform.platform import FileLock, FileSystem, remove_if_exists, write_file
 from spark_kafka_native.protocol.ids import format_id, new_id
 from spark_kafka_native.protocol.topic import TopicPartition
 
@@ -83,12 +81,18 @@ class DataDirectory:
         return found
 
     def take_clean_shutdown(self) -> bool:
-        """Delete ``.kafka_cleanshutdown``, durably; whether it was there, because the last broker closed every log."""
-        return take_clean_shutdown(self._file_system, self.file(CLEAN_SHUTDOWN), self.path)
+        """Delete ``.kafka_cleanshutdown``, durably; whether it was there, because the last broker closed every log.
+
+        It is deleted before any log is opened, so that a crash from now on is an unclean shutdown.
+        """
+        found = remove_if_exists(self._file_system, self.file(CLEAN_SHUTDOWN))
+        if found:
+            self.sync()
+        return found
 
     def leave_clean_shutdown(self) -> None:
         """Write ``.kafka_cleanshutdown``, durably: every log was closed."""
-        write_clean_shutdown(self._file_system, self.file(CLEAN_SHUTDOWN))
+        write_file(self._file_system, self.file(CLEAN_SHUTDOWN), b'{"version":0,"brokerEpoch":-1}')
 
     def sync(self) -> None:
         """Make the names in the directory survive a crash."""

@@ -113,7 +113,7 @@ class LogManager:
             self._directory.lock()
             self._meta = self._directory.claim(self._node_id, self._cluster_id)
         except (OSError, CorruptCheckpoint) as error:
-            self._give_up()
+            self.abandon()
             raise self._unusable(error) from error
 
     def load_all(self, configs: Mapping[str, LogConfig] | None = None) -> None:
@@ -131,10 +131,10 @@ class LogManager:
             if not clean:
                 self.checkpoint_recovery_points()
         except (OSError, CorruptCheckpoint) as error:
-            self._give_up()
+            self.abandon()
             raise self._unusable(error) from error
         except BaseException:  # also after KeyboardInterrupt the files must be closed
-            self._give_up()
+            self.abandon()
             raise
 
     def _unusable(self, error: Exception) -> KafkaError:
@@ -148,7 +148,7 @@ class LogManager:
         Raises KafkaError KAFKA_STORAGE_ERROR: not everything could be written; the next start recovers.
         """
         if not self._loaded:
-            self._give_up()
+            self.abandon()
             return
         try:
             failed = [str(log) for log in self._logs.values() if not _close(log)]
@@ -163,7 +163,7 @@ class LogManager:
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.data_dir}: {error}") from error
         finally:
-            self._give_up()
+            self.abandon()
 
     def _open_logs(self, configs: Mapping[str, LogConfig], *, clean_shutdown: bool) -> None:
         recovery_points = self._checkpoints.read(RECOVERY_POINTS)
@@ -185,9 +185,6 @@ class LogManager:
 
     def abandon(self) -> None:
         """Stop as a crash of the process would: write nothing, and unlock the directory."""
-        self._give_up()
-
-    def _give_up(self) -> None:
         for log in self._logs.values():
             log.local.abandon()
         self._logs = {}

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 from broker_embedded.log.index import CorruptIndex
 from broker_embedded.log.local_log import LocalLog
 from broker_embedded.log.retention import Retention
-from broker_embedded.log.timestamp_lookup import ContinueAt, Lookup, OffsetTimestamp
+from broker_embedded.log.timestamp_lookup import Lookup
 from broker_embedded.log.view import FirstBatch, LogSlice, LogView, bytes_of
 from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -84,20 +84,6 @@ class LogReader:
             return view.first_at_or_after(timestamp, start, cancellation)
 
         return self._reading(found_in)
-
-    def offset_for_timestamp(self, timestamp: int) -> OffsetTimestamp | None:
-        """The first record with that timestamp or a later one, None if there is none. Raises KafkaError as above."""
-        return self._look_up_to_the_end(timestamp)
-
-    def max_timestamp_offset(self) -> OffsetTimestamp | None:
-        """The first record with the largest timestamp, None if no record has one. Raises KafkaError as above."""
-        return self._look_up_to_the_end(None)
-
-    def _look_up_to_the_end(self, timestamp: int | None) -> OffsetTimestamp | None:
-        found = self.look_up(timestamp)
-        while isinstance(found, ContinueAt):
-            found = self.look_up(timestamp, found.offset)
-        return found
 
     def offsets_before(self, timestamp: int | None) -> list[int]:
         """Base offsets of the segments last written at or before a time, None for now, and the end; latest first.

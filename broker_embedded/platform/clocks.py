@@ -13,11 +13,9 @@ class Clock(Protocol):
 
     def now_ms(self) -> int:
         """Milliseconds since 1970, as in record timestamps. May jump: it is the wall clock."""
-        ...
 
     def elapsed_ms(self) -> int:
         """Monotonic milliseconds, for measuring durations. Safe to call from any thread."""
-        ...
 
 
 @runtime_checkable
@@ -29,7 +27,6 @@ class MovableClock(Clock, Protocol):
 
     def advance(self, ms: int) -> None:
         """Advance by ``ms`` milliseconds. If a broker uses the clock, advance the broker instead."""
-        ...
 
 
 class SystemClock:

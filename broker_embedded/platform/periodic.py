@@ -23,7 +23,7 @@ class PeriodicTask:
 
     name: str
     interval_ms: int | Callable[[], int]
-    run: Callable[[], Awaitable[None] | None]
+    run: Callable[[], Awaitable[object] | None]
 
 
 class PeriodicTasks:

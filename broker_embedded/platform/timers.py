@@ -27,7 +27,6 @@ class Timer(Protocol):
 
     def cancel(self) -> None:
         """Cancel the callback, unless it has run or was cancelled."""
-        ...
 
 
 class Timers:

@@ -23,7 +23,6 @@ class OnDisk(Protocol):
 
     def __call__(self, function: Callable[[], ResultT]) -> Awaitable[ResultT]:
         """The function's result."""
-        ...
 
 
 class WorkerThreads:

@@ -28,9 +28,6 @@ class _Meters(Generic[MeterT]):
         self._meters: dict[Owner, tuple[MeterT, list[int]]] = {}
         self._looked_ms = 0
 
-    def __len__(self) -> int:
-        return len(self._meters)
-
     def get(self, owner: Owner, now_ms: int) -> MeterT:
         found = self._meters.get(owner)
         if found is None:
@@ -64,11 +61,6 @@ class RateAllowance:
         """Replace the quotas. Measurements are kept."""
         self._limits = QuotaLimits(values)
         self.enabled = bool(values)
-
-    @property
-    def clients(self) -> int:
-        """The number of measured owners."""
-        return len(self._meters)
 
     def record(self, user: str, client_id: str, amount: float, now_ms: int) -> int:
         """Record an amount of a client; the throttle time in ms."""

@@ -65,7 +65,6 @@ class Found(Protocol):
     @property
     def diverges(self) -> bool:
         """Whether the client must truncate its log."""
-        ...
 
 
 FoundT = TypeVar("FoundT", bound=Found)

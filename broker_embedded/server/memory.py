@@ -19,7 +19,7 @@ class RequestMemory:
     def __init__(self, limit_bytes: int) -> None:
         """``limit_bytes`` -1 is no limit."""
         self._limit = limit_bytes
-        self._used = 0
+        self.used = 0
         self._holders: dict[object, int] = {}
         """Reserved bytes of each holder, the oldest holder first."""
         self._waiting: dict[object, Callable[[], None]] = {}
@@ -27,16 +27,16 @@ class RequestMemory:
 
     def reserve(self, holder: object, size: int, resume: Callable[[], None]) -> bool:
         """Reserve ``size`` bytes more, or return False and call ``resume`` once when another holder has released."""
-        if 0 <= self._limit <= self._used and self._holders and next(iter(self._holders)) is not holder:
+        if 0 <= self._limit <= self.used and self._holders and next(iter(self._holders)) is not holder:
             self._waiting[holder] = resume
             return False
-        self._used += size
+        self.used += size
         self._holders[holder] = self._holders.get(holder, 0) + size
         return True
 
     def release(self, holder: object) -> None:
         """Release all reserved bytes of a holder."""
-        self._used -= self._holders.pop(holder)
+        self.used -= self._holders.pop(holder)
         waiting, self._waiting = self._waiting, {}
         for resume in waiting.values():
             resume()
@@ -44,11 +44,6 @@ class RequestMemory:
     def forget(self, holder: object) -> None:
         """Drop the ``resume`` callback of a holder."""
         self._waiting.pop(holder, None)
-
-    @property
-    def used(self) -> int:
-        """Bytes that are reserved now."""
-        return self._used
 
     @property
     def is_short(self) -> bool:

@@ -122,11 +122,6 @@ class BrokerServer:
         """The URL of the metrics, or None."""
         return None if self._metrics_port is None else self._metrics_port.url
 
-    @property
-    def connection_count(self) -> int:
-        """The number of open connections."""
-        return len(self._connections)
-
     # --- connections -----------------------------------------------------------------------------------------------
 
     def _stop_listening(self) -> None:

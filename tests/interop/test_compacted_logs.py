@@ -160,7 +160,7 @@ def compact_ours(before: Path, target: Path) -> Path:
     cleaner = LogCleaner(manager, platform, CleanerConfig())
     while cleaner.clean_one():
         pass
-    assert cleaner.status.uncleanable == frozenset()
+    assert cleaner.uncleanable == set()
     for partition in PARTITIONS:
         assert manager.cleaned_offsets.get(partition) == active_segment(target, partition)
     manager.close()

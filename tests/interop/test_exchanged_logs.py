@@ -18,7 +18,7 @@ from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.batches import batch, rows
 from tests.support.clients import CODECS, Record
 from tests.support.confluent_client import ConfluentClient
-from tests.support.log_driver import batches_of
+from tests.support.log_driver import batches_of, offset_for_timestamp
 from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
@@ -71,8 +71,8 @@ def test_a_log_of_kafka_is_read_and_continued(kafka: ApacheKafka, tmp_path: Path
     read = [row for _, data in batches_of(log) for row in rows(data)]
     assert [(row.offset, row.value) for row in read] == [(number, value(number)) for number in range(count)]
     for row in (read[0], read[777], read[-1]):
-        assert log.reader.offset_for_timestamp(row.timestamp) == (row.offset, row.timestamp)
-    assert log.reader.max_timestamp_offset() == (count - 1, read[-1].timestamp)
+        assert offset_for_timestamp(log, row.timestamp) == (row.offset, row.timestamp)
+    assert offset_for_timestamp(log, None) == (count - 1, read[-1].timestamp)
     assert log.epochs.latest == 0
     assert log.append(batch(b"ours", timestamps=int(time.time() * 1000)), leader_epoch=0).base_offset == count
     log.close()

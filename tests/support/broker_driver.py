@@ -138,7 +138,7 @@ class BrokerDriver:
 
     def drop(self) -> None:
         """End as if killed: nothing is flushed, no clean shutdown file."""
-        self.broker.logs._give_up()
+        self.broker.logs.abandon()
         self.broker.threads.stop()
 
     def crash(self) -> None:
@@ -268,3 +268,11 @@ def values_in(data: PartitionData) -> list[bytes]:
     return [
         record.value or b"" for position, header in iter_batches(raw) for record in decode_batch(raw, position, header)
     ]
+
+
+async def run_periodic(broker: Broker, name: str) -> None:
+    """Run a periodic task of the broker now."""
+    (task,) = (task for task in broker.periodic_tasks() if task.name == name)
+    work = task.run()
+    assert work is not None
+    await work

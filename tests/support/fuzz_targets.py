@@ -35,7 +35,7 @@ from spark_kafka_native.records.batch import (
 from tests.support.both_kernels import decode_both
 from tests.support.broker_driver import NODE, SMALL_SETTINGS, BrokerDriver, batch, to_bytes
 from tests.support.disk import MemoryFileSystem
-from tests.support.log_driver import DIRECTORY, LogDriver, slice_bytes
+from tests.support.log_driver import DIRECTORY, LogDriver, offset_for_timestamp, slice_bytes
 
 _RAW: Final = 255
 _MOST_TOPICS: Final = 40
@@ -239,7 +239,7 @@ def indexes_target(data: bytes) -> None:
     with contextlib.suppress(KafkaError):
         _read_whole(log)
     with contextlib.suppress(KafkaError):
-        log.reader.offset_for_timestamp(driver.clock.now_ms())
+        offset_for_timestamp(log, driver.clock.now_ms())
     with contextlib.suppress(KafkaError):
         log.append(batch(b"more"), leader_epoch=1)
         log.close()

@@ -7,6 +7,7 @@ from typing import Any, cast
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.appender import AppendResult
 from broker_embedded.log.log import Log
+from broker_embedded.log.timestamp_lookup import ContinueAt, OffsetTimestamp
 from broker_embedded.log.view import LogSlice
 from broker_embedded.platform.platform import File, ManualClock, Platform
 from spark_kafka_native.protocol.wire import FileRegion
@@ -27,6 +28,14 @@ def region_bytes(region: FileRegion) -> bytes:
 def slice_bytes(found: LogSlice) -> bytes:
     """What would be sent of a slice."""
     return b"".join(map(region_bytes, found.regions))
+
+
+def offset_for_timestamp(log: Log, timestamp: int | None) -> OffsetTimestamp | None:
+    """The first record with that timestamp or a later one, for None with the largest; None if there is none."""
+    found = log.reader.look_up(timestamp)
+    while isinstance(found, ContinueAt):
+        found = log.reader.look_up(timestamp, found.offset)
+    return found
 
 
 def batches_of(log: Log, from_offset: int = 0) -> Iterator[tuple[BatchHeader, bytes]]:

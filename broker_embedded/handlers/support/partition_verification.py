@@ -41,30 +41,24 @@ class UnverifiedBatch(Protocol):
     @property
     def in_transaction(self) -> bool:
         """Whether there is a transactional batch to append."""
-        ...
 
     @property
     def producer(self) -> ProducerIdAndEpoch:
         """The producer of the batch."""
-        ...
 
     @property
     def partition_id(self) -> TopicPartition:
         """The partition."""
-        ...
 
     @property
     def begins(self) -> bool:
         """Whether the transaction is not open in the partition's log yet."""
-        ...
 
     def accept(self, terms: Terms) -> None:
         """Append with these terms."""
-        ...
 
     def refuse(self, error: KafkaError) -> None:
         """Do not append."""
-        ...
 
 
 class PartitionVerification:

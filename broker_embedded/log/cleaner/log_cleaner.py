@@ -27,17 +27,6 @@ _SHORTEST_WAIT_S: Final = 0.001
 """A shorter wait is added to the next one, because sleeping takes longer than requested."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanerStatus:
-    """The state of a cleaner, for metrics. ``last`` is the report of the last compaction."""
-
-    max_dirty_ratio: float
-    last_look_ms: int
-    cleaning: frozenset[TopicPartition]
-    uncleanable: frozenset[TopicPartition]
-    last: CleanerStats | None
-
-
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     log: Log
@@ -45,7 +34,10 @@ class _Candidate:
 
 
 class LogCleaner:
-    """Compacts the logs of a manager. Any number of threads may call ``clean_one`` at the same time."""
+    """Compacts the logs of a manager. Any number of threads may call ``clean_one`` at the same time.
+
+    ``uncleanable`` are the logs that are not compacted before the next start, ``last`` is the last compaction.
+    """
 
     def __init__(self, logs: LogManager, platform: Platform, config: CleanerConfig) -> None:
         self.config = config
@@ -56,22 +48,8 @@ class LogCleaner:
         self._throttler = Throttler(time.monotonic, self._stopping.wait)
         self._busy: set[TopicPartition] = set()
         self._tried: set[TopicPartition] = set()  # not retried before the next run
-        self._uncleanable: set[TopicPartition] = set()
-        self._max_dirty_ratio = 0.0
-        self._last_look_ms = platform.clock.now_ms()
-        self._last: CleanerStats | None = None
-
-    @property
-    def status(self) -> CleanerStatus:
-        """The present state."""
-        with self._lock:
-            return CleanerStatus(
-                max_dirty_ratio=self._max_dirty_ratio,
-                last_look_ms=self._last_look_ms,
-                cleaning=frozenset(self._busy),
-                uncleanable=frozenset(self._uncleanable),
-                last=self._last,
-            )
+        self.uncleanable: set[TopicPartition] = set()
+        self.last: CleanerStats | None = None
 
     @property
     def stopped(self) -> bool:
@@ -100,17 +78,15 @@ class LogCleaner:
     def _take_dirtiest(self) -> _Candidate | None:
         with self._lock:
             logs = self._logs.logs
-            now_ms = self._last_look_ms = self._platform.clock.now_ms()
-            self._uncleanable &= logs.keys()
-            passed_over = self._busy | self._tried | self._uncleanable
+            now_ms = self._platform.clock.now_ms()
+            self.uncleanable &= logs.keys()
+            passed_over = self._busy | self._tried | self.uncleanable
             candidates = [
                 found
                 for partition, log in logs.items()
                 if log.config.compacts and log.offline is None and partition not in passed_over
                 if (found := self._look_at(log, now_ms)) is not None
             ]
-            ratios = [candidate.dirty.dirty_ratio for candidate in candidates]
-            self._max_dirty_ratio = max(ratios, default=0.0)
             due = [found for found in candidates if found.dirty.is_due(found.log.config.min_cleanable_dirty_ratio)]
             if not due:
                 self._tried.clear()
@@ -149,7 +125,7 @@ class LogCleaner:
             with self._lock:
                 self._give_up(log, error)
         else:
-            self._last = report
+            self.last = report
             _log_report(log, report, time.monotonic() - began_s)
 
     def _limits(self, log: Log) -> CleanerLimits:
@@ -180,7 +156,7 @@ class LogCleaner:
         if isinstance(error, KafkaError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR:
             self._tried.add(log.partition)  # it is offline, which was logged
             return
-        self._uncleanable.add(log.partition)
+        self.uncleanable.add(log.partition)
         logger.error("%s cannot be compacted, will be retried after a restart: %s", log, error, exc_info=error)
 
 

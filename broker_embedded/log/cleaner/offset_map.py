@@ -10,8 +10,6 @@ from array import array
 from collections.abc import Iterable
 from typing import Final
 
-from broker_embedded.config.log_config import SLOT_BYTES
-
 _HIGHEST: Final = 1 << 63
 _MASK: Final = (1 << 64) - 1
 _SECOND: Final = b"\x01"
@@ -34,11 +32,6 @@ class OffsetMap:
 
     def __len__(self) -> int:
         return self._size
-
-    @property
-    def size_in_bytes(self) -> int:
-        """Bytes of memory."""
-        return self._slots * SLOT_BYTES
 
     def put_all(self, records: Iterable[tuple[bytes, int]]) -> int | None:
         """Set the last offsets of these keys, in order, until the map is full.

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.log_config import CleanerConfig
-from broker_embedded.log.cleaner.log_cleaner import CleanerStatus, LogCleaner
+from broker_embedded.log.cleaner.log_cleaner import LogCleaner
 from broker_embedded.log.manager import LogManager
 from broker_embedded.platform.periodic import PeriodicTask
 from broker_embedded.platform.platform import Platform
@@ -22,11 +22,6 @@ class CleanerThreads:
         self._executor: ThreadPoolExecutor | None = None
         self._executor_size = 0
         self._cleaner = LogCleaner(logs, platform, _cleaner_config(config))
-
-    @property
-    def status(self) -> CleanerStatus:
-        """The state of the cleaner, for metrics."""
-        return self._cleaner.status
 
     def use_config(self, config: BrokerConfig) -> None:
         """Change the settings. They take effect with the next log."""

@@ -24,7 +24,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.conversion import write_batch
 from spark_kafka_native.records.record import LogRecord
-from tests.support.broker_driver import BrokerDriver, batch, idempotent, produce_request
+from tests.support.broker_driver import BrokerDriver, batch, idempotent, produce_request, run_periodic
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 from tests.support.waiting import eventually_async
 
@@ -202,13 +202,13 @@ def test_retention_goes_by_the_clock(broker: BrokerDriver) -> None:
     for _ in range(3):
         broker.produce("t", batch(b"x" * 50, timestamp_ms=broker.clock.now_ms()))
     broker.clock.advance(1001)
-    broker.run(broker.broker.maintenance.apply_retention())
+    broker.run(run_periodic(broker.broker, "retention"))
     assert broker.fetch("t", 3).log_start_offset == 3
     assert broker.fetch("t", 0).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     left = {path.suffix for path in (broker.data_dir / "t-0").iterdir()}
     assert ".deleted" in left
     broker.clock.advance(500)
-    broker.run(broker.broker.maintenance.remove_deleted_files())
+    broker.run(run_periodic(broker.broker, "removal of deleted files"))
     assert ".deleted" not in {path.suffix for path in (broker.data_dir / "t-0").iterdir()}
     broker.restart()
     assert broker.fetch("t", 3).log_start_offset == 3
@@ -218,10 +218,10 @@ def test_flushing_goes_by_the_clock(broker: BrokerDriver) -> None:
     broker.create("t", flush_ms="100")
     broker.produce("t", batch(b"x"))
     log = broker.broker.partitions.get("t", 0).log
-    broker.run(broker.broker.maintenance.flush_due_logs())
+    broker.run(run_periodic(broker.broker, "flush"))
     assert log.local.flushed_offset == 0
     broker.clock.advance(100)
-    broker.run(broker.broker.maintenance.flush_due_logs())
+    broker.run(run_periodic(broker.broker, "flush"))
     assert log.local.flushed_offset == 1
 
 
@@ -232,7 +232,7 @@ def test_a_clock_that_is_set_back_delays_no_flush_and_no_removal_of_files(broker
     for _ in range(3):
         assert broker.produce("cut", batch(b"x" * 50)).error_code == 0
     broker.produce("t", batch(b"x"))
-    broker.run(broker.broker.maintenance.apply_retention())
+    broker.run(run_periodic(broker.broker, "retention"))
     broker.ask(DeleteTopicsRequest(topic_names=("gone",), timeout_ms=1000), 5)
 
     def left() -> tuple[object, object]:
@@ -242,8 +242,8 @@ def test_a_clock_that_is_set_back_delays_no_flush_and_no_removal_of_files(broker
     assert left() == (1, IsInt(gt=0))
     broker.clock.advance(-3_600_000)
     broker.clock.advance(100)
-    broker.run(broker.broker.maintenance.flush_due_logs())
-    broker.run(broker.broker.maintenance.remove_deleted_files())
+    broker.run(run_periodic(broker.broker, "flush"))
+    broker.run(run_periodic(broker.broker, "removal of deleted files"))
     assert broker.broker.partitions.get("t", 0).log.local.flushed_offset == 1
     assert left() == (0, 0)
 
@@ -253,8 +253,8 @@ def test_checkpoints_are_written(broker: BrokerDriver) -> None:
     for _ in range(3):
         broker.produce("t", batch(b"x" * 50))
     broker.broker.partitions.get("t", 0).log.local.flush()
-    broker.run(broker.broker.maintenance.checkpoint_recovery_points())
-    broker.run(broker.broker.maintenance.checkpoint_log_start_offsets())
+    broker.run(run_periodic(broker.broker, "recovery checkpoint"))
+    broker.run(run_periodic(broker.broker, "log start checkpoint"))
     assert "t 0 2" in (broker.data_dir / "recovery-point-offset-checkpoint").read_text()
 
 
@@ -263,7 +263,7 @@ def test_silent_producers_are_forgotten(broker: BrokerDriver) -> None:
     broker.create("t")
     broker.produce("t", idempotent(batch(b"a"), producer_id=5, sequence=0))
     broker.clock.advance(1001)
-    broker.run(broker.broker.maintenance.expire_producer_ids())
+    broker.run(run_periodic(broker.broker, "producer id expiry"))
     # Unknown now, it may begin anywhere; before, this would be a repetition.
     answer = broker.produce("t", idempotent(batch(b"a"), producer_id=5, sequence=0))
     assert (answer.error_code, answer.base_offset) == (0, 1)
@@ -345,7 +345,7 @@ def test_removing_files_does_not_hold_up_the_event_loop(tmp_path: Path) -> None:
         broker.delete("t")
 
         async def story() -> None:
-            removing = asyncio.create_task(broker.broker.maintenance.remove_deleted_files())
+            removing = asyncio.create_task(run_periodic(broker.broker, "removal of deleted files"))
             await eventually_async(slow.begun.is_set, True)
             await asyncio.wait_for(broker.broker.topic_lifecycle.require("v"), 20)
             assert not removing.done()

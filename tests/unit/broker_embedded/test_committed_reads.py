@@ -17,7 +17,7 @@ from spark_kafka_native.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from tests.support.broker_driver import BrokerDriver, batch, fetch_request, values_in
+from tests.support.broker_driver import BrokerDriver, batch, fetch_request, run_periodic, values_in
 from tests.support.direct_producer import DirectProducer
 from tests.support.raw_client import RawClient
 from tests.support.transaction_views import View, values, view
@@ -173,7 +173,7 @@ def test_retention_lets_an_open_transaction_begin_before_the_log(broker: BrokerD
     (writer,) = producers(broker, "a")
     for number in range(40):
         writer.write("t", b"%030d" % number)
-    broker.run(broker.broker.maintenance.apply_retention())
+    broker.run(run_periodic(broker.broker, "retention"))
     log = broker.broker.partitions.get("t", 0).log
     start = log.log_start_offset
     assert 0 < start == log.last_stable_offset

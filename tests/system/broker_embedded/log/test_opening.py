@@ -8,7 +8,7 @@ from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.log import Log
 from broker_embedded.platform.platform import Platform
 from tests.support.batches import batch
-from tests.support.log_driver import batches_of
+from tests.support.log_driver import batches_of, offset_for_timestamp
 
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, hard))
@@ -21,7 +21,7 @@ for clean in (True, False):
     again = Log.open(sys.argv[1], LogConfig(), Platform(), clean_shutdown=clean)
     assert len(again.local.view.bases) == 61
     assert len(list(batches_of(again))) == 60
-    assert [again.reader.offset_for_timestamp(0).offset, again.log_end_offset] == [0, 60]
+    assert [offset_for_timestamp(again, 0).offset, again.log_end_offset] == [0, 60]
     again.close()
 print("done")
 """

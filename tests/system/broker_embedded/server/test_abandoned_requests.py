@@ -125,11 +125,11 @@ def test_produces_of_reset_connections_are_dropped_and_release_their_memory(
         eventually(lambda: reserved(broker), 22 * len(frame))
         for client in (running, *waiting):
             reset(client)
-        eventually(lambda: broker._server.connection_count, 1)
+        eventually(lambda: len(broker._server._connections), 1)
         eventually(lambda: reserved(broker), 2 * len(frame))
         appends.release()
         assert int.from_bytes(kept.frame()[:4]) == 1
-    eventually(lambda: broker._server.connection_count, 0)
+    eventually(lambda: len(broker._server._connections), 0)
     eventually(lambda: reserved(broker), 0)
     assert len(appends.begun) == 2
 
@@ -159,7 +159,7 @@ def test_partitions_are_not_begun_after_the_client_has_left_unless_it_wants_no_a
         appends.wait_for(1)
     eventually(lambda: ended(broker), 1)
     appends.release()
-    eventually(lambda: broker._server.connection_count, 0)
+    eventually(lambda: len(broker._server._connections), 0)
     assert len(appends.begun) == begun
 
 
@@ -177,7 +177,7 @@ def test_a_produce_with_acks_0_that_is_worked_on_outlives_a_reset_of_its_connect
     reset(client)
     eventually(lambda: ended(broker), 1)
     appends.release()
-    eventually(lambda: broker._server.connection_count, 0)
+    eventually(lambda: len(broker._server._connections), 0)
     assert len(appends.begun) == 10
 
 
@@ -204,7 +204,7 @@ def test_records_with_acks_0_of_a_client_that_left_outlive_connections_max_idle_
             first.frame()
             second.frame()
             appends.wait_for(3)
-        eventually(lambda: broker._server.connection_count, 0)
+        eventually(lambda: len(broker._server._connections), 0)
         eventually(lambda: reserved(broker), 0)
         with RawClient(broker.bootstrap_servers) as client:
             answer = client.ask(fetch_request("compacted"), 7)
@@ -222,7 +222,7 @@ def test_a_client_that_leaves_is_noticed_although_its_requests_fill_the_buffer(
         with RawClient(broker.bootstrap_servers) as leaving:
             leaving.send(produce(2) + produce_many(1, acks=1))
             eventually(lambda: reserved(broker), IsInt(gt=2 * len(produce(0)) + VALUE_BYTES))
-        eventually(lambda: broker._server.connection_count, 2)
+        eventually(lambda: len(broker._server._connections), 2)
         appends.release()
         first.frame()
         second.frame()
@@ -244,7 +244,7 @@ def test_a_lookup_ends_between_batches_when_its_client_leaves(
         compacted = produce_request("compacted", keyed(), 0)
         assert client.ask(compacted, 7).responses[0].partition_responses[0].error_code == 0
         decompressed.release()
-        eventually(lambda: broker._server.connection_count, 1)
+        eventually(lambda: len(broker._server._connections), 1)
         assert client.ask(look_up(NOW_MS), 4).topics[0].partitions[0].offset == 0
     assert len(decompressed.begun) == 3, "one batch for each lookup, and the one that the last lookup found"
 
@@ -262,7 +262,7 @@ def test_a_conversion_for_an_old_client_ends_between_batches_when_it_leaves(
                 converted.wait_for(1)
             eventually(lambda: ended(broker), 1)
             converted.release()
-            eventually(lambda: broker._server.connection_count, 1)
+            eventually(lambda: len(broker._server._connections), 1)
             answer = client.ask(fetch_request("plain", 2), 2)
             assert answer.responses[0].partitions[0].error_code == 0
         assert len(converted.begun) == 2, "the first batch for the client that left, the last for the one that did not"

@@ -88,7 +88,7 @@ def test_connections_that_rest_are_closed_and_those_that_wait_are_not(tmp_path: 
 def test_a_client_that_stops_half_way_through_a_request_is_closed(tmp_path: Path) -> None:
     with broker_with(tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
         client.send(request_bytes(MetadataRequest(topics=None), 12)[:-1])
-        eventually(lambda: server_of(broker).connection_count, 1)
+        eventually(lambda: len(server_of(broker)._connections), 1)
         broker.advance(ms=IDLE_MS + 2000)
         assert client.is_closed()
 
@@ -108,7 +108,7 @@ def test_a_connection_above_the_limit_waits_until_another_closes(
             first.sock.close()
             assert decode_correlation_id(third.frame()) == 1
         second.sock.close()
-        eventually(lambda: server_of(broker).connection_count, 0)
+        eventually(lambda: len(server_of(broker)._connections), 0)
         with RawClient(broker.bootstrap_servers) as fourth:
             assert is_served(fourth)
 
@@ -150,7 +150,7 @@ def test_one_address_may_have_so_many_connections(tmp_path: Path, caplog: pytest
                 assert third.is_closed()
             assert "its address has 2 connections (max.connections.per.ip)" in caplog.text
             assert server_of(broker).broker.metrics().connections.refused == {"max.connections.per.ip": 1}
-        eventually(lambda: server_of(broker).connection_count, 0)
+        eventually(lambda: len(server_of(broker)._connections), 0)
         with RawClient(broker.bootstrap_servers) as fourth:
             assert is_served(fourth)
 

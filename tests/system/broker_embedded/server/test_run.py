@@ -74,4 +74,4 @@ async def test_a_locked_directory_gives_the_port_back(tmp_path: Path) -> None:
                 raise AssertionError("it should not have started")
         with socket.create_server(("127.0.0.1", port)):
             pass
-        assert server.connection_count == 0
+        assert len(server._connections) == 0

@@ -21,7 +21,7 @@ from spark_kafka_native.protocol.messages.fetch import FetchResponse
 from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.schema import Request
-from tests.support.broker_driver import batch, fetch_request, produce_request, values_in
+from tests.support.broker_driver import batch, fetch_request, produce_request, run_periodic, values_in
 from tests.support.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually
 
@@ -111,7 +111,7 @@ def test_a_topic_deleted_while_it_is_sent_arrives_until_its_files_are_removed(
     size = struct.unpack(">i", client.receive(4))[0]
     with RawClient(broker.bootstrap_servers) as other:
         assert other.ask(DeleteTopicsRequest(topic_names=(name,)), 5).responses[0].error_code == 0
-    broker._call(broker._server.broker.maintenance.remove_deleted_files())
+    broker._call(run_periodic(broker._server.broker, "removal of deleted files"))
     assert bool(list(broker.log_directory.glob(f"{name}*"))) is not removed
     if removed:
         with pytest.raises(ConnectionError):

@@ -12,6 +12,10 @@ def group_timers() -> tuple[GroupTimers, VirtualTimers, list[tuple[str, str]]]:
     return GroupTimers(timers, lambda group, key: fired.append((group, key[0]))), timers, fired
 
 
+def count(groups: GroupTimers) -> int:
+    return sum(map(len, groups._groups.values()))
+
+
 async def test_timers_fire_once_and_in_order() -> None:
     groups, timers, fired = group_timers()
     groups.change("g", SetTimer(key=KEY, after_ms=20))
@@ -19,7 +23,7 @@ async def test_timers_fire_once_and_in_order() -> None:
     groups.change("g", SetTimer(key=OTHER, after_ms=15))
     await timers.advance(100)
     assert fired == [("h", "session"), ("g", "join"), ("g", "session")]
-    assert groups.count == 0
+    assert count(groups) == 0
 
 
 async def test_a_timer_that_is_prolonged_fires_later() -> None:
@@ -30,10 +34,10 @@ async def test_a_timer_that_is_prolonged_fires_later() -> None:
         groups.change("g", SetTimer(key=KEY, after_ms=10))
     await timers.advance(9)
     assert fired == []
-    assert groups.count == 1
+    assert count(groups) == 1
     await timers.advance(1)
     assert fired == [("g", "session")]
-    assert groups.count == 0
+    assert count(groups) == 0
     for after_ms in (1000, 10):  # and earlier if it is shortened
         groups.change("h", SetTimer(key=KEY, after_ms=after_ms))
     await timers.advance(10)
@@ -51,7 +55,7 @@ async def test_a_timer_that_is_cancelled_never_fires() -> None:
     groups.change("unknown", CancelTimer(key=KEY))
     groups.cancel_all("h")
     groups.cancel_all("unknown")
-    assert groups.count == 3
+    assert count(groups) == 3
     groups.change("i", CancelTimer(key=OTHER))
     await timers.advance(10)
     assert fired == [("g", "join"), ("i", "session")]

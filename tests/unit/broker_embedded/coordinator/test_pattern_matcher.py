@@ -141,12 +141,12 @@ def test_no_expression_is_kept_for_a_group_that_subscribes_to_none(
 ) -> None:
     join(broker, "a", "t.*")
     broker.advance(0)
-    assert broker.broker.patterns.kept_bytes > 0
+    assert broker.broker.patterns._kept_bytes > 0
     if deletes == "members":
         leave(broker, "a")
     else:
         broker.run(broker.broker.groups.forget_topic(deletes))
-    assert broker.broker.patterns.kept_bytes == 0
+    assert broker.broker.patterns._kept_bytes == 0
     join(broker, "a", "t.*")
     broker.advance(0)
     assert compiled == ["t.*", "t.*"]
@@ -232,10 +232,10 @@ async def test_kept_expressions_take_a_bounded_number_of_bytes(
     for _ in range(2):
         await matcher.matching_each("g", ["a+", "b+"], ["a"])
         await matcher.matching_each("h", ["c+", "d+"], ["a"])
-        assert matcher.kept_bytes == 3 * MAX_PROGRAM_BYTES
+        assert matcher._kept_bytes == 3 * MAX_PROGRAM_BYTES
     matcher.forget("g")
     matcher.forget("g")
-    assert matcher.kept_bytes == MAX_PROGRAM_BYTES
+    assert matcher._kept_bytes == MAX_PROGRAM_BYTES
     matcher.stop()
     assert compiled == ["a+", "b+", "c+", "d+", "d+"]
 

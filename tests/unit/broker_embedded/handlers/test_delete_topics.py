@@ -4,7 +4,7 @@ import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tests.support.broker_driver import BrokerDriver, batch
+from tests.support.broker_driver import BrokerDriver, batch, run_periodic
 
 
 def by_name(broker: BrokerDriver, *names: str, version: int = 5) -> list[int]:
@@ -56,10 +56,10 @@ def test_the_files_go_when_their_time_has_come(broker: BrokerDriver) -> None:
     broker.create("a", partitions=2, file_delete_delay_ms="1000")
     by_name(broker, "a")
     assert all(name.endswith("-delete") for name in directories(broker))
-    broker.run(broker.broker.maintenance.remove_deleted_files())
+    broker.run(run_periodic(broker.broker, "removal of deleted files"))
     assert len(directories(broker)) == 2
     broker.clock.advance(1000)
-    broker.run(broker.broker.maintenance.remove_deleted_files())
+    broker.run(run_periodic(broker.broker, "removal of deleted files"))
     assert directories(broker) == []
 
 

@@ -10,7 +10,7 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.legacy import CODECS
 from tests.support.batches import NOW_MS
-from tests.support.log_driver import DIRECTORY, batches_of
+from tests.support.log_driver import DIRECTORY, batches_of, offset_for_timestamp
 from tests.support.old_format_log import OldFormatLog
 from tests.support.refusals import refused
 
@@ -125,26 +125,26 @@ def test_times_are_found_in_every_format() -> None:
         if reopened:
             log.reopen(clean=False)
         for offset in range(first_with_time, 36, 3):
-            found = log.log.reader.offset_for_timestamp(times[offset])
+            found = offset_for_timestamp(log.log, times[offset])
             assert found == OffsetTimestamp(offset, times[offset])
-            assert log.log.reader.offset_for_timestamp(times[offset] - 9) == found
-        assert log.log.reader.offset_for_timestamp(0) == OffsetTimestamp(12, times[12])
-        assert log.log.reader.offset_for_timestamp(times[35] + 1) is None
-        assert log.log.reader.max_timestamp_offset() == OffsetTimestamp(33, times[33])
+            assert offset_for_timestamp(log.log, times[offset] - 9) == found
+        assert offset_for_timestamp(log.log, 0) == OffsetTimestamp(12, times[12])
+        assert offset_for_timestamp(log.log, times[35] + 1) is None
+        assert offset_for_timestamp(log.log, None) == OffsetTimestamp(33, times[33])
 
 
 def test_a_time_is_found_inside_a_wrapper() -> None:
     log = OldFormatLog(message_format_version="0.10.2")
     log.put_set(b"a", b"b", b"c", magic=1, compression=GZIP, timestamps=[NOW_MS, NOW_MS + 9, NOW_MS + 5])
-    assert log.log.reader.offset_for_timestamp(NOW_MS + 1) == OffsetTimestamp(1, NOW_MS + 9)
-    assert log.log.reader.max_timestamp_offset() == OffsetTimestamp(1, NOW_MS + 9)
+    assert offset_for_timestamp(log.log, NOW_MS + 1) == OffsetTimestamp(1, NOW_MS + 9)
+    assert offset_for_timestamp(log.log, None) == OffsetTimestamp(1, NOW_MS + 9)
 
 
 def test_without_times_none_is_found() -> None:
     log = OldFormatLog(message_format_version="0.9.0")
     log.put_set(b"a", magic=0)
-    assert log.log.reader.offset_for_timestamp(0) is None
-    assert log.log.reader.max_timestamp_offset() is None
+    assert offset_for_timestamp(log.log, 0) is None
+    assert offset_for_timestamp(log.log, None) is None
 
 
 def test_cutting_at_every_offset() -> None:

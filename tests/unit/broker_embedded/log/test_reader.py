@@ -14,7 +14,7 @@ from broker_embedded.log.view import bytes_of
 from broker_embedded.platform.platform import Clock, Platform
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.batches import batch, rows
-from tests.support.log_driver import DIRECTORY, LogDriver
+from tests.support.log_driver import DIRECTORY, LogDriver, offset_for_timestamp
 from tests.support.refusals import refused
 
 SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}
@@ -45,7 +45,7 @@ def test_sizes_and_offsets(driver: LogDriver) -> None:
 def test_a_disk_that_fails_to_read(driver: LogDriver) -> None:
     driver.faults.fail("read *.log")
     assert refused(driver.log.reader.read, 0, max_bytes=100).code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert refused(driver.log.reader.offset_for_timestamp, 0).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused(offset_for_timestamp, driver.log, 0).code is ErrorCode.KAFKA_STORAGE_ERROR
     driver.faults.heal()
     driver.check()
 
@@ -61,7 +61,7 @@ def test_bytes_that_are_no_batch(driver: LogDriver) -> None:
 def test_reading_a_closed_log_is_refused(driver: LogDriver) -> None:
     driver.log.close()
     assert refused(driver.log.reader.read, 0, max_bytes=100).code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert refused(driver.log.reader.offset_for_timestamp, 0).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused(offset_for_timestamp, driver.log, 0).code is ErrorCode.KAFKA_STORAGE_ERROR
     assert driver.log.offline == "it is closed"
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from broker_embedded.platform.platform import read_file
 from tests.support.batches import NOW_MS, batch
-from tests.support.log_driver import DIRECTORY, LogDriver
+from tests.support.log_driver import DIRECTORY, LogDriver, offset_for_timestamp
 
 SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}
 Damage = Callable[[bytes], bytes]
@@ -167,8 +167,8 @@ def test_bad_indexes_are_rebuilt(
     driver.reopen()
     driver.check()
     if base == 0 and damage in {"zeroes", "too long"}:  # what the listing does not tell is found with the first use
-        assert driver.log.reader.offset_for_timestamp(NOW_MS + 1) is None
-        assert driver.log.reader.max_timestamp_offset() == (0, NOW_MS)
+        assert offset_for_timestamp(driver.log, NOW_MS + 1) is None
+        assert offset_for_timestamp(driver.log, None) == (0, NOW_MS)
         assert caplog.text.count(path(base, suffix)) >= 1
         driver.reopen(clean=False)
     assert f"{path(base)}: rebuilding its indexes: " in caplog.text

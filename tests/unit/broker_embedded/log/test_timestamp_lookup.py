@@ -13,7 +13,7 @@ from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.records import scan
 from spark_kafka_native.records.batch import BatchHeader, CompressionType
 from tests.support.batches import NOW_MS
-from tests.support.log_driver import LogDriver
+from tests.support.log_driver import LogDriver, offset_for_timestamp
 from tests.support.old_format_log import OldFormatLog
 
 pytestmark = pytest.mark.usefixtures("each_way")
@@ -37,26 +37,24 @@ def test_a_record_inside_a_batch_is_found() -> None:
         driver = LogDriver()
         driver.append(b"a", b"b", b"c", timestamps=[100, 200, 300], compression=codec)
         driver.append(b"d", b"e", timestamps=[250, 400], compression=codec)
-        found = [
-            driver.log.reader.offset_for_timestamp(timestamp) for timestamp in (0, 100, 101, 200, 201, 300, 301, 400)
-        ]
+        found = [offset_for_timestamp(driver.log, timestamp) for timestamp in (0, 100, 101, 200, 201, 300, 301, 400)]
         assert found == [(0, 100), (0, 100), (1, 200), (1, 200), (2, 300), (2, 300), (4, 400), (4, 400)]
-        assert driver.log.reader.offset_for_timestamp(401) is None
-        assert driver.log.reader.max_timestamp_offset() == (4, 400)
+        assert offset_for_timestamp(driver.log, 401) is None
+        assert offset_for_timestamp(driver.log, None) == (4, 400)
 
 
 def test_an_empty_log_and_records_without_times_give_nothing() -> None:
     driver = LogDriver()
-    assert (driver.log.reader.offset_for_timestamp(0), driver.log.reader.max_timestamp_offset()) == (None, None)
+    assert (offset_for_timestamp(driver.log, 0), offset_for_timestamp(driver.log, None)) == (None, None)
     driver.append(timestamps=-1)
-    assert (driver.log.reader.offset_for_timestamp(0), driver.log.reader.max_timestamp_offset()) == (None, None)
+    assert (offset_for_timestamp(driver.log, 0), offset_for_timestamp(driver.log, None)) == (None, None)
 
 
 def test_hidden_records_are_not_found() -> None:
     driver = LogDriver()
     driver.append(b"a", b"b", b"c", timestamps=[100, 200, 300])
     driver.log.retention.delete_records(1)
-    assert driver.log.reader.offset_for_timestamp(0) == (1, 200)
+    assert offset_for_timestamp(driver.log, 0) == (1, 200)
 
 
 @pytest.mark.parametrize("codec", [CompressionType.NONE, CompressionType.ZSTD])
@@ -65,11 +63,11 @@ def test_under_the_brokers_time_all_records_of_a_batch_have_it(codec: Compressio
     driver.append(count=3, timestamps=[5, 6, 7], compression=codec)
     driver.clock.advance(10)
     driver.append(count=3, timestamps=1, compression=codec)
-    assert driver.log.reader.offset_for_timestamp(1) == (0, NOW_MS)
-    assert driver.log.reader.offset_for_timestamp(NOW_MS + 1) == (3, NOW_MS + 10)
-    assert driver.log.reader.max_timestamp_offset() == (3, NOW_MS + 10)
+    assert offset_for_timestamp(driver.log, 1) == (0, NOW_MS)
+    assert offset_for_timestamp(driver.log, NOW_MS + 1) == (3, NOW_MS + 10)
+    assert offset_for_timestamp(driver.log, None) == (3, NOW_MS + 10)
     driver.log.retention.delete_records(1)
-    assert driver.log.reader.offset_for_timestamp(NOW_MS) == (1, NOW_MS)
+    assert offset_for_timestamp(driver.log, NOW_MS) == (1, NOW_MS)
 
 
 def test_a_header_that_promises_too_much_is_seen_through() -> None:
@@ -79,7 +77,7 @@ def test_a_header_that_promises_too_much_is_seen_through() -> None:
     file = driver.log.local.view.segments[0].file()  # the CRC is not looked at here
     file.write_at(35, (10**6).to_bytes(8, "big"))
     driver.append(b"c", timestamps=500)
-    assert driver.log.reader.offset_for_timestamp(300) == (2, 500)
+    assert offset_for_timestamp(driver.log, 300) == (2, 500)
 
 
 @pytest.mark.parametrize("magic", [1, 2])
@@ -107,11 +105,11 @@ def test_a_batch_whose_header_promises_too_much_is_decompressed_once(
         monkeypatch.setattr(timestamp_lookup, name, noted)
     assert log.log.reader.look_up(300) == ContinueAt(2)
     assert read == [1], "one batch at a time, so that other lookups can go between"
-    assert log.log.reader.offset_for_timestamp(300) == (6, 500)
+    assert offset_for_timestamp(log.log, 300) == (6, 500)
     assert read == [1, 3, 5, 6], "the first batch was not decompressed again"
     read.clear()
-    assert log.log.reader.offset_for_timestamp(400) == (6, 500)
-    assert log.log.reader.offset_for_timestamp(200) == (1, 200)
+    assert offset_for_timestamp(log.log, 400) == (6, 500)
+    assert offset_for_timestamp(log.log, 200) == (1, 200)
     assert read == [6, 1]
 
 
@@ -166,7 +164,7 @@ def test_a_damaged_record_is_named() -> None:
     driver.append(b"a", b"b", timestamps=[100, 200])
     driver.log.local.view.segments[0].file().write_at(61, b"\x01")
     with pytest.raises(KafkaError, match=r"impossible record length -1, .*position 0, base offset 0, record 0"):
-        driver.log.reader.offset_for_timestamp(200)
+        offset_for_timestamp(driver.log, 200)
 
 
 time_lists = st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=4), min_size=1, max_size=25)
@@ -183,8 +181,8 @@ def test_any_times_in_any_order(batches: list[list[int]], wanted: list[int], reo
         driver.reopen()
     for target in wanted:
         expected = next(((offset, at) for offset, at in enumerate(written) if at >= target), None)
-        assert driver.log.reader.offset_for_timestamp(target) == expected
-    assert driver.log.reader.max_timestamp_offset() == (written.index(max(written)), max(written))
+        assert offset_for_timestamp(driver.log, target) == expected
+    assert offset_for_timestamp(driver.log, None) == (written.index(max(written)), max(written))
 
 
 def test_lookups_survive_lost_time_indexes() -> None:
@@ -196,7 +194,7 @@ def test_lookups_survive_lost_time_indexes() -> None:
         if name.endswith(".timeindex"):
             driver.disk.open(f"/data/t-0/{name}").truncate(0)
     driver.reopen()
-    assert driver.log.reader.offset_for_timestamp(95) == OffsetTimestamp(10, 100)
+    assert offset_for_timestamp(driver.log, 95) == OffsetTimestamp(10, 100)
 
 
 def test_an_impossible_record_is_corrupt_not_endless() -> None:
@@ -206,5 +204,5 @@ def test_an_impossible_record_is_corrupt_not_endless() -> None:
     for damage in (b"\xff" * 6, b"\x00", b"\x7f"):
         file.write_at(61, damage)
         with pytest.raises(Exception, match=r"CORRUPT_MESSAGE") as caught:
-            driver.log.reader.offset_for_timestamp(150)
+            offset_for_timestamp(driver.log, 150)
         assert "00000000000000000000.log, position 0, base offset 0, record 0" in str(caught.value)

@@ -12,6 +12,7 @@ from spark_kafka_native.records.formats import iter_any
 from spark_kafka_native.records.legacy import CODECS, read_message
 from spark_kafka_native.records.record import LogRecord
 from tests.support.batches import NOW_MS, batch
+from tests.support.log_driver import offset_for_timestamp
 from tests.support.message_sets import entry, message_set, messages_in
 from tests.support.old_format_log import OldFormatLog
 
@@ -97,7 +98,7 @@ def test_a_wrapper_with_another_time_than_its_largest_gets_that() -> None:
     log.put(entry(offset=1, attributes=GZIP, timestamp=0, key=None, value=compress(GZIP, inner)))
     assert read_message(log.stored()).max_timestamp == NOW_MS + 7
     assert [record.timestamp for record in log.records()] == [NOW_MS, NOW_MS + 7]
-    found = log.log.reader.max_timestamp_offset()
+    found = offset_for_timestamp(log.log, None)
     assert found is not None
     assert (found.offset, found.timestamp) == (1, NOW_MS + 7)
 

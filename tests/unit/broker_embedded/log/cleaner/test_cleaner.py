@@ -16,7 +16,7 @@ from spark_kafka_native.records.record import LogRecord
 from tests.support import reference_records as reference
 from tests.support.compaction_driver import CompactionDriver
 from tests.support.disk import MemoryFileSystem
-from tests.support.log_driver import batches_of, slice_bytes
+from tests.support.log_driver import batches_of, offset_for_timestamp, slice_bytes
 from tests.support.message_sets import messages_in
 
 SMALL = {"segment.bytes": 300}
@@ -143,7 +143,7 @@ def test_a_report_counts(driver: CompactionDriver) -> None:
     for number in range(6):
         driver.put(a=str(number), b="x")
     driver.compact()
-    report = driver.cleaner.status.last
+    report = driver.cleaner.last
     assert report is not None
     assert (report.from_offset, report.until_offset, report.map_keys) == (0, 12, 2)
     assert (report.records_read, report.records_kept) == (12, 2)
@@ -168,7 +168,7 @@ def test_message_sets_of_old_formats(release: str, codec: CompressionType) -> No
     assert stored(driver) == sorted(last.values())
     driver.restart(clean=False)
     assert stored(driver) == sorted(last.values())
-    assert driver.cleaner.status.uncleanable == frozenset()
+    assert driver.cleaner.uncleanable == set()
     # These formats keep no horizon: tombstones go from segments that are older by delete.retention.ms than the last one
     # that was compacted. So that there are such, segments must not be joined any more.
     driver.log.reconfigure(driver.config.parse({"segment.bytes": 100}, driver.config))
@@ -240,7 +240,7 @@ def test_indexes_of_compacted_segments_are_complete() -> None:
         assert located is not None
         assert located[0].last_offset >= offset
         time = reference.read_batch(located[1]).records[0].timestamp
-        assert driver.log.reader.offset_for_timestamp(time) == (offset, time)
+        assert offset_for_timestamp(driver.log, time) == (offset, time)
     for data in driver.files().items():
         assert not data[0].endswith(".index") or data[1] % 8 == 0
 

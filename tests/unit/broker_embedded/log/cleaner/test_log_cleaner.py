@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from broker_embedded.config.log_config import CleanerConfig, LogConfig
-from broker_embedded.log.cleaner.cleanable import CleanableRange
+from broker_embedded.log.cleaner.cleanable import CleanableRange, cleanable_range, first_dirty_offset
 from broker_embedded.log.log import Log
 from broker_embedded.platform.platform import read_file
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -57,7 +57,8 @@ def test_only_logs_above_min_cleanable_dirty_ratio_are_compacted(driver: Compact
     driver.put(k0="y" * 20)
     driver.roll()
     assert not driver.cleaner.clean_one()
-    assert 0 < driver.cleaner.status.max_dirty_ratio < 0.3
+    start = first_dirty_offset(driver.log, driver.manager.cleaned_offsets.get(PARTITION))
+    assert 0 < cleanable_range(driver.log, start, driver.clock.now_ms()).dirty_ratio < 0.3
     for number in range(6):
         driver.put(**{f"k{number}": "z" * 20})
     driver.roll()
@@ -112,7 +113,7 @@ def test_a_log_that_does_not_read_is_given_up_until_the_next_start(
     driver.disk.open(path).write_at(100, b"\xff")
     before = driver.files()
     assert driver.cleaner.clean_one()
-    assert driver.cleaner.status.uncleanable == {PARTITION}
+    assert driver.cleaner.uncleanable == {PARTITION}
     assert "t-0 cannot be compacted, will be retried after a restart" in caplog.text
     assert "CRC-32C of the record batch is" in caplog.text
     assert path in caplog.text
@@ -132,7 +133,7 @@ def test_a_topic_made_again_is_not_given_up_for_its_name(driver: CompactionDrive
     driver.clean()
     driver.manager.delete(PARTITION)
     assert not driver.cleaner.clean_one()
-    assert driver.cleaner.status.uncleanable == frozenset()
+    assert driver.cleaner.uncleanable == set()
     driver.manager.create(PARTITION, UUID(int=8), driver.config)
     driver.written.clear()
     filled(driver)
@@ -151,7 +152,7 @@ def test_a_log_that_an_error_has_no_name_for_is_given_up_too(
     with monkeypatch.context() as patched:
         patched.setattr("broker_embedded.log.cleaner.log_cleaner.cleanable_range", broken)
         assert not driver.cleaner.clean_one()
-    assert driver.cleaner.status.uncleanable == {PARTITION}
+    assert driver.cleaner.uncleanable == {PARTITION}
     assert not driver.cleaner.clean_one()
 
 
@@ -201,7 +202,7 @@ def test_a_log_that_is_deleted_while_it_is_compacted(driver: CompactionDriver) -
     filled(driver)
     on_spend(driver, lambda: driver.manager.delete(PARTITION))
     assert driver.clean() == 1
-    assert driver.cleaner.status.uncleanable == frozenset()
+    assert driver.cleaner.uncleanable == set()
     assert not driver.disk.exists(DIRECTORY)
 
 
@@ -219,8 +220,8 @@ def test_a_log_that_is_deleted_when_its_compaction_is_over(driver: CompactionDri
     on_spend(driver, delete_at_the_end)
     assert driver.clean() == 1
     assert len(spent) == 3
-    assert driver.cleaner.status.last is not None
-    assert driver.cleaner.status.last.until_offset == 3
+    assert driver.cleaner.last is not None
+    assert driver.cleaner.last.until_offset == 3
     assert driver.manager.cleaned_offsets.get(PARTITION) is None
     driver.manager.create(PARTITION, UUID(int=8), driver.config)
     driver.written.clear()
@@ -261,7 +262,7 @@ def test_several_threads_compact_several_logs(driver: CompactionDriver) -> None:
         thread.join()
     assert sum(counts) == 6
     assert all(driver.manager.cleaned_offsets.get(partition) == 20 for partition in partitions)
-    assert driver.cleaner.status.cleaning == frozenset()
+    assert driver.cleaner._busy == set()
 
 
 def test_memory_is_shared_by_the_threads() -> None:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.config.log_config import keys_fit
+from broker_embedded.config.log_config import SLOT_BYTES, keys_fit
 from broker_embedded.log.cleaner.log_cleaner import Throttler
 from broker_embedded.log.cleaner.offset_map import OffsetMap
 
@@ -44,7 +44,7 @@ def test_all_keys_of_a_map_filled_to_the_brim_are_found() -> None:
 @pytest.mark.parametrize(("size", "factor", "keys"), [(240, 1.0, 10), (240, 0.9, 9), (23, 1.0, 0), (10**9, 0.0, 0)])
 def test_memory_is_24_bytes_a_key(size: int, factor: float, keys: int) -> None:
     assert keys_fit(size, factor) == keys
-    assert OffsetMap(keys, factor).size_in_bytes <= max(size, 24 * 101) + 24
+    assert OffsetMap(keys, factor)._slots * SLOT_BYTES <= max(size, 24 * 101) + 24
 
 
 class Time:

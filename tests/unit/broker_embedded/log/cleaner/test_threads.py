@@ -16,7 +16,7 @@ from spark_kafka_native.protocol.messages.offset_commit import (
 from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support import reference_records as reference
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker_driver import BrokerDriver, run_periodic
 from tests.support.compaction_driver import CompactionDriver
 from tests.support.waiting import eventually_async
 
@@ -48,7 +48,7 @@ def test_every_dirty_log_is_compacted() -> None:
         threaded = compaction(driver, threads=threads)
         asyncio.run(threaded.run())
         assert compacted(driver) == len(MANY)
-        assert threaded.status.last is not None
+        assert threaded._cleaner.last is not None
         threaded.stop()
         threaded.join()
 
@@ -83,7 +83,7 @@ async def test_the_event_loop_runs_beside_a_cleaning_which_stop_ends_soon() -> N
     slow = compaction(driver, io_max_bytes_per_second=1)
 
     running = asyncio.create_task(slow.run())
-    await eventually_async(lambda: slow.status.cleaning, IsTrueLike)
+    await eventually_async(lambda: slow._cleaner._busy, IsTrueLike)
     slow.stop()
     await running
     await slow.run()
@@ -102,11 +102,11 @@ def test_a_broker_compacts_its_topics(tmp_path: Path) -> None:
         size = log.local.size_in_bytes
         driver.run(driver.broker.compaction.run())
         assert log.local.size_in_bytes < size / 3
-        driver.run(driver.broker.maintenance.checkpoint_high_watermarks())
+        driver.run(run_periodic(driver.broker, "high watermark checkpoint"))
         checkpoints = {name for name in os.listdir(tmp_path) if name.endswith("-checkpoint")}
         assert checkpoints >= {"cleaner-offset-checkpoint", "replication-offset-checkpoint"}
         assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\ntable 0 50\n"
-        assert driver.broker.compaction.status.uncleanable == frozenset()
+        assert driver.broker.compaction._cleaner.uncleanable == set()
 
 
 def test_committed_offsets_survive_the_compaction_of_their_topic(tmp_path: Path) -> None:
