@@ -51,7 +51,7 @@ def measure(data: Path, size: int, codec: CompressionType, total_bytes: int, key
     config = LogConfig.parse({"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0, "segment.bytes": 16 << 20})
     manager = LogManager(data, config, platform)
     manager.load_all()
-    log, chance, records, written = manager.create(partition, uuid4()), random.Random(0), 0, 0
+    (log,), chance, records, written = manager.create_all([partition], uuid4()), random.Random(0), 0, 0
     while written < total_bytes:
         batch, count, plain = batch_of(size, codec, chance, keys)
         log.append(batch, leader_epoch=0)

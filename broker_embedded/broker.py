@@ -248,7 +248,6 @@ class Broker:
         self.partitions.use(after.image)
 
     async def _use_config(self, config: BrokerConfig) -> None:
-        """Apply dynamic settings."""
         self.logs.use_producer_id_expiration(config.producer_id_expiration_ms)
         self.compaction.use_config(config)
         await self._replicas.reconfigure_all()

@@ -133,13 +133,6 @@ class Groups:
         """A group, or None."""
         return self._groups.get(group_id)
 
-    def offsets_partition(self, group_id: str) -> TopicPartition:
-        """The partition of ``__consumer_offsets`` that stores a group.
-
-        Raises KafkaError: the topic does not exist yet.
-        """
-        return self.log.partition_of(group_id)
-
     # --- decisions ---------------------------------------------------------------------------------------------------
 
     def new_request_id(self) -> int:
@@ -259,7 +252,7 @@ class Groups:
     ) -> Mapping[TopicPartition, ErrorCode]:
         """Commit offsets in a transaction; an error code per partition.
 
-        ``verified``: `offsets_partition` is part of the transaction, and no marker is written before this returns.
+        ``verified``: the group's partition is part of the transaction, and no marker is written before this returns.
         Otherwise the transaction must be open in the log. Raises KafkaError: none of them was committed.
         """
         return await self.apply(
@@ -418,7 +411,6 @@ class _Markers:
             del self._waiting[id(seen)]
 
     def add(self, marker: _Marker) -> None:
-        """Add a marker that is in the log."""
         for seen in self._waiting.values():
             seen.append(marker)
 

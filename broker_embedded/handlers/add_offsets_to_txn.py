@@ -31,7 +31,7 @@ async def add_offsets_to_txn(
         await transactions.add_partitions(
             request.transactional_id,
             ProducerIdAndEpoch(producer_id=request.producer_id, epoch=request.producer_epoch),
-            {groups.offsets_partition(request.group_id)},
+            {groups.log.partition_of(request.group_id)},
             TransactionVersion.TV_0,
         )
     except KafkaError as error:

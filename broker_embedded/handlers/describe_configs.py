@@ -46,13 +46,19 @@ async def describe_configs(
         error = KafkaError(ErrorCode.INVALID_REQUEST)
         return DescribeConfigsResponse(results=tuple(_refused(resource, error) for resource in request.resources))
     results = []
-    wanted = (resource if resource.configuration_keys else _whole(resource) for resource in request.resources)
+    # An empty list of keys requests all settings, as None does.
+    wanted = (
+        dataclasses.replace(resource, configuration_keys=resource.configuration_keys or None)
+        for resource in request.resources
+    )
     described = groups = 0
     for resource in merge_repeated(wanted, _key, joined="configuration_keys"):
-        is_plain_group = _is_plain_group(resource, configs)
+        is_group = resource.resource_type == ResourceType.GROUP
+        is_plain_group = is_group and resource.resource_name not in configs.stored.groups
         groups += is_plain_group
         if is_plain_group and groups > _MOST_GROUPS:
-            results.append(_too_many_groups(resource))
+            detail = f"a request describes at most {_MOST_GROUPS} groups without settings of their own"
+            results.append(_refused(resource, KafkaError(ErrorCode.INVALID_REQUEST, detail)))
         else:
             results.append(_result(resource, request, context, config_resources))
         described += len(results[-1].configs)
@@ -64,21 +70,6 @@ async def describe_configs(
 
 def _key(resource: DescribeConfigsResource) -> tuple[int, str | int]:
     return resource_key(resource.resource_type, resource.resource_name)
-
-
-def _is_plain_group(resource: DescribeConfigsResource, configs: DynamicConfigs) -> bool:
-    """Whether it is a group without settings of its own."""
-    return resource.resource_type == ResourceType.GROUP and resource.resource_name not in configs.stored.groups
-
-
-def _too_many_groups(resource: DescribeConfigsResource) -> DescribeConfigsResult:
-    detail = f"a request describes at most {_MOST_GROUPS} groups without settings of their own"
-    return _refused(resource, KafkaError(ErrorCode.INVALID_REQUEST, detail))
-
-
-def _whole(resource: DescribeConfigsResource) -> DescribeConfigsResource:
-    """The resource with all its settings; an empty list of keys requests all, as None does."""
-    return dataclasses.replace(resource, configuration_keys=None)
 
 
 def _result(

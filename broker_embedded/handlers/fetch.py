@@ -88,8 +88,6 @@ def fetch(
 
 
 class _Fetching:
-    """One Fetch request."""
-
     def __init__(
         self,
         request: FetchRequest,

@@ -52,7 +52,9 @@ async def metadata(
     topics: Topics,
 ) -> MetadataResponse:
     """The cluster, and the requested topics."""
-    if context.version < _BY_ID_SINCE and any(map(_is_by_id, request.topics or ())):
+    if context.version < _BY_ID_SINCE and any(
+        topic.name is None or topic.topic_id != ZERO_UUID for topic in request.topics or ()
+    ):
         return _refused(request.topics or ())
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     cluster_operations = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
@@ -92,10 +94,6 @@ async def _topics(
         ]
     names = dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)
     return [await _by_name(name, topics, create, operations) for name in names]
-
-
-def _is_by_id(topic: MetadataRequestTopic) -> bool:
-    return topic.name is None or topic.topic_id != ZERO_UUID
 
 
 def _refused(topics: Iterable[MetadataRequestTopic]) -> MetadataResponse:

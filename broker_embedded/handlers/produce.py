@@ -251,7 +251,6 @@ class _Append:
 
     @property
     def partition_id(self) -> TopicPartition:
-        """The id of the partition."""
         assert self._partition is not None
         return self._partition.id
 
@@ -265,11 +264,9 @@ class _Append:
         )
 
     def accept(self, terms: Terms) -> None:
-        """Append with these terms."""
         self._terms = terms
 
     def refuse(self, error: KafkaError) -> None:
-        """Do not append."""
         self.error = error
         self._records = self._result = None
 
@@ -301,7 +298,6 @@ class _Append:
         return f"{name}-{self._data.index}: {self.error.code.name if self.error else 'no error'}"
 
     def response(self) -> PartitionProduceResponse:
-        """The response for the partition."""
         if self._result is not None:
             return PartitionProduceResponse(
                 index=self._data.index,

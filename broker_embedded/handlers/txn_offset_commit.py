@@ -85,7 +85,7 @@ async def _commit(
         return await groups.commit_in_transaction(request, commits, verified=True)
     if not transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
-    kept_in = {groups.offsets_partition(request.group_id)}
+    kept_in = {groups.log.partition_of(request.group_id)}
     async with transactions.lock(transactional_id):
         if adds:
             await transactions.add_partitions_locked(transactional_id, producer, kept_in, TransactionVersion.TV_2)
@@ -95,7 +95,6 @@ async def _commit(
 
 
 def _code_in(code: ErrorCode, version: int) -> ErrorCode:
-    """The error code in a version."""
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < _ABORTABLE_SINCE:

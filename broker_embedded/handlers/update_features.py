@@ -41,7 +41,8 @@ async def update_features(
     def plan(stored: StoredConfigs) -> StoredConfigs:
         known = {feature.name: feature for feature in features_of(configs.config, stored)}
         for update in request.feature_updates:
-            _check(update, known, _downgrades(update, context.version))
+            downgrades = update.upgrade_type != _UPGRADE if context.version >= _TYPES_SINCE else update.allow_downgrade
+            _check(update, known, downgrades)
         levels = {
             update.feature: update.max_version_level
             for update in request.feature_updates
@@ -58,10 +59,6 @@ async def update_features(
         error_message=None,
         results=tuple(UpdatableFeatureResult(feature=update.feature, error_message=None) for update in updates),
     )
-
-
-def _downgrades(update: FeatureUpdateKey, version: int) -> bool:
-    return update.upgrade_type != _UPGRADE if version >= _TYPES_SINCE else update.allow_downgrade
 
 
 def _check(update: FeatureUpdateKey, known: Mapping[str, Feature], downgrades: bool) -> None:

@@ -28,14 +28,11 @@ async def write_txn_markers(
     request: WriteTxnMarkersRequest, _context: RequestContext, finishing: Finishing, markers: TransactionMarkers
 ) -> WriteTxnMarkersResponse:
     """Write the markers in the order of the request."""
-    written = finishing.finish(_write_all(request, markers))
-    return WriteTxnMarkersResponse(markers=await written)
 
+    async def write_all() -> tuple[WritableTxnMarkerResult, ...]:
+        return tuple([await _write(marker, markers) for marker in request.markers])
 
-async def _write_all(
-    request: WriteTxnMarkersRequest, markers: TransactionMarkers
-) -> tuple[WritableTxnMarkerResult, ...]:
-    return tuple([await _write(marker, markers) for marker in request.markers])
+    return WriteTxnMarkersResponse(markers=await finishing.finish(write_all()))
 
 
 async def _write(marker: WritableTxnMarker, markers: TransactionMarkers) -> WritableTxnMarkerResult:

@@ -193,11 +193,6 @@ class LogManager:
 
     # --- making and deleting logs ------------------------------------------------------------------------------------
 
-    def create(self, partition: TopicPartition, topic_id: UUID, config: LogConfig | None = None) -> Log:
-        """A new log; see ``create_all``."""
-        (log,) = self.create_all([partition], topic_id, config)
-        return log
-
     def create_all(
         self, partitions: Iterable[TopicPartition], topic_id: UUID, config: LogConfig | None = None
     ) -> list[Log]:
@@ -246,10 +241,6 @@ class LogManager:
             except OSError as error:
                 self._partly_created.add(directory)
                 logger.warning("%s cannot be removed, retrying when the topic is created again: %s", directory, error)
-
-    def delete(self, partition: TopicPartition) -> None:
-        """Delete a log; see ``delete_all``."""
-        self.delete_all([partition])
 
     def delete_all(self, partitions: Iterable[TopicPartition]) -> None:
         """Delete logs; their files are removed later. Unknown partitions are skipped.

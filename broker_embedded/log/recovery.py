@@ -282,15 +282,11 @@ class Recovery:
                 self._given_back = segment.size - valid
                 logger.info("%s: %d preallocated bytes are released", segment.path, self._given_back)
             else:
-                self._say_lost(segment, valid, str(error))
+                lost = segment.size - valid
+                logger.warning("%s: cut off at position %d, %d bytes dropped: %s", segment.path, valid, lost, error)
             segment.cut(valid)
         segment.finish()
         return next_offset
-
-    def _say_lost(self, segment: LogSegment, position: int, reason: str) -> None:
-        logger.warning(
-            "%s: cut off at position %d, %d bytes dropped: %s", segment.path, position, segment.size - position, reason
-        )
 
     # --- steps 4 and 5 -----------------------------------------------------------------------------------------------
 

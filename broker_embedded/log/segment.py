@@ -1,5 +1,6 @@
 """A segment: one ``.log`` file of record batches and its indexes."""
 
+import itertools
 import logging
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -16,16 +17,13 @@ from broker_embedded.log.index import (
     TimestampOffset,
 )
 from broker_embedded.log.segment_files import (
+    DELETED,
     INDEX,
     LOG,
     TEMPORARY,
     TIME_INDEX,
     TXN_INDEX,
-    Part,
     SegmentFiles,
-    deleted_suffix,
-    rename,
-    rename_deleted,
     segment_path,
 )
 from broker_embedded.log.transaction_index import TransactionIndex
@@ -409,21 +407,44 @@ class LogSegment:
         return [part for _, part in self._parts()]
 
     def rename(self, suffix: str) -> None:
-        """Rename the files to end with ``suffix``, the log first. Raises OSError: some may have the new name."""
-        rename(self._parts(), self._platform.open_files, self._directory, self.base_offset, suffix)
+        """Rename the files to end with ``suffix``, the log first. Reads in progress continue.
+
+        Raises OSError: some may have the new name.
+        """
+        for kind, part in self._parts():
+            self._platform.open_files.rename(part, segment_path(self._directory, self.base_offset, kind + suffix))
 
     def rename_deleted(self) -> None:
-        """Rename the files to end with ``.deleted``, as far as the disk allows.
+        """As ``rename``, with the suffix of ``deleted_suffix``, as far as the disk allows.
 
         The ``.log`` is renamed first: a crash before the others leaves indexes without a log, which the next start
-        removes. Files that cannot be renamed keep their names.
+        removes. A file that cannot be renamed keeps its name, because a full or failing disk must not stop retention.
         """
-        platform = self._platform
-        rename_deleted(self._parts(), platform.file_system, platform.open_files, self._directory, self.base_offset)
+        try:
+            suffix = self.deleted_suffix()
+        except OSError as error:
+            logger.warning("%s cannot be renamed before its deletion: %s", self.path, error)
+            return
+        for kind, part in self._parts():
+            target = segment_path(self._directory, self.base_offset, kind + suffix)
+            try:
+                self._platform.open_files.rename(part, target)
+            except FileNotFoundError:
+                part.path = target
+            except OSError as error:
+                logger.warning("%s cannot be renamed before its deletion: %s", part.path, error)
 
     def deleted_suffix(self) -> str:
-        """The suffix of the files' names after deletion, such as ``.deleted``."""
-        return deleted_suffix(self._platform.file_system, self._directory, self.base_offset)
+        """``.deleted``, or ``.1.deleted`` and so on if an earlier deleted segment of this base offset has the name.
+
+        A client may still receive the earlier segment, so that its file must not be replaced.
+        """
+        suffix = DELETED
+        for number in itertools.count(1):
+            if not self._platform.file_system.exists(segment_path(self._directory, self.base_offset, LOG + suffix)):
+                break
+            suffix = f".{number}{DELETED}"
+        return suffix
 
     def remove(self) -> int:
         """Close the segment and remove its files; how many there were. Raises OSError: some may be left."""
@@ -436,7 +457,8 @@ class LogSegment:
         for part in self.parts():
             self._platform.open_files.close(part)
 
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> Iterator[tuple[str, LogFile]]:
+        """The suffix of each file, and the file."""
         yield LOG, self
         yield INDEX, self.offset_index
         yield TIME_INDEX, self.time_index

@@ -31,24 +31,20 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     """One ``.txnindex`` file. It is read as a whole, because aborts are rare. The first entry creates it."""
 
-    __slots__ = ("_exists", "_file_system", "_open_files", "path")
+    __slots__ = ("_file_system", "_open_files", "exists", "path")
 
     def __init__(self, path: str, file_system: FileSystem, open_files: OpenFiles, *, exists: bool = False) -> None:
         self.path = path
         self._file_system = file_system
         self._open_files = open_files
-        self._exists = exists
-
-    @property
-    def exists(self) -> bool:
+        self.exists = exists
         """Whether there is a file."""
-        return self._exists
 
     def file(self) -> File:
         """The file, open, created if there is none. Raises OSError."""
-        if not self._exists:
+        if not self.exists:
             self._open_files.create(self.path)
-            self._exists = True
+            self.exists = True
         return self._open_files.of(self)
 
     def append(self, aborted: AbortedTransaction, file: File | None = None) -> None:
@@ -61,22 +57,22 @@ class TransactionIndex:
         """Drop every entry, and the file. Raises OSError."""
         self._open_files.forget(self.path)
         remove_if_exists(self._file_system, self.path)
-        self._exists = False
+        self.exists = False
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries of markers from ``offset`` on. Raises OSError, CorruptIndex."""
-        if self._exists:
+        if self.exists:
             keep = sum(1 for entry in self.entries() if entry.last_offset < offset)
             self._open_files.of(self).truncate(keep * _ENTRY.size)
 
     def sync(self) -> None:
         """Force the file, if there is one, to the disk. Raises OSError."""
-        if self._exists:
+        if self.exists:
             self.file().sync()
 
     def entries(self) -> list[AbortedTransaction]:
         """Every entry, in order. Raises OSError. CorruptIndex: an unknown version."""
-        if not self._exists:
+        if not self.exists:
             return []
         file = self._open_files.of(self)
         data = file.read_at(0, file.size())

@@ -69,20 +69,12 @@ class DynamicConfigs:
         store.amend(CONFIGS, lambda now: dataclasses.replace(now, configs=configs.stored))
         store.watch(CONFIGS, self._apply)
         self._store = store
-        self._started_with = configs.started_with
-        self._left_out = configs.left_out
-        self._config = configs.config
-        self._use = use
-
-    @property
-    def started_with(self) -> BrokerConfig:
+        self.started_with = configs.started_with
         """The broker's configuration without dynamic settings."""
-        return self._started_with
-
-    @property
-    def config(self) -> BrokerConfig:
+        self._left_out = configs.left_out
+        self.config = configs.config
         """The broker's present configuration."""
-        return self._config
+        self._use = use
 
     @property
     def stored(self) -> StoredConfigs:
@@ -92,12 +84,12 @@ class DynamicConfigs:
     @property
     def own(self) -> Mapping[str, str]:
         """The dynamic settings of this broker only."""
-        return self.stored.brokers.get(self._started_with.node_id, {})
+        return self.stored.brokers.get(self.started_with.node_id, {})
 
     @property
     def features(self) -> tuple[Feature, ...]:
         """The features of the cluster, with their present levels."""
-        return features_of(self._config, self.stored)
+        return features_of(self.config, self.stored)
 
     async def change(self, plan: ConfigsPlan, *, validate_only: bool = False) -> StoredConfigs:
         """Replace the settings by ``plan`` of the present ones. Returns the new ones.
@@ -111,7 +103,6 @@ class DynamicConfigs:
         return self.stored
 
     def _planned(self, now: Metadata, plan: ConfigsPlan) -> Metadata:
-        """The metadata with ``plan`` of the settings. Raises KafkaError."""
         wanted = plan(now.configs)
         try:
             config = self._configured(now.configs, wanted)
@@ -124,13 +115,13 @@ class DynamicConfigs:
     async def _apply(self, before: Metadata, after: Metadata) -> None:
         old, new = before.configs, after.configs
         if (new.cluster, new.brokers) != (old.cluster, old.brokers):
-            self._config = self._configured(old, new)
-            _log_without_effect(self._config, old, new)
-            await self._use(self._config)
+            self.config = self._configured(old, new)
+            _log_without_effect(self.config, old, new)
+            await self._use(self.config)
 
     def _configured(self, before: StoredConfigs, after: StoredConfigs) -> BrokerConfig:
         """The configuration with ``after``. Settings that were ignored at the start may stay. Raises ConfigError."""
-        config = self._started_with
+        config = self.started_with
         node_id = config.node_id
         for old, new, all_ in (
             (before.cluster, after.cluster, True),

@@ -74,7 +74,8 @@ class MetadataStore:
         self._file_system = file_system
         self._on_disk = on_disk
         self._finishing = finishing
-        self._current = Metadata(**{name: file.read(file_system, data_dir) for file, name in _FIELDS.items()})
+        self.current = Metadata(**{name: file.read(file_system, data_dir) for file, name in _FIELDS.items()})
+        """The metadata that requests see."""
         for file in _FIELDS:
             if file.private:
                 file.remove_unfinished(file_system, data_dir)
@@ -82,11 +83,6 @@ class MetadataStore:
         self._locks = {file: topics if file in {TOPICS, CONFIGS} else asyncio.Lock() for file in _FIELDS}
         self._prepare: dict[MetadataFile[Any], list[Watcher]] = {file: [] for file in _FIELDS}
         self._apply: dict[MetadataFile[Any], list[Watcher]] = {file: [] for file in _FIELDS}
-
-    @property
-    def current(self) -> Metadata:
-        """The metadata that requests see."""
-        return self._current
 
     def watch(self, file: MetadataFile[Any], apply: Watcher, *, prepare: Watcher | None = None) -> None:
         """Call ``apply`` after each change of a kind, in the order of the calls of this method.
@@ -107,7 +103,7 @@ class MetadataStore:
 
     async def _commit(self, file: MetadataFile[Any], plan: Plan) -> None:
         async with self._locks[file]:
-            before = self._current
+            before = self.current
             after = plan(before)
             assert all(_value(other, after) is _value(other, before) for other in _FIELDS if other is not file)
             if _value(file, after) == _value(file, before):
@@ -125,8 +121,8 @@ class MetadataStore:
 
     def commit_at_start(self, file: MetadataFile[Any], plan: Plan) -> None:
         """As ``commit``, before the broker runs: without watchers. Blocks. Raises OSError."""
-        after = plan(self._current)
-        if _value(file, after) != _value(file, self._current):
+        after = plan(self.current)
+        if _value(file, after) != _value(file, self.current):
             file.write(self._file_system, self._data_dir, _value(file, after))
             self._replace(file, after)
 
@@ -135,7 +131,7 @@ class MetadataStore:
 
         For the start, and for watchers of this kind.
         """
-        self._replace(file, plan(self._current))
+        self._replace(file, plan(self.current))
 
     async def _write(self, file: MetadataFile[Any], metadata: Metadata) -> None:
         value = _value(file, metadata)
@@ -148,7 +144,7 @@ class MetadataStore:
 
     def _replace(self, file: MetadataFile[Any], after: Metadata) -> None:
         """Replace the field of one file. Other fields may have changed since ``after`` was planned."""
-        self._current = dataclasses.replace(self._current, **{_FIELDS[file]: _value(file, after)})
+        self.current = dataclasses.replace(self.current, **{_FIELDS[file]: _value(file, after)})
 
 
 def _value(file: MetadataFile[Any], metadata: Metadata) -> Any:

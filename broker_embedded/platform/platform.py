@@ -41,21 +41,17 @@ T = TypeVar("T")
 class RealFile:
     """A ``File`` of the operating system."""
 
-    __slots__ = ("_fd", "_path")
+    __slots__ = ("_fd", "path")
 
     def __init__(self, path: str, flags: int, mode: int = 0o644) -> None:
         self._fd = -1
-        self._path = path
+        self.path = path
+        """Where the file was when it was opened."""
         self._fd = os.open(path, flags | os.O_CLOEXEC, mode)
 
     def __del__(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
-
-    @property
-    def path(self) -> str:
-        """Where the file was when it was opened."""
-        return self._path
 
     def fileno(self) -> int:
         """The descriptor."""
@@ -87,7 +83,7 @@ class RealFile:
         while written < len(rest):  # the disk is nearly full, or the write above 2 GiB: the next call tells
             done = os.pwrite(self._fd, rest[written:], position + written)
             if done == 0:
-                raise OSError(errno.EIO, "write made no progress", self._path)
+                raise OSError(errno.EIO, "write made no progress", self.path)
             written += done
 
     def truncate(self, size: int) -> None:

@@ -36,20 +36,16 @@ class ClientPresence:
     that is cancelled only when the connection is closed, and `is_waited_for` keeps the connection open.
     """
 
-    __slots__ = ("_closed", "_has_left", "_holders", "_on_released", "_unanswered", "_works")
+    __slots__ = ("_closed", "_holders", "_on_released", "_unanswered", "_works", "has_left")
 
     def __init__(self) -> None:
         self._closed: str | None = None
-        self._has_left = False
+        self.has_left = False
+        """Whether the client has closed its side of the connection."""
         self._works: dict[Callable[[str], object], bool] = {}
         """Cancels each piece of work; whether the client waits for its result."""
         self._holders = self._unanswered = 0
         self._on_released: Callable[[], object] | None = None
-
-    @property
-    def has_left(self) -> bool:
-        """Whether the client has closed its side of the connection."""
-        return self._has_left
 
     @property
     def is_waited_for(self) -> bool:
@@ -57,11 +53,11 @@ class ClientPresence:
 
         True if the client is connected, or if the request is a Produce with acks=0.
         """
-        return not self._has_left or self._unanswered > 0
+        return not self.has_left or self._unanswered > 0
 
     def leave(self) -> None:
         """The client has disconnected: cancel the work with a response."""
-        self._has_left = True
+        self.has_left = True
         for cancel, is_awaited in list(self._works.items()):
             if is_awaited:
                 cancel(_LEFT)
@@ -76,7 +72,7 @@ class ClientPresence:
         """Raise WorkCancelled if work for the client should not begin."""
         if self._closed is not None:
             raise WorkCancelled(self._closed)
-        if self._has_left and is_awaited:
+        if self.has_left and is_awaited:
             raise WorkCancelled(_LEFT)
 
     @contextlib.contextmanager

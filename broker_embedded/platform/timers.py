@@ -216,13 +216,11 @@ class _Virtual:
         return (self.when_ms, self.number) < (other.when_ms, other.number)
 
     def run(self) -> None:
-        """Run the callback, unless it was cancelled."""
         callback, self.callback = self.callback, None
         if callback is not None:
             callback()
 
     def cancel(self) -> None:
-        """Cancel the callback."""
         if self.callback is not None:
             self.callback = None
             self.timers.on_cancelled()

@@ -56,7 +56,7 @@ class LastRecords:
         found = [_logged(message, None) for message in self._last.values()]
         for producer_id, pending in self._open.items():
             found += [_logged(message, producer_id) for message in pending.values()]
-        return sorted(found, key=_offset)
+        return sorted(found, key=lambda logged: logged.offset)
 
     def _end(self, producer_id: int, *, commit: bool) -> None:
         for key, message in self._open.pop(producer_id, {}).items():
@@ -67,7 +67,3 @@ class LastRecords:
 
 def _logged(message: LogRecord, producer_id: int | None) -> LoggedRecord:
     return LoggedRecord(CoordinatorRecord(key=message.key or b"", value=message.value), message.offset, producer_id)
-
-
-def _offset(logged: LoggedRecord) -> int:
-    return logged.offset

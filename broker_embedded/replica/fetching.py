@@ -44,11 +44,6 @@ class FetchLimits(NamedTuple):
         """How the first batch of the response is read."""
         return FirstBatch.CUT if self.cuts_first else FirstBatch.WHOLE
 
-    @property
-    def later_first_batch(self) -> FirstBatch:
-        """How the first batch of a later partition is read, after another partition has returned records."""
-        return FirstBatch.CUT if self.cuts_first else FirstBatch.FITTING
-
 
 @dataclass(slots=True, eq=False)
 class PartitionRead:
@@ -136,7 +131,7 @@ class Reading:
             if size:
                 self._bytes += size
                 left = max(0, left - size)
-                first_batch = self._limits.later_first_batch
+                first_batch = FirstBatch.CUT if self._limits.cuts_first else FirstBatch.FITTING
 
     @property
     def to_convert(self) -> list[PartitionRead]:

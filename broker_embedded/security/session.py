@@ -132,7 +132,8 @@ class Session:
     def authenticate(self, token: bytes) -> SaslAuthenticateResponse:
         """Answer a SaslAuthenticate."""
         if self._state is not _SaslState.TOKENS:
-            return _not_now()
+            problem = "no login is in progress on this connection"
+            return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=problem)
         try:
             answer = self.take(token)
         except SaslRefused as refused:
@@ -188,12 +189,6 @@ class Session:
     def _fail(self, reason: str) -> None:
         self._state = _SaslState.FAILED
         self.failure = reason
-
-
-def _not_now() -> SaslAuthenticateResponse:
-    return SaslAuthenticateResponse(
-        error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="no login is in progress on this connection"
-    )
 
 
 NO_SASL: Final = Session(

@@ -36,7 +36,8 @@ class Admission:
         """``config`` returns the present settings, ``rate_of`` the limit of connections per second of an address."""
         self._config = config
         self._rate_of = rate_of
-        self._total = 0
+        self.total = 0
+        """Number of accepted connections that are open."""
         self._per_ip: Counter[str] = Counter()
         first = config()
         self._samples, self._window_ms = first.quota_window_num, first.quota_window_size_seconds * 1000
@@ -48,11 +49,6 @@ class Admission:
         self._overrides: Mapping[str, int] = {}
 
     @property
-    def total(self) -> int:
-        """Number of accepted connections that are open."""
-        return self._total
-
-    @property
     def limit(self) -> tuple[int, str]:
         """The limit of open connections, and its name."""
         configured = self._config().max_connections
@@ -62,7 +58,7 @@ class Admission:
 
     def is_full(self, held: int) -> bool:
         """Whether the next connection must wait until another one closes. ``held`` ones are refused but still open."""
-        return self._total + held >= self.limit[0]
+        return self.total + held >= self.limit[0]
 
     def wait_ms(self, now_ms: int) -> int:
         """How long the next connection must wait by max.connection.creation.rate."""
@@ -76,7 +72,7 @@ class Admission:
             reason = f"its address has {self._per_ip[ip]} connections (max.connections.per.ip)"
             raise Refused("max.connections.per.ip", reason)
         self._check_rate(ip, now_ms)
-        self._total += 1
+        self.total += 1
         self._per_ip[ip] += 1
         if config.max_connection_creation_rate < NO_RATE_LIMIT:
             self._rate.record(1, now_ms)
@@ -85,7 +81,7 @@ class Admission:
 
     def closed(self, ip: str) -> None:
         """An accepted connection was closed."""
-        self._total -= 1
+        self.total -= 1
         self._per_ip[ip] -= 1
         if not self._per_ip[ip]:
             del self._per_ip[ip]

@@ -34,10 +34,10 @@ class Inbox:
         "_limit_setting",
         "_max_request_bytes",
         "_memory",
-        "_reserved",
         "_start",
         "_view",
         "has_room",
+        "reserved_bytes",
     )
 
     def __init__(self, max_request_bytes: int, memory: RequestMemory, buffers: Buffers) -> None:
@@ -47,7 +47,8 @@ class Inbox:
         self._buffer: bytearray | None = None
         self._view = _NOTHING
         self._start = self._end = 0
-        self._reserved = 0
+        self.reserved_bytes = 0
+        """Reserved memory of a large request."""
         self.has_room = True
         """Whether more may be received. ``next_frame`` sets it: False while other connections have the memory."""
 
@@ -86,11 +87,6 @@ class Inbox:
         return have >= _SIZE.size + size
 
     @property
-    def reserved_bytes(self) -> int:
-        """Reserved memory of a large request."""
-        return self._reserved
-
-    @property
     def buffer_bytes(self) -> int:
         """Size of the buffer, 0 if there is none."""
         return 0 if self._buffer is None else len(self._buffer)
@@ -124,9 +120,9 @@ class Inbox:
 
     def answered(self) -> None:
         """Release the reserved memory of the last request after its response."""
-        if self._reserved:
+        if self.reserved_bytes:
             self._memory.release(self)
-            self._reserved = 0
+            self.reserved_bytes = 0
 
     def close(self) -> None:
         """Stop waiting for memory. Reserved memory stays reserved until ``answered``."""
@@ -163,10 +159,10 @@ class Inbox:
 
     def _reserve(self, size: int, resume: Callable[[], None]) -> bool:
         """Reserve memory for a buffer of ``size`` bytes; False if none is available now."""
-        more = size - self._reserved
+        more = size - self.reserved_bytes
         if size <= BUFFER_BYTES or more <= 0:
             return True
         if not self._memory.reserve(self, more, resume):
             return False
-        self._reserved = size
+        self.reserved_bytes = size
         return True

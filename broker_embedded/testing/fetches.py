@@ -8,7 +8,6 @@ free slots. Clients then name all their partitions.
 import dataclasses
 from collections.abc import Iterator
 from typing import Final
-from uuid import UUID
 
 from broker_embedded.broker import Broker
 from broker_embedded.replica.partitions import LocalPartition
@@ -80,7 +79,8 @@ class Pauses:
                 rest.append(dataclasses.replace(topic, partitions=left))
             here = [partition for _, partition in found if partition is not None]
             if here:
-                answers.append(_nothing_new(topic.topic, topic.topic_id, here))
+                parts = tuple(_empty(here))
+                answers.append(FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=parts))
                 paused += here
         left_to_ask = dataclasses.replace(request, topics=tuple(rest)) if rest else None
         return left_to_ask, FetchResponse(responses=tuple(answers)), paused
@@ -108,10 +108,6 @@ class Pauses:
         except KafkaError:
             return None
         return partition if self.cover(*partition.id) else None
-
-
-def _nothing_new(topic: str, topic_id: UUID, partitions: list[LocalPartition]) -> FetchableTopicResponse:
-    return FetchableTopicResponse(topic=topic, topic_id=topic_id, partitions=tuple(_empty(partitions)))
 
 
 def _empty(partitions: list[LocalPartition]) -> Iterator[PartitionData]:

@@ -104,9 +104,9 @@ def refusal(
     return _Refusing(type(request), version, code, message, in_items=in_items).build(type(request).response, request)
 
 
-def refused_item(api: type[Message], item: ItemT, version: int, code: ErrorCode, message: str | None = None) -> ItemT:
+def refused_item(api: type[Message], item: ItemT, version: int, code: ErrorCode) -> ItemT:
     """An item of a response, such as a topic of Metadata, with only its key and the error."""
-    return _Refusing(api, version, code, message).build(type(item), item, here=has_code(type(item), version))
+    return _Refusing(api, version, code, None).build(type(item), item, here=has_code(type(item), version))
 
 
 def has_code(cls: type[Struct], version: int) -> bool:
@@ -142,7 +142,8 @@ class _Refusing:
         self, api: type[Message], version: int, code: ErrorCode, message: str | None, *, in_items: bool = False
     ) -> None:
         self._api = api
-        self._in_items = in_items
+        self._is_about_items = in_items or code in _ITEM_ERRORS.get(api.api_name, _PARTITION_ERRORS)
+        self._is_filled_twice = version <= _FILLED_TWICE.get(api.api_name, -1)
         self._version = version
         self._code = code
         self._message = code.message if message is None else message
@@ -156,25 +157,19 @@ class _Refusing:
         specs = present(cls, self._version)
         below = {spec.name: items for spec in specs if (items := self._items(spec, source))}
         if here is None:
-            here = has_code(cls, self._version) and not (below.keys() - {_NAMING} and self._is_about_items())
+            here = has_code(cls, self._version) and not (below.keys() - {_NAMING} and self._is_about_items)
         for spec in specs:
             if spec.name in CODES:
                 values[spec.name] = self._code if here else ErrorCode.NONE
             elif spec.name == "error_message" and here:
                 values[spec.name] = self._message
             elif spec.name in below:
-                if not here or spec.name == _NAMING or self._is_filled_twice():
+                if not here or spec.name == _NAMING or self._is_filled_twice:
                     assert spec.struct is not None
                     values[spec.name] = tuple(self.build(spec.struct, item) for item in below[spec.name])
             else:
                 values.update(self._plain(spec, source, is_top=issubclass(cls, Message)))
         return cls(**values)
-
-    def _is_about_items(self) -> bool:
-        return self._in_items or self._code in _ITEM_ERRORS.get(self._api.api_name, _PARTITION_ERRORS)
-
-    def _is_filled_twice(self) -> bool:
-        return self._version <= _FILLED_TWICE.get(self._api.api_name, -1)
 
     def _items(self, spec: FieldSpec, source: object) -> tuple[object, ...]:
         """The items of the request for a list of the response."""

@@ -7,7 +7,7 @@ merged. A request for all topics cannot be divided; the error is then written in
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from uuid import UUID
 
 from broker_embedded.testing.refusals import has_code, has_code_below, present, refused_item
@@ -63,10 +63,6 @@ class Scope:
         """Whether a partition matches."""
         return self.topic in {None, topic} and self.partition in {None, partition}
 
-    def without_group(self) -> Self:
-        """The scope within a matching group."""
-        return dataclasses.replace(self, group=None)
-
 
 EVERYTHING: Final = Scope()
 """The scope that matches everything."""
@@ -87,7 +83,8 @@ class Cut:
 
 def cut(request: Request[Any], version: int, scope: Scope, names: TopicNames) -> Cut:
     """Divide a request."""
-    if not _asked_by(scope) <= _dimensions(type(request)):
+    asked = {item.name for item in dataclasses.fields(scope) if getattr(scope, item.name) is not None}
+    if not asked <= _dimensions(type(request)):
         return Cut(meant=None, rest=request)
     if _must_be_served(type(request), version) or _asks_for_all(request, version, scope):
         if _asks_for_all(request, version, scope) or _is_concerned(request, version, scope, names):
@@ -133,10 +130,6 @@ def _is_same_item(first: Struct, second: Struct) -> bool:
     identity = [name for name in _IDENTITY if hasattr(first, name)]
     nests = any(spec.is_array and spec.struct for spec in fields_of(type(first)))
     return nests and bool(identity) and all(getattr(first, name) == getattr(second, name) for name in identity)
-
-
-def _asked_by(scope: Scope) -> set[str]:
-    return {item.name for item in dataclasses.fields(scope) if getattr(scope, item.name) is not None}
 
 
 def _dimensions(api: type[Request[Any]]) -> frozenset[str]:
@@ -242,7 +235,7 @@ class _Cutting:
         return self._by_items(request, groups, self._split_group)
 
     def _within_group(self) -> "_Cutting":
-        return _Cutting(self._version, self._scope.without_group(), self._names)
+        return _Cutting(self._version, dataclasses.replace(self._scope, group=None), self._names)
 
     def _split_group(self, group: object) -> tuple[object, object]:
         if isinstance(group, str):

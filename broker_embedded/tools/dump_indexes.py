@@ -176,7 +176,6 @@ class _Positions:
     """The entries of an ``.index``, to find positions in."""
 
     def __init__(self, file: str) -> None:
-        """Raises OSError."""
         self._data = Path(file).read_bytes()
         self._count = sum(1 for _ in _used(_unpacked(self._data, _OFFSET_ENTRY), 0))
 

@@ -186,7 +186,6 @@ class _Gaps:
         self._reported = False
 
     def note(self, offset: int) -> None:
-        """The offset of the next record."""
         if self._last is not None and offset != self._last + 1:
             if not self._reported:
                 complain(f"Non-consecutive offsets in {os.path.abspath(self._path)}")

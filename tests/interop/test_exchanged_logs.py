@@ -84,7 +84,7 @@ def test_a_log_of_ours_is_read_and_continued_by_kafka(kafka: ApacheKafka, tmp_pa
     assert topic_id is not None
     manager = LogManager(tmp_path, LogConfig(segment_bytes=20_000, index_interval_bytes=1000), Platform())
     manager.load_all()
-    log, now = manager.create(OURS, topic_id), int(time.time() * 1000)
+    (log,), now = manager.create_all([OURS], topic_id), int(time.time() * 1000)
     for number in range(0, 300, 3):
         values = [value(number + index) for index in range(3)]
         log.append(batch(*values, timestamps=now + number), leader_epoch=0)

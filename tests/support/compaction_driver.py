@@ -42,7 +42,7 @@ class CompactionDriver:
         self.faults = FaultyFileSystem(self.disk)
         self.written: list[Row] = []
         self.start()
-        self.manager.create(PARTITION, TOPIC_ID, self.config)
+        self.manager.create_all([PARTITION], TOPIC_ID, self.config)
 
     def start(self) -> None:
         """Open what is on the disk."""

@@ -116,9 +116,10 @@ class ClassicDraft:
             self.leader = next(iter(self.members), None)
         self.cancel(session_timer(member_id))
 
-    def dismiss(self, member: ClassicMember, code: ErrorCode, member_id: str = "") -> None:
-        """Answer a member's pending requests with an error, and remove it."""
-        member = self.answer_join(member, JoinGroupResponse(member_id=member_id, error_code=code))
+    def dismiss(self, member: ClassicMember) -> None:
+        """Answer a member's pending requests with UNKNOWN_MEMBER_ID, and remove it."""
+        code = ErrorCode.UNKNOWN_MEMBER_ID
+        member = self.answer_join(member, JoinGroupResponse(member_id="", error_code=code))
         self.answer_sync(member, SyncGroupResponse(error_code=code))
         self.remove(member.member_id)
 

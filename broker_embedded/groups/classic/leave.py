@@ -78,7 +78,7 @@ def _leave(draft: ClassicDraft, identity: MemberIdentity) -> ErrorCode:
             member = require_member(draft.members, identity.member_id, instance_id)
         except KafkaError as error:
             return error.code
-    draft.dismiss(member, ErrorCode.UNKNOWN_MEMBER_ID)
+    draft.dismiss(member)
     return ErrorCode.NONE
 
 
@@ -116,7 +116,7 @@ def resumed(group: ClassicGroup) -> Outcome[None]:
 def _end_session(draft: ClassicDraft, member_id: str) -> None:
     member = draft.members.get(member_id)
     if member is not None and member.must_heartbeat:
-        draft.dismiss(member, ErrorCode.UNKNOWN_MEMBER_ID)
+        draft.dismiss(member)
         if draft.state is not ClassicState.PREPARING_REBALANCE:
             rebalance(draft)
             return

@@ -175,7 +175,7 @@ class ConsumerDraft:
         target = TargetAssignment(
             epoch=group.assignment_epoch,
             partitions=group.targets.get(member_id, frozenset()),
-            topic_ids=group.topic_ids_of(member),
+            topic_ids=group.context.topics().ids_of(group.subscriptions_of(member)),
             is_taken=lambda partition: group.is_taken(partition, but_by=member_id),
         )
         settled = reconcile(member, target, owned=owned, subscription_changed=subscription_changed)

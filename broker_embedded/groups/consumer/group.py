@@ -150,10 +150,6 @@ class ConsumerGroup:
         resolved = self.regexes.get(member.regex) if member.regex is not None else None
         return member.subscribed_topic_names if resolved is None else member.subscribed_topic_names | resolved.topics
 
-    def topic_ids_of(self, member: ConsumerMember) -> frozenset[UUID]:
-        """The ids of the existing topics that a member subscribes to."""
-        return self.context.topics().ids_of(self.subscriptions_of(member))
-
     @property
     def subscribed_topics(self) -> frozenset[str]:
         """The topics that any member subscribes to."""

@@ -204,13 +204,14 @@ def _update(
     sender: HeartbeatContext,
 ) -> tuple[ConsumerMember, bool, bool]:
     """The updated member; whether a new assignment is necessary; whether its subscription has changed."""
+    names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
     new = replace(
         old,
         instance_id=_value_or(request.instance_id, old.instance_id),
         rack_id=_value_or(request.rack_id, old.rack_id),
-        rebalance_timeout_ms=_value_or(_not_minus_one(request.rebalance_timeout_ms), old.rebalance_timeout_ms),
+        rebalance_timeout_ms=old.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         server_assignor=_value_or(request.server_assignor, old.server_assignor),
-        subscribed_topic_names=_value_or(_set(request.subscribed_topic_names), old.subscribed_topic_names),
+        subscribed_topic_names=old.subscribed_topic_names if names is None else frozenset(names),
         subscribed_topic_regex=_value_or(request.subscribed_topic_regex, old.subscribed_topic_regex),
         client_id=sender.client_id,
         client_host=sender.client_host,
@@ -247,11 +248,3 @@ ValueT = TypeVar("ValueT")
 def _value_or(value: ValueT | None, known: ValueT) -> ValueT:
     """The value of the request, or if it has none the known one."""
     return known if value is None else value
-
-
-def _not_minus_one(value: int) -> int | None:
-    return None if value == -1 else value
-
-
-def _set(names: tuple[str, ...] | None) -> frozenset[str] | None:
-    return None if names is None else frozenset(names)

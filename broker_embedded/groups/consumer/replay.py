@@ -78,7 +78,6 @@ class _Changing:
         return table
 
     def done(self) -> ConsumerGroup:
-        """The group after the replay."""
         group = replace(self.group, **self._tables) if self._tables else self.group
         return group.with_subscriptions_changed() if self.subscriptions_changed else group
 

@@ -1,11 +1,16 @@
-"""The view of topics that groups can subscribe to, and its hash."""
+"""The view of topics that groups can subscribe to, and its hash.
+
+The hash is Apache Kafka's: XXH3 of 64 bits without a seed, of values in little-endian order. A string is its UTF-16
+code units, followed by their number.
+"""
 
 import functools
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from broker_embedded.groups.consumer.hash import XXH3
+from xxhash import xxh3_64_digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +61,7 @@ class TopicsView:
         topics = [self.by_name[name] for name in sorted(names, key=_java_order) if name in self.by_name]
         if not topics:
             return 0
-        return XXH3().put_longs(map(_topic_hash, topics)).signed_digest()
+        return _signed_hash(struct.pack(f"<{len(topics)}q", *map(_topic_hash, topics)))
 
 
 EMPTY_VIEW = TopicsView({}, {})
@@ -69,9 +74,11 @@ def _java_order(name: str) -> bytes:
 @functools.lru_cache(maxsize=50_000)
 def _topic_hash(topic: SubscribableTopic) -> int:
     """The hash of version, id, name, number of partitions, and each partition with its racks; there are none here."""
-    state = XXH3().put_byte(0)
-    state.put_long(topic.topic_id.int >> 64).put_long(topic.topic_id.int & 0xFFFFFFFFFFFFFFFF)
-    state.put_string(topic.name).put_int(topic.partitions)
-    for partition in range(topic.partitions):
-        state.put_int(partition)
-    return state.signed_digest()
+    version_and_id = struct.pack("<BQQ", 0, *divmod(topic.topic_id.int, 1 << 64))
+    name = topic.name.encode("utf-16-le")
+    numbers = (len(name) // 2, topic.partitions, *range(topic.partitions))
+    return _signed_hash(version_and_id + name + struct.pack(f"<{len(numbers)}i", *numbers))
+
+
+def _signed_hash(data: bytes) -> int:
+    return int.from_bytes(xxh3_64_digest(data), signed=True)

@@ -81,7 +81,6 @@ class _Seen:
         """Whether a record has a timestamp out of range, or lacks a required key."""
 
     def add(self, messages: Iterable[LogRecord]) -> None:
-        """Count more records."""
         earliest, latest, needs_key = self._earliest, self._latest, self._needs_key
         for index, (offset, timestamp, key, _, _) in enumerate(messages, self.count):
             self.count = index + 1

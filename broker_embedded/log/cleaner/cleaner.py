@@ -174,7 +174,8 @@ class Cleaner:
         out = _Writer(cleaned, self._buffer_bytes, self._spend_written)
         changed = False
         for segment in group:
-            transactions.expect(self._aborted(segment.base_offset, self._next_base(segment)))
+            next_base = self._view.bases[self._view.floor(segment.base_offset) + 1]
+            transactions.expect(self._aborted(segment.base_offset, next_base))
             cleaner.at_segment(modified_ms=segment.modified_ms())
             for header, data in self._batches(segment, 0):
                 kept = cleaner.clean(data, header)
@@ -186,9 +187,6 @@ class Cleaner:
             for entry in transactions.take_index_entries():
                 cleaned.transaction_index.append(entry)
         return changed
-
-    def _next_base(self, segment: LogSegment) -> int:
-        return self._view.bases[self._view.floor(segment.base_offset) + 1]
 
     def _aborted(self, from_offset: int, until_offset: int) -> list[AbortedTransaction]:
         return self._view.aborted_transactions(from_offset, until_offset) if self._has_aborted else []
@@ -216,7 +214,7 @@ class Cleaner:
                 except IncompleteBatch as error:
                     if at:
                         break  # the next read returns the complete batch
-                    wanted = self._size_at(segment, position)
+                    wanted = next(segment.headers(position, segment.size))[1].size_in_bytes
                     if len(block) >= min(wanted, segment.size - position):
                         raise error.placed(start=position, file=segment.path) from None
                     break
@@ -229,9 +227,6 @@ class Cleaner:
                     self._limits.rest()
                     unrested = 0
             position += at
-
-    def _size_at(self, segment: LogSegment, position: int) -> int:
-        return next(header.size_in_bytes for _, header in segment.headers(position, segment.size))
 
     def _spend_written(self, size: int) -> None:
         self.report.bytes_written += size

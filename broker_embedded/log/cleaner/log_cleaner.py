@@ -4,6 +4,7 @@ A partition with unreadable bytes, or another error that a retry does not repair
 before the next start. After an error of the disk the compaction is retried after ``log.cleaner.backoff.ms``.
 """
 
+import functools
 import logging
 import threading
 import time
@@ -145,7 +146,7 @@ class LogCleaner:
             load_factor=config.io_buffer_load_factor,
             buffer_bytes=config.io_buffer_size // threads // 2,  # one buffer for reading, one for writing
             spend=spend,
-            rest=_rest,
+            rest=functools.partial(time.sleep, 0),  # the event loop would else wait 5 ms for the interpreter lock
         )
 
     def _put_off(self, log: Log) -> None:
@@ -180,11 +181,6 @@ class Throttler:
             pause_s = self._free_at_s - now_s
         if pause_s >= _SHORTEST_WAIT_S:
             self._wait(pause_s)
-
-
-def _rest() -> None:
-    """Release the interpreter lock, for which the event loop would otherwise wait 5 ms each time."""
-    time.sleep(0)
 
 
 def _log_report(log: Log, report: CleanerStats, seconds: float) -> None:

@@ -60,7 +60,7 @@ def write_marker(broker: BrokerDriver, index: int, producer: int, *, commit: boo
 
 
 def end(broker: BrokerDriver, producer: int, *, commit: bool, group: str = "g") -> None:
-    index = broker.broker.groups.offsets_partition(group).partition
+    index = broker.broker.groups.log.partition_of(group).partition
     offset = write_marker(broker, index, producer, commit=commit)
     broker.broker.groups.end_transaction(index, producer, offset, commit=commit)
 
@@ -103,7 +103,7 @@ def test_a_commit_counts_from_its_marker_on(
 def test_a_marker_of_which_the_broker_did_not_hear_any_more_counts_after_the_restart(broker: BrokerDriver) -> None:
     broker.create("t")
     commit(broker, to=5, producer=P)
-    write_marker(broker, broker.broker.groups.offsets_partition("g").partition, P, commit=True)
+    write_marker(broker, broker.broker.groups.log.partition_of("g").partition, P, commit=True)
     broker.crash()
     assert (offsets(broker), is_unstable(broker)) == ({T0: 5}, False)
 
@@ -111,7 +111,7 @@ def test_a_marker_of_which_the_broker_did_not_hear_any_more_counts_after_the_res
 def test_the_offset_batch_is_transactional_and_of_the_producer(with_topic: BrokerDriver) -> None:
     broker = with_topic
     commit(broker, to=5, producer=P, epoch=3)
-    log = broker.broker.partitions.get("__consumer_offsets", broker.broker.groups.offsets_partition("g").partition).log
+    log = broker.broker.partitions.get("__consumer_offsets", broker.broker.groups.log.partition_of("g").partition).log
     (entry,) = log.producers.entries
     assert (entry.producer_id, entry.epoch, entry.transaction_first_offset) == (P, 3, 0)
     assert (log.last_stable_offset, log.high_watermark) == (0, 1)
@@ -140,7 +140,7 @@ def test_groups_of_several_partitions_end_one_by_one(broker: BrokerDriver) -> No
     broker.create("t")
     groups = ["a", "b", "c"]
     broker.run(broker.broker.groups.make_ready())
-    assert len({broker.broker.groups.offsets_partition(group) for group in groups}) == 3
+    assert len({broker.broker.groups.log.partition_of(group) for group in groups}) == 3
     for group in groups:
         commit(broker, to=5, producer=P, group=group)
     end(broker, P, commit=True, group="b")
@@ -149,7 +149,7 @@ def test_groups_of_several_partitions_end_one_by_one(broker: BrokerDriver) -> No
 
 
 def test_where_groups_are_kept_is_not_known_before_there_is_a_log(broker: BrokerDriver) -> None:
-    assert refused(broker.broker.groups.offsets_partition, "g").code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert refused(broker.broker.groups.log.partition_of, "g").code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_a_deleted_topic_takes_pending_ones_along(with_topic: BrokerDriver) -> None:
@@ -215,7 +215,7 @@ def test_a_marker_may_be_heard_of_before_the_commit_in_front_of_it(
 def test_a_marker_does_not_end_the_transaction_after_it(broker: BrokerDriver) -> None:
     broker.create("t", partitions=2)
     commit(broker, to=5, producer=P)
-    index = broker.broker.groups.offsets_partition("g").partition
+    index = broker.broker.groups.log.partition_of("g").partition
     offset = write_marker(broker, index, P, commit=True)
     commit(broker, T1, to=6, producer=P)
     broker.broker.groups.end_transaction(index, P, offset, commit=True)

@@ -139,7 +139,7 @@ def test_offsets_of_a_group_count_with_the_marker_of_their_partition(
         broker.restart({"log.flush.interval.messages": 1})
     groups = broker.broker.groups
     broker.run(groups.make_ready())
-    partition = groups.offsets_partition("g")
+    partition = groups.log.partition_of("g")
     mine = Coordinated(broker, version=TV_0)
     producer = mine.begin()
     mine.add(partition)

@@ -30,14 +30,14 @@ def test_a_data_directory_is_made_with_all_that_is_missing_above_it(driver: Mana
     platform = Platform(clock=driver.clock, file_system=driver.faults)
     manager = LogManager("/some/where/else", SMALL, platform)
     manager.load_all()
-    manager.create(T0, TOPIC_ID)
+    manager.create_all([T0], TOPIC_ID)
     driver.disk.crash()
     assert driver.disk.exists("/some/where/else/t-0/partition.metadata")
 
 
 def test_logs_come_back_with_their_topics_settings(driver: ManagerDriver) -> None:
-    driver.manager.create(T0, TOPIC_ID)
-    driver.manager.create(U0, TOPIC_ID)
+    driver.manager.create_all([T0], TOPIC_ID)
+    driver.manager.create_all([U0], TOPIC_ID)
     driver.append(T0, 3)
     driver.manager.close()
     driver.start({"u": LogConfig(segment_bytes=999)})
@@ -50,15 +50,15 @@ def test_a_topic_that_could_not_be_created_for_lack_of_descriptors_can_be_create
     for step in ("create partition.metadata*", "remove_tree *"):
         driver.faults.fail(step, errno.EMFILE)
     for _ in range(2):
-        assert refused(driver.manager.create, T0, TOPIC_ID).code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert refused(driver.manager.create_all, [T0], TOPIC_ID).code is ErrorCode.KAFKA_STORAGE_ERROR
     driver.faults.heal()
-    driver.manager.create(T0, TOPIC_ID)
+    driver.manager.create_all([T0], TOPIC_ID)
     driver.append(T0, 3)
     assert driver.ends() == {"t-0": 3}
 
 
 def test_a_clean_shutdown_leaves_word_and_checkpoints(driver: ManagerDriver) -> None:
-    driver.manager.create(T0, TOPIC_ID)
+    driver.manager.create_all([T0], TOPIC_ID)
     driver.append(T0, 7)
     driver.manager.delete_records(T0, 2)
     driver.manager.close()
@@ -85,7 +85,7 @@ def test_after_a_kill_every_log_is_recovered(driver: ManagerDriver, caplog: pyte
 def test_a_directory_in_use_is_not_touched(driver: ManagerDriver) -> None:
     error = refused(driver.new_manager().load_all)
     assert (error.code, "in use by another broker" in error.detail) == (ErrorCode.KAFKA_STORAGE_ERROR, True)
-    driver.manager.create(T0, TOPIC_ID)
+    driver.manager.create_all([T0], TOPIC_ID)
     driver.restart()
 
 
@@ -98,7 +98,7 @@ def test_a_directory_of_another_cluster_or_node_is_not_touched(driver: ManagerDr
 
 @pytest.mark.parametrize("name", ["stray", "t-x", "t-0-delete", "t-0.abc-delete", "-0"])
 def test_a_directory_that_is_no_log_stops_the_start(driver: ManagerDriver, name: str) -> None:
-    driver.manager.create(T0, TOPIC_ID)
+    driver.manager.create_all([T0], TOPIC_ID)
     driver.append(T0)
     driver.manager.close()
     driver.disk.make_directory(f"/data/{name}")
@@ -123,7 +123,7 @@ def test_files_of_file_systems_and_of_kafka_are_ignored(driver: ManagerDriver) -
 def test_a_damaged_checkpoint_costs_time_only(
     driver: ManagerDriver, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    driver.manager.create(T0, TOPIC_ID)
+    driver.manager.create_all([T0], TOPIC_ID)
     driver.append(T0, 7)
     driver.manager.checkpoint_recovery_points()
     driver.manager.checkpoint_log_start_offsets()
@@ -140,7 +140,7 @@ def test_damaged_meta_properties_stop_the_start(driver: ManagerDriver) -> None:
 
 
 def test_a_directory_that_is_closed_before_its_logs_are_loaded_is_as_before(driver: ManagerDriver) -> None:
-    driver.manager.create(T0, TOPIC_ID)
+    driver.manager.create_all([T0], TOPIC_ID)
     driver.append(T0, 3)
     driver.kill()
     driver.manager.abandon()
@@ -154,7 +154,7 @@ def test_a_directory_that_is_closed_before_its_logs_are_loaded_is_as_before(driv
 
 
 def test_a_disk_error_at_the_start_is_raised_and_releases_the_lock(driver: ManagerDriver) -> None:
-    driver.manager.create(T0, TOPIC_ID)
+    driver.manager.create_all([T0], TOPIC_ID)
     driver.manager.close()
     driver.faults.fail("open *.properties")
     assert refused(driver.start).code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -190,7 +190,7 @@ def test_a_damaged_log_does_not_make_the_others_recover(driver: ManagerDriver) -
 
 
 def test_checkpoints_that_cannot_be_written_leave_no_word_either(driver: ManagerDriver) -> None:
-    driver.manager.create(T0, TOPIC_ID)
+    driver.manager.create_all([T0], TOPIC_ID)
     driver.append(T0)
     driver.faults.fail("rename *checkpoint.tmp")
     assert refused(driver.manager.close).code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -207,7 +207,7 @@ def test_new_logs_survive_a_crash(driver: ManagerDriver) -> None:
 
 
 def test_a_log_that_is_there_is_not_made_again(driver: ManagerDriver) -> None:
-    driver.manager.create(T0, TOPIC_ID)
+    driver.manager.create_all([T0], TOPIC_ID)
     assert refused(driver.manager.create_all, [T1, T0], TOPIC_ID).code is ErrorCode.TOPIC_ALREADY_EXISTS
     assert driver.ends() == {"t-0": 0}
 
@@ -229,8 +229,8 @@ def test_a_deleted_log_is_gone_at_once_and_its_files_later(driver: ManagerDriver
     driver.manager.create_all([T0, T1], TOPIC_ID)
     driver.append(T0, 3)
     log = driver.manager.logs[T0]
-    driver.manager.delete(T0)
-    driver.manager.delete(T0)
+    driver.manager.delete_all([T0])
+    driver.manager.delete_all([T0])
     assert (driver.manager.get(T0), log.offline) == (None, "it was deleted")
     (renamed,) = [name for name in driver.names() if name.endswith("-delete")]
     assert renamed.startswith("t-0.")
@@ -241,8 +241,8 @@ def test_a_deleted_log_is_gone_at_once_and_its_files_later(driver: ManagerDriver
 
 
 def test_logs_deleted_before_a_restart_are_removed_after_it(driver: ManagerDriver) -> None:
-    driver.manager.create(T0, TOPIC_ID)
-    driver.manager.delete(T0)
+    driver.manager.create_all([T0], TOPIC_ID)
+    driver.manager.delete_all([T0])
     driver.kill()
     assert driver.ends() == {}
     assert driver.manager.remove_deleted(driver.clock.now_ms()) == 1
@@ -251,13 +251,13 @@ def test_logs_deleted_before_a_restart_are_removed_after_it(driver: ManagerDrive
 
 def test_a_topic_made_again_starts_from_nothing(driver: ManagerDriver) -> None:
     """Neither offsets nor checkpoints of the old one are used, even after a crash."""
-    driver.manager.create(T0, TOPIC_ID)
+    driver.manager.create_all([T0], TOPIC_ID)
     driver.append(T0, 30)
     driver.manager.delete_records(T0, 22)
     driver.manager.logs[T0].local.flush()
     driver.manager.checkpoint_recovery_points()
-    driver.manager.delete(T0)
-    driver.manager.create(T0, UUID(int=78))
+    driver.manager.delete_all([T0])
+    driver.manager.create_all([T0], UUID(int=78))
     assert driver.manager.logs[T0].log_end_offset == 0
     driver.append(T0, 12)
     driver.disk.open("/data/t-0/00000000000000000005.log").write_at(100, b"damage")
@@ -290,7 +290,7 @@ def test_logs_are_flushed_when_their_time_has_come(driver: ManagerDriver) -> Non
 
 
 def test_hidden_records_stay_hidden_after_a_crash(driver: ManagerDriver) -> None:
-    driver.manager.create(T0, TOPIC_ID)
+    driver.manager.create_all([T0], TOPIC_ID)
     driver.append(T0, 6)
     driver.manager.logs[T0].local.flush()
     assert driver.manager.delete_records(T0, 3) == 3
@@ -300,7 +300,7 @@ def test_hidden_records_stay_hidden_after_a_crash(driver: ManagerDriver) -> None
 
 
 def test_hidden_records_that_cannot_be_written_down_are_an_error(driver: ManagerDriver) -> None:
-    driver.manager.create(T0, TOPIC_ID)
+    driver.manager.create_all([T0], TOPIC_ID)
     driver.append(T0, 6)
     driver.faults.fail("* log-start-offset-checkpoint*")
     error = refused(driver.manager.delete_records, T0, 3)
@@ -316,7 +316,7 @@ def test_a_deleted_log_leaves_the_cleaner_checkpoint(driver: ManagerDriver) -> N
     for partition in (T0, T1):
         driver.append(partition, 12)
         driver.manager.cleaned_offsets.put(partition, 10)
-    driver.manager.delete(T0)
+    driver.manager.delete_all([T0])
     assert driver.text("cleaner-offset-checkpoint") == "0\n1\nt 1 10\n"
     driver.manager.truncate_to(T1, 7)
     assert driver.text("cleaner-offset-checkpoint") == "0\n1\nt 1 7\n"
@@ -324,11 +324,11 @@ def test_a_deleted_log_leaves_the_cleaner_checkpoint(driver: ManagerDriver) -> N
 
 def test_remains_of_a_deleted_log_are_removed_at_the_start(driver: ManagerDriver) -> None:
     """Else a recreated topic would have the recovery point of the deleted one."""
-    driver.manager.create(T0, TOPIC_ID)
+    driver.manager.create_all([T0], TOPIC_ID)
     driver.append(T0, 12)
     driver.manager.cleaned_offsets.put(T0, 10)
     driver.faults.fail("* cleaner-offset-checkpoint*")
-    assert refused(driver.manager.delete, T0).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused(driver.manager.delete_all, [T0]).code is ErrorCode.KAFKA_STORAGE_ERROR
     driver.faults.heal()
     driver.kill()
     assert driver.text("cleaner-offset-checkpoint") == "0\n0\n"
@@ -336,7 +336,7 @@ def test_remains_of_a_deleted_log_are_removed_at_the_start(driver: ManagerDriver
 
 def test_a_compacted_log_needs_no_recovery(driver: ManagerDriver) -> None:
     """A compaction flushes before it begins, so that the recovery point may be the older of the two."""
-    driver.manager.create(T0, TOPIC_ID)
+    driver.manager.create_all([T0], TOPIC_ID)
     driver.append(T0, 12)
     driver.manager.logs[T0].local.flush()
     driver.manager.cleaned_offsets.put(T0, 10)
@@ -349,7 +349,7 @@ def test_a_compacted_log_needs_no_recovery(driver: ManagerDriver) -> None:
 
 
 def test_truncation_is_written_down_before_anything_is_appended(driver: ManagerDriver) -> None:
-    driver.manager.create(T0, TOPIC_ID)
+    driver.manager.create_all([T0], TOPIC_ID)
     driver.append(T0, 12)
     driver.manager.logs[T0].local.flush()
     driver.manager.checkpoint_recovery_points()

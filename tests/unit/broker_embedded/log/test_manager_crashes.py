@@ -25,10 +25,10 @@ def everything(driver: ManagerDriver, done: dict[str, int]) -> None:
     done["t-0"] = 7
     manager.checkpoint_recovery_points()
     driver.append(T0, 2)
-    manager.create(U0, TOPIC_ID)
+    manager.create_all([U0], TOPIC_ID)
     done["u-0"] = 0
     del done["t-1"]
-    manager.delete(T1)
+    manager.delete_all([T1])
     done["t-1"] = -1
     manager.delete_records(T0, 6)
     driver.clock.advance(2000)
@@ -53,8 +53,8 @@ def test_a_crash_at_any_step_loses_nothing_that_was_promised() -> None:
             for name, count in done.items():
                 assert (name not in ends) if count < 0 else ends[name] >= count, f"{name} at step {step}, {seed=}"
             if "u-0" not in done:
-                driver.manager.delete(U0)
-                driver.manager.create(U0, TOPIC_ID)
+                driver.manager.delete_all([U0])
+                driver.manager.create_all([U0], TOPIC_ID)
             driver.append(U0)
             driver.restart()
             assert driver.ends() == {**ends, "u-0": ends.get("u-0", 0) * ("u-0" in done) + 1}

@@ -6,7 +6,7 @@ import pytest
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.index import CorruptIndex, TimestampOffset
 from broker_embedded.log.segment import LogSegment, PlacedBatch
-from broker_embedded.log.segment_files import SegmentFiles, segment_path
+from broker_embedded.log.segment_files import SWAP, SegmentFiles, segment_path
 from broker_embedded.log.transaction_index import AbortedTransaction
 from broker_embedded.platform.platform import ManualClock, Platform, read_file
 from spark_kafka_native.records.batch import NO_TIMESTAMP, read_header
@@ -255,6 +255,41 @@ def test_truncation_drops_the_batch_that_holds_the_offset(driver: SegmentDriver)
     driver.append()
     assert driver.segment.truncate_to(BASE) == BASE
     assert (driver.segment.size, len(driver.segment.offset_index), len(driver.segment.time_index)) == (0, 0, 0)
+
+
+def test_an_open_file_can_be_read_after_it_was_renamed(driver: SegmentDriver) -> None:
+    driver.append()
+    held, content = driver.segment.file(), driver.segment.file().read_at(0, 999)
+    driver.files.steps = []
+    driver.segment.rename(SWAP)
+    kinds = (".log", ".index", ".timeindex")
+    assert driver.files.steps == [f"rename {BASE:020d}{kind}" for kind in kinds]
+    assert driver.segment.paths() == [f"/t-0/{BASE:020d}{kind}.swap" for kind in kinds]
+    assert driver.segment.file() is held
+    path = segment_path("/t-0", BASE, ".log")
+    driver.files.create(path).write_at(0, b"another")
+    assert driver.segment.file().read_at(0, 999) == content
+    assert driver.platform.open_files.get(path).read_at(0, 999) == b"another"
+
+
+def test_a_renaming_that_fails_leaves_the_file_its_name(driver: SegmentDriver) -> None:
+    driver.files.fail("rename *.index")
+    with pytest.raises(OSError, match="Input/output"):
+        driver.segment.rename(SWAP)
+    kinds = (".log.swap", ".index", ".timeindex")
+    assert driver.segment.paths() == [f"/t-0/{BASE:020d}{kind}" for kind in kinds]
+    assert driver.platform.open_files.of(driver.segment.offset_index).size() == 0
+
+
+def test_deleted_files_that_keep_their_names_or_are_not_there(
+    driver: SegmentDriver, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver.files.remove(driver.segment.time_index.path)
+    driver.files.fail("rename *.index")
+    driver.segment.rename_deleted()
+    kinds = (".log.deleted", ".index", ".timeindex.deleted")
+    assert driver.segment.paths() == [f"/t-0/{BASE:020d}{kind}" for kind in kinds]
+    assert "cannot be renamed before its deletion" in caplog.text
 
 
 def test_deleted_files_are_renamed_and_stay_readable(driver: SegmentDriver) -> None:

@@ -132,7 +132,7 @@ def test_a_batch_at_the_offset_of_one_that_was_truncated_during_its_lookup_is_no
     with monkeypatch.context() as during:
         during.setattr(timestamp_lookup, "batch_bytes", truncated_after)
         assert driver.log.reader.look_up(300) == ContinueAt(1)
-    assert driver.log.reader.offset_for_timestamp(300) == (0, 1000)
+    assert offset_for_timestamp(driver.log, 300) == (0, 1000)
 
 
 def test_the_batches_that_a_segment_remembers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,7 @@ def test_a_partition_that_another_broker_leads(broker: BrokerDriver, partition: 
 
 
 def test_a_partition_without_its_log(broker: BrokerDriver, partition: LocalPartition) -> None:
-    broker.broker.logs.delete(partition.id)
+    broker.broker.logs.delete_all([partition.id])
     broker.broker.partitions.use(broker.broker.image)
     assert refusal(broker, "t", 1) is ErrorCode.KAFKA_STORAGE_ERROR
 

@@ -60,7 +60,7 @@ def test_the_leader_goes_and_another_takes_over() -> None:
 
 def test_a_dismissed_member_is_answered() -> None:
     draft = ClassicDraft(FULL, 9)
-    draft.dismiss(draft.members["m"], ErrorCode.UNKNOWN_MEMBER_ID)
+    draft.dismiss(draft.members["m"])
     (reply,) = draft.outcome(None).replies
     assert (reply.request_id, reply.answer.error_code) == (1, ErrorCode.UNKNOWN_MEMBER_ID)
 

@@ -97,7 +97,7 @@ def test_the_dirtiest_log_comes_first(driver: CompactionDriver) -> None:
     driver.compact()
     driver.put(a="4")
     driver.roll()
-    keyed(driver.manager.create(OTHER, UUID(int=9), driver.config), 8)
+    keyed(driver.manager.create_all([OTHER], UUID(int=9), driver.config)[0], 8)
     assert driver.cleaner.clean_one()
     assert (driver.manager.cleaned_offsets.get(OTHER), driver.manager.cleaned_offsets.get(PARTITION)) == (8, 2)
     assert driver.cleaner.clean_one()
@@ -131,10 +131,10 @@ def test_a_topic_made_again_is_not_given_up_for_its_name(driver: CompactionDrive
     filled(driver)
     driver.disk.open(f"{DIRECTORY}/{0:020d}.log").write_at(100, b"\xff")
     driver.clean()
-    driver.manager.delete(PARTITION)
+    driver.manager.delete_all([PARTITION])
     assert not driver.cleaner.clean_one()
     assert driver.cleaner.uncleanable == set()
-    driver.manager.create(PARTITION, UUID(int=8), driver.config)
+    driver.manager.create_all([PARTITION], UUID(int=8), driver.config)
     driver.written.clear()
     filled(driver)
     assert driver.clean() == 1
@@ -171,7 +171,7 @@ def test_a_disk_that_fails_is_tried_again_in_the_next_round(
 
 def test_a_failing_log_does_not_delay_the_others(driver: CompactionDriver) -> None:
     filled(driver)
-    keyed(driver.manager.create(OTHER, UUID(int=9), driver.config), 8)
+    keyed(driver.manager.create_all([OTHER], UUID(int=9), driver.config)[0], 8)
     driver.disk.open(f"{DIRECTORY}/{0:020d}.log").write_at(100, b"\xff")
     driver.clean()
     assert driver.manager.cleaned_offsets.get(OTHER) == 8
@@ -200,7 +200,7 @@ def on_spend(driver: CompactionDriver, act: Callable[[], object]) -> None:
 
 def test_a_log_that_is_deleted_while_it_is_compacted(driver: CompactionDriver) -> None:
     filled(driver)
-    on_spend(driver, lambda: driver.manager.delete(PARTITION))
+    on_spend(driver, lambda: driver.manager.delete_all([PARTITION]))
     assert driver.clean() == 1
     assert driver.cleaner.uncleanable == set()
     assert not driver.disk.exists(DIRECTORY)
@@ -215,7 +215,7 @@ def test_a_log_that_is_deleted_when_its_compaction_is_over(driver: CompactionDri
     def delete_at_the_end() -> None:
         spent.append(1)
         if len(spent) == 3:  # the segment was read for its keys, read again, and written as it was
-            driver.manager.delete(PARTITION)
+            driver.manager.delete_all([PARTITION])
 
     on_spend(driver, delete_at_the_end)
     assert driver.clean() == 1
@@ -223,7 +223,7 @@ def test_a_log_that_is_deleted_when_its_compaction_is_over(driver: CompactionDri
     assert driver.cleaner.last is not None
     assert driver.cleaner.last.until_offset == 3
     assert driver.manager.cleaned_offsets.get(PARTITION) is None
-    driver.manager.create(PARTITION, UUID(int=8), driver.config)
+    driver.manager.create_all([PARTITION], UUID(int=8), driver.config)
     driver.written.clear()
     filled(driver, 3)
     assert driver.clean() == 1

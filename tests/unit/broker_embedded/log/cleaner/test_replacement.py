@@ -195,8 +195,8 @@ def test_a_compaction_that_fails_midway_leaves_no_way_to_files_of_another_topic(
     driver.clean()
     assert driver.log.offline is not None
     driver.faults.heal()
-    driver.manager.delete(PARTITION)
-    driver.manager.create(PARTITION, UUID(int=8), driver.config)
+    driver.manager.delete_all([PARTITION])
+    driver.manager.create_all([PARTITION], UUID(int=8), driver.config)
     with pytest.raises(FileNotFoundError):
         region.owner.file()
 
@@ -237,7 +237,7 @@ def test_readers_run_beside_compactions(tmp_path: Path) -> None:
     config = LogConfig.parse({**EAGER, "segment.bytes": 2000, "file.delete.delay.ms": 0})
     manager = LogManager(tmp_path, config, Platform(max_open_files=6))
     manager.load_all()
-    log = manager.create(PARTITION, TOPIC_ID)
+    (log,) = manager.create_all([PARTITION], TOPIC_ID)
     cleaner = LogCleaner(manager, Platform(), CleanerConfig())
     wrong: list[str] = []
     done = threading.Event()
