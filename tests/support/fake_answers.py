@@ -50,10 +50,11 @@ Ports = dict[int, int]
 _READ_COMMITTED = 1
 
 
-def answer(request: Request[Any], state: FakeState, broker: int, ports: Ports) -> Response:
-    """What ``broker`` answers to ``request``; the state changes as the request asks."""
+def answer(request: Request[Any], version: int, state: FakeState, broker: int, ports: Ports) -> Response:
+    """The response of ``broker``; the state changes as the request asks."""
     with state.lock:
-        return answer_transactional(request, state, broker) or _ANSWERS[type(request)](request, state, broker, ports)
+        transactional = answer_transactional(request, version, state, broker)
+        return transactional or _ANSWERS[type(request)](request, state, broker, ports)
 
 
 def _metadata(request: MetadataRequest, state: FakeState, _broker: int, ports: Ports) -> MetadataResponse:

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from broker_embedded.testing.refusals import refusal
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages import (
     add_offsets_to_txn,
@@ -94,39 +95,39 @@ def init_transactional(
     return init_producer_id.InitProducerIdResponse(producer_id=found.producer_id, producer_epoch=found.epoch)
 
 
-def _add_partitions(request: Any, state: "FakeState") -> Response:
+def _add_partitions(request: Any, state: "FakeState") -> ErrorCode:
     found = state.transactions.checked(
         request.v3_and_below_transactional_id, request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
     )
     if isinstance(found, ErrorCode):
-        return refuse_transactional(request, found)
+        return found
     found.begin()
     found.partitions |= {TopicPartition(t.name, number) for t in request.v3_and_below_topics for number in t.partitions}
-    return refuse_transactional(request, ErrorCode.NONE)
+    return ErrorCode.NONE
 
 
-def _add_offsets(request: Any, state: "FakeState") -> Response:
+def _add_offsets(request: Any, state: "FakeState") -> ErrorCode:
     found = state.transactions.checked(request.transactional_id, request.producer_id, request.producer_epoch)
     if isinstance(found, ErrorCode):
-        return refuse_transactional(request, found)
+        return found
     found.begin()
     found.groups.add(request.group_id)
-    return refuse_transactional(request, ErrorCode.NONE)
+    return ErrorCode.NONE
 
 
-def _commit_offsets(request: Any, state: "FakeState") -> Response:
+def _commit_offsets(request: Any, state: "FakeState") -> ErrorCode:
     found = state.transactions.checked(request.transactional_id, request.producer_id, request.producer_epoch)
     if isinstance(found, ErrorCode):
-        return refuse_transactional(request, found)
+        return found
     if state.transactions.level >= _EPOCH_PER_TRANSACTION:
         found.begin()
     elif request.group_id not in found.groups:
-        return refuse_transactional(request, ErrorCode.INVALID_TXN_STATE)
+        return ErrorCode.INVALID_TXN_STATE
     for topic in request.topics:
         for part in topic.partitions:
             key = (request.group_id, TopicPartition(topic.name, part.partition_index))
             found.offsets[key] = (part.committed_offset, part.committed_leader_epoch, part.committed_metadata or "")
-    return refuse_transactional(request, ErrorCode.NONE)
+    return ErrorCode.NONE
 
 
 def _end(request: end_txn.EndTxnRequest, state: "FakeState") -> end_txn.EndTxnResponse:
@@ -193,7 +194,7 @@ def _list(request: Any, state: "FakeState") -> list_transactions.ListTransaction
     )
 
 
-_ANSWERS: dict[type[Request[Any]], Callable[[Any, "FakeState"], Response]] = {
+_ANSWERS: dict[type[Request[Any]], Callable[[Any, "FakeState"], Response | ErrorCode]] = {
     add_partitions_to_txn.AddPartitionsToTxnRequest: _add_partitions,
     add_offsets_to_txn.AddOffsetsToTxnRequest: _add_offsets,
     txn_offset_commit.TxnOffsetCommitRequest: _commit_offsets,
@@ -203,62 +204,14 @@ _ANSWERS: dict[type[Request[Any]], Callable[[Any, "FakeState"], Response]] = {
 }
 
 
-def answer_transactional(request: Request[Any], state: "FakeState", broker: int) -> Response | None:
-    """What ``broker`` answers to a request about transactions; None if it is about something else."""
+def answer_transactional(request: Request[Any], version: int, state: "FakeState", broker: int) -> Response | None:
+    """The response of ``broker`` to a request about transactions; None if it is about something else."""
     found = _ANSWERS.get(type(request))
     if found is None:
         return None
-    if broker != state.coordinator and not isinstance(request, list_transactions.ListTransactionsRequest):
-        return refuse_transactional(request, ErrorCode.NOT_COORDINATOR)
-    if broker != state.coordinator:
+    if broker == state.coordinator:
+        response = found(request, state)
+        return refusal(request, version, response) if isinstance(response, ErrorCode) else response
+    if isinstance(request, list_transactions.ListTransactionsRequest):
         return list_transactions.ListTransactionsResponse()
-    return found(request, state)
-
-
-def refuse_transactional(request: Request[Any], code: ErrorCode) -> Response:
-    """An answer that gives all that ``request`` names the same error code."""
-    match request:
-        case add_partitions_to_txn.AddPartitionsToTxnRequest():
-            return add_partitions_to_txn.AddPartitionsToTxnResponse(
-                results_by_topic_v3_and_below=tuple(
-                    add_partitions_to_txn.AddPartitionsToTxnTopicResult(
-                        name=topic.name,
-                        results_by_partition=tuple(
-                            add_partitions_to_txn.AddPartitionsToTxnPartitionResult(
-                                partition_index=number, partition_error_code=code
-                            )
-                            for number in topic.partitions
-                        ),
-                    )
-                    for topic in request.v3_and_below_topics
-                )
-            )
-        case txn_offset_commit.TxnOffsetCommitRequest():
-            return txn_offset_commit.TxnOffsetCommitResponse(
-                topics=tuple(
-                    txn_offset_commit.TxnOffsetCommitResponseTopic(
-                        name=topic.name,
-                        partitions=tuple(
-                            txn_offset_commit.TxnOffsetCommitResponsePartition(
-                                partition_index=part.partition_index, error_code=code
-                            )
-                            for part in topic.partitions
-                        ),
-                    )
-                    for topic in request.topics
-                )
-            )
-        case describe_transactions.DescribeTransactionsRequest():
-            return describe_transactions.DescribeTransactionsResponse(
-                transaction_states=tuple(
-                    describe_transactions.TransactionState(transactional_id=name, error_code=code)
-                    for name in request.transactional_ids
-                )
-            )
-        case add_offsets_to_txn.AddOffsetsToTxnRequest():
-            return add_offsets_to_txn.AddOffsetsToTxnResponse(error_code=code)
-        case end_txn.EndTxnRequest():
-            return end_txn.EndTxnResponse(error_code=code)
-        case _:
-            assert isinstance(request, list_transactions.ListTransactionsRequest), f"no refusal for {request.api_name}"
-            return list_transactions.ListTransactionsResponse(error_code=code)
+    return refusal(request, version, ErrorCode.NOT_COORDINATOR)

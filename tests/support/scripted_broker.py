@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Self, cast
 
+from broker_embedded.testing.refusals import refusal
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.protocol.codec import decode
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -31,12 +32,12 @@ from spark_kafka_native.protocol.messages.api_versions import (
     FinalizedFeatureKey,
 )
 from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchResponse
+from spark_kafka_native.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
 from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.wire import FileRegion
 from tests.support.fake_answers import answer
 from tests.support.fake_partitions import FakePartition, FakeState
-from tests.support.fake_refusals import refuse
 from tests.support.guards import Guard, Session
 
 Versions = Mapping[int, tuple[int, int]]
@@ -373,7 +374,7 @@ class ScriptedBroker:
         """Do what a request asks for, and the answer; None is ApiVersions."""
         if request is None:
             return self._api_versions(version)
-        return answer(request, self._cluster.state, self.number, self._cluster.ports)
+        return answer(request, version, self._cluster.state, self.number, self._cluster.ports)
 
     def _api_versions(self, version: int) -> ApiVersionsResponse:
         offered = tuple(
@@ -417,8 +418,7 @@ class _Call:
             case Slow() | Held() | Together():
                 step.wait()
             case Refuse(code):
-                assert self.request is not None
-                return self._frame(refuse(self.request, code))
+                return self._frame(self._refusal(code))
             case Throttle(ms):
                 throttled = FetchResponse() if isinstance(self.request, FetchRequest) else self._carry_out()
                 return self._frame(dataclasses.replace(cast("Any", throttled), throttle_time_ms=ms))
@@ -431,6 +431,15 @@ class _Call:
     def _carry_out(self) -> Response:
         answered = self.session.answer(self.request) if self.session is not None else None
         return answered or self.broker.carry_out(self.request, self.version)
+
+    def _refusal(self, code: ErrorCode) -> Response:
+        assert self.request is not None
+        refused = refusal(self.request, self.version, code, in_items=True)
+        if not isinstance(refused, MetadataResponse):
+            return refused
+        # A client ignores Metadata without brokers.
+        own = MetadataResponseBroker(node_id=self.broker.number, host="127.0.0.1", port=self.broker.port)
+        return dataclasses.replace(refused, brokers=(own,))
 
     def _frame(self, response: Response) -> bytes:
         version = 0 if isinstance(response, ApiVersionsResponse) and response.error_code else self.version

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from dirty_equals import IsInt
 
+from broker_embedded.testing.refusals import refusal
 from spark_kafka_native.client.errors import ProduceError
 from spark_kafka_native.client.producer import sender as sender_module
 from spark_kafka_native.client.producer.partition_queue import OutgoingBatch, PartitionQueue
@@ -20,6 +21,7 @@ from spark_kafka_native.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from spark_kafka_native.records.arrow.encode import EncodedBatch
+from tests.support.fake_answers import answer
 from tests.support.record_batches import batch_of
 from tests.support.scripted_broker import (
     KAFKA_0_11,
@@ -193,15 +195,12 @@ def test_refused_producer_ids_name_enable_idempotence(driver: SenderDriver) -> N
 def test_a_batch_too_large_for_the_broker_is_split(driver: SenderDriver) -> None:
     def limit(request: ProduceRequest) -> ProduceResponse:
         """What a broker with max.message.bytes = 130 does."""
-        from tests.support.fake_answers import answer
-        from tests.support.fake_refusals import refuse
-
         parts = [part for topic in request.topic_data for part in topic.partition_data]
         largest = max(len(part.records) for part in parts)  # type: ignore[arg-type]  # the request has records
         if largest > 130:
-            response = refuse(request, ErrorCode.MESSAGE_TOO_LARGE)
+            response = refusal(request, 13, ErrorCode.MESSAGE_TOO_LARGE)
         else:
-            response = answer(request, driver.brokers.state, 1, driver.brokers.ports)
+            response = answer(request, 13, driver.brokers.state, 1, driver.brokers.ports)
         assert isinstance(response, ProduceResponse)
         return response
 

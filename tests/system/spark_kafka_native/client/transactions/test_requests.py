@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from broker_embedded.testing.refusals import refusal
 from spark_kafka_native.client.admin.groups import CommittedOffset
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.transactions.errors import (
@@ -32,7 +33,6 @@ from spark_kafka_native.protocol.messages.init_producer_id import InitProducerId
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from spark_kafka_native.protocol.schema import Request
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.fake_transactions import refuse_transactional
 from tests.support.scripted_broker import KAFKA_2_1, Drop, Refuse, Respond, ScriptedCluster
 
 PARTS = [TopicPartition("t", 1), TopicPartition("u", 0), TopicPartition("t", 0)]
@@ -147,7 +147,7 @@ def test_of_several_errors_the_most_specific_is_raised(
     codes = iter([ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
 
     def answer(request: Any) -> Any:
-        answers: list[Any] = [refuse_transactional(request, code) for code in codes]
+        answers: list[Any] = [refusal(request, 3, code) for code in codes]
         parts = [part for found in answers for part in found.results_by_topic_v3_and_below]
         return type(answers[0])(results_by_topic_v3_and_below=(parts[0], parts[-1]))
 
