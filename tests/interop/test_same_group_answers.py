@@ -1,6 +1,6 @@
 """The bundled broker answers about groups as Apache Kafka does: every version of every API, field by field."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -33,16 +33,16 @@ from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, Sy
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.conversation import Conversation
 from tests.support.group_driver import subscription
+from tests.support.same_answers import Both, compare_brokers
 from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 
 ABSENT = ("", "no-such-group")
-Story = Callable[[Conversation], None]
 
 
 @pytest.fixture(scope="module")
-def ours() -> Iterator[EmbeddedBroker]:
+def kafka_broker() -> Iterator[EmbeddedBroker]:
     """The bundled broker, set up for groups as the Apache Kafka of these tests."""
     settings = {"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 3}
     with EmbeddedBroker(settings=settings) as broker:
@@ -58,27 +58,11 @@ def apache_kafka() -> Iterator[ApacheKafka]:
 
 
 @pytest.fixture
-def tell(ours: EmbeddedBroker, apache_kafka: ApacheKafka) -> Callable[[Story], None]:
-    """`tell(story)` has both brokers answer the same questions, and compares."""
-
-    def play(story: Story) -> None:
-        answers = []
-        for servers in (ours.bootstrap_servers, apache_kafka.bootstrap_servers):
-            conversation = Conversation(servers)
-            prefix = conversation.topic("")
-            try:
-                conversation.ask(FindCoordinatorRequest(key=group_of(conversation)), 0)
-                story(conversation)
-            finally:
-                conversation.close()
-            answers.append([(question.replace(prefix, ""), answer) for question, answer in conversation.answers])
-        our_answers, their_answers = answers
-        assert len(our_answers) > 1
-        assert [question for question, _ in our_answers] == [question for question, _ in their_answers]
-        differing = [pair for pair in zip(our_answers, their_answers, strict=True) if pair[0] != pair[1]]
-        assert not differing, f"{len(differing)} of {len(our_answers)}, the first: {differing[0]}"
-
-    return play
+def both(both: Both) -> Both:
+    """With coordinators that have been looked up, which makes the topic of groups on Apache Kafka."""
+    for broker in (both.ours, both.theirs):
+        broker.ask(FindCoordinatorRequest(key=group_of(broker)), 0)
+    return both
 
 
 def group_of(broker: Conversation) -> str:
@@ -129,194 +113,174 @@ def commit(broker: Conversation, version: int, note: str = "", **others: Any) ->
     broker.ask(OffsetCommitRequest(**fields), version, note)
 
 
-def test_joining(tell: Callable[[Story], None]) -> None:
-    def story(broker: Conversation) -> None:
-        for version in range(10):
-            for fields in (
-                {"group_id": ""},
-                {"session_timeout_ms": 5_999},
-                {"session_timeout_ms": 1_800_001},
-                {"member_id": "unknown"},
-                {"protocols": ()},
-                {"protocol_type": ""},
-            ):
-                broker.ask(join_request(broker, **fields), version, f"{fields}")
-            given = broker.answer(join_request(broker), 9).member_id
-            broker.ask(join_request(broker, given), version)
-            broker.ask(join_request(broker, given), version, "again")
-            broker.ask(join_request(broker, given, protocol_type="connect"), version, "of another kind")
-            broker.ask(
-                join_request(broker, given, protocols=(JoinGroupRequestProtocol(name="other"),)), version, "unknown"
+@compare_brokers
+def test_joining(broker: Conversation) -> None:
+    for version in range(10):
+        for fields in (
+            {"group_id": ""},
+            {"session_timeout_ms": 5_999},
+            {"session_timeout_ms": 1_800_001},
+            {"member_id": "unknown"},
+            {"protocols": ()},
+            {"protocol_type": ""},
+        ):
+            broker.ask(join_request(broker, **fields), version, f"{fields}")
+        given = broker.answer(join_request(broker), 9).member_id
+        broker.ask(join_request(broker, given), version)
+        broker.ask(join_request(broker, given), version, "again")
+        broker.ask(join_request(broker, given, protocol_type="connect"), version, "of another kind")
+        broker.ask(join_request(broker, given, protocols=(JoinGroupRequestProtocol(name="other"),)), version, "unknown")
+        leave(broker, given)
+        broker.ask(join_request(broker, given), version, "after leaving")
+    for version in range(4, 10):
+        broker.ask(join_request(broker), version, "without an id")
+
+
+@compare_brokers
+def test_static_members(broker: Conversation) -> None:
+    for version in range(5, 10):
+        before = stable(broker, group_instance_id="i")
+        broker.ask(join_request(broker, group_instance_id="i"), version, "takes its place again")
+        broker.ask(join_request(broker, before, group_instance_id="i"), version, "comes too late")
+        broker.ask(join_request(broker, "unknown", group_instance_id="j"), version, "unknown")
+        identities = (
+            MemberIdentity(member_id=before, group_instance_id="i"),
+            MemberIdentity(member_id="", group_instance_id="j"),
+            MemberIdentity(member_id="", group_instance_id="i"),
+        )
+        broker.ask(LeaveGroupRequest(group_id=group_of(broker), members=identities), min(version, 5))
+
+
+@compare_brokers
+def test_syncing_and_heartbeats(broker: Conversation) -> None:
+    member_id = stable(broker)
+    for version in range(6):
+        for fields in (
+            {},
+            {"group_id": ""},
+            {"group_id": "no-such-group"},
+            {"member_id": "unknown"},
+            {"generation_id": 9},
+            {"protocol_type": "connect"},
+            {"protocol_name": None},
+        ):
+            common: dict[str, Any] = {"group_id": group_of(broker), "member_id": member_id, "generation_id": 1}
+            agreed = {"protocol_type": "consumer", "protocol_name": "range"}
+            broker.ask(SyncGroupRequest(**(common | agreed | fields)), version, f"{fields}")
+            alive = {name: value for name, value in (common | fields).items() if name in common}
+            if version < 5:
+                broker.ask(HeartbeatRequest(**alive), version, f"{fields}")
+            if version in {3, 4}:
+                static = {**alive, "group_instance_id": "unknown"}
+                broker.ask(HeartbeatRequest(**static), version, f"{fields} static")
+
+
+@compare_brokers
+def test_leaving(broker: Conversation) -> None:
+    for version in range(3):
+        for group in (group_of(broker), *ABSENT):
+            broker.ask(LeaveGroupRequest(group_id=group, member_id="unknown"), version, group)
+        broker.ask(LeaveGroupRequest(group_id=group_of(broker), member_id=stable(broker)), version)
+    for version in range(3, 6):
+        members = (MemberIdentity(member_id="unknown"), MemberIdentity(member_id="", group_instance_id="unknown"))
+        for group in (group_of(broker), *ABSENT):
+            broker.ask(LeaveGroupRequest(group_id=group, members=members), version, group)
+        members = (MemberIdentity(member_id=stable(broker)), MemberIdentity(member_id="unknown"))
+        broker.ask(LeaveGroupRequest(group_id=group_of(broker), members=members), version)
+        broker.ask(LeaveGroupRequest(group_id=group_of(broker), members=()), version, "no member at all")
+
+
+@compare_brokers
+def test_commits_of_members(broker: Conversation) -> None:
+    broker.create("t")
+    member_id = stable(broker)
+    for version in range(2, 11):
+        commit(broker, version, "outside")
+        commit(broker, version, "unknown", member_id="unknown", generation_id_or_member_epoch=1)
+        commit(broker, version, "old", member_id=member_id, generation_id_or_member_epoch=0)
+        commit(broker, version, "without generation", member_id=member_id)
+        commit(broker, version, "without id", generation_id_or_member_epoch=1)
+        commit(broker, version, "member", member_id=member_id, generation_id_or_member_epoch=1)
+        if version >= 7:
+            instance = {"group_instance_id": "unknown", "member_id": member_id}
+            commit(broker, version, "static", generation_id_or_member_epoch=1, **instance)
+    leave(broker, member_id)
+    for version in range(2, 11):
+        commit(broker, version, "outside, when empty")
+        commit(broker, version, "member, when empty", member_id=member_id, generation_id_or_member_epoch=2)
+        for group in ABSENT:
+            commit(broker, version, "a member", group_id=group, generation_id_or_member_epoch=1, member_id="m")
+
+
+@compare_brokers
+def test_fetching_of_members(broker: Conversation) -> None:
+    broker.create("t")
+    member_id = stable(broker)
+    commit(broker, 9, member_id=member_id, generation_id_or_member_epoch=1)
+    old = (OffsetFetchRequestTopic(name=broker.topic("t"), partition_indexes=(0, 7)),)
+    for version in range(1, 8):
+        for group in (group_of(broker), *ABSENT):
+            stable_only = version >= 7
+            request = OffsetFetchRequest(group_id=group, topics=old, require_stable=stable_only)
+            broker.ask(request, version, group)
+    new = (OffsetFetchRequestTopics(name=broker.topic("t"), topic_id=broker.topic_id("t"), partition_indexes=(0, 7)),)
+    for version in range(8, 11):
+        for member, epoch in ((None, -1), (member_id, 1), ("unknown", 7)):
+            asked = tuple(
+                OffsetFetchRequestGroup(group_id=group, topics=topics, member_id=member, member_epoch=epoch)
+                for group in (group_of(broker), *ABSENT)
+                for topics in (new, None)
             )
-            leave(broker, given)
-            broker.ask(join_request(broker, given), version, "after leaving")
-        for version in range(4, 10):
-            broker.ask(join_request(broker), version, "without an id")
-
-    tell(story)
+            for wanted in asked:
+                request = OffsetFetchRequest(groups=(wanted,), require_stable=True)
+                broker.ask(request, version, f"{wanted.group_id} {member is None} {epoch}")
 
 
-def test_static_members(tell: Callable[[Story], None]) -> None:
-    def story(broker: Conversation) -> None:
-        for version in range(5, 10):
-            before = stable(broker, group_instance_id="i")
-            broker.ask(join_request(broker, group_instance_id="i"), version, "takes its place again")
-            broker.ask(join_request(broker, before, group_instance_id="i"), version, "comes too late")
-            broker.ask(join_request(broker, "unknown", group_instance_id="j"), version, "unknown")
-            identities = (
-                MemberIdentity(member_id=before, group_instance_id="i"),
-                MemberIdentity(member_id="", group_instance_id="j"),
-                MemberIdentity(member_id="", group_instance_id="i"),
-            )
-            broker.ask(LeaveGroupRequest(group_id=group_of(broker), members=identities), min(version, 5))
-
-    tell(story)
-
-
-def test_syncing_and_heartbeats(tell: Callable[[Story], None]) -> None:
-    def story(broker: Conversation) -> None:
-        member_id = stable(broker)
+@compare_brokers
+def test_descriptions_and_lists(broker: Conversation) -> None:
+    def look(note: str) -> None:
+        groups = (group_of(broker), *ABSENT)
+        for version in range(7):
+            operations = version >= 3
+            request = DescribeGroupsRequest(groups=groups, include_authorized_operations=operations)
+            broker.ask(request, version, note)
         for version in range(6):
-            for fields in (
-                {},
-                {"group_id": ""},
-                {"group_id": "no-such-group"},
-                {"member_id": "unknown"},
-                {"generation_id": 9},
-                {"protocol_type": "connect"},
-                {"protocol_name": None},
-            ):
-                common: dict[str, Any] = {"group_id": group_of(broker), "member_id": member_id, "generation_id": 1}
-                agreed = {"protocol_type": "consumer", "protocol_name": "range"}
-                broker.ask(SyncGroupRequest(**(common | agreed | fields)), version, f"{fields}")
-                alive = {name: value for name, value in (common | fields).items() if name in common}
-                if version < 5:
-                    broker.ask(HeartbeatRequest(**alive), version, f"{fields}")
-                if version in {3, 4}:
-                    static = {**alive, "group_instance_id": "unknown"}
-                    broker.ask(HeartbeatRequest(**static), version, f"{fields} static")
+            answer = broker.answer(ListGroupsRequest(), version)
+            mine = [group for group in answer.groups if group.group_id == group_of(broker)]
+            listed = [(group.protocol_type, group.group_state, group.group_type) for group in mine]
+            broker.answers.append((f"ListGroups v{version} {note}", listed))
 
-    tell(story)
+    look("before")
+    given = broker.answer(join_request(broker), 9).member_id
+    look("about to join")
+    broker.answer(LeaveGroupRequest(group_id=group_of(broker), member_id=given), 0)
+    member_id = stable(broker, group_instance_id="i")
+    look("stable")
+    leave(broker, member_id)
+    look("empty")
 
 
-def test_leaving(tell: Callable[[Story], None]) -> None:
-    def story(broker: Conversation) -> None:
-        for version in range(3):
-            for group in (group_of(broker), *ABSENT):
-                broker.ask(LeaveGroupRequest(group_id=group, member_id="unknown"), version, group)
-            broker.ask(LeaveGroupRequest(group_id=group_of(broker), member_id=stable(broker)), version)
-        for version in range(3, 6):
-            members = (MemberIdentity(member_id="unknown"), MemberIdentity(member_id="", group_instance_id="unknown"))
-            for group in (group_of(broker), *ABSENT):
-                broker.ask(LeaveGroupRequest(group_id=group, members=members), version, group)
-            members = (MemberIdentity(member_id=stable(broker)), MemberIdentity(member_id="unknown"))
-            broker.ask(LeaveGroupRequest(group_id=group_of(broker), members=members), version)
-            broker.ask(LeaveGroupRequest(group_id=group_of(broker), members=()), version, "no member at all")
-
-    tell(story)
-
-
-def test_commits_of_members(tell: Callable[[Story], None]) -> None:
-    def story(broker: Conversation) -> None:
-        broker.create("t")
-        member_id = stable(broker)
-        for version in range(2, 11):
-            commit(broker, version, "outside")
-            commit(broker, version, "unknown", member_id="unknown", generation_id_or_member_epoch=1)
-            commit(broker, version, "old", member_id=member_id, generation_id_or_member_epoch=0)
-            commit(broker, version, "without generation", member_id=member_id)
-            commit(broker, version, "without id", generation_id_or_member_epoch=1)
-            commit(broker, version, "member", member_id=member_id, generation_id_or_member_epoch=1)
-            if version >= 7:
-                instance = {"group_instance_id": "unknown", "member_id": member_id}
-                commit(broker, version, "static", generation_id_or_member_epoch=1, **instance)
-        leave(broker, member_id)
-        for version in range(2, 11):
-            commit(broker, version, "outside, when empty")
-            commit(broker, version, "member, when empty", member_id=member_id, generation_id_or_member_epoch=2)
-            for group in ABSENT:
-                commit(broker, version, "a member", group_id=group, generation_id_or_member_epoch=1, member_id="m")
-
-    tell(story)
-
-
-def test_fetching_of_members(tell: Callable[[Story], None]) -> None:
-    def story(broker: Conversation) -> None:
-        broker.create("t")
+@compare_brokers
+def test_deletion(broker: Conversation) -> None:
+    broker.create("t")
+    broker.create("u")
+    for version in range(3):
         member_id = stable(broker)
         commit(broker, 9, member_id=member_id, generation_id_or_member_epoch=1)
-        old = (OffsetFetchRequestTopic(name=broker.topic("t"), partition_indexes=(0, 7)),)
-        for version in range(1, 8):
-            for group in (group_of(broker), *ABSENT):
-                stable_only = version >= 7
-                request = OffsetFetchRequest(group_id=group, topics=old, require_stable=stable_only)
-                broker.ask(request, version, group)
-        new = (
-            OffsetFetchRequestTopics(name=broker.topic("t"), topic_id=broker.topic_id("t"), partition_indexes=(0, 7)),
-        )
-        for version in range(8, 11):
-            for member, epoch in ((None, -1), (member_id, 1), ("unknown", 7)):
-                asked = tuple(
-                    OffsetFetchRequestGroup(group_id=group, topics=topics, member_id=member, member_epoch=epoch)
-                    for group in (group_of(broker), *ABSENT)
-                    for topics in (new, None)
-                )
-                for wanted in asked:
-                    request = OffsetFetchRequest(groups=(wanted,), require_stable=True)
-                    broker.ask(request, version, f"{wanted.group_id} {member is None} {epoch}")
-
-    tell(story)
-
-
-def test_descriptions_and_lists(tell: Callable[[Story], None]) -> None:
-    def story(broker: Conversation) -> None:
-        def look(note: str) -> None:
-            groups = (group_of(broker), *ABSENT)
-            for version in range(7):
-                operations = version >= 3
-                request = DescribeGroupsRequest(groups=groups, include_authorized_operations=operations)
-                broker.ask(request, version, note)
-            for version in range(6):
-                answer = broker.answer(ListGroupsRequest(), version)
-                mine = [group for group in answer.groups if group.group_id == group_of(broker)]
-                listed = [(group.protocol_type, group.group_state, group.group_type) for group in mine]
-                broker.answers.append((f"ListGroups v{version} {note}", listed))
-
-        look("before")
-        given = broker.answer(join_request(broker), 9).member_id
-        look("about to join")
-        broker.answer(LeaveGroupRequest(group_id=group_of(broker), member_id=given), 0)
-        member_id = stable(broker, group_instance_id="i")
-        look("stable")
+        names = (group_of(broker), *ABSENT)
+        broker.ask(DeleteGroupsRequest(groups_names=(*names, names[0])), version, "busy")
         leave(broker, member_id)
-        look("empty")
-
-    tell(story)
-
-
-def test_deletion(tell: Callable[[Story], None]) -> None:
-    def story(broker: Conversation) -> None:
-        broker.create("t")
-        broker.create("u")
-        for version in range(3):
-            member_id = stable(broker)
-            commit(broker, 9, member_id=member_id, generation_id_or_member_epoch=1)
-            names = (group_of(broker), *ABSENT)
-            broker.ask(DeleteGroupsRequest(groups_names=(*names, names[0])), version, "busy")
-            leave(broker, member_id)
-            broker.ask(DeleteGroupsRequest(groups_names=names), version, "empty")
-            broker.ask(DeleteGroupsRequest(groups_names=names), version, "gone")
-        parts = tuple(OffsetDeleteRequestPartition(partition_index=index) for index in (0, 7))
-        topics = tuple(
-            OffsetDeleteRequestTopic(name=broker.topic(name), partitions=parts) for name in ("t", "u", "missing")
-        )
-        commit(broker, 8)
-        for group in (group_of(broker), *ABSENT):
-            broker.ask(OffsetDeleteRequest(group_id=group, topics=topics), 0, group)
-        member_id = stable(broker)
-        broker.ask(OffsetDeleteRequest(group_id=group_of(broker), topics=topics), 0, "read")
-        leave(broker, member_id)
-        broker.answer(join_request(broker, protocol_type="connect", group_instance_id="w"), 9)
-        broker.ask(OffsetDeleteRequest(group_id=group_of(broker), topics=topics), 0, "of workers")
-
-    tell(story)
+        broker.ask(DeleteGroupsRequest(groups_names=names), version, "empty")
+        broker.ask(DeleteGroupsRequest(groups_names=names), version, "gone")
+    parts = tuple(OffsetDeleteRequestPartition(partition_index=index) for index in (0, 7))
+    topics = tuple(
+        OffsetDeleteRequestTopic(name=broker.topic(name), partitions=parts) for name in ("t", "u", "missing")
+    )
+    commit(broker, 8)
+    for group in (group_of(broker), *ABSENT):
+        broker.ask(OffsetDeleteRequest(group_id=group, topics=topics), 0, group)
+    member_id = stable(broker)
+    broker.ask(OffsetDeleteRequest(group_id=group_of(broker), topics=topics), 0, "read")
+    leave(broker, member_id)
+    broker.answer(join_request(broker, protocol_type="connect", group_instance_id="w"), 9)
+    broker.ask(OffsetDeleteRequest(group_id=group_of(broker), topics=topics), 0, "of workers")

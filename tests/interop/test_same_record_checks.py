@@ -14,7 +14,7 @@ from spark_kafka_native.records.record import NO_HEADERS, LogRecord
 from tests.support.broker_driver import fetch_request, produce_request
 from tests.support.conversation import Conversation
 from tests.support.message_sets import messages_in
-from tests.support.same_answers import Both
+from tests.support.same_answers import compare_brokers
 
 pytestmark = pytest.mark.interop
 
@@ -78,20 +78,18 @@ TOPICS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("codec", [NONE, GZIP])
 @pytest.mark.parametrize("topic", TOPICS)
-def test_records_to_blame(both: Both, topic: str, codec: CompressionType) -> None:
-    def story(broker: Conversation) -> None:
-        broker.create("t", **TOPICS[topic])
-        name = broker.topic("t")
-        for what, raw in cases(codec).items():
-            for version in (7, 9):
-                request = produce_request(name, bytes(raw))
-                if topic == "stamped":  # the time of the answer is each broker's own
-                    answer = broker.answer(request, version).responses[0].partition_responses[0]
-                    broker.answers.append((f"{topic}, {what}", (answer.error_code, answer.log_append_time_ms > 0)))
-                else:
-                    broker.ask(request, version, f"{topic}, {what}")
-
-    both.tell(story)
+@compare_brokers
+def test_records_to_blame(broker: Conversation, topic: str, codec: CompressionType) -> None:
+    broker.create("t", **TOPICS[topic])
+    name = broker.topic("t")
+    for what, raw in cases(codec).items():
+        for version in (7, 9):
+            request = produce_request(name, bytes(raw))
+            if topic == "stamped":  # the time of the answer is each broker's own
+                answer = broker.answer(request, version).responses[0].partition_responses[0]
+                broker.answers.append((f"{topic}, {what}", (answer.error_code, answer.log_append_time_ms > 0)))
+            else:
+                broker.ask(request, version, f"{topic}, {what}")
 
 
 def stored(broker: Conversation, topic: str) -> list[object]:
@@ -104,48 +102,44 @@ def stored(broker: Conversation, topic: str) -> list[object]:
 
 @pytest.mark.parametrize("codec", list(CompressionType))
 @pytest.mark.parametrize("name", ["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"])
-def test_what_is_stored(both: Both, name: str, codec: CompressionType) -> None:
-    def story(broker: Conversation) -> None:
-        broker.create("t", compression_type=name)
-        for raw in (records(GOOD, UNKEYED, OLD, codec=codec), records(TIMELESS, GOOD, codec=codec)):
-            broker.ask(produce_request(broker.topic("t"), bytes(raw)), 9, name)
-        broker.look(f"stored as {name}", lambda: stored(broker, "t"))
-
-    both.tell(story)
+@compare_brokers
+def test_what_is_stored(broker: Conversation, name: str, codec: CompressionType) -> None:
+    broker.create("t", compression_type=name)
+    for raw in (records(GOOD, UNKEYED, OLD, codec=codec), records(TIMELESS, GOOD, codec=codec)):
+        broker.ask(produce_request(broker.topic("t"), bytes(raw)), 9, name)
+    broker.look(f"stored as {name}", lambda: stored(broker, "t"))
 
 
 @pytest.mark.parametrize("codec", [NONE, GZIP])
-def test_a_time_before_1970(both: Both, codec: CompressionType) -> None:
+@compare_brokers
+def test_a_time_before_1970(broker: Conversation, codec: CompressionType) -> None:
     """Where the topic has another codec, Apache Kafka fails with UNKNOWN_SERVER_ERROR, and this broker takes it."""
 
-    def story(broker: Conversation) -> None:
-        settings: list[dict[str, Any]] = [{}, {"cleanup_policy": "compact"}, TOPICS["recent"]]
-        for topic, configs in zip(("plain", "compacted", "recent"), settings, strict=True):
-            broker.create(topic, **configs)
-            broker.ask(produce_request(broker.topic(topic), bytes(records((b"k", -5), codec=codec))), 9, topic)
-            broker.look(f"stored in {topic}", lambda topic=topic: stored(broker, topic))  # type: ignore[misc]  # this one
-
-    both.tell(story)
+    settings: list[dict[str, Any]] = [{}, {"cleanup_policy": "compact"}, TOPICS["recent"]]
+    for topic, configs in zip(("plain", "compacted", "recent"), settings, strict=True):
+        broker.create(topic, **configs)
+        broker.ask(produce_request(broker.topic(topic), bytes(records((b"k", -5), codec=codec))), 9, topic)
+        broker.look(f"stored in {topic}", lambda topic=topic: stored(broker, topic))  # type: ignore[misc]  # this one
 
 
 @pytest.mark.parametrize("codec", [NONE, GZIP])
 @pytest.mark.parametrize("configs", [{"cleanup_policy": "compact"}, {"compression_type": "lz4"}])
-def test_batches_that_contradict_themselves(both: Both, configs: dict[str, Any], codec: CompressionType) -> None:
+@compare_brokers
+def test_batches_that_contradict_themselves(
+    broker: Conversation, configs: dict[str, Any], codec: CompressionType
+) -> None:
     """Where records are looked at one by one, here as there."""
 
-    def story(broker: Conversation) -> None:
-        broker.create("t", **configs)
-        name = broker.topic("t")
-        three = (GOOD, GOOD, GOOD)
-        fewer = patched(patched(records(*three, codec=codec), 57, 2, 4), 23, 1, 4)
-        more = patched(patched(records(*three, codec=codec), 57, 4, 4), 23, 3, 4)
-        for what, raw in (
-            ("too few are counted", fewer),
-            ("too many are counted", more),
-            ("the count alone is wrong", patched(records(*three, codec=codec), 57, 2, 4)),
-            ("a wrong largest time", patched(records(*three, codec=codec), 35, NOW_MS + 5, 8)),
-        ):
-            broker.ask(produce_request(name, bytes(raw)), 9, what)
-        broker.look("stored", lambda: stored(broker, "t"))
-
-    both.tell(story)
+    broker.create("t", **configs)
+    name = broker.topic("t")
+    three = (GOOD, GOOD, GOOD)
+    fewer = patched(patched(records(*three, codec=codec), 57, 2, 4), 23, 1, 4)
+    more = patched(patched(records(*three, codec=codec), 57, 4, 4), 23, 3, 4)
+    for what, raw in (
+        ("too few are counted", fewer),
+        ("too many are counted", more),
+        ("the count alone is wrong", patched(records(*three, codec=codec), 57, 2, 4)),
+        ("a wrong largest time", patched(records(*three, codec=codec), 35, NOW_MS + 5, 8)),
+    ):
+        broker.ask(produce_request(name, bytes(raw)), 9, what)
+    broker.look("stored", lambda: stored(broker, "t"))

@@ -23,7 +23,7 @@ from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthentic
 from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.conversation import Conversation
 from tests.support.raw_client import RawClient, request_bytes
-from tests.support.same_answers import Both
+from tests.support.same_answers import Both, compare_brokers
 from tests.support.sasl_brokers import LEASE_MS, SaslServer, sasl_broker
 
 pytestmark = pytest.mark.interop
@@ -43,7 +43,7 @@ def sasl_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sas
 
 
 @pytest.fixture
-def both_with_sasl(sasl_brokers: tuple[SaslServer, ...]) -> Iterator[Both]:
+def both(sasl_brokers: tuple[SaslServer, ...]) -> Iterator[Both]:
     ours, theirs = (Conversation(broker.bootstrap_servers) for broker in sasl_brokers)
     yield Both(ours, theirs)
     ours.close()
@@ -86,51 +86,47 @@ def tell(broker: Conversation, *names: str, note: str = "") -> None:
     broker.look(f"DescribeUserScramCredentials {names} {note}", read)
 
 
-def test_credentials_come_and_go(both_with_sasl: Both) -> None:
-    def story(broker: Conversation) -> None:
-        tell(broker, note="at first")
-        change(broker, upsertion("dan"), upsertion("eve", 2, 16384))
-        tell(broker, note="two more")
-        tell(broker, "dan", "eve", "unknown", "dan")
-        change(broker, upsertion("dan", 2), upsertion("dan é,=", 1, 8192))
-        tell(broker, "dan", "dan é,=")
-        change(broker, deletion("dan"), deletion("eve", 2), upsertion("fay"))
-        tell(broker, note="some less")
-        change(broker, deletion("dan", 2), deletion("fay"), deletion("dan é,="))
-        tell(broker, note="in the end")
-
-    both_with_sasl.tell(story)
+@compare_brokers
+def test_credentials_come_and_go(broker: Conversation) -> None:
+    tell(broker, note="at first")
+    change(broker, upsertion("dan"), upsertion("eve", 2, 16384))
+    tell(broker, note="two more")
+    tell(broker, "dan", "eve", "unknown", "dan")
+    change(broker, upsertion("dan", 2), upsertion("dan é,=", 1, 8192))
+    tell(broker, "dan", "dan é,=")
+    change(broker, deletion("dan"), deletion("eve", 2), upsertion("fay"))
+    tell(broker, note="some less")
+    change(broker, deletion("dan", 2), deletion("fay"), deletion("dan é,="))
+    tell(broker, note="in the end")
 
 
-def test_what_is_refused(both_with_sasl: Both) -> None:
-    def story(broker: Conversation) -> None:
-        change(broker)
-        for items in (
-            (deletion("unknown"),),
-            (deletion("alice", 0),),
-            (deletion("alice", 3),),
-            (deletion(""),),
-            (upsertion("", 1),),
-            (upsertion("gus", 0),),
-            (upsertion("gus", 3),),
-            (upsertion("gus", iterations=4095),),
-            (upsertion("gus", iterations=16385),),
-            (upsertion("gus", iterations=-1),),
-            (upsertion("gus"), upsertion("gus", 2)),
-            (upsertion("gus"), upsertion("gus"), upsertion("gus")),
-            (deletion("gus"), upsertion("gus")),
-            (deletion("alice"), upsertion("alice")),
-            (deletion("alice"), deletion("alice", 2)),
-            (upsertion("gus", iterations=1), upsertion("gus")),
-            (deletion("unknown"), deletion("unknown")),
-        ):
-            change(broker, *items)
-        tell(broker, "gus", "", note="nothing came of it")
-        change(broker, upsertion("hal", salt=b""), deletion("unknown"), upsertion("hal2", salted=b"x"))
-        tell(broker, "hal", "hal2")
-        change(broker, deletion("hal"), deletion("hal2"))
-
-    both_with_sasl.tell(story)
+@compare_brokers
+def test_what_is_refused(broker: Conversation) -> None:
+    change(broker)
+    for items in (
+        (deletion("unknown"),),
+        (deletion("alice", 0),),
+        (deletion("alice", 3),),
+        (deletion(""),),
+        (upsertion("", 1),),
+        (upsertion("gus", 0),),
+        (upsertion("gus", 3),),
+        (upsertion("gus", iterations=4095),),
+        (upsertion("gus", iterations=16385),),
+        (upsertion("gus", iterations=-1),),
+        (upsertion("gus"), upsertion("gus", 2)),
+        (upsertion("gus"), upsertion("gus"), upsertion("gus")),
+        (deletion("gus"), upsertion("gus")),
+        (deletion("alice"), upsertion("alice")),
+        (deletion("alice"), deletion("alice", 2)),
+        (upsertion("gus", iterations=1), upsertion("gus")),
+        (deletion("unknown"), deletion("unknown")),
+    ):
+        change(broker, *items)
+    tell(broker, "gus", "", note="nothing came of it")
+    change(broker, upsertion("hal", salt=b""), deletion("unknown"), upsertion("hal2", salted=b"x"))
+    tell(broker, "hal", "hal2")
+    change(broker, deletion("hal"), deletion("hal2"))
 
 
 class Login:

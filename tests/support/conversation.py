@@ -106,6 +106,7 @@ class Conversation:
 
     def ask(self, request: Request[Any], version: int, note: str = "") -> None:
         """Ask, and remember the answer, once the broker's coordinators are ready for it."""
+        note = note.replace(self._prefix, "")
         self.remember(f"{request.api_name} v{version} {note}".strip(), self._ask_when_ready(request, version))
 
     def remember(self, question: str, answer: object) -> None:

@@ -1,10 +1,26 @@
 """The same requests to the bundled broker and to Apache Kafka, whose responses must be equal."""
 
+import functools
+import inspect
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from typing import Any
 
 from tests.support.conversation import Conversation
 from tests.support.differences import ANSWERS
+
+
+def compare_brokers(story: Callable[..., None]) -> Callable[..., None]:
+    """A test that tells the story to both brokers of fixture ``both``; the first parameter is one of them."""
+    broker, *parameters = inspect.signature(story).parameters.values()
+
+    @functools.wraps(story)
+    def test(both: Any, **arguments: Any) -> None:
+        both.tell(lambda broker: story(broker, **arguments))
+
+    both = inspect.Parameter("both", broker.kind)
+    test.__signature__ = inspect.Signature([both, *parameters])  # type: ignore[attr-defined]  # pytest reads it
+    return test
 
 
 class Both:
@@ -15,10 +31,11 @@ class Both:
 
     def tell(self, story: Callable[[Conversation], None]) -> None:
         """Tell both, and compare answer by answer."""
+        before = len(self.ours.answers)
         story(self.ours)
         self.theirs.expected = tuple(self.ours.answers)
         story(self.theirs)
-        assert len(self.ours.answers) > 0
+        assert len(self.ours.answers) > before
         wrong = []
         for (question, our_answer), (same_question, their_answer) in zip(
             self.ours.answers, self.theirs.answers, strict=True

@@ -20,6 +20,7 @@ from tests.support import differences
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.brokers import AnyBroker
 from tests.support.kafka_tools import KafkaTools
+from tests.support.same_answers import compare_brokers
 from tests.support.transaction_driver import RawProducer
 from tests.support.transaction_views import producers
 
@@ -113,240 +114,216 @@ class Shell:
         return line if numbers else re.sub(r"\d+(\.\d+)?(E-?\d+)?", "N", line)
 
 
-Story = Callable[[Shell], None]
+class Both:
+    """The shells of both brokers."""
+
+    def __init__(self, theirs: Shell, ours: Shell) -> None:
+        self._theirs, self._ours = theirs, ours
+
+    def tell(self, story: Callable[[Shell], None]) -> None:
+        """Give both the same commands, and compare what they printed."""
+        for shell in (self._theirs, self._ours):
+            story(shell)
+        diff = list(unified_diff(self._theirs.transcript(), self._ours.transcript(), "Apache Kafka", "bundled", n=2))
+        assert not diff, "\n".join(diff)
 
 
 @pytest.fixture
-def tell(
-    tools: KafkaTools, bundled_server: BrokerProcess, apache_server: ApacheKafka, tmp_path: Path
-) -> Callable[[Story], list[Said]]:
-    """Tells a story to both brokers and compares; returns what was said."""
-
-    def both(story: Story) -> list[Said]:
-        servers: tuple[AnyBroker, AnyBroker] = (apache_server, bundled_server)
-        theirs, ours = (Shell(tools, server, tmp_path) for server in servers)
-        for shell in (theirs, ours):
-            story(shell)
-        differences = list(unified_diff(theirs.transcript(), ours.transcript(), "Apache Kafka", "bundled", n=2))
-        assert not differences, "\n".join(differences)
-        return theirs.said
-
-    return both
+def both(tools: KafkaTools, bundled_server: BrokerProcess, apache_server: ApacheKafka, tmp_path: Path) -> Both:
+    return Both(Shell(tools, apache_server, tmp_path), Shell(tools, bundled_server, tmp_path))
 
 
-Tell = Callable[[Story], list[Said]]
+@compare_brokers
+def test_topics(run: Shell) -> None:
+    run("kafka-topics", "--create", "--topic", "tools-topics", "--partitions", "2", "--config", "retention.ms=1000")
+    run("kafka-topics", "--create", "--topic", "tools-topics")
+    run("kafka-topics", "--create", "--topic", "tools-topics", "--if-not-exists")
+    run("kafka-topics", "--create", "--topic", "tools-bad", "--replication-factor", "3")
+    run("kafka-topics", "--create", "--topic", "tools-bad", "--config", "retention.ms=soon")
+    run("kafka-topics", "--create", "--topic", "tools/bad")
+    run("kafka-topics", "--create", "--topic", "tools-placed", "--replica-assignment", "1,1")
+    run("kafka-topics", "--describe", "--topic", "tools-topics", until=".*Partition: 1")
+    run("kafka-topics", "--alter", "--topic", "tools-topics", "--partitions", "4")
+    run("kafka-topics", "--alter", "--topic", "tools-topics", "--partitions", "3")
+    run("kafka-topics", "--describe", "--topic", "tools-.*", sort=True, until=".*Partition: 3")
+    run("kafka-topics", "--describe", "--unavailable-partitions")
+    run("kafka-topics", "--list", only="tools-")
+    run("kafka-topics", "--delete", "--topic", "tools-.*")
+    run("kafka-topics", "--describe", "--topic", "tools-topics", until="Error")
+    run("kafka-topics", "--delete", "--topic", "tools-topics")
+    assert "PartitionCount: 4" in "".join(run.transcript())
 
 
-def test_topics(tell: Tell) -> None:
-    def story(run: Shell) -> None:
-        run("kafka-topics", "--create", "--topic", "tools-topics", "--partitions", "2", "--config", "retention.ms=1000")
-        run("kafka-topics", "--create", "--topic", "tools-topics")
-        run("kafka-topics", "--create", "--topic", "tools-topics", "--if-not-exists")
-        run("kafka-topics", "--create", "--topic", "tools-bad", "--replication-factor", "3")
-        run("kafka-topics", "--create", "--topic", "tools-bad", "--config", "retention.ms=soon")
-        run("kafka-topics", "--create", "--topic", "tools/bad")
-        run("kafka-topics", "--create", "--topic", "tools-placed", "--replica-assignment", "1,1")
-        run("kafka-topics", "--describe", "--topic", "tools-topics", until=".*Partition: 1")
-        run("kafka-topics", "--alter", "--topic", "tools-topics", "--partitions", "4")
-        run("kafka-topics", "--alter", "--topic", "tools-topics", "--partitions", "3")
-        run("kafka-topics", "--describe", "--topic", "tools-.*", sort=True, until=".*Partition: 3")
-        run("kafka-topics", "--describe", "--unavailable-partitions")
-        run("kafka-topics", "--list", only="tools-")
-        run("kafka-topics", "--delete", "--topic", "tools-.*")
-        run("kafka-topics", "--describe", "--topic", "tools-topics", until="Error")
-        run("kafka-topics", "--delete", "--topic", "tools-topics")
-
-    said = tell(story)
-    assert "PartitionCount: 4" in "".join(line for one in said for line in one.lines)
+@compare_brokers
+def test_configs_of_topics(run: Shell) -> None:
+    topic = ("--entity-type", "topics", "--entity-name", "tools-configs")
+    run("kafka-topics", "--create", "--topic", "tools-configs")
+    changes = "max.message.bytes=5000,cleanup.policy=[compact,delete],retention.ms=70000,segment.bytes=1048576"
+    run("kafka-configs", *topic, "--alter", "--add-config", changes)
+    run("kafka-configs", *topic, "--describe", until=".*=5000")
+    run("kafka-configs", *topic, "--describe", "--all")
+    run("kafka-configs", *topic, "--alter", "--delete-config", "max.message.bytes")
+    run("kafka-configs", *topic, "--describe", until="(?!.*=5000)")
+    for bad in ("no.such.config=1", "retention.ms=soon", "cleanup.policy=burn", "segment.bytes=1"):
+        run("kafka-configs", *topic, "--alter", "--add-config", bad)
+    run("kafka-configs", *topic, "--alter", "--delete-config", "segment.jitter.ms")
+    run("kafka-configs", "--entity-type", "topics", "--entity-name", "tools-nothing", "--describe")
+    run("kafka-topics", "--delete", "--topic", "tools-configs")
 
 
-def test_configs_of_topics(tell: Tell) -> None:
-    def story(run: Shell) -> None:
-        topic = ("--entity-type", "topics", "--entity-name", "tools-configs")
-        run("kafka-topics", "--create", "--topic", "tools-configs")
-        changes = "max.message.bytes=5000,cleanup.policy=[compact,delete],retention.ms=70000,segment.bytes=1048576"
-        run("kafka-configs", *topic, "--alter", "--add-config", changes)
-        run("kafka-configs", *topic, "--describe", until=".*=5000")
-        run("kafka-configs", *topic, "--describe", "--all")
-        run("kafka-configs", *topic, "--alter", "--delete-config", "max.message.bytes")
-        run("kafka-configs", *topic, "--describe", until="(?!.*=5000)")
-        for bad in ("no.such.config=1", "retention.ms=soon", "cleanup.policy=burn", "segment.bytes=1"):
-            run("kafka-configs", *topic, "--alter", "--add-config", bad)
-        run("kafka-configs", *topic, "--alter", "--delete-config", "segment.jitter.ms")
-        run("kafka-configs", "--entity-type", "topics", "--entity-name", "tools-nothing", "--describe")
-        run("kafka-topics", "--delete", "--topic", "tools-configs")
-
-    tell(story)
-
-
-def test_configs_of_brokers_clients_and_groups(tell: Tell) -> None:
-    def story(run: Shell) -> None:
-        broker = ("--entity-type", "brokers", "--entity-name", "1")
-        run("kafka-configs", *broker, "--alter", "--add-config", "log.retention.ms=123456789")
-        run("kafka-configs", *broker, "--describe", until=".*  log.retention.ms=123456789")
-        run("kafka-configs", *broker, "--alter", "--delete-config", "log.retention.ms")
-        run("kafka-configs", *broker, "--alter", "--add-config", "log.dirs=elsewhere")
-        run("kafka-configs", *broker, "--describe", until="(?!.*123456789)")
-        run("kafka-configs", "--entity-type", "brokers", "--entity-default", "--describe")
-        client = ("--entity-type", "clients", "--entity-name", "tools-client")
-        run("kafka-configs", *client, "--alter", "--add-config", "producer_byte_rate=10000000,request_percentage=50")
-        run("kafka-configs", *client, "--alter", "--add-config", "no_such_rate=1")
-        run("kafka-configs", "--entity-type", "clients", "--describe", sort=True, until=".*request_perc")
-        run("kafka-configs", *client, "--alter", "--delete-config", "producer_byte_rate,request_percentage")
-        run("kafka-configs", "--entity-type", "clients", "--describe", until="(?!.*request_perc)")
-        group = ("--entity-type", "groups", "--entity-name", "tools-group")
-        run("kafka-configs", *group, "--alter", "--add-config", "consumer.heartbeat.interval.ms=6000")
-        run("kafka-configs", *group, "--describe", until=".*=6000")
-        run("kafka-configs", *group, "--alter", "--delete-config", "consumer.heartbeat.interval.ms")
-        run("kafka-configs", *group, "--describe", until="(?!.*=6000)")
-
-    tell(story)
+@compare_brokers
+def test_configs_of_brokers_clients_and_groups(run: Shell) -> None:
+    broker = ("--entity-type", "brokers", "--entity-name", "1")
+    run("kafka-configs", *broker, "--alter", "--add-config", "log.retention.ms=123456789")
+    run("kafka-configs", *broker, "--describe", until=".*  log.retention.ms=123456789")
+    run("kafka-configs", *broker, "--alter", "--delete-config", "log.retention.ms")
+    run("kafka-configs", *broker, "--alter", "--add-config", "log.dirs=elsewhere")
+    run("kafka-configs", *broker, "--describe", until="(?!.*123456789)")
+    run("kafka-configs", "--entity-type", "brokers", "--entity-default", "--describe")
+    client = ("--entity-type", "clients", "--entity-name", "tools-client")
+    run("kafka-configs", *client, "--alter", "--add-config", "producer_byte_rate=10000000,request_percentage=50")
+    run("kafka-configs", *client, "--alter", "--add-config", "no_such_rate=1")
+    run("kafka-configs", "--entity-type", "clients", "--describe", sort=True, until=".*request_perc")
+    run("kafka-configs", *client, "--alter", "--delete-config", "producer_byte_rate,request_percentage")
+    run("kafka-configs", "--entity-type", "clients", "--describe", until="(?!.*request_perc)")
+    group = ("--entity-type", "groups", "--entity-name", "tools-group")
+    run("kafka-configs", *group, "--alter", "--add-config", "consumer.heartbeat.interval.ms=6000")
+    run("kafka-configs", *group, "--describe", until=".*=6000")
+    run("kafka-configs", *group, "--alter", "--delete-config", "consumer.heartbeat.interval.ms")
+    run("kafka-configs", *group, "--describe", until="(?!.*=6000)")
 
 
-def test_console_producer_and_consumer(tell: Tell) -> None:
-    def story(run: Shell) -> None:
-        run("kafka-topics", "--create", "--topic", "tools-console")
-        for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
-            given = "".join(f"h:{number}\t{codec}-{number}\tvalue {number}\n" for number in range(20))
-            parse = ("--reader-property", "parse.key=true", "--reader-property", "parse.headers=true")
-            run("kafka-console-producer", "--topic", "tools-console", "--compression-codec", codec, *parse, given=given)
-        show = ("print.key", "print.headers", "print.partition", "print.offset")
-        properties = [part for name in show for part in ("--formatter-property", f"{name}=true")]
-        read = ("--topic", "tools-console", "--timeout-ms", "20000", *properties)
-        run("kafka-console-consumer", *read, "--from-beginning", "--max-messages", "100")
-        run("kafka-console-consumer", *read, "--partition", "0", "--offset", "90", "--max-messages", "10")
-        for protocol in ("classic", "consumer"):
-            member = ("--group", f"tools-{protocol}", "--command-property", f"group.protocol={protocol}")
-            run("kafka-console-consumer", *read, *member, "--from-beginning", "--max-messages", "60")
-            run("kafka-console-consumer", *read, *member, "--max-messages", "40")
-
-    said = tell(story)
-    assert said[-1].lines[-2] == "Partition:0 Offset:99 h:19 zstd-19 value 19"
+@compare_brokers
+def test_console_producer_and_consumer(run: Shell) -> None:
+    run("kafka-topics", "--create", "--topic", "tools-console")
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        given = "".join(f"h:{number}\t{codec}-{number}\tvalue {number}\n" for number in range(20))
+        parse = ("--reader-property", "parse.key=true", "--reader-property", "parse.headers=true")
+        run("kafka-console-producer", "--topic", "tools-console", "--compression-codec", codec, *parse, given=given)
+    show = ("print.key", "print.headers", "print.partition", "print.offset")
+    properties = [part for name in show for part in ("--formatter-property", f"{name}=true")]
+    read = ("--topic", "tools-console", "--timeout-ms", "20000", *properties)
+    run("kafka-console-consumer", *read, "--from-beginning", "--max-messages", "100")
+    run("kafka-console-consumer", *read, "--partition", "0", "--offset", "90", "--max-messages", "10")
+    for protocol in ("classic", "consumer"):
+        member = ("--group", f"tools-{protocol}", "--command-property", f"group.protocol={protocol}")
+        run("kafka-console-consumer", *read, *member, "--from-beginning", "--max-messages", "60")
+        run("kafka-console-consumer", *read, *member, "--max-messages", "40")
+    assert run.said[-1].lines[-2] == "Partition:0 Offset:99 h:19 zstd-19 value 19"
 
 
-def test_consumer_groups(tell: Tell) -> None:
-    def story(run: Shell) -> None:
-        topic, group = "tools-groups", "tools-group-1"
-        run("kafka-topics", "--create", "--topic", topic, "--partitions", "2")
-        given = "".join(f"key-{number}\t{number}\n" for number in range(30))
-        run("kafka-console-producer", "--topic", topic, "--reader-property", "parse.key=true", given=given)
-        read = ("--topic", topic, "--from-beginning", "--max-messages", "30", "--timeout-ms", "20000")
-        for protocol in ("classic", "consumer"):
-            member = ("--group", group, "--command-property", f"group.protocol={protocol}")
-            run("kafka-console-consumer", *read, *member, sort=True)
-            tell_groups(run, topic, group)
-
-    def tell_groups(run: Shell, topic: str, group: str) -> None:
-        run("kafka-consumer-groups", "--list", only=group)
-        run("kafka-consumer-groups", "--list", "--state", only=group)
-        run("kafka-groups", "--list", only=group)
-        one = ("--group", group)
-        run("kafka-consumer-groups", "--describe", *one, sort=True)
-        run("kafka-consumer-groups", "--describe", *one, "--state")
-        run("kafka-consumer-groups", "--describe", *one, "--members", "--verbose")
-        for how in (
-            ("--to-earliest", "--all-topics"),
-            ("--shift-by", "2", "--topic", f"{topic}:0,1"),
-            ("--to-datetime", "2040-01-01T00:00:00.000", "--topic", topic),
-            ("--to-offset", "1", "--topic", topic),
-        ):
-            run("kafka-consumer-groups", "--reset-offsets", *one, *how, "--execute", sort=True)
-        run("kafka-consumer-groups", "--describe", *one, "--offsets", sort=True)
-        run("kafka-consumer-groups", "--delete-offsets", *one, "--topic", topic, sort=True)
-        run("kafka-consumer-groups", "--delete-offsets", *one, "--topic", "tools-unheard-of")
-        run("kafka-consumer-groups", "--delete", *one)
-        run("kafka-consumer-groups", "--delete", *one)
-        run("kafka-consumer-groups", "--describe", *one)
-        run("kafka-consumer-groups", "--reset-offsets", *one, "--to-latest", "--topic", topic, "--execute", sort=True)
-        run("kafka-consumer-groups", "--delete", *one)
-
-    tell(story)
+@compare_brokers
+def test_consumer_groups(run: Shell) -> None:
+    topic, group = "tools-groups", "tools-group-1"
+    run("kafka-topics", "--create", "--topic", topic, "--partitions", "2")
+    given = "".join(f"key-{number}\t{number}\n" for number in range(30))
+    run("kafka-console-producer", "--topic", topic, "--reader-property", "parse.key=true", given=given)
+    read = ("--topic", topic, "--from-beginning", "--max-messages", "30", "--timeout-ms", "20000")
+    for protocol in ("classic", "consumer"):
+        member = ("--group", group, "--command-property", f"group.protocol={protocol}")
+        run("kafka-console-consumer", *read, *member, sort=True)
+        tell_groups(run, topic, group)
 
 
-def test_offsets_and_deleted_records(tell: Tell) -> None:
-    def story(run: Shell) -> None:
-        topic = "tools-offsets"
-        run("kafka-topics", "--create", "--topic", topic)
-        run("kafka-console-producer", "--topic", topic, given="a\nb\nc\nd\n")
-        for moment in ("latest", "earliest", "earliest-local", "2000", "4000000000000"):
-            run("kafka-get-offsets", "--topic", topic, "--time", moment)
-        deletion = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "offset": 3}]}
-        run("kafka-delete-records", "--offset-json-file", run.file("deletion", deletion), only="low_watermark")
-        run("kafka-get-offsets", "--topic-partitions", f"{topic}:0", "--time", "earliest")
-        late = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "offset": 30}]}
-        run("kafka-delete-records", "--offset-json-file", run.file("late", late), only="error")
-        read = ("--from-beginning", "--max-messages", "1", "--timeout-ms", "20000")
-        run("kafka-console-consumer", "--topic", topic, *read)
-        run("kafka-get-offsets", "--topic", "tools-unheard-of")
-
-    tell(story)
-
-
-def test_performance_tools(tell: Tell) -> None:
-    def story(run: Shell) -> None:
-        topic = "tools-performance"
-        run("kafka-topics", "--create", "--topic", topic)
-        produce = ("--num-records", "5000", "--record-size", "1000", "--throughput", "-1")
-        for acks in ("1", "all"):
-            properties = ("--command-property", "bootstrap.servers={servers}", f"acks={acks}")
-            run("kafka-producer-perf-test", "--topic", topic, *produce, *properties, numbers=False, bootstrap=False)
-        run("kafka-get-offsets", "--topic", topic)
-        run("kafka-consumer-perf-test", "--topic", topic, "--num-records", "10000", numbers=False)
-
-    tell(story)
+def tell_groups(run: Shell, topic: str, group: str) -> None:
+    run("kafka-consumer-groups", "--list", only=group)
+    run("kafka-consumer-groups", "--list", "--state", only=group)
+    run("kafka-groups", "--list", only=group)
+    one = ("--group", group)
+    run("kafka-consumer-groups", "--describe", *one, sort=True)
+    run("kafka-consumer-groups", "--describe", *one, "--state")
+    run("kafka-consumer-groups", "--describe", *one, "--members", "--verbose")
+    for how in (
+        ("--to-earliest", "--all-topics"),
+        ("--shift-by", "2", "--topic", f"{topic}:0,1"),
+        ("--to-datetime", "2040-01-01T00:00:00.000", "--topic", topic),
+        ("--to-offset", "1", "--topic", topic),
+    ):
+        run("kafka-consumer-groups", "--reset-offsets", *one, *how, "--execute", sort=True)
+    run("kafka-consumer-groups", "--describe", *one, "--offsets", sort=True)
+    run("kafka-consumer-groups", "--delete-offsets", *one, "--topic", topic, sort=True)
+    run("kafka-consumer-groups", "--delete-offsets", *one, "--topic", "tools-unheard-of")
+    run("kafka-consumer-groups", "--delete", *one)
+    run("kafka-consumer-groups", "--delete", *one)
+    run("kafka-consumer-groups", "--describe", *one)
+    run("kafka-consumer-groups", "--reset-offsets", *one, "--to-latest", "--topic", topic, "--execute", sort=True)
+    run("kafka-consumer-groups", "--delete", *one)
 
 
-def test_the_cluster(tell: Tell) -> None:
-    def story(run: Shell) -> None:
-        topic = "tools-cluster"
-        run("kafka-topics", "--create", "--topic", topic, "--partitions", "2")
-        given = "".join(f"key-{number}\t{number}\n" for number in range(20))
-        run("kafka-console-producer", "--topic", topic, "--reader-property", "parse.key=true", given=given)
-        run("kafka-log-dirs", "--describe", "--topic-list", topic, only=topic, numbers=False)
-        run("kafka-leader-election", "--election-type", "preferred", "--topic", topic, "--partition", "0")
-        run("kafka-leader-election", "--election-type", "unclean", "--topic", topic, "--partition", "1")
-        run("kafka-leader-election", "--election-type", "preferred", "--topic", topic, "--partition", "7")
-        run("kafka-cluster", "cluster-id", "--bootstrap-server", "{servers}", bootstrap=False)
-        run("kafka-cluster", "list-endpoints", "--bootstrap-server", "{servers}", bootstrap=False)
-        run("kafka-reassign-partitions", "--list")
-        plan = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [1]}]}
-        run("kafka-reassign-partitions", "--reassignment-json-file", run.file("plan", plan), "--execute")
-        run("kafka-reassign-partitions", "--reassignment-json-file", run.file("plan", plan), "--verify")
-        producers = ("describe-producers", "--topic", topic, "--partition", "0")
-        run("kafka-transactions", *producers, numbers=False)
-        run("kafka-acls", "--list", only="Error")
-        run("kafka-metadata-quorum", "describe", "--replication", only="NodeId")
-
-    tell(story)
+@compare_brokers
+def test_offsets_and_deleted_records(run: Shell) -> None:
+    topic = "tools-offsets"
+    run("kafka-topics", "--create", "--topic", topic)
+    run("kafka-console-producer", "--topic", topic, given="a\nb\nc\nd\n")
+    for moment in ("latest", "earliest", "earliest-local", "2000", "4000000000000"):
+        run("kafka-get-offsets", "--topic", topic, "--time", moment)
+    deletion = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "offset": 3}]}
+    run("kafka-delete-records", "--offset-json-file", run.file("deletion", deletion), only="low_watermark")
+    run("kafka-get-offsets", "--topic-partitions", f"{topic}:0", "--time", "earliest")
+    late = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "offset": 30}]}
+    run("kafka-delete-records", "--offset-json-file", run.file("late", late), only="error")
+    read = ("--from-beginning", "--max-messages", "1", "--timeout-ms", "20000")
+    run("kafka-console-consumer", "--topic", topic, *read)
+    run("kafka-get-offsets", "--topic", "tools-unheard-of")
 
 
-def test_transactions(tell: Tell) -> None:
-    def story(run: Shell) -> None:
-        topic = "tools-transactions"
-        for name in (topic, "tools-perf"):
-            run("kafka-topics", "--create", "--topic", name)
-        perf = ("--num-records", "100", "--record-size", "10", "--throughput", "-1", "--transactional-id", "tools-perf")
-        run(
-            "kafka-producer-perf-test", "--topic", "tools-perf", *perf, "--transaction-duration-ms", "50", numbers=False
-        )
-        with RawProducer(run.servers, "tools-id") as producer:
-            producer.begin()
-            producer.write(topic, "open")
-            (start,) = {state.current_txn_start_offset for state in _open_producers(producer, topic)}
-            run("kafka-transactions", "list", only="tools-", numbers=False, sort=True)
-            run("kafka-transactions", "describe", "--transactional-id", "tools-id", only="tools-id", numbers=False)
-            run("kafka-transactions", "describe", "--transactional-id", "tools-unknown", only="Error")
-            of_partition = ("describe-producers", "--topic", topic, "--partition", "0")
-            run("kafka-transactions", *of_partition, numbers=False, sort=True)
-            run("kafka-transactions", "find-hanging", "--topic", topic, numbers=False)
-            run("kafka-get-offsets", "--topic", topic, numbers=False)
-            place = ("--topic", topic, "--partition", "0", "--start-offset", f"{start}")
-            run("kafka-transactions", "abort", *place, numbers=False)
-            run("kafka-transactions", *of_partition, numbers=False, sort=True)
-            wanted = ("--topic", "tools-perf", "--from-beginning", "--max-messages", "100", "--isolation-level")
-            run("kafka-console-consumer", *wanted, "read_committed", "--property", "print.value=false", numbers=False)
+@compare_brokers
+def test_performance_tools(run: Shell) -> None:
+    topic = "tools-performance"
+    run("kafka-topics", "--create", "--topic", topic)
+    produce = ("--num-records", "5000", "--record-size", "1000", "--throughput", "-1")
+    for acks in ("1", "all"):
+        properties = ("--command-property", "bootstrap.servers={servers}", f"acks={acks}")
+        run("kafka-producer-perf-test", "--topic", topic, *produce, *properties, numbers=False, bootstrap=False)
+    run("kafka-get-offsets", "--topic", topic)
+    run("kafka-consumer-perf-test", "--topic", topic, "--num-records", "10000", numbers=False)
 
-    tell(story)
+
+@compare_brokers
+def test_the_cluster(run: Shell) -> None:
+    topic = "tools-cluster"
+    run("kafka-topics", "--create", "--topic", topic, "--partitions", "2")
+    given = "".join(f"key-{number}\t{number}\n" for number in range(20))
+    run("kafka-console-producer", "--topic", topic, "--reader-property", "parse.key=true", given=given)
+    run("kafka-log-dirs", "--describe", "--topic-list", topic, only=topic, numbers=False)
+    run("kafka-leader-election", "--election-type", "preferred", "--topic", topic, "--partition", "0")
+    run("kafka-leader-election", "--election-type", "unclean", "--topic", topic, "--partition", "1")
+    run("kafka-leader-election", "--election-type", "preferred", "--topic", topic, "--partition", "7")
+    run("kafka-cluster", "cluster-id", "--bootstrap-server", "{servers}", bootstrap=False)
+    run("kafka-cluster", "list-endpoints", "--bootstrap-server", "{servers}", bootstrap=False)
+    run("kafka-reassign-partitions", "--list")
+    plan = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [1]}]}
+    run("kafka-reassign-partitions", "--reassignment-json-file", run.file("plan", plan), "--execute")
+    run("kafka-reassign-partitions", "--reassignment-json-file", run.file("plan", plan), "--verify")
+    producers = ("describe-producers", "--topic", topic, "--partition", "0")
+    run("kafka-transactions", *producers, numbers=False)
+    run("kafka-acls", "--list", only="Error")
+    run("kafka-metadata-quorum", "describe", "--replication", only="NodeId")
+
+
+@compare_brokers
+def test_transactions(run: Shell) -> None:
+    topic = "tools-transactions"
+    for name in (topic, "tools-perf"):
+        run("kafka-topics", "--create", "--topic", name)
+    perf = ("--num-records", "100", "--record-size", "10", "--throughput", "-1", "--transactional-id", "tools-perf")
+    run("kafka-producer-perf-test", "--topic", "tools-perf", *perf, "--transaction-duration-ms", "50", numbers=False)
+    with RawProducer(run.servers, "tools-id") as producer:
+        producer.begin()
+        producer.write(topic, "open")
+        (start,) = {state.current_txn_start_offset for state in _open_producers(producer, topic)}
+        run("kafka-transactions", "list", only="tools-", numbers=False, sort=True)
+        run("kafka-transactions", "describe", "--transactional-id", "tools-id", only="tools-id", numbers=False)
+        run("kafka-transactions", "describe", "--transactional-id", "tools-unknown", only="Error")
+        of_partition = ("describe-producers", "--topic", topic, "--partition", "0")
+        run("kafka-transactions", *of_partition, numbers=False, sort=True)
+        run("kafka-transactions", "find-hanging", "--topic", topic, numbers=False)
+        run("kafka-get-offsets", "--topic", topic, numbers=False)
+        place = ("--topic", topic, "--partition", "0", "--start-offset", f"{start}")
+        run("kafka-transactions", "abort", *place, numbers=False)
+        run("kafka-transactions", *of_partition, numbers=False, sort=True)
+        wanted = ("--topic", "tools-perf", "--from-beginning", "--max-messages", "100", "--isolation-level")
+        run("kafka-console-consumer", *wanted, "read_committed", "--property", "print.value=false", numbers=False)
 
 
 def _open_producers(producer: RawProducer, topic: str) -> list[ProducerState]:
@@ -354,17 +331,12 @@ def _open_producers(producer: RawProducer, topic: str) -> list[ProducerState]:
     return [state for state in found if state.current_txn_start_offset >= 0]
 
 
-def test_the_versions_of_every_api(tell: Tell) -> None:
-    def story(run: Shell) -> None:
-        run("kafka-broker-api-versions", without=differences.APIS_WE_LACK)
-
-    (said,) = tell(story)
-    assert len(said.lines) > 40
+@compare_brokers
+def test_the_versions_of_every_api(run: Shell) -> None:
+    assert len(run("kafka-broker-api-versions", without=differences.APIS_WE_LACK)) > 40
 
 
-def test_features(tell: Tell) -> None:
-    def story(run: Shell) -> None:
-        for feature in ("metadata.version", "group.version", "transaction.version", "eligible.leader.replicas.version"):
-            run("kafka-features", "describe", only=feature)
-
-    tell(story)
+@compare_brokers
+def test_features(run: Shell) -> None:
+    for feature in ("metadata.version", "group.version", "transaction.version", "eligible.leader.replicas.version"):
+        run("kafka-features", "describe", only=feature)
