@@ -17,8 +17,8 @@ class Feature:
     """What a user calls it."""
     jvm: str
     """What Spark's JVM connector does."""
-    ours: str
-    """What ``pykafka`` does; ``the same`` where there is nothing to tell."""
+    ours: str = "the same"
+    """What ``pykafka`` does."""
     api: str = ""
     """Where Spark's Python Data Source API forbids what the JVM connector does: what to do in its place."""
 

@@ -4,29 +4,22 @@ from typing import Final
 
 from tests.support.feature import Feature, Section
 
-_SAME: Final = "the same"
-
 DATA_LOSS: Final = Section(
     "Data loss, and what `failOnDataLoss` decides",
     (
-        Feature("loss.deleted", "A topic or partition deleted", "`PARTITIONS_DELETED`, or dropped", _SAME),
+        Feature("loss.deleted", "A topic or partition deleted", "`PARTITIONS_DELETED`, or dropped"),
         Feature(
             "loss.noInitialOffset",
             "A new partition without a first offset",
             "`INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS`",
-            _SAME,
         ),
         Feature(
             "loss.addedNotFromZero",
             "A new partition that does not begin at 0",
             "`ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO`, for an old trimmed topic too",
-            _SAME,
         ),
         Feature(
-            "loss.changed",
-            "A log that ends before the query's offset",
-            "`PARTITION_OFFSET_CHANGED`, or a warning",
-            _SAME,
+            "loss.changed", "A log that ends before the query's offset", "`PARTITION_OFFSET_CHANGED`, or a warning"
         ),
         Feature(
             "loss.agedOut",
@@ -34,19 +27,19 @@ DATA_LOSS: Final = Section(
             "found by failing tasks: `COULD_NOT_READ_OFFSET_RANGE`, or on from earliest",
             "the same code, found in planning and in tasks",
         ),
-        Feature("loss.gaps", "Offsets missing by compaction or transactions", "no loss", _SAME),
-        Feature("loss.noDuplicates", "Reading on after a loss", "without duplicates", _SAME),
-        Feature("loss.unreadable", "A server that does not answer", "a timeout, whatever `failOnDataLoss` says", _SAME),
+        Feature("loss.gaps", "Offsets missing by compaction or transactions", "no loss"),
+        Feature("loss.noDuplicates", "Reading on after a loss", "without duplicates"),
+        Feature("loss.unreadable", "A server that does not answer", "a timeout, whatever `failOnDataLoss` says"),
     ),
 )
 
 SPLITTING: Final = Section(
     "Tasks",
     (
-        Feature("split.one", "Without options", "a task per partition that has records", _SAME),
-        Feature("split.minPartitions", "With `minPartitions`", "in proportion to offsets", _SAME),
-        Feature("split.maxRecords", "With `maxRecordsPerPartition`", "even pieces, none larger", _SAME),
-        Feature("split.sentinels", "With earliest and latest", "outer pieces keep them", _SAME),
+        Feature("split.one", "Without options", "a task per partition that has records"),
+        Feature("split.minPartitions", "With `minPartitions`", "in proportion to offsets"),
+        Feature("split.maxRecords", "With `maxRecordsPerPartition`", "even pieces, none larger"),
+        Feature("split.sentinels", "With earliest and latest", "outer pieces keep them"),
         Feature(
             "split.locality",
             "Tasks on the executor that read the partition before",
@@ -60,15 +53,14 @@ SPLITTING: Final = Section(
 LIMITS: Final = Section(
     "Triggers and limits",
     (
-        Feature("rate.proportional", "Shares of a limit", "in proportion to what waits", _SAME),
-        Feature("rate.minOrDelay", "`minOffsetsPerTrigger` with `maxTriggerDelay`", "whichever comes first", _SAME),
-        Feature("rate.order", "A least above the most", "an error", _SAME),
-        Feature("rate.once", "Trigger.Once", "ignores limits", _SAME),
+        Feature("rate.proportional", "Shares of a limit", "in proportion to what waits"),
+        Feature("rate.minOrDelay", "`minOffsetsPerTrigger` with `maxTriggerDelay`", "whichever comes first"),
+        Feature("rate.order", "A least above the most", "an error"),
+        Feature("rate.once", "Trigger.Once", "ignores limits"),
         Feature(
             "rate.availableNow",
             "Trigger.AvailableNow",
             "to the ends at its first batch; ends with an error if those are lost",
-            _SAME,
         ),
         Feature(
             "rate.availableNowTail", "AvailableNow with `minOffsetsPerTrigger`", "leaves a tail unread", "reads all"
@@ -80,17 +72,17 @@ LIMITS: Final = Section(
             "no",
             "Spark refuses both for a Python source: `asyncProgressTrackingEnabled=true` halves a micro-batch's time",
         ),
-        Feature("rate.asyncProgress", "`asyncProgressTrackingEnabled`", "yes", _SAME),
+        Feature("rate.asyncProgress", "`asyncProgressTrackingEnabled`", "yes"),
     ),
 )
 
 TRANSACTIONS: Final = Section(
     "Transactional topics",
     (
-        Feature("transactions.committed", "`read_committed`: committed", "read", _SAME),
-        Feature("transactions.aborted", "`read_committed`: aborted", "left out", _SAME),
-        Feature("transactions.open", "`read_committed`: still open", "not read, nor anything after it", _SAME),
-        Feature("transactions.uncommitted", "`read_uncommitted`", "reads all but markers", _SAME),
+        Feature("transactions.committed", "`read_committed`: committed", "read"),
+        Feature("transactions.aborted", "`read_committed`: aborted", "left out"),
+        Feature("transactions.open", "`read_committed`: still open", "not read, nor anything after it"),
+        Feature("transactions.uncommitted", "`read_uncommitted`", "reads all but markers"),
         Feature(
             "transactions.tail", "A range that ends in what is not shown", "polls until the timeout", "ends at once"
         ),
@@ -104,7 +96,7 @@ RUNNING: Final = Section(
             "run.connections", "Connections", "a pool of consumers per executor", "kept per server, in each worker"
         ),
         Feature("run.retry", "A task that is tried again", "gets a new consumer", "gets new connections"),
-        Feature("run.concurrent", "Two tasks on one partition", "both read", _SAME),
+        Feature("run.concurrent", "Two tasks on one partition", "both read"),
         Feature(
             "run.metrics",
             "Lag in progress reports",
@@ -112,11 +104,11 @@ RUNNING: Final = Section(
             "by a listener",
             "Python sources have no metrics in progress reports: add the listener, which reports the lag",
         ),
-        Feature("run.latestOffset", "`latestOffset` in progress reports", "yes", _SAME),
-        Feature("run.rows", "`numInputRows`, `numOutputRows`", "yes", _SAME),
-        Feature("run.selfUnion", "One source read twice in a query", "one place in the checkpoint", _SAME),
-        Feature("run.watermark", "Watermarks on `timestamp`", "yes", _SAME),
-        Feature("run.stop", "Stopping a query", "ends its tasks", _SAME),
+        Feature("run.latestOffset", "`latestOffset` in progress reports", "yes"),
+        Feature("run.rows", "`numInputRows`, `numOutputRows`", "yes"),
+        Feature("run.selfUnion", "One source read twice in a query", "one place in the checkpoint"),
+        Feature("run.watermark", "Watermarks on `timestamp`", "yes"),
+        Feature("run.stop", "Stopping a query", "ends its tasks"),
         Feature(
             "run.name",
             "The format's name",

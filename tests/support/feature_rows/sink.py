@@ -4,28 +4,25 @@ from typing import Final
 
 from tests.support.feature import Feature, Section
 
-_SAME: Final = "the same"
 _NONE: Final = "no"
 
 SINK: Final = Section(
     "Sink",
     (
-        Feature("sink.value", "`value`", "string or binary, required; null is a tombstone", _SAME),
-        Feature("sink.key", "`key`", "string or binary, null without", _SAME),
-        Feature("sink.topicColumn", "`topic`", "string, required without the option; null is an error", _SAME),
-        Feature("sink.headers", "`headers`", "array of struct; a null key is an error", _SAME),
-        Feature("sink.partition", "`partition`", "int; null leaves it to the partitioner", _SAME),
-        Feature("sink.extraColumns", "Other columns", "ignored", _SAME),
-        Feature("sink.types", "Columns of other types", "an error that names the column", _SAME),
-        Feature("sink.bootstrapServers", "`kafka.bootstrap.servers`", "required", _SAME),
-        Feature("sink.topic", "Option `topic`", "goes before the column", _SAME),
-        Feature("sink.includeHeaders", "Option `includeHeaders`", "without effect", _SAME),
+        Feature("sink.value", "`value`", "string or binary, required; null is a tombstone"),
+        Feature("sink.key", "`key`", "string or binary, null without"),
+        Feature("sink.topicColumn", "`topic`", "string, required without the option; null is an error"),
+        Feature("sink.headers", "`headers`", "array of struct; a null key is an error"),
+        Feature("sink.partition", "`partition`", "int; null leaves it to the partitioner"),
+        Feature("sink.extraColumns", "Other columns", "ignored"),
+        Feature("sink.types", "Columns of other types", "an error that names the column"),
+        Feature("sink.bootstrapServers", "`kafka.bootstrap.servers`", "required"),
+        Feature("sink.topic", "Option `topic`", "goes before the column"),
+        Feature("sink.includeHeaders", "Option `includeHeaders`", "without effect"),
         Feature("sink.client", "`kafka.*`", "producer configs", "the same, by one table"),
-        Feature(
-            "sink.partitioner", "Partition of a row", "column, `kafka.partitioner.class`, murmur2 of the key", _SAME
-        ),
-        Feature("sink.missingTopic", "A topic that does not exist", "fails after `kafka.max.block.ms`", _SAME),
-        Feature("sink.batch", 'Batch, `mode("append")`', "yes", _SAME),
+        Feature("sink.partitioner", "Partition of a row", "column, `kafka.partitioner.class`, murmur2 of the key"),
+        Feature("sink.missingTopic", "A topic that does not exist", "fails after `kafka.max.block.ms`"),
+        Feature("sink.batch", 'Batch, `mode("append")`', "yes"),
         Feature(
             "sink.saveModes",
             "Batch, other modes",
@@ -33,8 +30,8 @@ SINK: Final = Section(
             "`append` only",
             'Spark refuses a Python sink without a mode: say `.mode("append")`',
         ),
-        Feature("sink.append", 'Stream, `outputMode("append")`', "yes", _SAME),
-        Feature("sink.complete", 'Stream, `outputMode("complete")`', "each result in full", _SAME),
+        Feature("sink.append", 'Stream, `outputMode("append")`', "yes"),
+        Feature("sink.complete", 'Stream, `outputMode("complete")`', "each result in full"),
         Feature(
             "sink.update",
             'Stream, `outputMode("update")`',
@@ -42,7 +39,7 @@ SINK: Final = Section(
             "by `foreachBatch` with `write_updates`",
             "Spark refuses update mode for a Python sink: `foreachBatch(write_updates(...))` writes the same rows",
         ),
-        Feature("sink.errors", "Errors of asynchronous sends", "fail the task", _SAME),
+        Feature("sink.errors", "Errors of asynchronous sends", "fail the task"),
         Feature(
             "sink.delivery",
             "Delivery",
@@ -73,13 +70,13 @@ SINK_MORE: Final = Section(
 SECURITY: Final = Section(
     "Security",
     (
-        Feature("security.tlsPem", "TLS with PEM", "text or files", _SAME),
-        Feature("security.tlsStores", "TLS with JKS and PKCS12", "yes", _SAME),
-        Feature("security.tlsHostname", "Host names of servers", "checked by default", _SAME),
-        Feature("security.tlsClient", "Certificates of clients", "yes", _SAME),
-        Feature("security.jaas", "`kafka.sasl.jaas.config`", "yes", _SAME),
-        Feature("security.plain", "SASL PLAIN", "yes", _SAME),
-        Feature("security.scram", "SASL SCRAM-SHA-256 and -512", "yes", _SAME),
+        Feature("security.tlsPem", "TLS with PEM", "text or files"),
+        Feature("security.tlsStores", "TLS with JKS and PKCS12", "yes"),
+        Feature("security.tlsHostname", "Host names of servers", "checked by default"),
+        Feature("security.tlsClient", "Certificates of clients", "yes"),
+        Feature("security.jaas", "`kafka.sasl.jaas.config`", "yes"),
+        Feature("security.plain", "SASL PLAIN", "yes"),
+        Feature("security.scram", "SASL SCRAM-SHA-256 and -512", "yes"),
         Feature("security.oauth", "SASL OAUTHBEARER", "Java classes", "a token by URL or by a Python callable"),
         Feature("security.msk", "AWS MSK IAM", "a Java class to add", "by its published signer, as an extra"),
         Feature("security.gssapi", "SASL GSSAPI (Kerberos)", "yes", "as an extra"),
