@@ -1,6 +1,7 @@
 """aiokafka as an agent: its clients live in an event loop in a thread of their own."""
 
 import asyncio
+import inspect
 import threading
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ from aiokafka.errors import BrokerResponseError, for_code  # type: ignore[import
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 
 from tests.interop.clients.python import sasl
-from tests.interop.clients.python.line_agent import Agent, Json, MemberThread, encoded, serve, text
+from tests.interop.clients.python.line_agent import Agent, Json, MemberThread, described, encoded, serve
 
 TIMEOUT_S = 30.0
 
@@ -43,7 +44,7 @@ class Subscriber:
 
     def poll(self) -> list[Json]:
         polled = self._run(self._consumer.getmany(timeout_ms=100))
-        return [_record(record) for records in polled.values() for record in records]
+        return [described(record) for records in polled.values() for record in records]
 
     def assignment(self) -> list[tuple[str, int]]:
         return [(item.topic, item.partition) for item in self._consumer.assignment()]
@@ -55,18 +56,6 @@ class Subscriber:
         self._run(self._consumer.stop())
 
 
-def _record(record: Any) -> Json:
-    return {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "key": text(record.key),
-        "value": text(record.value),
-        "headers": [[key, text(value)] for key, value in record.headers],
-    }
-
-
 class AiokafkaAgent(Agent):
     """What `tests.support.foreign` describes."""
 
@@ -74,50 +63,44 @@ class AiokafkaAgent(Agent):
         super().__init__()
         self._loop = Loop()
 
-    def produce(self, servers: str, topic: str, codec: str, records: list[Json]) -> Json:
-        async def work() -> Json:
-            producer = AIOKafkaProducer(
-                bootstrap_servers=servers,
-                acks="all",
-                enable_idempotence=True,
-                compression_type=None if codec == "none" else codec,
-                linger_ms=5,
-            )
-            await producer.start()
-            try:
-                futures = [
-                    await producer.send(
-                        topic,
-                        value=encoded(record["value"]),
-                        key=encoded(record["key"]),
-                        partition=record["partition"],
-                        timestamp_ms=record["timestamp"],
-                        headers=[(key, encoded(value)) for key, value in record["headers"]],
-                    )
-                    for record in records
-                ]
-                sent = await asyncio.gather(*futures)
-            finally:
-                await producer.stop()
-            return [[result.partition, result.offset] for result in sent]
+    async def produce(self, servers: str, topic: str, codec: str, records: list[Json]) -> Json:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=servers,
+            acks="all",
+            enable_idempotence=True,
+            compression_type=None if codec == "none" else codec,
+            linger_ms=5,
+        )
+        await producer.start()
+        try:
+            futures = [
+                await producer.send(
+                    topic,
+                    value=encoded(record["value"]),
+                    key=encoded(record["key"]),
+                    partition=record["partition"],
+                    timestamp_ms=record["timestamp"],
+                    headers=[(key, encoded(value)) for key, value in record["headers"]],
+                )
+                for record in records
+            ]
+            sent = await asyncio.gather(*futures)
+        finally:
+            await producer.stop()
+        return [[result.partition, result.offset] for result in sent]
 
-        return self._loop.run(work())
-
-    def consume(self, servers: str, topic: str, counts: dict[str, int]) -> Json:
-        async def work() -> Json:
-            consumer = AIOKafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest")
-            await consumer.start()
-            try:
-                consumer.assign([TopicPartition(topic, int(partition)) for partition in counts])
-                stored: list[Json] = []
-                while len(stored) < sum(counts.values()):
-                    polled = await consumer.getmany(timeout_ms=200)
-                    stored += [_record(record) for records in polled.values() for record in records]
-            finally:
-                await consumer.stop()
-            return stored
-
-        return self._loop.run(work())
+    async def consume(self, servers: str, topic: str, counts: dict[str, int]) -> Json:
+        consumer = AIOKafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest")
+        await consumer.start()
+        try:
+            consumer.assign([TopicPartition(topic, int(partition)) for partition in counts])
+            stored: list[Json] = []
+            while len(stored) < sum(counts.values()):
+                polled = await consumer.getmany(timeout_ms=200)
+                stored += [described(record) for records in polled.values() for record in records]
+        finally:
+            await consumer.stop()
+        return stored
 
     def join(self, member: str, servers: str, group: str, topics: list[str], instance: str | None) -> None:
         config = {
@@ -134,137 +117,100 @@ class AiokafkaAgent(Agent):
         }
         self._members[member] = MemberThread(lambda: Subscriber(self._loop, topics, config))
 
-    def committed(self, servers: str, group: str, topic: str, partitions: list[int]) -> Json:
-        async def work() -> Json:
-            wanted = [TopicPartition(topic, partition) for partition in partitions]
-            async with _admin(servers) as admin:
-                found = await admin.list_consumer_group_offsets(group, partitions=wanted)
-            return {item.partition: value.offset if value.offset >= 0 else None for item, value in found.items()}
+    async def committed(self, servers: str, group: str, topic: str, partitions: list[int]) -> Json:
+        wanted = [TopicPartition(topic, partition) for partition in partitions]
+        async with _admin(servers) as admin:
+            found = await admin.list_consumer_group_offsets(group, partitions=wanted)
+        return {item.partition: value.offset if value.offset >= 0 else None for item, value in found.items()}
 
-        return self._loop.run(work())
+    async def over_sasl(self, servers: str, topic: str, mechanism: str, user: str, password: str) -> Json:
+        return await sasl.over_aiokafka(servers, topic, mechanism, user, password)
 
-    def over_sasl(self, servers: str, topic: str, mechanism: str, user: str, password: str) -> Json:
-        return sasl.over_aiokafka(servers, topic, mechanism, user, password)
-
-    def create_topic(self, servers: str, topic: str, partitions: int, configs: dict[str, str]) -> None:
-        async def work() -> None:
-            async with _admin(servers) as admin:
-                answer = await admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=configs)])
-            for _, code, *_ in answer.topic_errors:
-                _raise(code)
-
-        self._loop.run(work())
-
-    def add_partitions(self, servers: str, topic: str, total: int) -> None:
-        async def work() -> None:
-            async with _admin(servers) as admin:
-                await admin.create_partitions({topic: NewPartitions(total)})
-
-        self._loop.run(work())
-
-    def delete_topic(self, servers: str, topic: str) -> None:
-        async def work() -> None:
-            async with _admin(servers) as admin:
-                answer = await admin.delete_topics([topic])
-            for _, code in answer.topic_error_codes:
-                _raise(code)
-
-        self._loop.run(work())
-
-    def topics(self, servers: str) -> Json:
-        async def work() -> Json:
-            async with _admin(servers) as admin:
-                return sorted(await admin.list_topics())
-
-        return self._loop.run(work())
-
-    def describe_topic(self, servers: str, topic: str) -> Json:
-        async def work() -> Json:
-            async with _admin(servers) as admin:
-                (found,) = await admin.describe_topics([topic])
-            _raise(found["error_code"])
-            return sorted([item["partition"], item["leader"]] for item in found["partitions"])
-
-        return self._loop.run(work())
-
-    def topic_config(self, servers: str, topic: str) -> Json:
-        async def work() -> Json:
-            async with _admin(servers) as admin:
-                (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
-            ((code, _, _, _, entries),) = answer.resources
+    async def create_topic(self, servers: str, topic: str, partitions: int, configs: dict[str, str]) -> None:
+        async with _admin(servers) as admin:
+            answer = await admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=configs)])
+        for _, code, *_ in answer.topic_errors:
             _raise(code)
-            return {name: value for name, value, *_ in entries}
 
-        return self._loop.run(work())
+    async def add_partitions(self, servers: str, topic: str, total: int) -> None:
+        async with _admin(servers) as admin:
+            await admin.create_partitions({topic: NewPartitions(total)})
 
-    def alter_config(self, servers: str, topic: str, configs: dict[str, str]) -> None:
+    async def delete_topic(self, servers: str, topic: str) -> None:
+        async with _admin(servers) as admin:
+            answer = await admin.delete_topics([topic])
+        for _, code in answer.topic_error_codes:
+            _raise(code)
+
+    async def topics(self, servers: str) -> Json:
+        async with _admin(servers) as admin:
+            return sorted(await admin.list_topics())
+
+    async def describe_topic(self, servers: str, topic: str) -> Json:
+        async with _admin(servers) as admin:
+            (found,) = await admin.describe_topics([topic])
+        _raise(found["error_code"])
+        return sorted([item["partition"], item["leader"]] for item in found["partitions"])
+
+    async def topic_config(self, servers: str, topic: str) -> Json:
+        async with _admin(servers) as admin:
+            (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+        ((code, _, _, _, entries),) = answer.resources
+        _raise(code)
+        return {name: value for name, value, *_ in entries}
+
+    async def alter_config(self, servers: str, topic: str, configs: dict[str, str]) -> None:
         """Not incremental: what is not named goes back to its default."""
-
-        async def work() -> None:
-            async with _admin(servers) as admin:
-                resource = ConfigResource(ConfigResourceType.TOPIC, topic, configs)
-                (answer,) = await admin.alter_configs([resource])
-            for code, *_ in answer.resources:
-                _raise(code)
-
-        self._loop.run(work())
-
-    def delete_records(self, servers: str, topic: str, before: dict[str, int]) -> Json:
-        async def work() -> Json:
-            wanted = {
-                TopicPartition(topic, int(number)): RecordsToDelete(before_offset=offset)
-                for number, offset in before.items()
-            }
-            async with _admin(servers) as admin:
-                found = await admin.delete_records(wanted)
-            return {item.partition: low for item, low in found.items()}
-
-        return self._loop.run(work())
-
-    def offsets(self, servers: str, topic: str, partitions: list[int], at: str | int) -> Json:
-        async def work() -> Json:
-            wanted = [TopicPartition(topic, partition) for partition in partitions]
-            consumer = AIOKafkaConsumer(bootstrap_servers=servers)
-            await consumer.start()
-            try:
-                if at == "earliest":
-                    found = await consumer.beginning_offsets(wanted)
-                elif at == "latest":
-                    found = await consumer.end_offsets(wanted)
-                else:
-                    answers = await consumer.offsets_for_times(dict.fromkeys(wanted, int(at)))
-                    found = {item: answer.offset if answer else -1 for item, answer in answers.items()}
-            finally:
-                await consumer.stop()
-            return {item.partition: offset for item, offset in found.items()}
-
-        return self._loop.run(work())
-
-    def groups(self, servers: str) -> Json:
-        async def work() -> Json:
-            async with _admin(servers) as admin:
-                return [group for group, _ in await admin.list_consumer_groups()]
-
-        return self._loop.run(work())
-
-    def describe_group(self, servers: str, group: str) -> Json:
-        async def work() -> Json:
-            async with _admin(servers) as admin:
-                (answer,) = await admin.describe_consumer_groups([group])
-            ((code, _, state, _, _, members, *_),) = answer.groups
+        async with _admin(servers) as admin:
+            resource = ConfigResource(ConfigResourceType.TOPIC, topic, configs)
+            (answer,) = await admin.alter_configs([resource])
+        for code, *_ in answer.resources:
             _raise(code)
-            return {"state": state, "members": {client: _assigned(bytes_) for _, client, _, _, bytes_ in members}}
 
-        return self._loop.run(work())
+    async def delete_records(self, servers: str, topic: str, before: dict[str, int]) -> Json:
+        wanted = {
+            TopicPartition(topic, int(number)): RecordsToDelete(before_offset=offset)
+            for number, offset in before.items()
+        }
+        async with _admin(servers) as admin:
+            found = await admin.delete_records(wanted)
+        return {item.partition: low for item, low in found.items()}
 
-    def brokers(self, servers: str) -> Json:
-        async def work() -> Json:
-            async with _admin(servers) as admin:
-                found = await admin.describe_cluster()
-            nodes = sorted(broker["node_id"] for broker in found["brokers"])
-            return {"cluster": found["cluster_id"], "controller": found["controller_id"], "brokers": nodes}
+    async def offsets(self, servers: str, topic: str, partitions: list[int], at: str | int) -> Json:
+        wanted = [TopicPartition(topic, partition) for partition in partitions]
+        consumer = AIOKafkaConsumer(bootstrap_servers=servers)
+        await consumer.start()
+        try:
+            if at == "earliest":
+                found = await consumer.beginning_offsets(wanted)
+            elif at == "latest":
+                found = await consumer.end_offsets(wanted)
+            else:
+                answers = await consumer.offsets_for_times(dict.fromkeys(wanted, int(at)))
+                found = {item: answer.offset if answer else -1 for item, answer in answers.items()}
+        finally:
+            await consumer.stop()
+        return {item.partition: offset for item, offset in found.items()}
 
-        return self._loop.run(work())
+    async def groups(self, servers: str) -> Json:
+        async with _admin(servers) as admin:
+            return [group for group, _ in await admin.list_consumer_groups()]
+
+    async def describe_group(self, servers: str, group: str) -> Json:
+        async with _admin(servers) as admin:
+            (answer,) = await admin.describe_consumer_groups([group])
+        ((code, _, state, _, _, members, *_),) = answer.groups
+        _raise(code)
+        return {"state": state, "members": {client: _assigned(bytes_) for _, client, _, _, bytes_ in members}}
+
+    async def brokers(self, servers: str) -> Json:
+        async with _admin(servers) as admin:
+            found = await admin.describe_cluster()
+        nodes = sorted(broker["node_id"] for broker in found["brokers"])
+        return {"cluster": found["cluster_id"], "controller": found["controller_id"], "brokers": nodes}
+
+    def _result(self, returned: Any) -> Json:
+        return self._loop.run(returned) if inspect.iscoroutine(returned) else returned
 
     def _code(self, error: BaseException) -> int | None:
         return int(error.errno) if isinstance(error, BrokerResponseError) else None

@@ -12,42 +12,18 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from tests.interop.clients.python import sasl
 from tests.interop.clients.python.client_agent import ClientAgent, refuse
-from tests.interop.clients.python.line_agent import Json, MemberThread, serve, text
+from tests.interop.clients.python.kafka_python_subscriber import Subscriber
+from tests.interop.clients.python.line_agent import Json, MemberThread, described, serve
 from tests.support.kafka_python_client import KafkaPythonClient, poll_kafka_python
 
 BATCH = 500
 
 
-class Subscriber:
-    """A consumer in a group."""
-
-    def __init__(self, config: dict[str, Any], topics: list[str]) -> None:
-        self._consumer = kafka.KafkaConsumer(**config)
-        self._consumer.subscribe(topics)
+class RejoiningSubscriber(Subscriber):
+    """A consumer in a group, which joins it again where `poll_kafka_python` has to."""
 
     def poll(self) -> list[Json]:
-        return [_record(record) for record in poll_kafka_python(self._consumer, 100, BATCH)]
-
-    def assignment(self) -> list[tuple[str, int]]:
-        return [(item.topic, item.partition) for item in self._consumer.assignment()]
-
-    def commit(self) -> None:
-        self._consumer.commit()
-
-    def close(self) -> None:
-        self._consumer.close(autocommit=False)
-
-
-def _record(record: Any) -> Json:
-    return {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "key": text(record.key),
-        "value": text(record.value),
-        "headers": [[key, text(value)] for key, value in record.headers],
-    }
+        return [described(record) for record in poll_kafka_python(self._consumer, 100, BATCH)]
 
 
 class KafkaPythonAgent(ClientAgent):
@@ -74,7 +50,7 @@ class KafkaPythonAgent(ClientAgent):
             "heartbeat_interval_ms": 300,
             "metadata_max_age_ms": 1000,
         }
-        self._members[member] = MemberThread(lambda: Subscriber(config, topics))
+        self._members[member] = MemberThread(lambda: RejoiningSubscriber(config, topics))
 
     def topics(self, servers: str) -> Json:
         with closing(self._admin(servers)) as admin:

@@ -116,6 +116,10 @@ class Agent:
         """Kafka's error code that a client's exception stands for."""
         return getattr(error, "errno", None)
 
+    def _result(self, returned: Any) -> Json:
+        """The result of an operation that has returned this."""
+        return returned
+
 
 def serve(agent: Agent) -> None:
     """Do what the lines of the standard input say, until it ends. What clients print goes to the standard error."""
@@ -131,10 +135,24 @@ def _done(agent: Agent, request: Mapping[str, Json]) -> Json:
     operation = getattr(agent, wanted.pop("do"))
     known = inspect.signature(operation).parameters
     try:
-        return {"answer": operation(**{name: value for name, value in wanted.items() if name in known})}
+        returned = operation(**{name: value for name, value in wanted.items() if name in known})
+        return {"answer": agent._result(returned)}
     except Exception as error:  # every client has its own; the test decides what it means
         traceback.print_exc()
         return {"error": f"{type(error).__name__}: {error}", "code": agent._code(error)}
+
+
+def described(record: Any) -> Json:
+    """A consumer's record of kafka-python or aiokafka as agents tell of it."""
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": text(record.key),
+        "value": text(record.value),
+        "headers": [[key, text(value)] for key, value in record.headers],
+    }
 
 
 def text(value: bytes | None) -> str | None:

@@ -15,42 +15,10 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Ne
 from kafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from tests.interop.clients.python.line_agent import Agent, Json, MemberThread, encoded, serve, text
+from tests.interop.clients.python.kafka_python_subscriber import Subscriber
+from tests.interop.clients.python.line_agent import Agent, Json, MemberThread, described, encoded, serve
 
 TIMEOUT_S = 30.0
-
-
-class Subscriber:
-    """A consumer in a group."""
-
-    def __init__(self, config: dict[str, Any], topics: list[str]) -> None:
-        self._consumer = kafka.KafkaConsumer(**config)
-        self._consumer.subscribe(topics)
-
-    def poll(self) -> list[Json]:
-        polled = self._consumer.poll(timeout_ms=100)
-        return [_record(record) for records in polled.values() for record in records]
-
-    def assignment(self) -> list[tuple[str, int]]:
-        return [(item.topic, item.partition) for item in self._consumer.assignment()]
-
-    def commit(self) -> None:
-        self._consumer.commit()
-
-    def close(self) -> None:
-        self._consumer.close(autocommit=False)
-
-
-def _record(record: Any) -> Json:
-    return {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "key": text(record.key),
-        "value": text(record.value),
-        "headers": [[key, text(value)] for key, value in record.headers],
-    }
 
 
 class OldKafkaPythonAgent(Agent):
@@ -92,7 +60,7 @@ class OldKafkaPythonAgent(Agent):
             consumer.seek_to_beginning(*partitions)
             while len(stored) < sum(counts.values()):
                 polled = consumer.poll(timeout_ms=200)
-                stored += [_record(record) for records in polled.values() for record in records]
+                stored += [described(record) for records in polled.values() for record in records]
         return stored
 
     def join(self, member: str, servers: str, group: str, topics: list[str]) -> None:

@@ -46,15 +46,20 @@ def over_confluent(servers: str, topic: str, mechanism: str, user: str, password
         consumer.close()
 
 
-def over_kafka_python(servers: str, topic: str, mechanism: str, user: str, password: str) -> list[str]:
-    """kafka-python."""
-    config: dict[str, Any] = {
+def _config(servers: str, mechanism: str, user: str, password: str) -> dict[str, Any]:
+    """The settings of a login, as kafka-python and aiokafka name them."""
+    return {
         "bootstrap_servers": servers,
         "security_protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": mechanism,
         "sasl_plain_username": user,
         "sasl_plain_password": password,
     }
+
+
+def over_kafka_python(servers: str, topic: str, *login: str) -> list[str]:
+    """kafka-python."""
+    config = _config(servers, *login)
     with closing(kafka.KafkaProducer(**config, bootstrap_timeout_ms=_LOGIN_TIMEOUT_MS)) as producer:
         producer.send(topic, VALUE.encode(), partition=0).get(_TIMEOUT_S)
     with closing(kafka.KafkaConsumer(**config, enable_auto_commit=False)) as consumer:
@@ -65,20 +70,10 @@ def over_kafka_python(servers: str, topic: str, mechanism: str, user: str, passw
     return [record.value.decode() for records in polled.values() for record in records]
 
 
-def over_aiokafka(servers: str, topic: str, mechanism: str, user: str, password: str) -> list[str]:
+async def over_aiokafka(servers: str, topic: str, *login: str) -> list[str]:
     """aiokafka."""
-    config: dict[str, Any] = {
-        "bootstrap_servers": servers,
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": user,
-        "sasl_plain_password": password,
-    }
-
-    async def work() -> list[str]:
-        async with AIOKafkaProducer(**config) as producer:
-            await producer.send_and_wait(topic, VALUE.encode(), partition=0)
-        async with AIOKafkaConsumer(topic, **config, auto_offset_reset="earliest") as consumer:
-            return [(await asyncio.wait_for(consumer.getone(), _TIMEOUT_S)).value.decode()]
-
-    return asyncio.run(work())
+    config = _config(servers, *login)
+    async with AIOKafkaProducer(**config) as producer:
+        await producer.send_and_wait(topic, VALUE.encode(), partition=0)
+    async with AIOKafkaConsumer(topic, **config, auto_offset_reset="earliest") as consumer:
+        return [(await asyncio.wait_for(consumer.getone(), _TIMEOUT_S)).value.decode()]
