@@ -6,8 +6,7 @@ requests show its level.
 """
 
 import time
-from collections.abc import Callable, Mapping
-from types import TracebackType
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Self, TypeVar
 
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -137,6 +136,22 @@ class TransactionalRequests:
         answer = self._ask(request, version, lambda found: (codes(found) or [0])[0], patient)
         return [ErrorCode.of(code) for code in codes(answer)]
 
+    def request(self, *parts: Part, values: Iterable[str] = (), acks: int = -1, **others: Any) -> ProduceRequest:
+        """A Produce to partitions; ``others`` are fields of the batches, or the ``transactional_id``."""
+        transactional_id = others.pop("transactional_id", self.transactional_id)
+        fields: dict[str, Any] = {
+            "producer_id": self.producer_id,
+            "producer_epoch": self.epoch,
+            "transactional": True,
+            "timestamps": int(time.time() * 1000),
+        } | others
+        encoded, topics = [value.encode() for value in values], []
+        for topic, index in parts:
+            records = batch(*encoded, **({"base_sequence": self.sequences.get((topic, index), 0)} | fields))
+            data = PartitionProduceData(index=index, records=records)
+            topics.append(TopicProduceData(name=topic, partition_data=(data,)))
+        return ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=10_000, topic_data=tuple(topics))
+
     def produce(
         self,
         topic: str,
@@ -144,26 +159,12 @@ class TransactionalRequests:
         partition: int = 0,
         version: int | None = None,
         patient: bool = True,
-        transactional_id: str | None = None,
         **others: Any,
     ) -> PartitionProduceResponse:
-        """Write one batch, whatever comes of it. ``others`` are fields of the batch."""
+        """Write one batch, whatever comes of it. ``others`` are as of `request`."""
         part = (topic, partition)
-        fields: dict[str, Any] = {
-            "producer_id": self.producer_id,
-            "producer_epoch": self.epoch,
-            "base_sequence": self.sequences.get(part, 0),
-            "transactional": True,
-            "timestamps": int(time.time() * 1000),
-        } | others
-        records = batch(*(value.encode() for value in values), **fields)
-        data = PartitionProduceData(index=partition, records=records)
-        request = ProduceRequest(
-            transactional_id=self.transactional_id if transactional_id is None else transactional_id,
-            acks=-1,
-            timeout_ms=10_000,
-            topic_data=(TopicProduceData(name=topic, partition_data=(data,)),),
-        )
+        sequence = others.get("base_sequence", self.sequences.get(part, 0))
+        request = self.request(part, values=values, **others)
 
         def found(answer: Any) -> PartitionProduceResponse:
             part_answer: PartitionProduceResponse = answer.responses[0].partition_responses[0]
@@ -173,7 +174,7 @@ class TransactionalRequests:
             request, self._version("produce", version), lambda got: found(got).error_code, patient=patient
         )
         if found(answer).error_code == ErrorCode.NONE:
-            self.sequences[part] = fields["base_sequence"] + max(len(values), 1)
+            self.sequences[part] = sequence + max(len(values), 1)
         return found(answer)
 
     def write(self, topic: str, *values: str, partition: int = 0) -> int:
@@ -281,9 +282,7 @@ class RawProducer(TransactionalRequests):
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.client.sock.close()
 
     def send_offsets(self, group_id: str, offsets: Mapping[Part, int], **member: Any) -> None:

@@ -53,8 +53,8 @@ def test_read_committed_fetches_end_at_the_oldest_open_transaction(broker: Broke
     broker.create("t")
     first, second = producers(broker, "a", "b")
     broker.produce("t", batch(b"plain"))
-    first.write("t", b"1")
-    second.write("t", b"2")
+    first.write("t", "1")
+    second.write("t", "2")
     broker.produce("t", batch(b"after"))
     assert seen(broker) == View(["plain"], 1, 4, [], 1)
     assert seen(broker, committed=False) == View(["plain", "1", "2", "after"], 1, 4, None, 4)
@@ -67,18 +67,18 @@ def test_read_committed_fetches_end_at_the_oldest_open_transaction(broker: Broke
 def test_only_read_committed_fetches_list_aborted_transactions(broker: BrokerDriver) -> None:
     broker.create("t")
     first, second = producers(broker, "a", "b")
-    first.write("t", b"no")
-    second.write("t", b"yes")
+    first.write("t", "no")
+    second.write("t", "yes")
     first.abort()
-    assert seen(broker) == View([], 1, 3, [(first.id, 0)], 1)
+    assert seen(broker) == View([], 1, 3, [(first.producer_id, 0)], 1)
     second.commit()
-    first.write("t", b"now yes")
+    first.write("t", "now yes")
     first.commit()
-    first.write("t", b"no again")
+    first.write("t", "no again")
     first.abort()
-    assert seen(broker) == View(["yes", "now yes"], 8, 8, [(first.id, 0), (first.id, 6)], 8)
+    assert seen(broker) == View(["yes", "now yes"], 8, 8, [(first.producer_id, 0), (first.producer_id, 6)], 8)
     assert seen(broker, committed=False).aborted is None
-    assert seen(broker, offset=3).aborted == [(first.id, 6)]
+    assert seen(broker, offset=3).aborted == [(first.producer_id, 6)]
     assert seen(broker, offset=8).aborted == []
 
 
@@ -90,7 +90,7 @@ def test_a_marker_ends_their_wait(broker: BrokerDriver) -> None:
         fetch_request("t", isolation_level=1, max_wait_ms=60_000, min_bytes=1), 11
     )
     broker.settle()
-    writer.write("t", b"x")
+    writer.write("t", "x")
     broker.settle()
     assert not waiting.done()
     writer.commit()
@@ -104,22 +104,22 @@ def test_the_marker_of_another_ends_their_wait(broker: BrokerDriver) -> None:
     """Records after an open transaction stay unreadable for long, and become readable all at once."""
     broker.create("t")
     first, second = producers(broker, "a", "b")
-    first.write("t", b"x")
-    second.write("t", b"y")
+    first.write("t", "x")
+    second.write("t", "y")
     second.commit()
     waiting = broker.begin(fetch_request("t", isolation_level=1, max_wait_ms=60_000, min_bytes=150), 11)
     broker.settle()
     first.abort()
     answer = broker.answer(waiting)
     (aborted,) = answer.responses[0].partitions[0].aborted_transactions or ()
-    assert (aborted.producer_id, aborted.first_offset) == (first.id, 0)
+    assert (aborted.producer_id, aborted.first_offset) == (first.producer_id, 0)
 
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_read_committed_fetches_continue_after_a_transaction_timeout(broker: BrokerDriver, level: int) -> None:
     broker.create("t")
     lost = DirectProducer(broker, "lost", level=level, timeout_ms=5000).begin()
-    lost.write("t", b"no")
+    lost.write("t", "no")
     broker.produce("t", batch(b"yes"))
     assert all_values(broker) == []
     broker.advance(4999)
@@ -128,14 +128,14 @@ def test_read_committed_fetches_continue_after_a_transaction_timeout(broker: Bro
     broker.advance(2)
     broker.run(broker.broker.transactions.abort_timed_out())
     assert all_values(broker) == ["yes"]
-    assert lost.send("t").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert lost.produce("t").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_offsets_that_they_may_look_for(broker: BrokerDriver) -> None:
     broker.create("t")
     (writer,) = producers(broker, "a")
     broker.produce("t", batch(b"plain", timestamp_ms=1000))
-    writer.send("t", b"x", timestamps=5000)
+    writer.produce("t", "x", timestamps=5000)
     broker.produce("t", batch(b"after", timestamp_ms=3000))
 
     def found(timestamp: int, *, committed: bool) -> tuple[int, int]:
@@ -155,13 +155,13 @@ def test_offsets_that_they_may_look_for(broker: BrokerDriver) -> None:
 def test_records_of_an_open_transaction_may_be_deleted(broker: BrokerDriver) -> None:
     broker.create("t")
     (writer,) = producers(broker, "a")
-    writer.write("t", b"0", b"1", b"2")
+    writer.write("t", "0", "1", "2")
     assert delete_before(broker, 2) == 2
     assert seen(broker, 2) == View([], 2, 3, [], 2)
-    writer.write("t", b"3")
+    writer.write("t", "3")
     assert delete_before(broker, -1) == 4
     assert (seen(broker, 4).stable, seen(broker, 4).end) == (4, 4)
-    writer.write("t", b"4")
+    writer.write("t", "4")
     assert seen(broker, 4).stable == 4
     broker.restart()
     writer.commit()
@@ -172,14 +172,14 @@ def test_retention_lets_an_open_transaction_begin_before_the_log(broker: BrokerD
     broker.create("t", segment_bytes="1000", retention_bytes="1000")
     (writer,) = producers(broker, "a")
     for number in range(40):
-        writer.write("t", b"%030d" % number)
+        writer.write("t", f"{number:030}")
     broker.run(run_periodic(broker.broker, "retention"))
     log = broker.broker.partitions.get("t", 0).log
     start = log.log_start_offset
     assert 0 < start == log.last_stable_offset
     broker.crash()
     writer.abort()
-    assert seen(broker, start) == View([], 41, 41, [(writer.id, 0)], 41)
+    assert seen(broker, start) == View([], 41, 41, [(writer.producer_id, 0)], 41)
 
 
 @pytest.mark.parametrize("restart", ["", "restart", "crash"])
@@ -232,14 +232,14 @@ def test_open_and_aborted_transactions_are_loaded_after_a_restart(
     aborted, opened, done = (DirectProducer(broker, name, level=level).begin() for name in ("a", "o", "d"))
     expected = []
     for number in range(10):
-        aborted.write("t", b"no %020d" % number)
-        done.write("t", b"yes %d" % number)
+        aborted.write("t", f"no {number:020}")
+        done.write("t", f"yes {number}")
         expected.append(f"yes {number}")
         if number % 3 == 0:
             aborted.abort()
         done.commit()
     aborted.abort()
-    opened.write("t", b"open")
+    opened.write("t", "open")
     broker.produce("t", batch(b"after"))
 
     def state() -> list[Any]:
@@ -254,6 +254,6 @@ def test_open_and_aborted_transactions_are_loaded_after_a_restart(
     assert before[0] == expected
     getattr(broker, restart)()
     assert state() == before
-    opened.write("t", b"open")
+    opened.write("t", "open")
     opened.commit()
     assert all_values(broker) == [*expected, "open", "after", "open"]

@@ -60,9 +60,9 @@ def test_where_open_transactions_begin(broker: BrokerDriver) -> None:
     """Also of a hanging one, which its coordinator does not know."""
     broker.create("t")
     writer = DirectProducer(broker).begin()
-    writer.write("t", b"a", b"b")
+    writer.write("t", "a", "b")
     (state,) = producers(broker, "t", 0)[0].active_producers
-    assert (state.producer_id, state.current_txn_start_offset, state.coordinator_epoch) == (writer.id, 0, -1)
+    assert (state.producer_id, state.current_txn_start_offset, state.coordinator_epoch) == (writer.producer_id, 0, -1)
     broker.advance(10)
     writer.commit()
     (state,) = producers(broker, "t", 0)[0].active_producers
@@ -72,4 +72,4 @@ def test_where_open_transactions_begin(broker: BrokerDriver) -> None:
     set_producer(hanging, 0, producer_id=99, producer_epoch=4, base_sequence=0, transactional=True)
     broker.broker.partitions.get("t", 0).append(hanging, Terms(verified=True))
     found = producers(broker, "t", 0)[0].active_producers
-    assert [(each.producer_id, each.current_txn_start_offset) for each in found] == [(writer.id, -1), (99, 3)]
+    assert [(each.producer_id, each.current_txn_start_offset) for each in found] == [(writer.producer_id, -1), (99, 3)]

@@ -35,7 +35,7 @@ def test_an_id_through_its_life(broker: BrokerDriver) -> None:
             transaction_state="Ongoing",
             transaction_timeout_ms=5000,
             transaction_start_time_ms=begun,
-            producer_id=producer.id,
+            producer_id=producer.producer_id,
             producer_epoch=producer.epoch,
             topics=(TopicData(topic="a", partitions=(0, 2)), TopicData(topic="b", partitions=(0,))),
         ),
@@ -80,7 +80,7 @@ def ids(broker: BrokerDriver) -> dict[str, int]:
     second = DirectProducer(broker, "app-2").begin()
     second.write("t")
     third = DirectProducer(broker, "other").begin()
-    return {"app-1": first.id, "app-2": second.id, "other": third.id}
+    return {"app-1": first.producer_id, "app-2": second.producer_id, "other": third.producer_id}
 
 
 @pytest.mark.parametrize("version", range(3))

@@ -58,7 +58,7 @@ def test_transactions(broker: BrokerDriver) -> None:
     open_one, done = DirectProducer(broker, "a").begin(), DirectProducer(broker, "b").begin()
     DirectProducer(broker, "c").begin()
     broker.produce("t", batch(b"x"))
-    open_one.write("t", b"y", b"z")
+    open_one.write("t", "y", "z")
     done.write("t")
     metrics = broker.broker.metrics()
     assert metrics.transactions == {"Empty": 1, "Ongoing": 2}

@@ -5,17 +5,14 @@ import pytest
 
 from broker_embedded.handlers.support.registry import CloseConnection
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.produce import PartitionProduceResponse, ProduceRequest
+from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.broker_driver import BrokerDriver
 from tests.support.direct_producer import DirectProducer
+from tests.support.transaction_driver import code
 
 LEVELS = (1, 2)
 BEFORE_LEVEL_2 = (3, 10, 11)
-
-
-def code(answer: PartitionProduceResponse) -> ErrorCode:
-    return ErrorCode.of(answer.error_code)
 
 
 def codes(broker: BrokerDriver, request: ProduceRequest, version: int) -> list[ErrorCode]:
@@ -32,13 +29,13 @@ def ends(broker: BrokerDriver, topic: str = "t") -> tuple[int, int]:
 def test_transactions_one_after_the_other(broker: BrokerDriver, level: int) -> None:
     broker.create("t")
     producer = DirectProducer(broker, level=level).begin()
-    assert (producer.write("t", b"a"), producer.write("t", b"b", b"c")) == (0, 1)
+    assert (producer.write("t", "a"), producer.write("t", "b", "c")) == (0, 1)
     assert ends(broker) == (0, 3)
     producer.commit()
     assert ends(broker) == (4, 4)
-    assert producer.write("t", b"d") == 4
+    assert producer.write("t", "d") == 4
     producer.abort()
-    assert producer.write("t", b"e") == 6
+    assert producer.write("t", "e") == 6
     assert ends(broker) == (6, 7)
 
 
@@ -46,11 +43,11 @@ def test_transactions_one_after_the_other(broker: BrokerDriver, level: int) -> N
 def test_a_partition_that_was_not_added(broker: BrokerDriver, version: int) -> None:
     broker.create("t", partitions=2)
     producer = DirectProducer(broker, level=1).begin()
-    producer.add(("t", 0))
+    assert producer.add(("t", 0)) == [ErrorCode.NONE]
     expected = ErrorCode.TRANSACTION_ABORTABLE if version >= 11 else ErrorCode.INVALID_TXN_STATE
     assert codes(broker, producer.request(("t", 1), ("t", 0)), version) == [expected, ErrorCode.NONE]
-    assert broker.values("t") == [b"v"]
-    answer = producer.send("t", partition=1, version=version)
+    assert broker.values("t") == [b"value"]
+    answer = producer.produce("t", partition=1, version=version)
     assert answer.error_message == ("t-1 is not part of id's transaction" if version >= 8 else None)
     assert answer.log_start_offset == -1
     assert broker.values("t", partition=1) == []
@@ -78,7 +75,7 @@ def test_once_verified_the_log_is_enough(broker: BrokerDriver) -> None:
 def test_a_batch_that_comes_again_amid_its_transaction(broker: BrokerDriver) -> None:
     broker.create("t")
     producer = DirectProducer(broker).begin()
-    assert [producer.send("t", base_sequence=0).base_offset for _ in range(2)] == [0, 0]
+    assert [producer.produce("t", base_sequence=0).base_offset for _ in range(2)] == [0, 0]
     assert ends(broker) == (0, 1)
 
 
@@ -86,7 +83,7 @@ def test_records_outside_of_transactions_may_come_with_a_transactional_id(broker
     broker.create("t")
     producer = DirectProducer(broker).begin()
     plain: dict[str, Any] = {"transactional": False, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1}
-    assert code(producer.send("t", **plain)) is ErrorCode.NONE
+    assert code(producer.produce("t", **plain)) is ErrorCode.NONE
     assert ends(broker) == (1, 1)
 
 
@@ -94,7 +91,7 @@ def test_a_batch_outside_of_its_producers_open_transaction(broker: BrokerDriver)
     broker.create("t")
     producer = DirectProducer(broker).begin()
     producer.write("t")
-    assert code(producer.send("t", transactional=False)) is ErrorCode.INVALID_TXN_STATE
+    assert code(producer.produce("t", transactional=False)) is ErrorCode.INVALID_TXN_STATE
 
 
 @pytest.mark.parametrize("version", [3, 11, 12])
@@ -132,7 +129,7 @@ def test_another_producer_than_that_of_the_id_is_refused(
 ) -> None:
     broker.create("t")
     producer = DirectProducer(broker).begin()
-    assert code(producer.send("t", version=version, **claims)) is expected
+    assert code(producer.produce("t", version=version, **claims)) is expected
     assert ends(broker) == (0, 0)
 
 
@@ -141,11 +138,11 @@ def test_a_batch_of_a_fenced_epoch_is_refused(broker: BrokerDriver, level: int) 
     """Amid the transaction, which its successor has aborted, and at the start of another."""
     broker.create("t", partitions=2)
     old = DirectProducer(broker, level=level).begin()
-    old.write("t", b"lost")
+    old.write("t", "lost")
     DirectProducer(broker, level=level).begin()
     assert ends(broker) == (2, 2)
-    assert code(old.send("t")) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert code(old.send("t", partition=1)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert code(old.produce("t")) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert code(old.produce("t", partition=1)) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert ends(broker) == (2, 2)
 
 
@@ -157,7 +154,7 @@ def test_a_late_batch_of_a_transaction_that_is_over(broker: BrokerDriver, versio
     producer.write("t")
     producer.commit()
     expected = ErrorCode.TRANSACTION_ABORTABLE if version >= 11 else ErrorCode.INVALID_TXN_STATE
-    assert code(producer.send("t", version=version)) is expected
+    assert code(producer.produce("t", version=version)) is expected
     assert ends(broker) == (2, 2)
 
 
@@ -167,7 +164,7 @@ def test_a_late_batch_of_an_epoch_that_is_over(broker: BrokerDriver) -> None:
     producer.write("t")
     before = producer.epoch
     producer.commit()
-    late = producer.send("t", producer_epoch=before, base_sequence=1)
+    late = producer.produce("t", producer_epoch=before, base_sequence=1)
     assert code(late) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert ends(broker) == (2, 2)
 
@@ -176,7 +173,7 @@ def test_a_transaction_begins_at_sequence_0(broker: BrokerDriver) -> None:
     """The batches after a refused one must be refused, too."""
     broker.create("t")
     producer = DirectProducer(broker).begin()
-    assert code(producer.send("t", base_sequence=5)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert code(producer.produce("t", base_sequence=5)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert producer.write("t") == 0
 
 
@@ -194,9 +191,9 @@ def test_verification_can_be_switched_off(broker: BrokerDriver) -> None:
     broker.restart({"transaction.partition.verification.enable": "false"})
     broker.create("t", partitions=2)
     producer = DirectProducer(broker, level=1).begin()
-    assert code(producer.send("t")) is ErrorCode.NONE
+    assert code(producer.produce("t")) is ErrorCode.NONE
     assert ends(broker) == (0, 1)
-    assert code(producer.send("t", partition=1, version=12)) is ErrorCode.NONE
+    assert code(producer.produce("t", partition=1, version=12)) is ErrorCode.NONE
     assert {str(part) for part in broker.broker.transactions.all["id"].partitions} == {"t-1"}
 
 
@@ -205,7 +202,7 @@ def test_appends_that_wait_for_the_disk(broker: BrokerDriver, level: int) -> Non
     broker.create("t", flush_messages="1")
     producer = DirectProducer(broker, level=level).begin()
     assert (producer.write("t"), producer.write("t")) == (0, 1)
-    assert code(producer.send("t", producer_epoch=9, base_sequence=0)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert code(producer.produce("t", producer_epoch=9, base_sequence=0)) is ErrorCode.INVALID_PRODUCER_EPOCH
     producer.commit()
     assert ends(broker) == (3, 3)
 
@@ -244,7 +241,7 @@ def test_a_failed_write_of_the_partition_is_a_retriable_error(broker: BrokerDriv
     broker.create("t")
     producer = DirectProducer(broker).begin()
     broker.broker.transactions.release()
-    assert code(producer.send("t", version=version)) is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert code(producer.produce("t", version=version)) is ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 @pytest.mark.parametrize("version", [3, 11, 12])
@@ -264,14 +261,14 @@ def test_the_last_transaction_is_not_over_yet(
     monkeypatch.setattr(broker.broker.markers, "write", write_none)
     producer.commit()
     expected = ErrorCode.CONCURRENT_TRANSACTIONS if version >= 12 else ErrorCode.NOT_ENOUGH_REPLICAS
-    assert code(producer.send("t", version=version)) is expected
+    assert code(producer.produce("t", version=version)) is expected
 
 
 def test_a_refused_append_leaves_its_partition_in_the_transaction(broker: BrokerDriver) -> None:
     """The marker in it ends no transaction."""
     broker.create("t", max_message_bytes="100")
     producer = DirectProducer(broker).begin()
-    assert code(producer.send("t", b"x" * 100)) is ErrorCode.MESSAGE_TOO_LARGE
+    assert code(producer.produce("t", "x" * 100)) is ErrorCode.MESSAGE_TOO_LARGE
     assert {str(part) for part in broker.broker.transactions.all["id"].partitions} == {"t-0"}
     producer.commit()
     assert ends(broker) == (1, 1)
@@ -283,8 +280,8 @@ def test_topics_in_old_formats_have_no_transactions(broker: BrokerDriver) -> Non
     broker.passing_for("2.8")
     broker.create("old", message_format_version="0.10.2")
     producer = DirectProducer(broker, level=1).begin()
-    producer.add(("old", 0))
-    assert code(producer.send("old", version=9)) is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
-    producer.commit()
+    assert producer.add(("old", 0)) == [ErrorCode.NONE]
+    assert code(producer.produce("old", version=9)) is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    assert code(producer.end(commit=True, version=3)) is ErrorCode.NONE
     assert broker.broker.transactions.all["id"].state.label == "CompleteCommit"
     assert ends(broker, "old") == (0, 0)
