@@ -10,7 +10,6 @@ import functools
 from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_int16, c_int32, c_int64, c_size_t, c_void_p
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 DISCONNECT = -195
@@ -116,9 +115,7 @@ class MockCluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

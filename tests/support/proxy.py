@@ -4,7 +4,6 @@ import socket
 import struct
 import threading
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER with no time: what was not sent is thrown away
@@ -34,9 +33,7 @@ class BreakingProxy:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closed = True
         # Closing alone does not wake who waits in accept.
         with suppress(OSError):

@@ -2,7 +2,6 @@
 
 import socket
 import struct
-from types import TracebackType
 from typing import Self, TypeVar
 
 from spark_kafka_native.protocol.framing import decode_response, request_frame
@@ -22,9 +21,7 @@ class RawClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.sock.close()
 
     def send(self, data: bytes) -> None:

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any, Final, Self
 from uuid import UUID
 
@@ -56,9 +55,7 @@ class RawConsumer:
         wait_for_coordinator(self.client, self.group_id)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.client.sock.close()
 
     def ask(self, version: int = 1, **fields: Any) -> ConsumerGroupHeartbeatResponse:

@@ -1,7 +1,6 @@
 """Members of a group in raw requests over real connections, the same to every broker."""
 
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from dirty_equals import IsOneOf
@@ -65,9 +64,7 @@ class RawMember:
         wait_for_coordinator(self.client, self.group_id)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.client.sock.close()
 
     # --- joining -----------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ and blocks for good. A thread has a connection of its own.
 import threading
 import time
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Final
 
 import psutil
@@ -41,7 +40,7 @@ class SparkWatchdog:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
 

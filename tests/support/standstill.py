@@ -5,7 +5,6 @@ A partition stands still while it has records after the last stable offset and t
 
 import threading
 import time
-from types import TracebackType
 from typing import Self
 
 from spark_kafka_native.protocol.errors import KafkaError
@@ -32,9 +31,7 @@ class Standstill:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ending.set()
         self._thread.join(JOIN_TIMEOUT_S)
 

@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import tempfile
-from types import TracebackType
 from typing import Self
 
 from dirty_equals import Contains
@@ -39,13 +38,11 @@ class ZooKeeper:
         try:
             self._wait_until_ready(port)
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
         self._directory.cleanup()
