@@ -3,10 +3,10 @@
 import asyncio
 import threading
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from tests.support.kafka_python_client import poll_kafka_python
 
@@ -15,19 +15,31 @@ FETCH_WAIT_MS = 100
 POLL_S = 0.2
 SESSION_MS = 10_000
 _QUICK = {"retry_backoff_ms": 50, "reconnect_backoff_max_ms": 200}
-ResultT = TypeVar("ResultT")
 
 
-class Producer(Protocol):
+@dataclass(frozen=True)
+class Producer:
     """A producer with acks=all and idempotence that retries as its client does by default."""
+
+    send_one: Callable[[str, bytes], int]
 
     def send(self, topic: str, *values: bytes) -> list[int]:
         """Send records to partition 0, one request each at least; their offsets."""
-        ...
+        return [self.send_one(topic, value) for value in values]
 
 
-class Consumer(ABC):
+@dataclass(frozen=True)
+class Consumer:
     """A consumer of one topic from its beginning."""
+
+    get: Callable[[int], Iterable[bytes]]
+    """As many values at most, that come within a moment."""
+    commit: Callable[[], object]
+    """Commit what was read."""
+
+    def poll(self, most: int = 1) -> list[bytes]:
+        """The values that come within a moment."""
+        return list(self.get(most))
 
     def read(self, count: int) -> list[bytes]:
         """The next values. Raises TimeoutError."""
@@ -38,14 +50,6 @@ class Consumer(ABC):
                 raise TimeoutError(f"{len(values)} of {count} records came in {DEADLINE_S:.0f} s")
             values += self.poll(count - len(values))
         return values
-
-    @abstractmethod
-    def poll(self, most: int = 1) -> list[bytes]:
-        """The values that come within a moment."""
-
-    @abstractmethod
-    def commit(self) -> None:
-        """Commit what was read."""
 
 
 class LongLivedClient(Protocol):
@@ -76,7 +80,16 @@ class ConfluentLongLived:
 
         config = {"enable.idempotence": True, "retry.backoff.ms": 50, "reconnect.backoff.max.ms": 200}
         made = Made({"bootstrap.servers": servers, "log_level": 0, "error_cb": _ignore, "linger.ms": 0, **config})
-        yield _ConfluentProducer(made)
+
+        def send(topic: str, value: bytes) -> int:
+            done: list[tuple[Any, Any]] = []
+            made.produce(topic, value, partition=0, on_delivery=lambda *outcome: done.append(outcome))
+            assert not made.flush(DEADLINE_S), "a record was not acknowledged"
+            ((error, message),) = done
+            assert error is None, error
+            return int(message.offset())
+
+        yield Producer(send)
 
     @contextmanager
     def consumer(self, servers: str, topic: str, group: str | None = None) -> Iterator[Consumer]:
@@ -103,40 +116,16 @@ class ConfluentLongLived:
         else:
             made.subscribe([topic])
         try:
-            yield _ConfluentConsumer(made)
+            yield Consumer(
+                lambda most: [got.value() or b"" for got in made.consume(most, POLL_S) if got.error() is None],
+                lambda: made.commit(asynchronous=False),
+            )
         finally:
             made.close()
 
 
 def _ignore(error: object) -> None:
     """What librdkafka tells between retries; without a listener it writes to stderr."""
-
-
-class _ConfluentProducer:
-    def __init__(self, made: Any) -> None:
-        self._made = made
-
-    def send(self, topic: str, *values: bytes) -> list[int]:
-        offsets: list[int] = []
-        for value in values:
-            done: list[tuple[Any, Any]] = []
-            self._made.produce(topic, value, partition=0, on_delivery=lambda *outcome: done.append(outcome))  # noqa: B023  # this one
-            assert not self._made.flush(DEADLINE_S), "a record was not acknowledged"
-            ((error, message),) = done
-            assert error is None, error
-            offsets.append(message.offset())
-        return offsets
-
-
-class _ConfluentConsumer(Consumer):
-    def __init__(self, made: Any) -> None:
-        self._made = made
-
-    def poll(self, most: int = 1) -> list[bytes]:
-        return [message.value() for message in self._made.consume(most, POLL_S) if message.error() is None]
-
-    def commit(self) -> None:
-        self._made.commit(asynchronous=False)
 
 
 # --- kafka-python ----------------------------------------------------------------------------------------------------
@@ -155,7 +144,7 @@ class KafkaPythonLongLived:
             bootstrap_servers=servers, acks="all", enable_idempotence=True, linger_ms=0, **_QUICK
         )
         try:
-            yield _KafkaPythonProducer(made)
+            yield Producer(lambda topic, value: made.send(topic, value, partition=0).get(DEADLINE_S).offset)
         finally:
             made.close()
 
@@ -178,28 +167,11 @@ class KafkaPythonLongLived:
         else:
             made.subscribe([topic])
         try:
-            yield _KafkaPythonConsumer(made)
+            yield Consumer(
+                lambda most: [record.value for record in poll_kafka_python(made, int(POLL_S * 1000), most)], made.commit
+            )
         finally:
             made.close()
-
-
-class _KafkaPythonProducer:
-    def __init__(self, made: Any) -> None:
-        self._made = made
-
-    def send(self, topic: str, *values: bytes) -> list[int]:
-        return [self._made.send(topic, value, partition=0).get(DEADLINE_S).offset for value in values]
-
-
-class _KafkaPythonConsumer(Consumer):
-    def __init__(self, made: Any) -> None:
-        self._made = made
-
-    def poll(self, most: int = 1) -> list[bytes]:
-        return [record.value for record in poll_kafka_python(self._made, int(POLL_S * 1000), most)]
-
-    def commit(self) -> None:
-        self._made.commit()
 
 
 # --- aiokafka --------------------------------------------------------------------------------------------------------
@@ -212,88 +184,70 @@ class AiokafkaLongLived:
 
     @contextmanager
     def producer(self, servers: str) -> Iterator[Producer]:
-        with _Loop() as loop:
-            made = loop.run(self._make_producer(servers))
-            try:
-                yield _AiokafkaProducer(made, loop)
-            finally:
-                loop.run(made.stop())
-
-    async def _make_producer(self, servers: str) -> Any:
         from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]  # it has no types
 
-        made = AIOKafkaProducer(bootstrap_servers=servers, enable_idempotence=True, retry_backoff_ms=50)
-        await made.start()
-        return made
+        def make() -> Any:
+            return AIOKafkaProducer(bootstrap_servers=servers, enable_idempotence=True, retry_backoff_ms=50)
+
+        with _running(make) as (made, run):
+            yield Producer(lambda topic, value: run(made.send_and_wait(topic, value, partition=0)).offset)
 
     @contextmanager
     def consumer(self, servers: str, topic: str, group: str | None = None) -> Iterator[Consumer]:
-        with _Loop() as loop:
-            made = loop.run(self._make_consumer(servers, topic, group))
-            try:
-                yield _AiokafkaConsumer(made, loop)
-            finally:
-                loop.run(made.stop())
-
-    async def _make_consumer(self, servers: str, topic: str, group: str | None) -> Any:
         from aiokafka import AIOKafkaConsumer, TopicPartition
 
-        made = AIOKafkaConsumer(
-            bootstrap_servers=servers,
-            group_id=group,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=FETCH_WAIT_MS,
-            session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=300,
-            retry_backoff_ms=50,
-            metadata_max_age_ms=1000,
-        )
-        if group is None:
-            made.assign([TopicPartition(topic, 0)])
-        else:
-            made.subscribe([topic])
+        def make() -> Any:
+            made = AIOKafkaConsumer(
+                bootstrap_servers=servers,
+                group_id=group,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                fetch_max_wait_ms=FETCH_WAIT_MS,
+                session_timeout_ms=SESSION_MS,
+                heartbeat_interval_ms=300,
+                retry_backoff_ms=50,
+                metadata_max_age_ms=1000,
+            )
+            if group is None:
+                made.assign([TopicPartition(topic, 0)])
+            else:
+                made.subscribe([topic])
+            return made
+
+        with _running(make) as (made, run):
+
+            def get(most: int) -> list[bytes]:
+                found = run(made.getmany(timeout_ms=POLL_S * 1000, max_records=most))
+                return [record.value for records in found.values() for record in records]
+
+            yield Consumer(get, lambda: run(made.commit()))
+
+
+@contextmanager
+def _running(make: Callable[[], Any]) -> Iterator[tuple[Any, Callable[[Coroutine[Any, Any, Any]], Any]]]:
+    """A client, started and later stopped, and how to await it: it needs an event loop that always runs."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+
+    def run(work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, DEADLINE_S), loop).result()
+
+    async def start() -> Any:
+        made = make()
         await made.start()
         return made
 
-
-class _Loop:
-    """An event loop in a thread, for a client that needs one that always runs."""
-
-    def __enter__(self) -> "_Loop":
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(DEADLINE_S)
-        self._loop.close()
-
-    def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
-        """Do something in the loop, within the time for it."""
-        return asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, DEADLINE_S), self._loop).result()
-
-
-class _AiokafkaProducer:
-    def __init__(self, made: Any, loop: _Loop) -> None:
-        self._made, self._loop = made, loop
-
-    def send(self, topic: str, *values: bytes) -> list[int]:
-        return [self._loop.run(self._made.send_and_wait(topic, value, partition=0)).offset for value in values]
-
-
-class _AiokafkaConsumer(Consumer):
-    def __init__(self, made: Any, loop: _Loop) -> None:
-        self._made, self._loop = made, loop
-
-    def poll(self, most: int = 1) -> list[bytes]:
-        found = self._loop.run(self._made.getmany(timeout_ms=POLL_S * 1000, max_records=most))
-        return [record.value for records in found.values() for record in records]
-
-    def commit(self) -> None:
-        self._loop.run(self._made.commit())
+    try:
+        made = run(start())
+        try:
+            yield made, run
+        finally:
+            run(made.stop())
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(DEADLINE_S)
+        loop.close()
 
 
 LONG_LIVED: list[LongLivedClient] = [ConfluentLongLived(), KafkaPythonLongLived(), AiokafkaLongLived()]

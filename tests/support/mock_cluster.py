@@ -31,12 +31,9 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "rd_kafka_mock_partition_set_leader": (c_int, [c_void_p, c_char_p, c_int32, c_int32]),
     "rd_kafka_mock_partition_delete_records": (c_int, [c_void_p, c_char_p, c_int32, c_int64]),
     "rd_kafka_mock_push_request_errors_array": (None, [c_void_p, c_int16, c_size_t, POINTER(c_int)]),
-    "rd_kafka_mock_broker_push_request_error_rtts": (c_int, [c_void_p, c_int32, c_int16, c_size_t]),
     "rd_kafka_mock_broker_set_down": (c_int, [c_void_p, c_int32]),
     "rd_kafka_mock_broker_set_up": (c_int, [c_void_p, c_int32]),
     "rd_kafka_mock_broker_set_rtt": (c_int, [c_void_p, c_int32, c_int]),
-    "rd_kafka_mock_coordinator_set": (c_int, [c_void_p, c_char_p, c_char_p, c_int32]),
-    "rd_kafka_mock_set_apiversion": (c_int, [c_void_p, c_int16, c_int16, c_int16]),
     "rd_kafka_mock_start_request_tracking": (None, [c_void_p]),
     "rd_kafka_mock_stop_request_tracking": (None, [c_void_p]),
     "rd_kafka_mock_clear_requests": (None, [c_void_p]),
@@ -44,7 +41,6 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "rd_kafka_mock_request_destroy_array": (None, [POINTER(c_void_p), c_size_t]),
     "rd_kafka_mock_request_id": (c_int32, [c_void_p]),
     "rd_kafka_mock_request_api_key": (c_int16, [c_void_p]),
-    "rd_kafka_mock_request_timestamp": (c_int64, [c_void_p]),
 }
 
 
@@ -53,11 +49,10 @@ class MockClusterError(Exception):
 
 
 class TrackedRequest(NamedTuple):
-    """One request that a mock broker received; `timestamp_us` is on librdkafka's own monotonic clock."""
+    """One request that a mock broker received."""
 
     broker_id: int
     api_key: int
-    timestamp_us: int
 
 
 @functools.cache
@@ -161,18 +156,6 @@ class MockCluster:
         array = (c_int * len(codes))(*codes)
         self._rd.rd_kafka_mock_push_request_errors_array(self._open(), api_key, len(codes), array)
 
-    def push_broker_errors(self, broker_id: int, api_key: int, errors: Sequence[tuple[int, int]]) -> None:
-        """As `push_errors` for one broker; each error is (code, milliseconds to wait before the answer).
-
-        With code 0 the request takes effect at once and only its answer is late.
-        """
-        flat = [c_int(number) for pair in errors for number in pair]
-        self._check(
-            self._rd.rd_kafka_mock_broker_push_request_error_rtts(
-                self._open(), broker_id, api_key, c_size_t(len(errors)), *flat
-            )
-        )
-
     def broker_down(self, broker_id: int) -> None:
         """Close a broker's connections and accept no new ones. Its partitions keep it as leader."""
         self._check(self._rd.rd_kafka_mock_broker_set_down(self._open(), broker_id))
@@ -185,14 +168,6 @@ class MockCluster:
         """Delay all answers of one broker, or of all."""
         for target in self.broker_ids if broker_id is None else (broker_id,):
             self._check(self._rd.rd_kafka_mock_broker_set_rtt(self._open(), target, rtt_ms))
-
-    def set_coordinator(self, group_id: str, broker_id: int) -> None:
-        """Make a broker the coordinator of a group."""
-        self._check(self._rd.rd_kafka_mock_coordinator_set(self._open(), b"group", group_id.encode(), broker_id))
-
-    def set_api_versions(self, api_key: int, first: int, last: int) -> None:
-        """Offer versions `first` to `last` of an API to clients that connect from now on; -1, -1 withdraws it."""
-        self._check(self._rd.rd_kafka_mock_set_apiversion(self._open(), api_key, first, last))
 
     def track_requests(self) -> None:
         """Remember received requests from now on."""
@@ -208,7 +183,6 @@ class MockCluster:
                 TrackedRequest(
                     self._rd.rd_kafka_mock_request_id(array[index]),
                     self._rd.rd_kafka_mock_request_api_key(array[index]),
-                    self._rd.rd_kafka_mock_request_timestamp(array[index]),
                 )
                 for index in range(count.value)
             )

@@ -14,11 +14,10 @@ ALL_BYTES = 1 << 30
 
 
 class OldFormatLog(LogDriver):
-    """One log; settings as of topics. ``sent`` counts what was put."""
+    """One log; settings as of topics."""
 
     def __init__(self, **settings: object) -> None:
         super().__init__({key.replace("_", "."): value for key, value in settings.items()})
-        self.sent = 0
 
     def put(self, records: Buffer) -> AppendResult:
         """Append bytes as they come from a producer."""
@@ -33,21 +32,6 @@ class OldFormatLog(LogDriver):
         """Append a record batch of these values."""
         fields.setdefault("timestamps", self.clock.now_ms())
         return self.put(batch(*values, **fields))
-
-    def put_each_kind(self, *, each: int = 3) -> int:
-        """Append ``each`` records in every format and codec that there is; how many records that makes."""
-        start = self.log.log_end_offset
-        for codec in CompressionType:
-            for magic in (0, 1, 2):
-                values = [b"%d" % (start + self.sent + index) for index in range(each)]
-                if magic == 2:
-                    self.put_batch(*values, compression=codec)
-                elif codec is not CompressionType.ZSTD:
-                    self.put_set(*values, magic=magic, compression=codec)
-                else:
-                    continue
-                self.sent += each
-        return self.log.log_end_offset - start
 
     def stored(self, offset: int | None = None) -> bytes:
         """The bytes in the log, from the batch that holds an offset on."""
