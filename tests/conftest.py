@@ -16,10 +16,9 @@ from hypothesis import HealthCheck, settings
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
 from spark_kafka_native.records.arrow import kernel
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.both_brokers import kafka_of_its_own
 from tests.support.brokers import RECORDS_STAY, AnyBroker, TopicMaker
 from tests.support.report import FINDINGS, Report
-from tests.support.skipping import skip_if
 from tests.support.starting import DidNotStart
 
 if TYPE_CHECKING:
@@ -89,12 +88,7 @@ def bundled_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerP
         yield broker
 
 
-@pytest.fixture(scope="session")
-def apache_kafka() -> Iterator[ApacheKafka]:
-    """A real Apache Kafka with one node; skips where it cannot be had."""
-    skip_if(apache_kafka_unavailable())
-    with ApacheKafka(settings=RECORDS_STAY) as kafka:
-        yield kafka
+apache_kafka = kafka_of_its_own("session", settings=RECORDS_STAY)
 
 
 @pytest.fixture(scope="session", params=["bundled", pytest.param("apache", marks=pytest.mark.interop)])

@@ -25,7 +25,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import BatchHeader, check_crc, iter_batches, seal
 from spark_kafka_native.records.decompression import decompress
 from tests.support import reference_records as reference
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, run_tool
+from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, dump_log
 from tests.support.clients import CODECS, DEADLINE_S, Record
 from tests.support.confluent_client import ConfluentClient
 from tests.support.skipping import skip_if
@@ -273,21 +273,17 @@ def test_kafkas_tool_finds_nothing_wrong(rounds: Rounds, partition: TopicPartiti
     directory = rounds.second.ours / str(partition)
     logs = sorted(directory.glob("*.log"))
     assert len(logs) > 1
-    output = dump(logs, "--deep-iteration", "--print-data-log")
+    output = dump_log(logs, "--deep-iteration", "--print-data-log")
     assert set(re.findall(r"isvalid: (\w+)", output)) == {"true"}
     offsets = [int(number) for number in re.findall(r"^\| offset: (\d+) ", output, re.MULTILINE)]
     assert offsets == [row[0] for row in rows(batches(rounds.second.ours, partition))]
     for suffix in ("index", "timeindex"):
         indexes = sorted(directory.glob(f"*.{suffix}"))
-        assert "Found" not in (found := dump(indexes, "--index-sanity-check")), found
+        assert "Found" not in (found := dump_log(indexes, "--index-sanity-check")), found
         for complaint in ("ismatch", "Non-", "out of order", "Found"):
-            assert complaint not in (found := dump(indexes, "--verify-index-only")), found
+            assert complaint not in (found := dump_log(indexes, "--verify-index-only")), found
     for index in sorted(directory.glob("*.txnindex")):
-        assert "version: 0 " in dump([index])
-
-
-def dump(files: Sequence[Path], *options: str) -> str:
-    return run_tool("org.apache.kafka.tools.DumpLogSegments", *options, "--files", ",".join(map(str, files)))
+        assert "version: 0 " in dump_log([index])
 
 
 def test_kafka_serves_what_we_compacted(rounds: Rounds) -> None:

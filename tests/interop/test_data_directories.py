@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,15 +24,13 @@ from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.ids import format_id
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.support import maven
 from tests.support.apache_kafka import (
-    QUICK_START,
-    QUIET,
     ApacheKafka,
     apache_kafka_unavailable,
-    kafka_jars,
+    java_command,
     run_tool,
 )
+from tests.support.both_brokers import kafka_of_its_own
 from tests.support.broker_driver import batch, idempotent, produce_request
 from tests.support.brokers import Server
 from tests.support.clients import Record
@@ -164,12 +162,7 @@ def test_the_page_names_the_tests_that_are_here() -> None:
 # --- an Apache Kafka's, in ours --------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[ApacheKafka]:
-    """A node of its own, because it is stopped and started again."""
-    skip_if(apache_kafka_unavailable())
-    with ApacheKafka() as kafka:
-        yield kafka
+kafka = kafka_of_its_own()
 
 
 @pytest.fixture(scope="module")
@@ -349,9 +342,8 @@ class KafkaOnZooKeeper:
 
     def __enter__(self) -> "KafkaOnZooKeeper":
         with self._output.open("wb") as output:
-            self._process = subprocess.Popen(
-                [*java_of_old_kafka("512m"), "kafka.Kafka", str(self._settings)], stdout=output, stderr=output
-            )
+            command = [*java_command("512m", release=LAST_KAFKA_WITH_ZOOKEEPER), "kafka.Kafka", str(self._settings)]
+            self._process = subprocess.Popen(command, stdout=output, stderr=output)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -375,11 +367,6 @@ class KafkaOnZooKeeper:
         eventually(leaders, {1}, within_s=60, retrying=(OSError,))
 
 
-def java_of_old_kafka(heap: str) -> list[str]:
-    class_path = os.pathsep.join(map(str, kafka_jars(LAST_KAFKA_WITH_ZOOKEEPER)))
-    return [maven.java(), f"-Xmx{heap}", *QUICK_START, *QUIET, "-cp", class_path]
-
-
 def register(zookeeper: ZooKeeper, directory: Path) -> None:
     """Tell ZooKeeper of the cluster and the topics in a data directory of ours, and the directory of ZooKeeper."""
     files = RealFileSystem()
@@ -400,7 +387,8 @@ def register(zookeeper: ZooKeeper, directory: Path) -> None:
     parents = ("/cluster", "/brokers", "/brokers/topics", "/config", "/config/topics")
     commands = [f"create {path}" for path in parents]
     commands += [f"create {path} {json.dumps(node, separators=(',', ':'))}" for path, node in nodes.items()]
-    shell = [*java_of_old_kafka("64m"), "org.apache.zookeeper.ZooKeeperMain", "-server", zookeeper.address]
+    shell = java_command("64m", release=LAST_KAFKA_WITH_ZOOKEEPER)
+    shell += ["org.apache.zookeeper.ZooKeeperMain", "-server", zookeeper.address]
     done = subprocess.run(
         shell, input="\n".join([*commands, "quit", ""]), capture_output=True, text=True, timeout=60, check=False
     )

@@ -3,7 +3,6 @@
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,14 +12,13 @@ from dirty_equals import IsOneOf
 
 from broker_embedded.coordinator.log import partition_for
 from broker_embedded.groups.consumer.records import KEY_VERSIONS, read_entry, to_record
-from broker_embedded.records.coordinator_record import CoordinatorRecord, key_version
+from broker_embedded.records.coordinator_record import key_version
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.consumer_group_describe import Assignment, DescribedGroup, Member
-from spark_kafka_native.records.batch import iter_batches
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, run_tool
-from tests.support.brokers import AnyBroker, Server
-from tests.support.coordinator_batches import decode_batch
+from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, dump_log
+from tests.support.both_brokers import kafka_of_its_own
+from tests.support.brokers import Server, stored_records
 from tests.support.exchanged_logs import take_over
 from tests.support.raw_client import RawClient
 from tests.support.raw_consumers import Owned, RawConsumer, describe, settle
@@ -149,26 +147,13 @@ def epochs_of(groups: dict[str, DescribedGroup]) -> dict[str, int]:
     return {name: group.group_epoch for name, group in groups.items()}
 
 
-def records_in(broker: AnyBroker) -> Iterator[CoordinatorRecord]:
-    for index in range(OFFSETS_PARTITIONS):
-        for file in sorted((broker.log_directory / f"__consumer_offsets-{index}").glob("*.log")):
-            raw = file.read_bytes()
-            for position, header in iter_batches(raw):
-                yield from decode_batch(raw, position, header)
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[ApacheKafka]:
-    """A node of its own, because it is stopped and started again."""
-    skip_if(apache_kafka_unavailable())
-    with ApacheKafka(settings=SETTINGS) as kafka:
-        kafka.create_topic(TOPIC, TOPIC_PARTITIONS)
-        yield kafka
+kafka = kafka_of_its_own(settings=SETTINGS)
 
 
 @pytest.fixture(scope="module")
 def theirs(kafka: ApacheKafka) -> Seen:
     """Groups on Apache Kafka, which is stopped then."""
+    kafka.create_topic(TOPIC, TOPIC_PARTITIONS)
     members = fill(kafka)
     groups = look(kafka)
     kafka.stop()
@@ -185,7 +170,7 @@ def test_groups_of_kafka_are_coordinated_by_ours(kafka: ApacheKafka, theirs: See
 def test_records_of_kafka_are_encoded_as_ours(kafka: ApacheKafka, theirs: Seen) -> None:
     assert theirs.groups
     kinds: Counter[int] = Counter()
-    for record in records_in(kafka):
+    for record in stored_records(kafka, "__consumer_offsets", OFFSETS_PARTITIONS):
         kind = key_version(record)
         if kind in KEY_VERSIONS:
             kinds[kind] += 1
@@ -214,7 +199,7 @@ def test_kafkas_tool_reads_our_groups(tmp_path: Path) -> None:
     def dump(group: str) -> str:
         index = partition_for(group, OFFSETS_PARTITIONS)
         (log,) = (tmp_path / f"__consumer_offsets-{index}").glob("*.log")
-        return run_tool("org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(log))
+        return dump_log([log], "--offsets-decoder")
 
     stable = dump("stable")
     assert "isvalid: true" in stable

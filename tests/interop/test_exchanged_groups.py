@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,9 @@ from spark_kafka_native.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from spark_kafka_native.records.batch import iter_batches
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, run_tool
-from tests.support.brokers import AnyBroker
-from tests.support.coordinator_batches import decode_batch
+from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, dump_log
+from tests.support.both_brokers import kafka_of_its_own
+from tests.support.brokers import AnyBroker, stored_records
 from tests.support.exchanged_logs import take_over
 from tests.support.raw_client import RawClient
 from tests.support.raw_members import RawMember, stabilize, wait_for_coordinator
@@ -123,12 +121,7 @@ def assert_continues(broker: AnyBroker, members: dict[str, tuple[str, int]]) -> 
         assert other.join().generation_id == other.generation == members["j"][1] + 1
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[ApacheKafka]:
-    """A node of its own, because it is stopped and started again."""
-    skip_if(apache_kafka_unavailable())
-    with ApacheKafka(settings=SETTINGS) as kafka:
-        yield kafka
+kafka = kafka_of_its_own(settings=SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -150,19 +143,15 @@ def test_groups_of_kafka_are_coordinated_by_ours(kafka: ApacheKafka, theirs: See
 def test_records_of_kafka_are_encoded_as_ours(kafka: ApacheKafka, theirs: Seen) -> None:
     assert theirs.groups
     kinds: Counter[int] = Counter()
-    for index in range(PARTITIONS):
-        for file in (kafka.log_directory / f"__consumer_offsets-{index}").glob("*.log"):
-            raw = file.read_bytes()
-            for position, header in iter_batches(raw):
-                for record in decode_batch(raw, position, header):
-                    kinds[key_version(record)] += 1
-                    if key_version(record) == GROUP_KEY_VERSION and record.value is not None:
-                        _, group = replay_group(record, ClassicConfig())
-                        assert group is not None
-                        assert group.record() == record
-                    offset = read_offset_record(record)
-                    if offset is not None:
-                        assert offset_record(*offset) == record
+    for record in stored_records(kafka, "__consumer_offsets", PARTITIONS):
+        kinds[key_version(record)] += 1
+        if key_version(record) == GROUP_KEY_VERSION and record.value is not None:
+            _, group = replay_group(record, ClassicConfig())
+            assert group is not None
+            assert group.record() == record
+        offset = read_offset_record(record)
+        if offset is not None:
+            assert offset_record(*offset) == record
     assert kinds[GROUP_KEY_VERSION] >= 5
     assert kinds[1] == 3
 
@@ -186,7 +175,7 @@ def test_kafkas_tool_reads_our_groups(tmp_path: Path) -> None:
 
     def dump(group: str) -> str:
         (log,) = (tmp_path / f"__consumer_offsets-{partition_for(group, PARTITIONS)}").glob("*.log")
-        return run_tool("org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(log))
+        return dump_log([log], "--offsets-decoder")
 
     stable = dump("stable")
     assert "isvalid: true" in stable

@@ -1,6 +1,5 @@
 """``__consumer_offsets`` changes hands amid transactions: what is decided counts, what is pending can be decided."""
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +14,13 @@ from spark_kafka_native.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.both_brokers import kafka_of_its_own
 from tests.support.brokers import AnyBroker
 from tests.support.exchanged_logs import take_over
 from tests.support.raw_client import RawClient
 from tests.support.raw_members import wait_for_coordinator
 from tests.support.raw_offsets import commit_offset, committed_offset
-from tests.support.skipping import skip_if
 from tests.support.transaction_driver import RawProducer
 from tests.support.waiting import eventually
 
@@ -109,12 +108,7 @@ def assert_can_be_decided(broker: AnyBroker, transactions: list[Open]) -> None:
     eventually(lambda: offsets_of(broker, stable=True), DECIDED)
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[ApacheKafka]:
-    """A node of its own, because it is stopped and started again."""
-    skip_if(apache_kafka_unavailable())
-    with ApacheKafka(settings=SETTINGS) as kafka:
-        yield kafka
+kafka = kafka_of_its_own(settings=SETTINGS)
 
 
 @pytest.fixture(scope="module")

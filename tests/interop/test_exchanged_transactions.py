@@ -4,7 +4,6 @@ One is open all the time, with records and the position of a group, and is commi
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,10 +13,9 @@ from broker_embedded.testing import BrokerProcess
 from broker_embedded.transactions.records import read_transaction_record, transaction_record
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_transactions import TransactionState
-from spark_kafka_native.records.batch import iter_batches
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, run_tool
-from tests.support.brokers import AnyBroker
-from tests.support.coordinator_batches import decode_batch
+from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, dump_log
+from tests.support.both_brokers import kafka_of_its_own
+from tests.support.brokers import AnyBroker, stored_records
 from tests.support.exchanged_logs import take_over
 from tests.support.raw_client import RawClient
 from tests.support.raw_members import wait_for_coordinator
@@ -141,12 +139,7 @@ def assert_continues(broker: AnyBroker, identity: tuple[int, int]) -> None:
         shows(client, TOPIC, "committed", "old", "open", *(f"{name} again" for name in STATES))
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[ApacheKafka]:
-    """A node of its own, because it is stopped and started again."""
-    skip_if(apache_kafka_unavailable())
-    with ApacheKafka(settings=SETTINGS) as kafka:
-        yield kafka
+kafka = kafka_of_its_own(settings=SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -172,21 +165,17 @@ def test_transactions_of_kafka_are_coordinated_by_ours(
 def test_records_of_kafka_are_encoded_as_ours(kafka: ApacheKafka, theirs: tuple[Seen, tuple[int, int]]) -> None:
     assert theirs
     count = 0
-    for index in range(PARTITIONS):
-        for file in (kafka.log_directory / f"__transaction_state-{index}").glob("*.log"):
-            raw = file.read_bytes()
-            for position, header in iter_batches(raw):
-                for record in decode_batch(raw, position, header):
-                    found = read_transaction_record(record)
-                    assert found is not None
-                    assert found[1] is not None
-                    encoded = transaction_record(found[1], flexible=True)
-                    if len({partition.topic for partition in found[1].partitions}) > 1:  # topics come in any order
-                        assert read_transaction_record(encoded) == found
-                        assert sorted(encoded.value or b"") == sorted(record.value or b"")
-                    else:
-                        assert encoded == record
-                    count += 1
+    for record in stored_records(kafka, "__transaction_state", PARTITIONS):
+        found = read_transaction_record(record)
+        assert found is not None
+        assert found[1] is not None
+        encoded = transaction_record(found[1], flexible=True)
+        if len({partition.topic for partition in found[1].partitions}) > 1:  # topics come in any order
+            assert read_transaction_record(encoded) == found
+            assert sorted(encoded.value or b"") == sorted(record.value or b"")
+        else:
+            assert encoded == record
+        count += 1
     assert count >= len(STATES) * 2
 
 
@@ -211,8 +200,7 @@ def test_kafkas_tool_reads_our_transactions(tmp_path: Path) -> None:
         fill(broker)
 
     def dump(pattern: str, *options: str) -> str:
-        files = ",".join(map(str, sorted(tmp_path.glob(pattern))))
-        return run_tool("org.apache.kafka.tools.DumpLogSegments", *options, "--files", files)
+        return dump_log(sorted(tmp_path.glob(pattern)), *options)
 
     states = dump("__transaction_state-*/*.log", "--transaction-log-decoder")
     assert "isvalid: true" in states

@@ -1,7 +1,6 @@
 """A cluster of three Apache Kafka nodes whose leaders move, die and come back while producers write and we read."""
 
 import random
-from collections.abc import Iterator
 
 import pytest
 from dirty_equals import IsOneOf
@@ -9,9 +8,9 @@ from dirty_equals import IsOneOf
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.both_brokers import kafka_of_its_own
 from tests.support.our_client import config_of, read_range
-from tests.support.skipping import skip_if
 from tests.support.waiting import eventually
 from tests.support.writers import ConfluentWriter, OurWriter, Writer, check_written, wait_for_progress
 
@@ -22,12 +21,8 @@ pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed"
 PARTITIONS = 3
 
 
-@pytest.fixture
-def three_nodes() -> Iterator[ApacheKafka]:
-    skip_if(apache_kafka_unavailable())
-    # A leader that dies alone has the followers' word for what it acknowledged.
-    with ApacheKafka(brokers=3, settings={"min.insync.replicas": "2"}) as kafka:
-        yield kafka
+three_nodes = kafka_of_its_own("function", brokers=3, settings={"min.insync.replicas": "2"})
+"""A leader that dies alone has the followers' word for what it acknowledged."""
 
 
 def test_nothing_is_lost_or_doubled_when_leaders_move(three_nodes: ApacheKafka, seed: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.testing import BrokerProcess
-from tests.support.apache_kafka import apache_kafka_unavailable, run_tool
+from tests.support.apache_kafka import apache_kafka_unavailable, dump_log
 from tests.support.clients import CODECS, Client, Record
 from tests.support.confluent_client import ConfluentClient
 from tests.support.our_client import OurClient
@@ -44,8 +44,7 @@ def partition_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _dump(directory: Path, suffix: str, *options: str) -> str:
     files = sorted(directory.glob(f"*{suffix}"))
     assert files, f"no {suffix} files in {sorted(path.name for path in directory.iterdir())}"
-    names = ",".join(map(str, files))
-    return run_tool("org.apache.kafka.tools.DumpLogSegments", *options, "--files", names)
+    return dump_log(files, *options)
 
 
 def test_every_record_of_every_segment(partition_directory: Path) -> None:
@@ -74,7 +73,7 @@ def test_indexes_agree_with_the_log(partition_directory: Path, suffix: str) -> N
 
 def test_producers_are_in_the_last_snapshot(partition_directory: Path) -> None:
     last = max(partition_directory.glob("*.snapshot"))
-    output = run_tool("org.apache.kafka.tools.DumpLogSegments", "--files", str(last))
+    output = dump_log([last])
     found = re.findall(
         r"^producerId: (\d+) producerEpoch: 0 .*firstSequence: 0 lastSequence: 99 ", output, re.MULTILINE
     )

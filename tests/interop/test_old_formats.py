@@ -16,7 +16,7 @@ from spark_kafka_native.protocol.messages.produce import PartitionProduceData, P
 from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.compression import compress
 from spark_kafka_native.records.legacy import CODECS
-from tests.support.apache_kafka import apache_kafka_unavailable, run_tool
+from tests.support.apache_kafka import apache_kafka_unavailable, dump_log, run_tool
 from tests.support.batches import batch
 from tests.support.clients import Client, Record
 from tests.support.confluent_client import ConfluentClient
@@ -71,8 +71,7 @@ def test_kafkas_own_tool_finds_nothing_wrong(tmp_path: Path, magic: int | None) 
     assert len(list(directory.glob("*.log"))) > 3
 
     def dump(suffix: str, *options: str) -> str:
-        names = ",".join(str(path) for path in sorted(directory.glob(f"*{suffix}")))
-        return run_tool("org.apache.kafka.tools.DumpLogSegments", *options, "--files", names)
+        return dump_log(sorted(directory.glob(f"*{suffix}")), *options)
 
     output = dump(".log", "--deep-iteration", "--print-data-log")
     offsets = [int(number) for number in re.findall(r"^\| offset: (\d+) .*payload: \d{96}$", output, re.MULTILINE)]

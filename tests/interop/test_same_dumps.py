@@ -17,7 +17,7 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.delete_groups import DeleteGroupsRequest
 from tests.interop.test_exchanged_consumer_groups import GROUPS as CONSUMER_GROUPS
 from tests.interop.test_exchanged_consumer_groups import fill as fill_consumer_groups
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.both_brokers import running_broker
 from tests.support.brokers import AnyBroker
 from tests.support.clients import Record
 from tests.support.confluent_client import ConfluentClient
@@ -25,7 +25,6 @@ from tests.support.hard_topics import HardTopics
 from tests.support.kafka_tools import KafkaTools
 from tests.support.raw_client import RawClient
 from tests.support.raw_members import RawMember, stabilize, wait_for_coordinator
-from tests.support.skipping import skip_if
 from tests.support.transaction_driver import LEVELS, RawProducer
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(500)]
@@ -48,17 +47,11 @@ FIRST_GAP = re.compile(r"  -1 is followed by ")
 @pytest.fixture(scope="module", params=["bundled", "apache"])
 def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
     """The files of partitions of every kind, of a broker that has ended."""
-    if request.param == "bundled":
-        data = tmp_path_factory.mktemp("data")
-        with BrokerProcess(data, settings=SETTINGS) as bundled:
-            write(HardTopics(bundled, segment_setting="segment.bytes"), bundled)
-        yield files_of(data)
-        return
-    skip_if(apache_kafka_unavailable())
-    with ApacheKafka(settings=SETTINGS) as apache:
-        write(HardTopics(apache), apache)
-        apache.stop()
-        yield files_of(apache.log_directory)
+    with running_broker(request.param, tmp_path_factory.mktemp("data"), SETTINGS) as broker:
+        small = {"bundled": "segment.bytes", "apache": "internal.segment.bytes"}[request.param]
+        write(HardTopics(broker, segment_setting=small), broker)
+        broker.stop()
+        yield files_of(broker.log_directory)
 
 
 def write(topics: HardTopics, broker: AnyBroker) -> None:

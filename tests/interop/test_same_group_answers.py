@@ -30,11 +30,10 @@ from spark_kafka_native.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.both_brokers import kafka_of_its_own
 from tests.support.conversation import Conversation
 from tests.support.group_driver import subscription
 from tests.support.same_answers import Both, compare_brokers
-from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 
@@ -49,12 +48,8 @@ def kafka_broker() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-@pytest.fixture(scope="module")
-def apache_kafka() -> Iterator[ApacheKafka]:
-    """A new one: other tests commit in the name of the group without a name."""
-    skip_if(apache_kafka_unavailable())
-    with ApacheKafka() as kafka:
-        yield kafka
+apache_kafka = kafka_of_its_own()
+"""Other tests commit in the name of the group without a name."""
 
 
 @pytest.fixture

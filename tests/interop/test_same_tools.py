@@ -12,6 +12,7 @@ from dirty_equals import HasLen
 from broker_embedded.testing import BrokerProcess
 from broker_embedded.tools.__main__ import main
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, run_tool
+from tests.support.both_brokers import kafka_of_its_own
 from tests.support.hard_topics import HardTopics
 from tests.support.skipping import skip_if
 from tests.support.waiting import eventually
@@ -63,11 +64,7 @@ def theirs(tool: str, *arguments: str) -> list[str]:
     return run_tool(CLASSES[tool], *arguments).splitlines()
 
 
-@pytest.fixture
-def kafka() -> Iterator[ApacheKafka]:
-    skip_if(apache_kafka_unavailable())
-    with ApacheKafka(settings={"log.cleaner.backoff.ms": "200"}) as running:
-        yield running
+kafka = kafka_of_its_own("function", settings={"log.cleaner.backoff.ms": "200"})
 
 
 def test_dumps_and_transactions(kafka: ApacheKafka, capfd: pytest.CaptureFixture[str]) -> None:

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.tools.__main__ import main
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.both_brokers import running_broker
 from tests.support.brokers import AnyBroker
 from tests.support.kafka_tools import KafkaTools
-from tests.support.skipping import skip_if
 from tests.support.transaction_driver import RawProducer
 from tests.support.transaction_views import reaches, settle
 
@@ -28,15 +26,9 @@ CHANGING = re.compile(r"(\t1\d{12} *\t)\d+ *\t")
 
 @pytest.fixture(scope="module", params=["bundled", "apache"])
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyBroker]:
-    if request.param == "bundled":
-        with BrokerProcess(tmp_path_factory.mktemp("data"), settings=SETTINGS) as bundled:
-            bundled.create_topic(TOPIC, 3)
-            yield bundled
-        return
-    skip_if(apache_kafka_unavailable())
-    with ApacheKafka(settings=SETTINGS) as apache:
-        apache.create_topic(TOPIC, 3)
-        yield apache
+    with running_broker(request.param, tmp_path_factory.mktemp("data"), SETTINGS) as broker:
+        broker.create_topic(TOPIC, 3)
+        yield broker
 
 
 class Commands:

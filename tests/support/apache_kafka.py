@@ -16,7 +16,7 @@ import tempfile
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -276,7 +276,7 @@ class ApacheKafka:
                 node.process = subprocess.Popen(
                     [
                         *_die_with_parent(),
-                        *_java_command(self.heap, self.jvm_options, self.release),
+                        *java_command(self.heap, self.jvm_options, self.release),
                         "kafka.Kafka",
                         str(node.settings_file),
                     ],
@@ -328,7 +328,7 @@ def run_tool(
     caller's to give. `heap` and `jvm_options` are as `ApacheKafka`'s. Raises ApacheKafkaError when it fails or takes
     longer than `timeout_s`.
     """
-    command = [*_java_command(heap, jvm_options, release), class_name, *arguments]
+    command = [*java_command(heap, jvm_options, release), class_name, *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired as error:
@@ -338,8 +338,16 @@ def run_tool(
     return done.stdout
 
 
-def _java_command(heap: str, options: Sequence[str], release: str) -> list[str]:
-    class_path = os.pathsep.join(str(jar) for jar in kafka_jars(release))
+def dump_log(files: Iterable[Path], *options: str) -> str:
+    """What Kafka's DumpLogSegments says about log files."""
+    return run_tool("org.apache.kafka.tools.DumpLogSegments", *options, "--files", ",".join(map(str, files)))
+
+
+def java_command(
+    heap: str, options: Sequence[str] = QUICK_START, release: str = KAFKA_VERSION, *, more: Sequence[Path] = ()
+) -> list[str]:
+    """How to run a class of a release's jars, or of the directories ``more``: what comes before its name."""
+    class_path = os.pathsep.join(map(str, (*more, *kafka_jars(release))))
     return [maven.java(), f"-Xmx{heap}", f"-Xms{heap}", *options, *QUIET, "-cp", class_path]
 
 

@@ -3,15 +3,28 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
 from broker_embedded.testing import BrokerProcess
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.apache_kafka import KAFKA_VERSION, ApacheKafka, apache_kafka_unavailable
 from tests.support.skipping import skip_if
 
 BOTH = ("bundled", pytest.param("apache", marks=pytest.mark.interop))
 """The params of a fixture that yields what `running_broker` makes of each."""
+
+
+def kafka_of_its_own(scope: Literal["function", "module", "session"] = "module", **options: Any) -> Any:
+    """A fixture: an Apache Kafka that its tests may stop, start and fill as they like. Skips where it cannot be had."""
+
+    @pytest.fixture(scope=scope)
+    def kafka() -> Iterator[ApacheKafka]:
+        skip_if(apache_kafka_unavailable(options.get("release", KAFKA_VERSION)))
+        with ApacheKafka(**options) as running:
+            yield running
+
+    return kafka
 
 
 @contextmanager

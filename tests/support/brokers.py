@@ -5,7 +5,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.records.batch import BatchHeader, iter_batches
+from tests.support.coordinator_batches import decode_batch
 
 RECORDS_STAY: Final = {"log.retention.ms": "-1"}
 """For brokers that serve many tests: by default they look every five minutes for records with times a week ago, and
@@ -55,6 +57,15 @@ class TopicMaker:
         name = f"topic-{next(self._numbers)}"
         self._server.create_topic(name, partitions, {key.replace("_", "."): value for key, value in configs.items()})
         return name
+
+
+def stored_records(broker: AnyBroker, topic: str, partitions: int) -> Iterator[CoordinatorRecord]:
+    """The records in the log files of a coordinator's topic, partition by partition in order."""
+    for index in range(partitions):
+        for file in sorted((broker.log_directory / f"{topic}-{index}").glob("*.log")):
+            raw = file.read_bytes()
+            for position, header in iter_batches(raw):
+                yield from decode_batch(raw, position, header)
 
 
 def stored_batches(broker: AnyBroker, topic: str, partition: int = 0) -> Iterator[BatchHeader]:

@@ -1,12 +1,11 @@
 """Kafka's command line tools, run as their scripts do, by their main classes, but many in one JVM."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support import maven, toolchains
-from tests.support.apache_kafka import QUICK_START, QUIET, kafka_jars
+from tests.support import toolchains
+from tests.support.apache_kafka import java_command, kafka_jars
 from tests.support.foreign import Agent
 
 SOURCE = Path(__file__).parents[1] / "interop" / "clients" / "java" / "tools" / "ToolShell.java"
@@ -52,10 +51,8 @@ class KafkaTools:
 
     def __init__(self) -> None:
         """Raises ToolMissing or MavenError."""
-        jars = kafka_jars()
-        classes = toolchains.java_classes("kafka-tool-shell", [SOURCE], jars)
-        class_path = os.pathsep.join(map(str, (classes, *jars)))
-        self._agent = Agent([maven.java(), *QUICK_START, *QUIET, "-Xmx256m", "-cp", class_path, "ToolShell"])
+        classes = toolchains.java_classes("kafka-tool-shell", [SOURCE], kafka_jars())
+        self._agent = Agent([*java_command("256m", more=[classes]), "ToolShell"])
 
     def run(self, script: str, *arguments: str, server: str = "", given: str = "") -> ToolOutput:
         """What a tool did with `arguments`, `--bootstrap-server` before them if there is a `server`."""

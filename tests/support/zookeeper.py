@@ -1,6 +1,5 @@
 """A ZooKeeper of one node, from the jars that Apache Kafka 3.9 comes with: for programs that will not start without."""
 
-import os
 import socket
 import subprocess
 import tempfile
@@ -8,8 +7,7 @@ from typing import Self
 
 from dirty_equals import Contains
 
-from tests.support import maven
-from tests.support.apache_kafka import QUICK_START, QUIET, kafka_jars
+from tests.support.apache_kafka import QUICK_START, java_command
 from tests.support.scripts import free_port
 from tests.support.starting import DidNotStart
 from tests.support.waiting import eventually
@@ -25,12 +23,10 @@ class ZooKeeper:
         self._directory = tempfile.TemporaryDirectory(prefix="zookeeper-")
         port = free_port()
         self.address = f"127.0.0.1:{port}"
-        class_path = os.pathsep.join(map(str, kafka_jars(LAST_KAFKA_WITH_ZOOKEEPER)))
         # Its own little web server would take a fixed port.
-        options = [*QUICK_START, *QUIET, "-Xmx64m", "-Dzookeeper.admin.enableServer=false"]
-        main = "org.apache.zookeeper.server.ZooKeeperServerMain"
+        java = java_command("64m", [*QUICK_START, "-Dzookeeper.admin.enableServer=false"], LAST_KAFKA_WITH_ZOOKEEPER)
         self._process = subprocess.Popen(
-            [maven.java(), *options, "-cp", class_path, main, str(port), self._directory.name],
+            [*java, "org.apache.zookeeper.server.ZooKeeperServerMain", str(port), self._directory.name],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.testing import BrokerProcess, EmbeddedBroker
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.both_brokers import kafka_of_its_own
 from tests.support.brokers import RECORDS_STAY, AnyBroker, TopicMaker
 from tests.support.foreign import Agent
 from tests.support.foreign_clients import CLIENTS, ForeignClient
 from tests.support.maven import MavenError
-from tests.support.skipping import skip_if
 from tests.support.toolchains import ToolMissing
 
 SETTINGS = {
@@ -48,11 +47,7 @@ def bundled_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerP
         yield broker
 
 
-@pytest.fixture(scope="session")
-def apache_server() -> Iterator[ApacheKafka]:
-    skip_if(apache_kafka_unavailable())
-    with ApacheKafka(settings=SETTINGS) as kafka:
-        yield kafka
+apache_server = kafka_of_its_own("session", settings=SETTINGS)
 
 
 @pytest.fixture(scope="session", params=["bundled", "apache"])
@@ -70,11 +65,7 @@ def bundled_3_9(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProc
         yield broker
 
 
-@pytest.fixture(scope="module")
-def apache_3_9() -> Iterator[ApacheKafka]:
-    skip_if(apache_kafka_unavailable(LAST_RELEASE_FOR_OLD_CLIENTS))
-    with ApacheKafka(release=LAST_RELEASE_FOR_OLD_CLIENTS, settings=RECORDS_STAY) as kafka:
-        yield kafka
+apache_3_9 = kafka_of_its_own(release=LAST_RELEASE_FOR_OLD_CLIENTS, settings=RECORDS_STAY)
 
 
 @pytest.fixture(scope="module", params=["bundled", "apache"])

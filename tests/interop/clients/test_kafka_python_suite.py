@@ -16,11 +16,10 @@ from xml.etree import ElementTree
 import pytest
 
 from broker_embedded.testing import BrokerProcess
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.both_brokers import kafka_of_its_own
 from tests.support.brokers import AnyBroker
 from tests.support.report import Report
 from tests.support.scripts import free_port
-from tests.support.skipping import skip_if
 from tests.support.toolchains import ToolMissing, python_source
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
@@ -76,11 +75,7 @@ def bundled_suite_server(tmp_path: Path) -> Iterator[BrokerProcess]:
         yield broker
 
 
-@pytest.fixture
-def apache_suite_server() -> Iterator[ApacheKafka]:
-    skip_if(apache_kafka_unavailable())
-    with ApacheKafka(settings=SETTINGS) as kafka:
-        yield kafka
+apache_suite_server = kafka_of_its_own("function", settings=SETTINGS)
 
 
 @pytest.fixture

@@ -4,20 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.both_brokers import kafka_of_its_own
 from tests.support.hard_topics import HardTopics
 from tests.support.jvm_connector import BothConnectors, jvm_connector_unavailable
 from tests.support.skipping import skip_if
 
-QUICK_COMPACTION = {"log.cleaner.backoff.ms": "200", "auto.create.topics.enable": "false"}
-
-
-@pytest.fixture(scope="session")
-def kafka() -> Iterator[ApacheKafka]:
-    """An Apache Kafka of its own, which makes no topics unasked and compacts soon."""
-    skip_if(apache_kafka_unavailable())
-    with ApacheKafka(settings=QUICK_COMPACTION) as server:
-        yield server
+kafka = kafka_of_its_own("session", settings={"log.cleaner.backoff.ms": "200", "auto.create.topics.enable": "false"})
 
 
 @pytest.fixture(scope="session")

@@ -10,10 +10,8 @@ import pytest
 from dirty_equals import IsInt
 from pyspark.sql import DataFrame, SparkSession
 
-from broker_embedded.testing import BrokerProcess
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.both_brokers import running_broker
 from tests.support.brokers import AnyBroker
-from tests.support.skipping import skip_if
 from tests.support.spark_queries import Batches, KafkaFrames, error_text, failure, numbers, values
 from tests.support.topics import Topics
 from tests.support.waiting import eventually
@@ -80,15 +78,11 @@ def test_micro_batch_should_not_return_duplicated_records(
 @pytest.fixture(params=["bundled", "apache"])
 def retaining(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyBroker]:
     """A broker that looks for old segments all the time."""
-    settings = {"log.retention.check.interval.ms": "200", "log.initial.task.delay.ms": "200"}
-    if request.param == "bundled":
-        del settings["log.initial.task.delay.ms"]
-        with BrokerProcess(tmp_path / "broker", settings=settings) as broker:
-            yield broker
-        return
-    skip_if(apache_kafka_unavailable())
-    with ApacheKafka(settings=settings) as kafka:
-        yield kafka
+    settings = {"log.retention.check.interval.ms": "200"}
+    if request.param == "apache":
+        settings["log.initial.task.delay.ms"] = "200"
+    with running_broker(request.param, tmp_path / "broker", settings) as broker:
+        yield broker
 
 
 def size(topics: Topics, topic: str) -> int:

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.testing import BrokerProcess
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.both_brokers import BOTH, running_broker
 from tests.support.brokers import AnyBroker
 from tests.support.proxy import BreakingProxy
-from tests.support.skipping import skip_if
 from tests.support.writers import ConfluentWriter, OurWriter, Writer, check_written, wait_for_progress
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
@@ -29,19 +27,13 @@ def proxy() -> Iterator[BreakingProxy]:
         yield proxy
 
 
-@pytest.fixture(params=["bundled", pytest.param("apache", marks=pytest.mark.interop)])
+@pytest.fixture(params=BOTH)
 def broker(request: pytest.FixtureRequest, proxy: BreakingProxy, tmp_path: Path) -> Iterator[AnyBroker]:
     """A broker that tells its clients to come through the proxy."""
     settings = {"advertised.listeners": f"PLAINTEXT://{proxy.address}"}
-    if request.param == "bundled":
-        with BrokerProcess(tmp_path, settings=settings) as bundled:
-            proxy.target = bundled.bootstrap_servers
-            yield bundled
-        return
-    skip_if(apache_kafka_unavailable())
-    with ApacheKafka(settings=settings) as kafka:
-        proxy.target = kafka.bootstrap_servers
-        yield kafka
+    with running_broker(request.param, tmp_path, settings) as broker:
+        proxy.target = broker.bootstrap_servers
+        yield broker
 
 
 @pytest.mark.timeout(120)
