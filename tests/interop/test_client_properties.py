@@ -3,10 +3,7 @@
 A Java program asks the three classes for what they define: names, kinds, defaults, bounds.
 """
 
-import os
 import re
-import subprocess
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -14,13 +11,11 @@ import pytest
 from spark_kafka_native.client.config import DEPARTURES, PROPERTIES, REFUSED, WITHOUT_EFFECT, ClientConfig, ConfigError
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.records.compression import CompressionType
-from tests.support import maven
-from tests.support.apache_kafka import QUICK_START, QUIET, apache_kafka_unavailable, kafka_jars
+from tests.support.apache_kafka import apache_kafka_unavailable, kafka_jars
+from tests.support.java_programs import java_answers
 from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
-
-SOURCE = Path(__file__).parents[1] / "support" / "ClientProperties.java"
 
 OURS_ALONE = {
     "auto.include.jmx.reporter": "a property of Kafka's clients before 4.0",
@@ -44,11 +39,8 @@ class Defined(NamedTuple):
 def theirs() -> dict[str, dict[str, Defined]]:
     """Client -> property -> definition."""
     skip_if(apache_kafka_unavailable())
-    class_path = os.pathsep.join(map(str, kafka_jars()))
-    command = [maven.java(), *QUICK_START, *QUIET, "-cp", class_path, str(SOURCE)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     found: dict[str, dict[str, Defined]] = {}
-    for line in done.stdout.splitlines():
+    for line in java_answers("ClientProperties", jars=kafka_jars()):
         client, name, kind, default, legal = line.split("\t")
         found.setdefault(client, {})[name] = Defined(kind, default, legal)
     assert {client: len(defined) > 60 for client, defined in found.items()} == dict.fromkeys(

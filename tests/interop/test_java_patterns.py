@@ -1,18 +1,15 @@
 """``subscribePattern`` finds the topics that Java's regular expressions find, or is refused."""
 
-import base64
 import random
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from spark_kafka_native.spark.java_patterns import java_pattern
-from tests.support import maven, toolchains
+from tests.support.java_programs import pattern_answers
+from tests.support.toolchains import ToolMissing
 
 pytestmark = pytest.mark.interop
 
-SOURCE = Path(__file__).parents[1] / "support" / "JavaUtilPatterns.java"
 EXPRESSIONS = 20_000
 NAMES = "a b ab aa foo foo-1 foo_2 foo.bar A aB K k s S _ - . 0 10 abc ba bb aab x a-b fooo o Foo FOO-1 a1a aXa .a"
 PARTS = r"""
@@ -42,19 +39,9 @@ ONLY_HERE_REFUSED = ("not supported", "which does not end before it", "Python's 
 
 def said_by_java(expressions: list[str]) -> list[str]:
     try:
-        classes = toolchains.java_classes("java-util-patterns", [SOURCE], [])
-    except toolchains.ToolMissing as missing:
+        return pattern_answers("java.util.regex", "find", NAMES, expressions)
+    except ToolMissing as missing:
         pytest.skip(str(missing))
-    lines = [NAMES, *(base64.b64encode(text.encode()).decode() for text in expressions)]
-    done = subprocess.run(
-        [maven.java(), "-cp", str(classes), "JavaUtilPatterns"],
-        input="\n".join(lines) + "\n",
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return done.stdout.splitlines()
 
 
 def said_by_ours(expression: str) -> str:

@@ -1,22 +1,17 @@
 """Regular expressions of clients mean what they mean to Apache Kafka, whose library reads the same expressions."""
 
-import base64
-import os
 import random
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from broker_embedded.groups.pattern import Pattern, PatternError
-from tests.support import maven, toolchains
 from tests.support.apache_kafka import apache_kafka_unavailable, kafka_jars
+from tests.support.java_programs import pattern_answers
 from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 
-SOURCE = Path(__file__).parents[1] / "support" / "JavaPatterns.java"
 EXPRESSIONS = 5_000
 NAMES = (
     "\u00e9 \u00c9 \u017f \u212a \u0444 \u0424 a\u00e9 \u00e9b \U0001f600 "
@@ -33,22 +28,6 @@ a b . o - _ ^ $ | ( ) ? * + [ ] { } - , : \ 1 2 0 3 K s k S < > P = ! i U m s E
 LETTERS = ["\u017f", "[\u017f]", "\u212a", "\u00e9", "[\u00e9]", "[^\u00e9]", "\u0444", "[b-\u00e9]", r"\x{1f600}"]
 """Beyond ASCII; some differ from ASCII letters in case only."""
 KNOWN = [r"orders|payments", r"(?i)foo.*", r"foo[-_]\d+", r"[[:lower:]]+", r"(a|b)*", r"\Qfoo.bar\E"]
-
-
-def said_by_java(expressions: list[str]) -> list[str]:
-    jars = kafka_jars()
-    classes = toolchains.java_classes("java-patterns", [SOURCE], jars)
-    lines = [NAMES, *(base64.b64encode(text.encode()).decode() for text in expressions)]
-    class_path = os.pathsep.join(map(str, (classes, *jars)))
-    done = subprocess.run(
-        [maven.java(), "-cp", class_path, "JavaPatterns"],
-        input="\n".join(lines) + "\n",
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return done.stdout.splitlines()
 
 
 DIFFERENCES = re.compile(r"\\C|\{[*+?{]|\\[^\x00-\x7f]|\\p\{Common\}")
@@ -68,7 +47,7 @@ def test_expressions_mean_what_they_mean_to_kafka(seed: int) -> None:
     dice, parts = random.Random(seed), [*PARTS.split(), *LETTERS]
     made = ["".join(dice.choices(parts, k=dice.randint(1, 7))) for _ in range(EXPRESSIONS)]
     expressions = [*KNOWN, *made]
-    theirs = said_by_java(expressions)
+    theirs = pattern_answers("com.google.re2j", "matches", NAMES, expressions, kafka_jars())
     ours = list(map(said_by_ours, expressions))
     different = {
         expression: (our, their)

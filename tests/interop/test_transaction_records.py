@@ -1,11 +1,8 @@
 """Records of ``__transaction_state``: the bytes that Apache Kafka's own classes write, read by them as by us."""
 
 import base64
-import os
 import random
-import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,13 +10,12 @@ from broker_embedded.records.coordinator_record import CoordinatorRecord
 from broker_embedded.transactions.records import read_transaction_record, transaction_record
 from broker_embedded.transactions.state import NEVER_MS, Transaction, TransactionState, TransactionVersion
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support import maven, toolchains
 from tests.support.apache_kafka import apache_kafka_unavailable, kafka_jars
+from tests.support.java_programs import java_answers
 from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 
-SOURCE = Path(__file__).parents[1] / "support" / "TransactionRecords.java"
 RECORDS = 300
 TV_0 = TransactionVersion.TV_0
 
@@ -60,20 +56,6 @@ def as_read(known: Transaction) -> str:
     return ";".join(sorted(f"{partition.topic}:{partition.partition}" for partition in known.partitions))
 
 
-def ask_java(lines: list[str]) -> list[str]:
-    jars = kafka_jars()
-    classes = toolchains.java_classes("transaction-records", [SOURCE], jars)
-    done = subprocess.run(
-        [maven.java(), "-cp", os.pathsep.join(map(str, (classes, *jars))), "TransactionRecords"],
-        input="\n".join(lines) + "\n",
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return done.stdout.splitlines()
-
-
 def version_of(record: CoordinatorRecord) -> int:
     assert record.value is not None
     return record.value[1]
@@ -93,7 +75,8 @@ def test_records_are_those_of_apache_kafka(seed: int) -> None:
         f"write {version_of(record)} {fields(transaction, as_lists(transaction))}"
         for transaction, record in zip(known, ours, strict=True)
     ]
-    answers = ask_java([*write, *(f"read {as_base64(record)}" for record in ours)])
+    read = [f"read {as_base64(record)}" for record in ours]
+    answers = java_answers("TransactionRecords", [*write, *read], jars=kafka_jars())
     assert answers[:RECORDS] == [as_base64(record) for record in ours]
     kept = [
         transaction

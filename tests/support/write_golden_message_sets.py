@@ -5,11 +5,10 @@ these formats. The records in them are those of GoldenMessageSets.java.
 """
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
-from tests.support.maven import java, resolve
+from tests.support.java_programs import java_answers
+from tests.support.maven import resolve
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "message_sets.json"
 RELEASE = "3.9.1"
@@ -18,10 +17,8 @@ RELEASE = "3.9.1"
 def main() -> None:
     """Write the file."""
     jars = resolve(f"kafka-clients-{RELEASE}", [f"org.apache.kafka:kafka-clients:{RELEASE}"])
-    source = Path(__file__).with_name("GoldenMessageSets.java")
-    class_path = os.pathsep.join(map(str, jars))
-    done = subprocess.run([java(), "-cp", class_path, str(source)], capture_output=True, text=True, check=True)
-    GOLDEN.write_text(json.dumps(json.loads(done.stdout), indent=1) + "\n")
+    made = json.loads("".join(java_answers("GoldenMessageSets", jars=jars)))
+    GOLDEN.write_text(json.dumps(made, indent=1) + "\n")
 
 
 if __name__ == "__main__":
