@@ -17,17 +17,13 @@ from broker_embedded.records.coordinator_record import key_version
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
-from spark_kafka_native.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, dump_log
 from tests.support.both_brokers import kafka_of_its_own
 from tests.support.brokers import AnyBroker, stored_records
 from tests.support.exchanged_logs import take_over
 from tests.support.raw_client import RawClient
 from tests.support.raw_members import RawMember, stabilize, wait_for_coordinator
+from tests.support.raw_offsets import committed_offset
 from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
@@ -44,7 +40,7 @@ class Seen:
     """What a broker says about the groups, and who is in the stable one."""
 
     groups: dict[str, DescribedGroup]
-    offsets: dict[str, int]
+    offsets: dict[str, int | ErrorCode]
     members: dict[str, tuple[str, int]]
 
 
@@ -78,12 +74,9 @@ def look(broker: AnyBroker) -> Seen:
         for group in GROUPS:
             wait_for_coordinator(client, group)
         found = client.ask(DescribeGroupsRequest(groups=GROUPS), 5).groups
-        topics = (OffsetFetchRequestTopics(name=TOPIC, partition_indexes=(0,)),)
-        wanted = tuple(OffsetFetchRequestGroup(group_id=group, topics=topics) for group in GROUPS)
-        offsets = client.ask(OffsetFetchRequest(groups=wanted), 8).groups
         return Seen(
             groups={group.group_id: group for group in found},
-            offsets={group.group_id: group.topics[0].partitions[0].committed_offset for group in offsets},
+            offsets={group: committed_offset(client, group, TOPIC) for group in GROUPS},
             members={},
         )
 

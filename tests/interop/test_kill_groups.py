@@ -10,13 +10,9 @@ import pytest
 
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
 from tests.support.raw_client import RawClient
 from tests.support.raw_members import RawMember, join_all, stabilize, wait_for_coordinator
+from tests.support.raw_offsets import committed_offset
 
 pytestmark = pytest.mark.interop
 
@@ -25,14 +21,10 @@ KILLS = 10
 SETTINGS = {"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 3}
 
 
-def committed(broker: BrokerProcess) -> int:
+def committed(broker: BrokerProcess) -> int | ErrorCode:
     with RawClient(broker.bootstrap_servers) as client:
         wait_for_coordinator(client, GROUP)
-        topics = (OffsetFetchRequestTopics(name=TOPIC, partition_indexes=(0,)),)
-        wanted = OffsetFetchRequestGroup(group_id=GROUP, topics=topics)
-        (group,) = client.ask(OffsetFetchRequest(groups=(wanted,)), 8).groups
-        offset: int = group.topics[0].partitions[0].committed_offset
-        return offset
+        return committed_offset(client, GROUP, TOPIC)
 
 
 class Committer:

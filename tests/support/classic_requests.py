@@ -45,6 +45,10 @@ class ClassicClient:
             self.owned = {topic.topic: list(topic.partitions) for topic in assigned}
 
 
+def _of(client: ClassicClient, **more: Any) -> dict[str, Any]:
+    return {"group_id": GROUP_ID, "member_id": client.member_id, "group_instance_id": client.instance_id, **more}
+
+
 class ClassicRequests:
     """JoinGroup, SyncGroup, Heartbeat and LeaveGroup, decided by whichever kind of group there is."""
 
@@ -68,18 +72,9 @@ class ClassicRequests:
             ),
             3,
         )
-        request = JoinGroupRequest(
-            **{
-                "group_id": GROUP_ID,
-                "session_timeout_ms": 20_000,
-                "rebalance_timeout_ms": 60_000,
-                "member_id": client.member_id,
-                "group_instance_id": client.instance_id,
-                "protocol_type": "consumer",
-                "protocols": (JoinGroupRequestProtocol(name="cooperative-sticky", metadata=metadata),),
-                **fields,
-            }
-        )
+        protocols = (JoinGroupRequestProtocol(name="cooperative-sticky", metadata=metadata),)
+        wanted = {"session_timeout_ms": 20_000, "rebalance_timeout_ms": 60_000, "protocol_type": "consumer", **fields}
+        request = JoinGroupRequest(**_of(client, protocols=protocols) | wanted)
         number = next(self._numbers)
         join_context = JoinContext(
             version=version, client_id="old", client_host="/127.0.0.1", fresh_id=str(number), request_id=number
@@ -107,17 +102,8 @@ class ClassicRequests:
 
     def classic_sync(self, client: ClassicClient, **fields: Any) -> SyncGroupResponse | Pending:
         """SyncGroup; the client takes what it gets, if the answer does not wait for the leader."""
-        request = SyncGroupRequest(
-            **{
-                "group_id": GROUP_ID,
-                "generation_id": client.generation,
-                "member_id": client.member_id,
-                "group_instance_id": client.instance_id,
-                "protocol_type": "consumer",
-                "protocol_name": "cooperative-sticky",
-                **fields,
-            }
-        )
+        wanted = {"protocol_type": "consumer", "protocol_name": "cooperative-sticky", **fields}
+        request = SyncGroupRequest(**_of(client, generation_id=client.generation) | wanted)
         number = next(self._numbers)
         answer = self.apply(lambda group, now_ms: decisions.sync(group, request, number, now_ms))
         assert isinstance(answer, SyncGroupResponse | Pending)
@@ -127,15 +113,7 @@ class ClassicRequests:
 
     def classic_beat(self, client: ClassicClient, **fields: Any) -> ErrorCode:
         """Heartbeat; its error code."""
-        request = HeartbeatRequest(
-            **{
-                "group_id": GROUP_ID,
-                "generation_id": client.generation,
-                "member_id": client.member_id,
-                "group_instance_id": client.instance_id,
-                **fields,
-            }
-        )
+        request = HeartbeatRequest(**_of(client, generation_id=client.generation) | fields)
         return ErrorCode.of(self.apply(lambda group, now_ms: decisions.heartbeat(group, request, now_ms)).error_code)
 
     def classic_round(self, client: ClassicClient) -> None:

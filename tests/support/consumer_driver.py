@@ -23,13 +23,13 @@ from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.consumer.heartbeat import HeartbeatContext, check_request, heartbeat
 from broker_embedded.groups.consumer.member import ConsumerMember, TopicIdPartition
 from broker_embedded.groups.consumer.topics import EMPTY_VIEW, SubscribableTopic, TopicsView
-from broker_embedded.groups.group import CancelTimer, Group, Outcome, Pending, TimerKey
+from broker_embedded.groups.group import Group, Outcome, Pending, TimerKey
 from broker_embedded.groups.pattern import Pattern
 from broker_embedded.groups.replay import ReplayContext, replay
-from broker_embedded.records.coordinator_record import CoordinatorRecord
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages import consumer_group_heartbeat as messages
 from tests.support.classic_requests import GROUP_ID, ClassicRequests
+from tests.support.group_world import GroupWorld
 
 CLIENT: Final = HeartbeatContext(client_id="client", client_host="/127.0.0.1")
 
@@ -57,7 +57,7 @@ class Client:
     sent: frozenset[TopicIdPartition] | None = None
 
 
-class ConsumerDriver(ClassicRequests):
+class ConsumerDriver(GroupWorld, ClassicRequests):
     """A group, its log, its clock, its topics and its clients."""
 
     def __init__(
@@ -65,19 +65,11 @@ class ConsumerDriver(ClassicRequests):
     ) -> None:
         self.config = config or ConsumerConfig(assignment_interval_ms=0)
         self.view = EMPTY_VIEW
-        super().__init__(
-            ConsumerContext(
-                config=lambda _: self.config,
-                topics=lambda: self.view,
-                classic=classic or ClassicConfig(initial_rebalance_delay_ms=0),
-            )
-        )
-        self.group: Group | None = None
-        self.log: list[CoordinatorRecord] = []
-        self.log_error: ErrorCode | None = None
+        GroupWorld.__init__(self)
+        classic = classic or ClassicConfig(initial_rebalance_delay_ms=0)
+        context = ConsumerContext(config=lambda _: self.config, topics=lambda: self.view, classic=classic)
+        ClassicRequests.__init__(self, context)
         self.clients: dict[str, Client] = {}
-        self.now_ms = 1_000_000
-        self.timers: dict[TimerKey, int] = {}
         self.replies: dict[int, Any] = {}
         for name, partitions in topics.items():
             self.topic(name, partitions)
@@ -172,17 +164,12 @@ class ConsumerDriver(ClassicRequests):
 
     # --- the world ---------------------------------------------------------------------------------------------------
 
-    def advance(self, ms: int) -> None:
-        """Let time pass, and all that falls due on the way happen in order."""
-        until_ms = self.now_ms + ms
-        while due := [(when_ms, key) for key, when_ms in self.timers.items() if when_ms <= until_ms]:
-            self.now_ms, key = min(due)
-            self.fire(key)
-        self.now_ms = until_ms
-
     def fire(self, key: TimerKey) -> None:
         """Let a timer run out now. A client that is given up for it has given up by itself: it counts the time too."""
         self.timers.pop(key, None)
+        self._due(key)
+
+    def _due(self, key: TimerKey) -> None:
         if key == REGEX_TIMER:
             topics = {
                 regex: frozenset(filter(Pattern(regex).fullmatch, self.view.by_name))
@@ -234,17 +221,7 @@ class ConsumerDriver(ClassicRequests):
         return outcome.answer
 
     def _carry_out(self, outcome: Outcome[Any]) -> None:
-        self.log += outcome.records
-        if outcome.removed:
-            self.group = None
-        elif outcome.group is not None:
-            self.group = outcome.group
-        for change in outcome.timers:
-            if isinstance(change, CancelTimer):
-                self.timers.pop(change.key, None)
-            else:
-                assert change.after_ms >= 0
-                self.timers[change.key] = self.now_ms + change.after_ms
+        super()._carry_out(outcome)
         if isinstance(outcome.answer, Pending):
             self.replies[outcome.answer.request_id] = None
         for reply in outcome.replies:

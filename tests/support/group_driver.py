@@ -21,15 +21,15 @@ from broker_embedded.groups.classic.join import JoinContext, join
 from broker_embedded.groups.classic.leave import heartbeat, leave
 from broker_embedded.groups.classic.replay import replay_group
 from broker_embedded.groups.classic.sync import sync
-from broker_embedded.groups.group import CancelTimer, Group, Outcome, Pending, Reply, SetTimer, TimerKey
+from broker_embedded.groups.group import Group, Outcome, Pending, TimerKey
 from broker_embedded.groups.replay import ReplayContext, replay
-from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.support.group_world import GroupWorld
 
 GROUP_ID: Final = "g"
 NO_MEMBER: Final = ""
@@ -60,19 +60,15 @@ class Call:
         return ErrorCode.of(self.answer.error_code)
 
 
-class GroupDriver:
+class GroupDriver(GroupWorld):
     """A group, its log, its clock and its clients. ``ids`` are the member ids that were given out, by name."""
 
     def __init__(self, **config: int) -> None:
+        super().__init__()
         self.config = ClassicConfig(**config)  # type: ignore[arg-type]  # by name
-        self.group: Group | None = None
-        self.log: list[CoordinatorRecord] = []
-        self.log_error: ErrorCode | None = None
         self.ids: dict[str, str] = {}
         self.instances: dict[str, str] = {}
         self.calls: dict[int, Call] = {}
-        self.now_ms = 1_000_000
-        self.timers: dict[TimerKey, int] = {}
         self._request_ids = itertools.count(1)
         self._fresh = itertools.count(1)
 
@@ -133,29 +129,18 @@ class GroupDriver:
 
     def sync(self, name: str, assignments: Mapping[str, bytes] | None = None, **others: Any) -> Call:
         """SyncGroup, with assignments by name from the leader."""
-        fields = {
-            "group_id": GROUP_ID,
-            "generation_id": self.generation,
-            "member_id": self.ids.get(name, name),
-            "group_instance_id": self.instances.get(name),
-            "assignments": tuple(
-                SyncGroupRequestAssignment(member_id=self.ids.get(other, other), assignment=assignment)
-                for other, assignment in (assignments or {}).items()
-            ),
-        } | others
-        request = SyncGroupRequest(**fields)  # type: ignore[arg-type]  # by name
+        given = [
+            SyncGroupRequestAssignment(member_id=self.ids.get(other, other), assignment=assignment)
+            for other, assignment in (assignments or {}).items()
+        ]
+        fields = self._fields(name, generation_id=self.generation, assignments=tuple(given))
+        request = SyncGroupRequest(**fields | others)
         request_id = next(self._request_ids)
         return self._call(lambda group, now_ms: sync(_classic(group), request, request_id, now_ms))
 
     def heartbeat(self, name: str, **others: Any) -> ErrorCode:
         """Heartbeat; its error code."""
-        fields = {
-            "group_id": GROUP_ID,
-            "generation_id": self.generation,
-            "member_id": self.ids.get(name, name),
-            "group_instance_id": self.instances.get(name),
-        } | others
-        request = HeartbeatRequest(**fields)  # type: ignore[arg-type]  # by name
+        request = HeartbeatRequest(**self._fields(name, generation_id=self.generation) | others)
         return self._code(lambda group, _: heartbeat(_classic(group), request))
 
     def leave(self, *names: str, group_id: str = GROUP_ID) -> list[ErrorCode]:
@@ -170,13 +155,8 @@ class GroupDriver:
 
     def commit(self, name: str = NO_MEMBER, *, version: int = 8, **others: Any) -> ErrorCode:
         """Whether an OffsetCommit is let through, from a member or from outside; the timers it prolongs are set."""
-        fields = {
-            "group_id": GROUP_ID,
-            "generation_id_or_member_epoch": self.generation if name else -1,
-            "member_id": self.ids.get(name, name),
-            "group_instance_id": self.instances.get(name),
-        } | others
-        request = OffsetCommitRequest(**fields)  # type: ignore[arg-type]  # by name
+        fields = self._fields(name, generation_id_or_member_epoch=self.generation if name else -1)
+        request = OffsetCommitRequest(**fields | others)
 
         def decide(group: Group | None, _: int) -> Outcome[None]:
             assert group is not None
@@ -184,16 +164,14 @@ class GroupDriver:
 
         return self._code(decide)
 
+    def _fields(self, name: str, **more: Any) -> dict[str, Any]:
+        member_id, instance_id = self.ids.get(name, name), self.instances.get(name)
+        return {"group_id": GROUP_ID, "member_id": member_id, "group_instance_id": instance_id, **more}
+
     # --- the world ---------------------------------------------------------------------------------------------------
 
-    def advance(self, ms: int) -> None:
-        """Let time pass, and all that falls due on the way happen in order."""
-        until_ms = self.now_ms + ms
-        while due := [(when_ms, key) for key, when_ms in self.timers.items() if when_ms <= until_ms]:
-            self.now_ms, key = min(due)
-            del self.timers[key]
-            self._apply(lambda group, now_ms, key=key: decisions.timer_fired(_present(group), key, now_ms))  # type: ignore[misc]  # this one
-        self.now_ms = until_ms
+    def _due(self, key: TimerKey) -> None:
+        self._apply(lambda group, now_ms: decisions.timer_fired(_present(group), key, now_ms))
 
     def restart(self) -> None:
         """Start again from the log alone; clients that waited for an answer have lost the connection."""
@@ -306,23 +284,8 @@ class GroupDriver:
         return None if isinstance(outcome.answer, Pending) else outcome.answer
 
     def _carry_out(self, outcome: Outcome[Any]) -> None:
-        self.log += outcome.records
-        if outcome.removed:
-            self.group = None
-            self.timers.clear()
-        elif outcome.group is not None:
-            self.group = outcome.group
-        for change in outcome.timers:
-            if isinstance(change, CancelTimer):
-                self.timers.pop(change.key, None)
-            else:
-                assert isinstance(change, SetTimer)
-                assert change.after_ms >= 0
-                self.timers[change.key] = self.now_ms + change.after_ms
-        self._hand_out(outcome.replies)
-
-    def _hand_out(self, replies: tuple[Reply, ...]) -> None:
-        for reply in replies:
+        super()._carry_out(outcome)
+        for reply in outcome.replies:
             call = self.calls.pop(reply.request_id, None)
             if call is not None:
                 assert call.answer is None

@@ -71,18 +71,14 @@ class RawMember:
 
     def join_request(self, **others: Any) -> JoinGroupRequest:
         """The member's JoinGroup, but for what ``others`` say."""
-        fields: dict[str, Any] = {
-            "group_id": self.group_id,
-            "session_timeout_ms": self.session_timeout_ms,
-            "rebalance_timeout_ms": self.rebalance_timeout_ms,
-            "member_id": self.member_id,
-            "group_instance_id": self.instance_id,
-            "protocol_type": self.protocol_type,
-            "protocols": tuple(
-                JoinGroupRequestProtocol(name=name, metadata=metadata) for name, metadata in self.protocols.items()
-            ),
-        } | others
-        return JoinGroupRequest(**fields)
+        protocols = (JoinGroupRequestProtocol(name=name, metadata=text) for name, text in self.protocols.items())
+        fields = self._fields(
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            protocol_type=self.protocol_type,
+            protocols=tuple(protocols),
+        )
+        return JoinGroupRequest(**fields | others)
 
     def begin_join(self, version: int = 9) -> None:
         """Send a JoinGroup, with an id that was requested before if the version needs that."""
@@ -110,19 +106,14 @@ class RawMember:
 
     def sync_request(self, assignments: Mapping[str, bytes] | None = None, **others: Any) -> SyncGroupRequest:
         """The member's SyncGroup, but for what ``others`` say; assignments are by member id."""
-        fields: dict[str, Any] = {
-            "group_id": self.group_id,
-            "generation_id": self.generation,
-            "member_id": self.member_id,
-            "group_instance_id": self.instance_id,
-            "protocol_type": self.protocol_type,
-            "protocol_name": self.protocol_name,
-            "assignments": tuple(
-                SyncGroupRequestAssignment(member_id=member_id, assignment=assignment)
-                for member_id, assignment in (assignments or {}).items()
-            ),
-        } | others
-        return SyncGroupRequest(**fields)
+        given = (assignments or {}).items()
+        fields = self._fields(
+            generation_id=self.generation,
+            protocol_type=self.protocol_type,
+            protocol_name=self.protocol_name,
+            assignments=tuple(SyncGroupRequestAssignment(member_id=id_, assignment=part) for id_, part in given),
+        )
+        return SyncGroupRequest(**fields | others)
 
     def begin_sync(self, assignments: Mapping[str, bytes] | None = None) -> None:
         """Send a SyncGroup."""
@@ -141,13 +132,8 @@ class RawMember:
 
     def heartbeat(self, version: int = 4, **others: Any) -> ErrorCode:
         """One heartbeat; its error code."""
-        fields: dict[str, Any] = {
-            "group_id": self.group_id,
-            "generation_id": self.generation,
-            "member_id": self.member_id,
-            "group_instance_id": self.instance_id,
-        } | others
-        return ErrorCode.of(self.client.ask(HeartbeatRequest(**fields), version).error_code)
+        request = HeartbeatRequest(**self._fields(generation_id=self.generation) | others)
+        return ErrorCode.of(self.client.ask(request, version).error_code)
 
     def heartbeat_until(self, code: ErrorCode) -> None:
         """Send heartbeats until the answer is this one."""
@@ -166,15 +152,14 @@ class RawMember:
     def commit(self, topic: str, offset: int, *, version: int = 9, **others: Any) -> ErrorCode:
         """Commit an offset of a topic's partition 0; the error code."""
         part = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-        fields: dict[str, Any] = {
-            "group_id": self.group_id,
-            "generation_id_or_member_epoch": self.generation,
-            "member_id": self.member_id,
-            "group_instance_id": self.instance_id,
-            "topics": (OffsetCommitRequestTopic(name=topic, partitions=(part,)),),
-        } | others
-        (found,) = self.client.ask(OffsetCommitRequest(**fields), version).topics
+        topics = (OffsetCommitRequestTopic(name=topic, partitions=(part,)),)
+        fields = self._fields(generation_id_or_member_epoch=self.generation, topics=topics)
+        (found,) = self.client.ask(OffsetCommitRequest(**fields | others), version).topics
         return ErrorCode.of(found.partitions[0].error_code)
+
+    def _fields(self, **more: Any) -> dict[str, Any]:
+        """What most requests say of the member, and more."""
+        return {"group_id": self.group_id, "member_id": self.member_id, "group_instance_id": self.instance_id, **more}
 
     def _send(self, request: Request[Any], version: int) -> None:
         self.client.send(request_bytes(request, version))
