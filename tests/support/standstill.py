@@ -3,54 +3,44 @@
 A partition stands still while it has records after the last stable offset and that offset does not move.
 """
 
-import threading
 import time
 from typing import Self
 
 from spark_kafka_native.protocol.errors import KafkaError
+from tests.support.background import Background
 from tests.support.topics import Topics
 
 PAUSE_S = 0.2
 JOIN_TIMEOUT_S = 120.0
 
 
-class Standstill:
+class Standstill(Background):
     """Looks while the context is open."""
 
     def __init__(self, servers: str, topic: str) -> None:
+        super().__init__(f"standstill of {topic}", JOIN_TIMEOUT_S)
         self._longest_s = 0.0
-        self._failure: BaseException | None = None
         self._servers = servers
         self._topic = topic
         self._moved_at: dict[int, float] = {}
         self._stable: dict[int, int] = {}
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"standstill of {topic}", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ending.set()
-        self._thread.join(JOIN_TIMEOUT_S)
+        self.stop()
 
     @property
     def longest_s(self) -> float:
         """For how long a partition's readers got nothing of what it has. Raises what has ended the looking."""
-        if self._failure is not None:
-            raise self._failure
+        self.raise_if_failed()
         assert self._thread.is_alive(), "the thread has ended"
         assert self._moved_at, "nothing was seen"
         return self._longest_s
 
-    def _run(self) -> None:
-        try:
-            self._look_until_stopped()
-        except BaseException as error:  # handed over to the test's thread
-            self._failure = error
-
-    def _look_until_stopped(self) -> None:
+    def _work(self) -> None:
         with Topics(self._servers) as topics, Topics(self._servers, "read_committed") as committed:
             while not self._ending.wait(PAUSE_S):
                 try:

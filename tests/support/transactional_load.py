@@ -5,15 +5,14 @@ the broker is gone it continues as clients do: it repeats the end, or begins aga
 """
 
 import random
-import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
 from enum import Enum
 
 from dirty_equals import AnyThing, IsInt
 
 from spark_kafka_native.protocol.errors import ErrorCode
+from tests.support.background import Background
 from tests.support.raw_client import RawClient
 from tests.support.raw_offsets import committed_offset
 from tests.support.transaction_driver import RawProducer
@@ -35,22 +34,14 @@ class Fate(Enum):
     """The response to its end was lost, and the request was not repeated."""
 
 
-@dataclass
-class Load:
-    """Transactions of one id, in a thread of its own, with the seed's dice."""
+class Load(Background):
+    """Transactions of one id, with the seed's dice. ``fates`` are of those that were begun, in order."""
 
-    address: str
-    name: str
-    level: int
-    seed: int
-    fates: list[Fate] = field(default_factory=list)
-    """Of each transaction that was begun, in order."""
-
-    def __post_init__(self) -> None:
-        self._dice = random.Random(self.seed)
-        self._ending = threading.Event()
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name=f"load {self.name}", daemon=True)
+    def __init__(self, address: str, name: str, level: int, seed: int) -> None:
+        super().__init__(f"load {name}", PATIENCE_S)
+        self.address, self.name, self.level = address, name, level
+        self.fates: list[Fate] = []
+        self._dice = random.Random(seed)
         self._thread.start()
 
     @property
@@ -58,27 +49,12 @@ class Load:
         """The group whose positions it commits."""
         return f"group-of-{self.name}"
 
-    def stop(self) -> None:
-        """Wait for the last transaction. Raises the thread's error."""
-        self._ending.set()
-        self._thread.join(PATIENCE_S)
-        self.raise_if_failed()
-        assert not self._thread.is_alive(), f"{self.name} did not end"
-
-    def raise_if_failed(self) -> None:
-        """Raise what ended the thread, if something did."""
-        if self._failure is not None:
-            raise self._failure
-
-    def _run(self) -> None:
-        try:
-            while not self._ending.is_set():
-                with suppress(OSError):
-                    self._write_until_it_breaks()
-                time.sleep(0.02)
-            eventually(self._leave_nothing_open, None, within_s=PATIENCE_S, retrying=(OSError,))
-        except BaseException as error:  # handed over to the test's thread
-            self._failure = error
+    def _work(self) -> None:
+        while not self._ending.is_set():
+            with suppress(OSError):
+                self._write_until_it_breaks()
+            time.sleep(0.02)
+        eventually(self._leave_nothing_open, None, within_s=PATIENCE_S, retrying=(OSError,))
 
     def _leave_nothing_open(self) -> None:
         with RawProducer(self.address, self.name, level=self.level) as producer:

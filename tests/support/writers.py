@@ -5,13 +5,14 @@ incarnation. It does not repeat what its predecessor left without an answer, so 
 """
 
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 from dirty_equals import IsInt
 
 from spark_kafka_native.client.producer.producer import Producer
+from tests.support.background import Background
 from tests.support.clients import DEADLINE_S, Record
 from tests.support.confluent_client import ConfluentClient
 from tests.support.our_client import config_of, rows_of
@@ -22,8 +23,11 @@ MAX_OUTSTANDING = 2000
 PADDING = b"a key that makes records long enough to fill segments" * 2
 
 
-class Writer(ABC):
-    """Writes until `stop`. `acknowledged[partition]` maps values to their offsets, None where the client tells none."""
+class Writer(Background):
+    """Writes until `stop`, which waits for acknowledgements.
+
+    `acknowledged[partition]` maps values to their offsets, None where the client tells none.
+    """
 
     def __init__(self, servers: str, topic: str, partitions: int, *, pause_s: float = 0.01) -> None:
         """`pause_s` is the time between bursts: some thousand records in a second leave the processor to the broker."""
@@ -33,10 +37,8 @@ class Writer(ABC):
         self.partitions = partitions
         self.acknowledged: list[dict[str, int | None]] = [{} for _ in range(partitions)]
         self.incarnation = 0
-        self._ending = threading.Event()
         self._giving_up = threading.Event()
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name=f"writer of {topic}", daemon=True)
+        super().__init__(f"writer of {topic}", JOIN_TIMEOUT_S)
         self._thread.start()
 
     @property
@@ -48,27 +50,11 @@ class Writer(ABC):
         """Let the producer go without waiting for answers, as if its process had died, and start another."""
         self._giving_up.set()
 
-    def stop(self) -> None:
-        """Wait until everything sent is acknowledged. Raises the thread's error."""
-        self._ending.set()
-        self._thread.join(JOIN_TIMEOUT_S)
-        self.raise_if_failed()
-        if self._thread.is_alive():
-            raise TimeoutError(f"the writer of {self.topic} did not end within {JOIN_TIMEOUT_S:.0f} s")
-
-    def raise_if_failed(self) -> None:
-        """Raise what ended the thread, if something did."""
-        if self._failure is not None:
-            raise self._failure
-
-    def _run(self) -> None:
-        try:
-            while not self._ending.is_set():
-                self._giving_up.clear()
-                self.incarnation += 1
-                self._write_until_stopped()
-        except BaseException as error:  # handed over to the test's thread
-            self._failure = error
+    def _work(self) -> None:
+        while not self._ending.is_set():
+            self._giving_up.clear()
+            self.incarnation += 1
+            self._write_until_stopped()
 
     @abstractmethod
     def _write_until_stopped(self) -> None:
