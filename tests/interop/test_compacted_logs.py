@@ -29,6 +29,7 @@ from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, du
 from tests.support.clients import CODECS, DEADLINE_S, Record
 from tests.support.confluent_client import ConfluentClient
 from tests.support.skipping import skip_if
+from tests.support.transactions import transactional_producer
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop
@@ -95,7 +96,9 @@ def write(kafka: ApacheKafka, seed: int) -> None:
             # remember a producer, a new one with each call, should not be too many in a row.
             idempotent = repeat == 0
             client.produce(kafka.bootstrap_servers, TOPIC, records, compression=codec, idempotent=idempotent)
-    producers = [transactional_producer(kafka.bootstrap_servers, f"producer-{number}") for number in range(3)]
+    producers = [
+        transactional_producer(kafka.bootstrap_servers, f"producer-{number}", linger_ms=5) for number in range(3)
+    ]
     for number in range(90):
         producer = producers[chance.randrange(3)]
         producer.begin_transaction()
@@ -106,14 +109,6 @@ def write(kafka: ApacheKafka, seed: int) -> None:
             producer.commit_transaction(DEADLINE_S)
         else:
             producer.abort_transaction(DEADLINE_S)
-
-
-def transactional_producer(servers: str, name: str) -> Any:
-    from confluent_kafka import Producer
-
-    producer = Producer({"bootstrap.servers": servers, "transactional.id": name, "log_level": 0, "linger.ms": 5})
-    producer.init_transactions(DEADLINE_S)
-    return producer
 
 
 def set_dirty_ratio(kafka: ApacheKafka, ratio: str) -> None:

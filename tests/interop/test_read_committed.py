@@ -19,21 +19,12 @@ from tests.support.brokers import TopicMaker
 from tests.support.clients import CODECS, DEADLINE_S
 from tests.support.fetched_logs import OneRange
 from tests.support.our_client import config_of
+from tests.support.transactions import transactional_producer
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
-
-
-def _transactional_producer(servers: str, name: str, codec: str = "none") -> Any:
-    from confluent_kafka import Producer
-
-    producer = Producer(
-        {"bootstrap.servers": servers, "transactional.id": name, "compression.type": codec, "log_level": 0}
-    )
-    producer.init_transactions(DEADLINE_S)
-    return producer
 
 
 def _send(producer: Any, topic: str, *values: str) -> None:
@@ -60,8 +51,8 @@ def _read(cluster: Cluster, topic: str, isolation: int, *, end: int) -> list[str
 def test_committed_aborted_and_open_transactions(apache_kafka: ApacheKafka, codec: str) -> None:
     servers = apache_kafka.bootstrap_servers
     topic = TopicMaker(apache_kafka)()
-    first = _transactional_producer(servers, f"{topic}-first", codec)
-    second = _transactional_producer(servers, f"{topic}-second", codec)
+    first = transactional_producer(servers, f"{topic}-first", compression_type=codec)
+    second = transactional_producer(servers, f"{topic}-second", compression_type=codec)
 
     first.begin_transaction()
     _send(first, topic, "a0", "a1")  # offsets 0, 1
@@ -87,7 +78,7 @@ def test_many_transactions_in_turn(apache_kafka: ApacheKafka) -> None:
     """Long enough that responses hold several transactions, and that a Fetch begins within an aborted one."""
     servers = apache_kafka.bootstrap_servers
     topic = TopicMaker(apache_kafka)()
-    producer = _transactional_producer(servers, f"{topic}-producer")
+    producer = transactional_producer(servers, f"{topic}-producer")
     committed, written = [], []
     for number in range(60):
         values = [f"{number}-{n}-{'x' * 100}" for n in range(20)]
@@ -152,7 +143,7 @@ def test_batches_that_end_in_invisible_records_do_not_wait(apache_kafka: ApacheK
     servers = apache_kafka.bootstrap_servers
     topic = TopicMaker(apache_kafka)()
     stream = Stream(servers, topic)
-    producer = _transactional_producer(servers, f"{topic}-producer")
+    producer = transactional_producer(servers, f"{topic}-producer")
     producer.begin_transaction()
     _send(producer, topic, "0", "1", "2", "3", "4")
     assert stream.batch(end=0) == [], "the transaction is open"
@@ -180,7 +171,7 @@ def test_batches_that_end_in_invisible_records_do_not_wait(apache_kafka: ApacheK
 def test_ranges_that_end_in_invisible_records_take_one_fetch(apache_kafka: ApacheKafka) -> None:
     servers = apache_kafka.bootstrap_servers
     topic = TopicMaker(apache_kafka)()
-    producer = _transactional_producer(servers, f"{topic}-producer")
+    producer = transactional_producer(servers, f"{topic}-producer")
     for commits in (True, False):
         producer.begin_transaction()
         _send(producer, topic, "a", "b")

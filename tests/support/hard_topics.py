@@ -13,6 +13,7 @@ from dirty_equals import IsInt
 from tests.support.brokers import Server, TopicMaker
 from tests.support.clients import CODECS, DEADLINE_S, Header, Record
 from tests.support.confluent_client import ConfluentClient
+from tests.support.transactions import transactional_producer
 from tests.support.waiting import eventually
 
 FIRST_MS: Final = 1_700_000_000_000
@@ -117,13 +118,8 @@ class HardTopics:
 
     def _transaction(self, partition: int, numbers: range, *, commit: bool | None) -> None:
         """One transaction, committed or aborted; None leaves it open."""
-        from confluent_kafka import Producer
-
         name = f"{partition}-{numbers.start}"
-        producer = Producer(
-            {"bootstrap.servers": self.servers, "transactional.id": name, "transaction.timeout.ms": 900_000}
-        )
-        producer.init_transactions(DEADLINE_S)
+        producer = transactional_producer(self.servers, name, transaction_timeout_ms=900_000)
         producer.begin_transaction()
         for number in numbers:
             made = record(number, partition)

@@ -12,16 +12,21 @@ from tests.support.topics import Topics
 from tests.support.waiting import eventually
 
 
+def transactional_producer(servers: str, name: str, **more: object) -> Any:
+    """That of confluent-kafka, which has its id; ``linger_ms=5`` is a further property. Skips where it is missing."""
+    confluent_kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+    config = {"bootstrap.servers": servers, "transactional.id": name, "log_level": 0}
+    producer = confluent_kafka.Producer(config | {key.replace("_", "."): value for key, value in more.items()})
+    producer.init_transactions(DEADLINE_S)
+    return producer
+
+
 class TransactionalWriter:
     """A transactional producer: every ``with writer.transaction():`` is committed, aborted if asked to."""
 
     def __init__(self, servers: str, transactional_id: str) -> None:
         """Skips the test where confluent-kafka is missing."""
-        confluent_kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
-        self._producer: Any = confluent_kafka.Producer(
-            {"bootstrap.servers": servers, "transactional.id": transactional_id, "log_level": 0}
-        )
-        self._producer.init_transactions(DEADLINE_S)
+        self._producer = transactional_producer(servers, transactional_id)
         self._servers = servers
         self._written: set[tuple[str, int]] = set()
 

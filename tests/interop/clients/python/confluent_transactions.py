@@ -2,16 +2,17 @@
 
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from tests.interop.clients.python.line_agent import Json
+from tests.support.transactions import transactional_producer
 
 TIMEOUT_S = 20.0
 
 
 def transact(servers: str, transactional_id: str, topic: str, transactions: list[Json]) -> None:
     """Write transactions one after the other."""
-    producer = _producer(servers, transactional_id)
+    producer = transactional_producer(servers, transactional_id)
     for transaction in transactions:
         producer.begin_transaction()
         for record in transaction["records"]:
@@ -25,17 +26,17 @@ def transact(servers: str, transactional_id: str, topic: str, transactions: list
 
 def fence(servers: str, transactional_id: str, topic: str) -> None:
     """A producer writes, another takes its id, and the first wants to commit: which is refused."""
-    first = _producer(servers, transactional_id)
+    first = transactional_producer(servers, transactional_id)
     first.begin_transaction()
     first.produce(topic, "fenced", partition=0)
     assert first.flush(TIMEOUT_S) == 0
-    _producer(servers, transactional_id)
+    transactional_producer(servers, transactional_id)
     first.commit_transaction(TIMEOUT_S)
 
 
 def copy(servers: str, transactional_id: str, group: str, source: str, topic: str, count: int) -> None:
     """Write what a group reads in capitals, with its positions. The first attempt is aborted."""
-    producer = _producer(servers, transactional_id)
+    producer = transactional_producer(servers, transactional_id)
     config = {"bootstrap.servers": servers, "group.id": group, "isolation.level": "read_committed", "log_level": 0}
     consumer = Consumer({**config, "enable.auto.commit": False, "auto.offset.reset": "earliest"})
     consumer.subscribe([source])
@@ -60,9 +61,3 @@ def copy(servers: str, transactional_id: str, group: str, source: str, topic: st
             producer.commit_transaction(TIMEOUT_S)
             count -= len(messages)
     consumer.close()
-
-
-def _producer(servers: str, transactional_id: str) -> Any:
-    producer: Any = Producer({"bootstrap.servers": servers, "transactional.id": transactional_id, "log_level": 0})
-    producer.init_transactions(TIMEOUT_S)
-    return producer
