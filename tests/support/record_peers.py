@@ -15,16 +15,26 @@ PEERS = ("kafka-python", "aiokafka")
 _BATCH_BYTES = 1 << 26
 
 
-class Peer:
-    """The record classes of one client library. Skips the test where that is not installed."""
+class _Library:
+    """Classes of one client library. Skips the test where that is not installed."""
+
+    builder: str
+    """Of a module of records."""
 
     def __init__(self, name: str) -> None:
         package = {"kafka-python": "kafka", "aiokafka": "aiokafka"}[name]
+        module, builder = self.builder.split(".")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # how kafka-python opens its files, on Python 3.11
             pytest.importorskip(package, reason=f"{name} is there for comparison only")
-            self._writer: Any = importlib.import_module(f"{package}.record.default_records").DefaultRecordBatchBuilder
+            self._writer: Any = getattr(importlib.import_module(f"{package}.record.{module}"), builder)
             self._reader: Any = importlib.import_module(f"{package}.record.memory_records").MemoryRecords
+
+
+class Peer(_Library):
+    """The record batches of one client library."""
+
+    builder = "default_records.DefaultRecordBatchBuilder"
 
     def write(self, records: Sequence[Record], codec: int) -> bytes:
         """One batch at offset 0."""
@@ -46,17 +56,10 @@ class Peer:
         return records
 
 
-class LegacyPeer:
-    """The classes of one client library for message sets, v0 and v1. Skips the test where that is not installed."""
+class LegacyPeer(_Library):
+    """The message sets of one client library, v0 and v1."""
 
-    def __init__(self, name: str) -> None:
-        package = {"kafka-python": "kafka", "aiokafka": "aiokafka"}[name]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            pytest.importorskip(package, reason=f"{name} is there for comparison only")
-            module: Any = importlib.import_module(f"{package}.record.legacy_records")
-            self._memory_records: Any = importlib.import_module(f"{package}.record.memory_records").MemoryRecords
-        self._writer = module.LegacyRecordBatchBuilder
+    builder = "legacy_records.LegacyRecordBatchBuilder"
 
     def knows(self, magic: int, codec: int) -> bool:
         """Whether the library has a codec in a format: for lz4 in v0 they need packages that are not installed."""
@@ -72,7 +75,7 @@ class LegacyPeer:
 
     def read(self, raw: bytes) -> list[LogRecord]:
         """All records, each outer CRC checked."""
-        reader = self._memory_records(raw)
+        reader = self._reader(raw)
         found = []
         while (batch := reader.next_batch()) is not None:
             assert batch.validate_crc()

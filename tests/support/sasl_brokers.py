@@ -15,8 +15,9 @@ SCRAM_USERS: Mapping[str, str] = {"alice": "alice-hunter2", "carol": "carol-hunt
 """Kafka's kafka-storage.sh knows no way to write a comma."""
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 LEASE_MS = 2_000
+SHORT_SESSIONS = {f"{mechanism}.connections.max.reauth.ms": str(LEASE_MS) for mechanism in ("plain", "scram-sha-256")}
 
-_MODULES = "org.apache.kafka.common.security"
+MODULES = "org.apache.kafka.common.security"
 _PROTOCOLS = {"SASL": "SASL_PLAINTEXT", "LEASE": "SASL_PLAINTEXT", "SCRAMONLY": "SASL_PLAINTEXT"}
 """LEASE has short sessions, SCRAMONLY one mechanism."""
 
@@ -31,11 +32,12 @@ class SaslServer(Server, Protocol):
 
 def plain_jaas(user: str, password: str | None = None) -> str:
     """`sasl.jaas.config` of a user, with the right password unless one is given."""
-    return f'{_MODULES}.plain.PlainLoginModule required username="{user}" password="{password or USERS[user]}";'
+    return f'{MODULES}.plain.PlainLoginModule required username="{user}" password="{password or USERS[user]}";'
 
 
-def scram_jaas(user: str, password: str | None = None) -> str:
-    return f'{_MODULES}.scram.ScramLoginModule required username="{user}" password="{password or SCRAM_USERS[user]}";'
+def scram_jaas(user: str, password: str | None = None, more: str = "") -> str:
+    password = password or {**USERS, **SCRAM_USERS}[user]
+    return f'{MODULES}.scram.ScramLoginModule required username="{user}" password="{password}"{more};'
 
 
 def jaas(mechanism: str, user: str, password: str | None = None) -> str:
@@ -45,16 +47,11 @@ def jaas(mechanism: str, user: str, password: str | None = None) -> str:
 def settings() -> dict[str, str]:
     """The settings of both brokers, by Kafka's names."""
     users = " ".join(f'user_{user}="{word}"' for user, word in USERS.items())
-    common = {"plain.sasl.jaas.config": f"{_MODULES}.plain.PlainLoginModule required {users};"}
-    common |= {f"{name.lower()}.sasl.jaas.config": f"{_MODULES}.scram.ScramLoginModule required;" for name in SCRAM}
+    common = {"plain.sasl.jaas.config": f"{MODULES}.plain.PlainLoginModule required {users};"}
+    common |= {f"{name.lower()}.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;" for name in SCRAM}
     listeners: dict[str, dict[str, str]] = {
         "sasl": {**common, "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"},
-        "lease": {
-            **common,
-            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-            "plain.connections.max.reauth.ms": str(LEASE_MS),
-            "scram-sha-256.connections.max.reauth.ms": str(LEASE_MS),
-        },
+        "lease": {**common, **SHORT_SESSIONS, "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"},
         "scramonly": {**common, "sasl.enabled.mechanisms": "SCRAM-SHA-512"},
     }
     return {f"listener.name.{name}.{key}": value for name, part in listeners.items() for key, value in part.items()}

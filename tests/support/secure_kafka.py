@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from tests.support import maven
 from tests.support.apache_kafka import QUICK_START, ApacheKafka
 from tests.support.certificates import HOSTS, Authority, Identity
+from tests.support.sasl_brokers import MODULES, SHORT_SESSIONS, USERS
 
 STORE_PASSWORD = "store-hunter2"
-USERS = {"alice": "alice-hunter2", "bob": "bob,=hunter2"}
 LISTENERS = {
     "TLS": "SSL",
     "MTLS": "SSL",
@@ -34,20 +34,9 @@ LISTENERS = {
 }
 """ELSEWHERE has a certificate for another host, LEASE short sessions, JWT checks signatures of tokens."""
 
-LEASE_MS = 2_000
 AUDIENCE = "kafka"
 
-_MODULES = "org.apache.kafka.common.security"
-_VALIDATOR = f"{_MODULES}.oauthbearer.OAuthBearerValidatorCallbackHandler"
-
-
-def plain_jaas(user: str, password: str | None = None) -> str:
-    """`sasl.jaas.config` of a user, with the right password unless one is given."""
-    return f'{_MODULES}.plain.PlainLoginModule required username="{user}" password="{password or USERS[user]}";'
-
-
-def scram_jaas(user: str, password: str | None = None, more: str = "") -> str:
-    return f'{_MODULES}.scram.ScramLoginModule required username="{user}" password="{password or USERS[user]}"{more};'
+_VALIDATOR = f"{MODULES}.oauthbearer.OAuthBearerValidatorCallbackHandler"
 
 
 class TokenIssuer:
@@ -148,9 +137,9 @@ def _settings(directory: Path, jwks: Path) -> dict[str, str]:
     trust = {"ssl.truststore.type": "PKCS12", "ssl.truststore.location": str(directory / "trust.p12"),
              "ssl.truststore.password": STORE_PASSWORD}  # fmt: skip
     users = " ".join(f'user_{user}="{word}"' for user, word in USERS.items())
-    plain = f"{_MODULES}.plain.PlainLoginModule required {users};"
-    scram = f"{_MODULES}.scram.ScramLoginModule required;"
-    unsecured = f'{_MODULES}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
+    plain = f"{MODULES}.plain.PlainLoginModule required {users};"
+    scram = f"{MODULES}.scram.ScramLoginModule required;"
+    unsecured = f'{MODULES}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
     lease = {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,OAUTHBEARER", "plain.sasl.jaas.config": plain,
              "scram-sha-256.sasl.jaas.config": scram, "oauthbearer.sasl.jaas.config": unsecured}  # fmt: skip
     listeners: dict[str, dict[str, str]] = {
@@ -163,14 +152,10 @@ def _settings(directory: Path, jwks: Path) -> dict[str, str]:
             "scram-sha-512.sasl.jaas.config": scram,
         },
         "sasltls": {**lease, **_store(directory, "here")},
-        "lease": {
-            **lease,
-            "plain.connections.max.reauth.ms": str(LEASE_MS),
-            "scram-sha-256.connections.max.reauth.ms": str(LEASE_MS),
-        },
+        "lease": {**lease, **SHORT_SESSIONS},
         "jwt": {
             "sasl.enabled.mechanisms": "OAUTHBEARER",
-            "oauthbearer.sasl.jaas.config": f"{_MODULES}.oauthbearer.OAuthBearerLoginModule required;",
+            "oauthbearer.sasl.jaas.config": f"{MODULES}.oauthbearer.OAuthBearerLoginModule required;",
             "oauthbearer.sasl.server.callback.handler.class": _VALIDATOR,
             "oauthbearer.sasl.oauthbearer.jwks.endpoint.url": jwks.as_uri(),
             "oauthbearer.sasl.oauthbearer.expected.audience": AUDIENCE,

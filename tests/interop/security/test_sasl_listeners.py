@@ -19,7 +19,8 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from tests.interop.security.test_tls_listeners import round_trip, trusting
 from tests.support.apache_kafka import run_tool
 from tests.support.our_client import config_of, outlive_sessions
-from tests.support.secure_kafka import USERS, SecureKafka, plain_jaas, scram_jaas
+from tests.support.sasl_brokers import USERS, plain_jaas, scram_jaas
+from tests.support.secure_kafka import SecureKafka
 
 pytestmark = pytest.mark.interop
 
