@@ -11,6 +11,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 DEADLINE_S = 30.0
 
 Header = tuple[str, bytes | None]
+Configs = Mapping[str, str] | None
 
 
 class Record(NamedTuple):
@@ -79,13 +80,7 @@ class Client(Protocol):
         ...
 
     def create_topic(
-        self,
-        servers: str,
-        topic: str,
-        partitions: int,
-        *,
-        replication: int = 1,
-        configs: Mapping[str, str] | None = None,
+        self, servers: str, topic: str, partitions: int, *, replication: int = 1, configs: Configs = None
     ) -> None:
         """Create a topic. Raises Refused."""
         ...

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from tests.support.clients import DEADLINE_S, Record, Refused, Stored, still_missing
+from tests.support.clients import DEADLINE_S, Configs, Record, Refused, Stored, still_missing
 
 
 class ConfluentClient:
@@ -140,13 +140,7 @@ class ConfluentClient:
         return sorted(topics[topic].partitions) if topic in topics else None
 
     def create_topic(
-        self,
-        servers: str,
-        topic: str,
-        partitions: int,
-        *,
-        replication: int = 1,
-        configs: Mapping[str, str] | None = None,
+        self, servers: str, topic: str, partitions: int, *, replication: int = 1, configs: Configs = None
     ) -> None:
         from confluent_kafka.cimpl import NewTopic
 

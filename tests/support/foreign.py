@@ -131,7 +131,9 @@ class Agent:
 
     def produce(self, servers: str, topic: str, records: Sequence[ForeignRecord], codec: str = "none") -> list[int]:
         """Send records with acks=all; the offset of each."""
-        answers = self.ask("produce", servers=servers, topic=topic, codec=codec, records=_wanted(records))
+        answers = self.ask(
+            "produce", servers=servers, topic=topic, codec=codec, records=[*map(ForeignRecord._asdict, records)]
+        )
         assert [partition for partition, _ in answers] == [record.partition for record in records]
         return [offset for _, offset in answers]
 
@@ -147,7 +149,7 @@ class Agent:
 
     def transact(self, servers: str, transactional_id: str, topic: str, transactions: Transactions) -> None:
         """Write transactions one after the other, with one producer; each is committed or not."""
-        wanted = [{"records": _wanted(records), "commit": commit} for records, commit in transactions]
+        wanted = [{"records": [record._asdict() for record in part], "commit": commit} for part, commit in transactions]
         names: dict[str, Any] = {"servers": servers, "transactional_id": transactional_id, "topic": topic}
         self.ask("transact", transactions=wanted, **names)
 
@@ -196,27 +198,5 @@ class Agent:
         return os.pread(self._stderr.fileno(), 4000, max(0, size - 4000)).decode(errors="replace")
 
 
-def _wanted(records: Sequence[ForeignRecord]) -> list[dict[str, Any]]:
-    return [
-        {
-            "partition": record.partition,
-            "key": record.key,
-            "value": record.value,
-            "headers": record.headers,
-            "timestamp": record.timestamp,
-        }
-        for record in records
-    ]
-
-
-def _record(record: Mapping[str, Any]) -> ForeignRecord:
-    headers = tuple((key, value) for key, value in record["headers"])
-    return ForeignRecord(
-        record["value"],
-        record["key"],
-        record["partition"],
-        headers,
-        record["timestamp"],
-        record["offset"],
-        record["topic"],
-    )
+def _record(record: dict[str, Any]) -> ForeignRecord:
+    return ForeignRecord(**record | {"headers": tuple((key, value) for key, value in record["headers"])})

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from tests.support.clients import DEADLINE_S, Record, Refused, Stored, still_missing
+from tests.support.clients import DEADLINE_S, Configs, Record, Refused, Stored, still_missing
 
 
 def poll_kafka_python(consumer: Any, timeout_ms: int, most: int) -> list[Any]:
@@ -150,13 +150,7 @@ class KafkaPythonClient:
         return self._kafka.KafkaAdminClient(bootstrap_servers=servers.split(","), api_version=self._release)
 
     def create_topic(
-        self,
-        servers: str,
-        topic: str,
-        partitions: int,
-        *,
-        replication: int = 1,
-        configs: Mapping[str, str] | None = None,
+        self, servers: str, topic: str, partitions: int, *, replication: int = 1, configs: Configs = None
     ) -> None:
         from kafka.admin import NewTopic
 

@@ -18,7 +18,7 @@ from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.arrow.schema import HEADERS
-from tests.support.clients import DEADLINE_S, Record, Refused, Stored
+from tests.support.clients import DEADLINE_S, Configs, Record, Refused, Stored
 from tests.support.fetched_logs import OneRange
 from tests.support.waiting import eventually
 
@@ -142,13 +142,7 @@ class OurClient:
         return sorted(topics[topic].partitions) if topic in topics else None
 
     def create_topic(
-        self,
-        servers: str,
-        topic: str,
-        partitions: int,
-        *,
-        replication: int = 1,
-        configs: Mapping[str, str] | None = None,
+        self, servers: str, topic: str, partitions: int, *, replication: int = 1, configs: Configs = None
     ) -> None:
         wanted = NewTopic(
             name=topic, partitions=partitions, replication_factor=replication, configs=dict(configs or {})

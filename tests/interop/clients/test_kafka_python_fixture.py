@@ -5,14 +5,12 @@ topics by `kafka-topics.sh`. The distribution lacks its class of processes and i
 stand in for them.
 """
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from broker_embedded.tools.home import make_home
-from tests.interop.clients.test_kafka_python_suite import KAFKA_VERSION, SUITE, run_tests
-from tests.support.toolchains import ToolMissing, python_source
+from tests.interop.clients.test_kafka_python_suite import KAFKA_VERSION, copy_of_suite, run_tests
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
@@ -87,14 +85,7 @@ auto.create.topics.enable={auto_create_topic}
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
     """A copy of the suite with its fixture, ready to run."""
-    try:
-        source = python_source(SUITE)
-    except ToolMissing as error:
-        pytest.skip(f"{SUITE} is not available: {error}")
-    copy = tmp_path / "suite"
-    shutil.copytree(source, copy)
-    (copy / "test" / "__init__.py").touch()
-    (copy / "test" / "service.py").write_text(SERVICE_MODULE)
+    copy = copy_of_suite(tmp_path / "suite", SERVICE_MODULE)
     resources = copy / "servers" / "resources" / "default"
     resources.mkdir(parents=True)
     for name, text in TEMPLATES.items():

@@ -80,15 +80,17 @@ apache_suite_server = kafka_of_its_own("function", settings=SETTINGS)
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
-    """A copy of the suite that can be run."""
+    return copy_of_suite(tmp_path / "suite", SERVICE_MODULE)
+
+
+def copy_of_suite(copy: Path, service_module: str) -> Path:
+    """A copy of the suite that can be run, with a module that it lacks."""
     try:
-        source = python_source(SUITE)
+        shutil.copytree(python_source(SUITE), copy)
     except ToolMissing as error:
         pytest.skip(f"{SUITE} is not available: {error}")
-    copy = tmp_path / "suite"
-    shutil.copytree(source, copy)
     (copy / "test" / "__init__.py").touch()
-    (copy / "test" / "service.py").write_text(SERVICE_MODULE)
+    (copy / "test" / "service.py").write_text(service_module)
     return copy
 
 

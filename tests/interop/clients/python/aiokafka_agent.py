@@ -14,7 +14,7 @@ from aiokafka.errors import BrokerResponseError, for_code  # type: ignore[import
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 
 from tests.interop.clients.python import sasl
-from tests.interop.clients.python.line_agent import Agent, Json, MemberThread, described, encoded, serve
+from tests.interop.clients.python.line_agent import QUICK_MEMBER, Agent, Json, MemberThread, described, encoded, serve
 
 TIMEOUT_S = 30.0
 
@@ -108,12 +108,7 @@ class AiokafkaAgent(Agent):
             "client_id": member,
             "group_id": group,
             "group_instance_id": instance,
-            "enable_auto_commit": False,
-            "auto_offset_reset": "earliest",
-            "fetch_max_wait_ms": 100,
-            "session_timeout_ms": 6000,
-            "heartbeat_interval_ms": 300,
-            "metadata_max_age_ms": 1000,
+            **QUICK_MEMBER,
         }
         self._members[member] = MemberThread(lambda: Subscriber(self._loop, topics, config))
 

@@ -13,7 +13,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from tests.interop.clients.python import sasl
 from tests.interop.clients.python.client_agent import ClientAgent, refuse
 from tests.interop.clients.python.kafka_python_subscriber import Subscriber
-from tests.interop.clients.python.line_agent import Json, MemberThread, described, serve
+from tests.interop.clients.python.line_agent import QUICK_MEMBER, Json, MemberThread, described, serve
 from tests.support.kafka_python_client import KafkaPythonClient, poll_kafka_python
 
 BATCH = 500
@@ -43,12 +43,7 @@ class KafkaPythonAgent(ClientAgent):
             "api_version": self._release,
             "group_id": group,
             "group_instance_id": instance,
-            "enable_auto_commit": False,
-            "auto_offset_reset": "earliest",
-            "fetch_max_wait_ms": 100,
-            "session_timeout_ms": 6000,
-            "heartbeat_interval_ms": 300,
-            "metadata_max_age_ms": 1000,
+            **QUICK_MEMBER,
         }
         self._members[member] = MemberThread(lambda: RejoiningSubscriber(config, topics))
 

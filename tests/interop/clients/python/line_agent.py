@@ -18,6 +18,16 @@ from typing import Any, Protocol
 
 Json = Any
 
+QUICK_MEMBER = {
+    "enable_auto_commit": False,
+    "auto_offset_reset": "earliest",
+    "fetch_max_wait_ms": 100,
+    "session_timeout_ms": 6000,
+    "heartbeat_interval_ms": 300,
+    "metadata_max_age_ms": 1000,
+}
+"""How kafka-python and aiokafka name the settings of members that soon learn what happens to their group."""
+
 
 class GroupConsumer(Protocol):
     """What a client has to do for `MemberThread`. All its methods are called in one thread."""
