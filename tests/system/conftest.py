@@ -1,5 +1,3 @@
-"""What the tests on servers share."""
-
 import os
 
 import pytest

@@ -1,5 +1,3 @@
-"""Every test has an assertion, and no assertion compares an expression with itself."""
-
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The CPU meter of the benchmarks beside processes like Spark's: a parent, its daemon, and workers that come and go."""
-
 import subprocess
 import sys
 from collections.abc import Iterator

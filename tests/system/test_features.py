@@ -1,5 +1,3 @@
-"""docs/connector.md is made from the features and the tests' marks, and every feature has a test."""
-
 from pathlib import Path
 from textwrap import dedent
 

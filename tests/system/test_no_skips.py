@@ -1,5 +1,3 @@
-"""The option ``--no-skips``: what CI does about tests that cannot run."""
-
 import subprocess
 import sys
 from pathlib import Path

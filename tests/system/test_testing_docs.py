@@ -1,5 +1,3 @@
-"""docs/testing.md: what it shows runs, and prints what it says."""
-
 import contextlib
 import io
 import re

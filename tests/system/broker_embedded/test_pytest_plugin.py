@@ -54,13 +54,7 @@ def test_settings_of_the_shared_broker_and_bad_marks(tmp_path: Path) -> None:
         "    pass\n"
     )
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "--strict-markers", "-q"]
-    answer = subprocess.run(
-        [*command, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
+    answer = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert "1 passed, 1 error" in answer.stdout, answer.stdout
     assert "@pytest.mark.embedded_broker takes only keyword arguments" in answer.stdout
 

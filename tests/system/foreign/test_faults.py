@@ -1,5 +1,3 @@
-"""Other clients and the faults of `broker_embedded.testing`."""
-
 import gc
 import threading
 from collections.abc import Iterator

@@ -36,10 +36,7 @@ from tests.support.our_client import config_of, read_range, rows_of
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 _UNAVAILABLE = mock_cluster_unavailable()
 
-pytestmark = [
-    pytest.mark.skipif(_UNAVAILABLE is not None, reason=_UNAVAILABLE or ""),
-    pytest.mark.timeout(60),
-]
+pytestmark = [pytest.mark.skipif(_UNAVAILABLE is not None, reason=_UNAVAILABLE or ""), pytest.mark.timeout(60)]
 
 TOPIC = "t"
 PARTITIONS = 3

@@ -12,15 +12,7 @@ from tests.support.both_brokers import BOTH
 from tests.support.brokers import TopicMaker
 from tests.support.clients import Record
 from tests.support.our_client import config_of, outlive_sessions, read_range, rows_of
-from tests.support.sasl_brokers import (
-    SCRAM_USERS,
-    USERS,
-    SaslServer,
-    jaas,
-    plain_jaas,
-    sasl_broker,
-    scram_jaas,
-)
+from tests.support.sasl_brokers import SCRAM_USERS, USERS, SaslServer, jaas, plain_jaas, sasl_broker, scram_jaas
 
 OVER_TCP = {"security_protocol": "SASL_PLAINTEXT"}
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -41,11 +41,7 @@ def contents(frame: DataFrame) -> list[Row]:
 def test_a_batch_comes_back_as_it_went(spark: SparkSession, server: Server, topic_on: TopicMaker, codec: str) -> None:
     topic = topic_on(partitions=3)
     rows = numbered(spark, 0, ROWS)
-    options = {
-        "kafka.bootstrap.servers": server.bootstrap_servers,
-        "topic": topic,
-        "kafka.compression.type": codec,
-    }
+    options = {"kafka.bootstrap.servers": server.bootstrap_servers, "topic": topic, "kafka.compression.type": codec}
     rows.write.format("pykafka").options(**options).mode("append").save()
     found = read(spark, server, topic)
     assert contents(found) == contents(rows)

@@ -83,9 +83,7 @@ def test_starts_where_another_query_ended(query: QueryOf, topics: Topics, topic:
     options = {"startingOffsets": "committed", "kafka.isolation.level": isolation}
     second = query(**options)
     second.cluster = ClusterOffsets(
-        ClientConfig.parse(
-            {"bootstrap.servers": topics.bootstrap_servers, "isolation.level": isolation},
-        )
+        ClientConfig.parse({"bootstrap.servers": topics.bootstrap_servers, "isolation.level": isolation})
     )
     second.start(available_now=True).run_to_the_end()
     assert second.read == {TopicPartition(topic, 2): [0]}

@@ -1,5 +1,3 @@
-"""The table of `make coverage` sums coverage's own report by package and lists the modules below the limit."""
-
 from rich.console import Console
 from rich.table import Table
 

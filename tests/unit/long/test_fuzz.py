@@ -1,5 +1,3 @@
-"""The fuzzers' table, and the log that says which seeds are new."""
-
 import json
 import subprocess
 from pathlib import Path

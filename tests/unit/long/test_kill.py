@@ -1,5 +1,3 @@
-"""Runs of kill rounds: interrupted runs continue, a seed is repeated only if it failed, scenarios alternate."""
-
 import ast
 from collections.abc import Iterator
 from dataclasses import replace

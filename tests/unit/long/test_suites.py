@@ -1,5 +1,3 @@
-"""The table of a heavy suite says what its tests came to, and why some did not run."""
-
 from collections import Counter
 from pathlib import Path
 

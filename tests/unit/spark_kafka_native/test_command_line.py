@@ -1,5 +1,3 @@
-"""Options that a command line does not know, with the nearest one that it does."""
-
 from pathlib import Path
 
 import pytest

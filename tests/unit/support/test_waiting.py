@@ -1,5 +1,3 @@
-"""Polling with a deadline: by a clock of the test, which every pause moves on."""
-
 import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -97,11 +97,7 @@ def test_a_fetch_that_waits_for_many_partitions_holds_no_descriptor(tmp_path: Pa
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs Linux, to take descriptors from a process")
 def test_a_moment_without_descriptors_takes_no_log_offline(tmp_path: Path) -> None:
-    settings = {
-        "log.flush.interval.ms": 10,
-        "log.flush.scheduler.interval.ms": 10,
-        "log.segment.bytes": 200,
-    }
+    settings = {"log.flush.interval.ms": 10, "log.flush.scheduler.interval.ms": 10, "log.segment.bytes": 200}
     acknowledged = [0] * 8
     with (
         BrokerProcess(tmp_path, topics={"t": 8}, settings=settings) as broker,

@@ -11,11 +11,7 @@ from broker_embedded.log import timestamp_lookup
 from broker_embedded.replica import down_conversion
 from broker_embedded.replica.partitions import LocalPartition
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
+from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from spark_kafka_native.records.batch import CompressionType, seal, write_header
 from spark_kafka_native.records.conversion import write_batch

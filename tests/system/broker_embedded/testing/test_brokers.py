@@ -10,14 +10,7 @@ from broker_embedded.broker import DataDirectoryError
 from broker_embedded.config.settings import ConfigError
 from broker_embedded.metadata.config_changes import ResourceType
 from broker_embedded.server.listener import ListenError
-from broker_embedded.testing import (
-    BrokerProcess,
-    BrokerStartError,
-    EmbeddedBroker,
-    ErrorCode,
-    FieldError,
-    KafkaError,
-)
+from broker_embedded.testing import BrokerProcess, BrokerStartError, EmbeddedBroker, ErrorCode, FieldError, KafkaError
 from spark_kafka_native.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest

@@ -47,11 +47,7 @@ def say(tmp_path: Path) -> Iterator[ControlDriver]:
 
 def test_the_status_of_a_running_and_of_a_stopped_broker(say: ControlDriver) -> None:
     status = say("GET", "/")
-    assert status == {
-        "running": True,
-        "bootstrap_servers": say.broker.address,
-        "now_ms": say.clock.now_ms(),
-    }
+    assert status == {"running": True, "bootstrap_servers": say.broker.address, "now_ms": say.clock.now_ms()}
     assert say("POST", "/stop") == {"running": False, "bootstrap_servers": None, "now_ms": say.clock.now_ms()}
     assert say("POST", "/stop")["running"] is False
     assert say("POST", "/start") == status

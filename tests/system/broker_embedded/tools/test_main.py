@@ -127,12 +127,7 @@ def test_a_closed_stream_changes_no_exit_status(
     ("redirection", "arguments", "status", "err"),
     [
         (">/dev/full", ("kafka-topics", "--version"), 1, f"kafka-topics: {FULL}"),
-        (
-            ">/dev/full",
-            ("kafka-topics", "--help"),
-            1,
-            f"kafka-topics: {FULL}",
-        ),
+        (">/dev/full", ("kafka-topics", "--help"), 1, f"kafka-topics: {FULL}"),
         (">/dev/full", ("kafka-storage", "info", "--help"), 1, f"kafka-storage: {FULL}"),
         (">/dev/full", ("--help",), 1, f"tools: {FULL}"),
         (">/dev/full 2>/dev/full", ("kafka-topics", "--help"), 1, ""),

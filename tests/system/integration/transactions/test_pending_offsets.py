@@ -11,10 +11,7 @@ from spark_kafka_native.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from spark_kafka_native.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-)
+from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from tests.support.brokers import Server
 from tests.support.raw_client import RawClient
 from tests.support.raw_consumers import RawConsumer, make_topic, settle

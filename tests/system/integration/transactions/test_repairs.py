@@ -48,10 +48,7 @@ def test_the_states_of_a_transaction(producer: RawProducer, reader: RawClient, t
 def test_unknown_ids(reader: RawClient, producer: RawProducer) -> None:
     answer = reader.ask(DescribeTransactionsRequest(transactional_ids=("no-such-id", producer.transactional_id)), 0)
     codes = {state.transactional_id: ErrorCode.of(state.error_code) for state in answer.transaction_states}
-    assert codes == {
-        "no-such-id": ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
-        producer.transactional_id: ErrorCode.NONE,
-    }
+    assert codes == {"no-such-id": ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, producer.transactional_id: ErrorCode.NONE}
 
 
 def test_lists_and_their_filters(new_producer: MakeProducer, name: str, reader: RawClient, topic: str) -> None:

@@ -1,5 +1,3 @@
-"""The comparison finds each record of a copy that is lost, doubled, changed or in another partition."""
-
 from collections.abc import Iterator
 from typing import Any
 

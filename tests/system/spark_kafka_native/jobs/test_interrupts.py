@@ -1,5 +1,3 @@
-"""Ctrl-C: the exit status 130 and one line, whatever Spark is doing; no process of the job remains."""
-
 import logging
 import os
 import signal

@@ -1,5 +1,3 @@
-"""Finding a Java: what is on the machine first, then the PyPI package, else a message that says what to do."""
-
 import os
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""The quick start as its user sees it: what it prints, what it leaves, and the exit status when something is wrong."""
-
 import os
 import signal
 import subprocess

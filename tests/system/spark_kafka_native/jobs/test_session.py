@@ -1,5 +1,3 @@
-"""The job's Spark session: its owner, its effects on the process, and its output."""
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""Sockets to scripted brokers, and to servers of other protocols."""
-
 import itertools
 import random
 import socket

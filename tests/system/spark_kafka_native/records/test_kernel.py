@@ -1,5 +1,3 @@
-"""Which kernel a new process takes, and what it imports."""
-
 import subprocess
 import sys
 

@@ -1,5 +1,3 @@
-"""Batch queries, read and written, in a Spark session on the bundled broker."""
-
 import json
 import re
 import time

@@ -1,5 +1,3 @@
-"""User schemas and filters in a Spark session: what is read, and how much of it."""
-
 from collections.abc import Iterator
 
 import pyarrow as pa

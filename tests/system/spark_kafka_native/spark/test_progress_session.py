@@ -1,5 +1,3 @@
-"""Lag and bytes of a real query, by the listener and by the table."""
-
 from collections.abc import Callable, Iterator
 
 import pytest

@@ -1,5 +1,3 @@
-"""``register``: makes the format known where Spark has not found it, and only there."""
-
 import os
 import subprocess
 import sys

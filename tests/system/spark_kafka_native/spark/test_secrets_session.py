@@ -1,5 +1,3 @@
-"""Queries with passwords, right and wrong: plans, errors, progress and logs are searched for them."""
-
 import dataclasses
 import pickle
 from collections.abc import Iterator

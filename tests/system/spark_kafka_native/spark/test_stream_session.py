@@ -1,5 +1,3 @@
-"""Streaming queries in a Spark session on the bundled broker."""
-
 import functools
 import json
 import shutil

@@ -1,5 +1,3 @@
-"""What a worker does between tasks: its collector passes over what is there for good, and over nothing else."""
-
 import subprocess
 import sys
 

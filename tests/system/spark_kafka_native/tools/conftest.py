@@ -1,5 +1,3 @@
-"""Tools that work with any cluster."""
-
 import pytest
 
 from spark_kafka_native.tools.__main__ import main

@@ -1,5 +1,3 @@
-"""What an abandoned query has left, looked at and cleared away by the command."""
-
 from collections.abc import Iterator
 
 import pyarrow as pa

@@ -1,5 +1,3 @@
-"""Tools and partitions that have no leader, of which brokers cannot look up offsets."""
-
 from collections.abc import Iterator
 from pathlib import Path
 

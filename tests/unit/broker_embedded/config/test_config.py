@@ -118,10 +118,7 @@ def test_settings_made_at_run_time_go_over_those_of_the_start() -> None:
             {"listener.name.plaintext.max.connections": "1"},
             "settings of a listener cannot change while the broker runs",
         ),
-        (
-            {f"unknown.{number}": "1" for number in range(101)},
-            "unknown.0: 101 unknown settings are more than 100",
-        ),
+        ({f"unknown.{number}": "1" for number in range(101)}, "unknown.0: 101 unknown settings are more than 100"),
     ],
 )
 def test_invalid_dynamic_changes_are_refused(dynamic: Mapping[str, str], problem: str) -> None:

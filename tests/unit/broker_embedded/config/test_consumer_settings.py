@@ -117,10 +117,7 @@ def test_settings_of_a_group_beyond_the_bounds_are_refused(given: dict[str, str]
 
 
 def test_a_groups_session_must_outlast_its_heartbeats() -> None:
-    broker = {
-        "group_consumer_min_session_timeout_ms": 1,
-        "group_consumer_min_heartbeat_interval_ms": 1,
-    }
+    broker = {"group_consumer_min_session_timeout_ms": 1, "group_consumer_min_heartbeat_interval_ms": 1}
     said = group_problem({"consumer.session.timeout.ms": "5000", "consumer.heartbeat.interval.ms": "5000"}, **broker)
     assert said.startswith("consumer.session.timeout.ms: ")
 

@@ -3,10 +3,7 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    DescribedGroup,
-)
+from spark_kafka_native.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
 from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic
 from tests.support.broker_driver import BrokerDriver

@@ -56,11 +56,7 @@ def test_a_checkpoint_without_entries_or_without_a_file_is_empty(disk: MemoryFil
         (checkpoints.read_meta_properties, b"version=1\nnode.id=1\n", "cluster.id is missing"),
         (checkpoints.read_meta_properties, b"version=1\ncluster.id=a\n", "node.id is missing"),
         (checkpoints.read_meta_properties, b"version=1\ncluster.id=a\nnode.id=one\n", "invalid literal"),
-        (
-            checkpoints.read_meta_properties,
-            b"version=1\ncluster.id=a\nnode.id=1\ndirectory.id=x\n",
-            "no base64 id",
-        ),
+        (checkpoints.read_meta_properties, b"version=1\ncluster.id=a\nnode.id=1\ndirectory.id=x\n", "no base64 id"),
     ],
 )
 def test_a_corrupt_checkpoint_is_refused_with_the_reason(

@@ -6,12 +6,8 @@ from broker_embedded.security.alterations import altered, described
 from broker_embedded.security.credentials import Credentials, ScramCredential, ScramUser
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
-    ScramCredentialDeletion as Deletion,
-)
-from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
-    ScramCredentialUpsertion as Upsertion,
-)
+from spark_kafka_native.protocol.messages.alter_user_scram_credentials import ScramCredentialDeletion as Deletion
+from spark_kafka_native.protocol.messages.alter_user_scram_credentials import ScramCredentialUpsertion as Upsertion
 
 SALTED = hashlib.pbkdf2_hmac("sha256", b"hunter2", b"salt", 4096)
 ALICE = ScramUser("alice", "SCRAM-SHA-256")

@@ -41,9 +41,7 @@ from spark_kafka_native.protocol.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from spark_kafka_native.protocol.consumer_protocol import (
-    TopicPartitions as Owned,
-)
+from spark_kafka_native.protocol.consumer_protocol import TopicPartitions as Owned
 from spark_kafka_native.records.record import LogRecord
 from spark_kafka_native.tools.output import ToolError, ToolFailure
 

@@ -4,12 +4,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.config.settings import ConfigError
-from broker_embedded.tools.server_properties import (
-    REFUSED,
-    read_server_properties,
-    read_storage_properties,
-    understand,
-)
+from broker_embedded.tools.server_properties import REFUSED, read_server_properties, read_storage_properties, understand
 from spark_kafka_native.tools.output import ToolError
 
 KRAFT = {

@@ -1,5 +1,3 @@
-"""Page-view events: the same each time, each unlike the others, in chunks."""
-
 import json
 
 import pyarrow as pa

@@ -1,5 +1,3 @@
-"""How the addresses of a host name share the time for a connection, with a fake clock."""
-
 import socket
 import time
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""Round trips of every message in every version, and refusals of other bytes."""
-
 import contextlib
 import tracemalloc
 from typing import Any

@@ -1,5 +1,3 @@
-"""Names of topics, ids as text, and the nearest known name."""
-
 from uuid import UUID
 
 import pytest

@@ -1,5 +1,3 @@
-"""Codecs: round trips, and payloads of and for Java; damaged and too large payloads are refused."""
-
 import gzip
 import random
 import struct

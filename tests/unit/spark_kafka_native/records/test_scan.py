@@ -1,5 +1,3 @@
-"""Searches for records by time and key, in plain Python and compiled."""
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

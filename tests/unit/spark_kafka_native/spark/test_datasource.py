@@ -1,5 +1,3 @@
-"""The data source as Spark makes it."""
-
 import importlib
 import pickle
 from typing import Any

@@ -1,5 +1,3 @@
-"""Errors for Spark users."""
-
 import pickle
 
 import pytest

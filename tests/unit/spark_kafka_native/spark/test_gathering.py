@@ -1,5 +1,3 @@
-"""Small batches become large ones."""
-
 import pyarrow as pa
 import pytest
 from hypothesis import given

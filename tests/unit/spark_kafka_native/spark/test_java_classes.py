@@ -1,5 +1,3 @@
-"""Classes of characters in Java's regular expressions."""
-
 import string
 
 import pytest

@@ -1,5 +1,3 @@
-"""Offset limits and offset JSON."""
-
 import json
 import random
 

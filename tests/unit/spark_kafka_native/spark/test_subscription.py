@@ -1,5 +1,3 @@
-"""What subscriptions find in a cluster."""
-
 import pytest
 
 from spark_kafka_native.protocol.topic import TopicPartition

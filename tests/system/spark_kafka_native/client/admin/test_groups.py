@@ -29,11 +29,7 @@ from tests.support.scripted_broker import (
 T = [TopicPartition("t", number) for number in range(3)]
 U = TopicPartition("u", 0)
 APIS: list[type[Request[Any]]] = [FindCoordinatorRequest, OffsetCommitRequest, OffsetFetchRequest]
-CODES = (
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.NOT_COORDINATOR,
-)
+CODES = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
 
 
 @pytest.fixture

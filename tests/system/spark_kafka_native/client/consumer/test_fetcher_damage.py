@@ -1,5 +1,3 @@
-"""Damaged logs and responses, and logs in older formats."""
-
 import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster

@@ -1,5 +1,3 @@
-"""Errors of one partition's Fetch requests: which are retried, for how long, and which error is raised."""
-
 import threading
 import uuid
 
@@ -12,13 +10,7 @@ from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchResponse
 from tests.support.fetched_logs import BROKEN_FETCHES, LAST, T0, OneRange, read
-from tests.support.scripted_broker import (
-    Pass,
-    Refuse,
-    Respond,
-    ScriptedCluster,
-    Step,
-)
+from tests.support.scripted_broker import Pass, Refuse, Respond, ScriptedCluster, Step
 from tests.support.waiting import eventually
 
 

@@ -1,5 +1,3 @@
-"""Errors of some of several partitions: they are retried, or fail, and the other partitions are read."""
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -31,15 +29,7 @@ from tests.support.fetched_logs import BROKEN_FETCHES, LAST, ROWS, fill, offsets
 from tests.support.guards import Guard
 from tests.support.joint_reading import ALL, PARTITIONS, ranges, read, tp, two_leaders, whole
 from tests.support.record_batches import batch_of
-from tests.support.scripted_broker import (
-    HalfFrame,
-    Pass,
-    Refuse,
-    Respond,
-    ScriptedCluster,
-    Silent,
-    Step,
-)
+from tests.support.scripted_broker import HalfFrame, Pass, Refuse, Respond, ScriptedCluster, Silent, Step
 
 
 @pytest.fixture

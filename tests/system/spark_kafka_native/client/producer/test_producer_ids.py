@@ -1,5 +1,3 @@
-"""Producers that continue with the producer id of an earlier one: no row is lost or duplicated."""
-
 import contextlib
 import itertools
 import os

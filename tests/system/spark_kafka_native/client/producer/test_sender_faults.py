@@ -1,5 +1,3 @@
-"""Faults of brokers: every batch is stored once and in order."""
-
 import functools
 import itertools
 from collections.abc import Callable

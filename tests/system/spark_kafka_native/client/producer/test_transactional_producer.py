@@ -1,5 +1,3 @@
-"""Transactions on scripted brokers, with `transaction.version` 1 and 2."""
-
 import logging
 from collections.abc import Iterator
 

@@ -1,5 +1,3 @@
-"""Loads into other formats: at least once, and which rows count."""
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

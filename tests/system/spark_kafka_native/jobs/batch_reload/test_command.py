@@ -1,5 +1,3 @@
-"""The job as its user sees it: what it prints, what it leaves, and its exit status."""
-
 import functools
 from collections.abc import Iterator
 from pathlib import Path

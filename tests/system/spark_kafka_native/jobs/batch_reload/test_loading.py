@@ -1,5 +1,3 @@
-"""Loads as stories, on real files: again and again, side by side, failed, retried, raced and killed at every step."""
-
 import json
 import re
 import subprocess

@@ -1,5 +1,3 @@
-"""What has been loaded, as Spark reads it."""
-
 from datetime import datetime
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""Tasks on Spark, and in this process."""
-
 import sys
 import threading
 from dataclasses import dataclass

@@ -1,5 +1,3 @@
-"""Tasks of a load on brokers: what they read is what was planned, or nothing."""
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

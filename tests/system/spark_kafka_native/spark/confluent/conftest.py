@@ -1,5 +1,3 @@
-"""What the tests of the wire format share: a schema registry."""
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,5 +1,3 @@
-"""``decode_avro`` and ``encode_avro`` in Spark, with a registry that workers ask over HTTP."""
-
 import datetime
 from typing import Any
 

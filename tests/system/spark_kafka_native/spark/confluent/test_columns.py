@@ -1,5 +1,3 @@
-"""Confluent's header as Spark columns."""
-
 import struct
 from uuid import UUID
 

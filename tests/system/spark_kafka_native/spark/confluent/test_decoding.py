@@ -1,5 +1,3 @@
-"""Avro columns to Arrow: evolution, bad rows, times without Python objects."""
-
 import datetime
 import decimal
 import pickle

@@ -1,5 +1,3 @@
-"""Asking a schema registry: what is cached, what is an error of the schema and what of the registry."""
-
 import pickle
 
 import pytest

@@ -1,5 +1,3 @@
-"""What planning asks of a cluster, asked of the bundled broker."""
-
 from collections.abc import Iterator
 
 import pytest

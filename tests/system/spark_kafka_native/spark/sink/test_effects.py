@@ -1,5 +1,3 @@
-"""Effects carried out on scripted brokers: what is asked again, what is not, and what the steps get to know."""
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""The writers of exactly-once called in Spark's order, without Spark, on the bundled broker."""
-
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,5 +1,3 @@
-"""What a cluster has to allow for exactly-once, on a real one."""
-
 from collections.abc import Iterator
 
 import pytest

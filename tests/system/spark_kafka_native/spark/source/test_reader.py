@@ -1,5 +1,3 @@
-"""A task that reads several ranges together, from brokers with faults."""
-
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping

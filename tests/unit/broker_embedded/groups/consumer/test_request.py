@@ -4,10 +4,7 @@ import pytest
 
 from broker_embedded.groups.consumer.heartbeat import check_request
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    TopicPartitions,
-)
+from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 
 JOIN: dict[str, Any] = {
     "group_id": "g",

@@ -57,10 +57,7 @@ def test_a_flipped_bit_is_corrupt(at: int) -> None:
 
 @pytest.mark.parametrize(
     ("setting", "code"),
-    [
-        ("max_message_bytes", ErrorCode.MESSAGE_TOO_LARGE),
-        ("segment_bytes", ErrorCode.RECORD_LIST_TOO_LARGE),
-    ],
+    [("max_message_bytes", ErrorCode.MESSAGE_TOO_LARGE), ("segment_bytes", ErrorCode.RECORD_LIST_TOO_LARGE)],
 )
 def test_batches_larger_than_the_limit_are_refused(setting: str, code: ErrorCode) -> None:
     records = batch(b"x" * 100) * (2 if setting == "segment_bytes" else 1)

@@ -1,5 +1,3 @@
-"""Partitioners by name, compared with librdkafka's, and user functions."""
-
 import operator
 import zlib
 from collections.abc import Callable
@@ -39,11 +37,7 @@ def assign(spec: str, keys: Keys | None, *, partitions: int = 7, available: list
 KEYS: Keys = [b"", b"a", b"order-1", b"\xff\x00\x80", b"x" * 100]
 
 # Where librdkafka puts KEYS among 4 partitions; asked again by test_librdkafka_agrees.
-LIBRDKAFKA = {
-    "murmur2": [1, 0, 2, 2, 0],
-    "consistent": [0, 3, 3, 3, 3],
-    "fnv1a": [3, 0, 1, 2, 3],
-}
+LIBRDKAFKA = {"murmur2": [1, 0, 2, 2, 0], "consistent": [0, 3, 3, 3, 3], "fnv1a": [3, 0, 1, 2, 3]}
 
 
 @pytest.mark.feature("sink.partitionerChoice")

@@ -36,10 +36,7 @@ def test_partitions_are_grouped_by_topic_and_batches_go_by_reference() -> None:
     request = produce_request(load, acks=-1, timeout_ms=9)
     assert [
         (topic.name, topic.topic_id, [part.index for part in topic.partition_data]) for topic in request.topic_data
-    ] == [
-        ("t", IDS["t"], [0, 2]),
-        ("u", IDS["u"], [0]),
-    ]
+    ] == [("t", IDS["t"], [0, 2]), ("u", IDS["u"], [0])]
     assert request.topic_data[0].partition_data[1].records is load[2].batch.encoded.buffer
     assert (request.acks, request.timeout_ms, request.transactional_id) == (-1, 9, None)
 

@@ -91,13 +91,7 @@ BYTES = st.none() | st.binary(max_size=5) | st.sampled_from([b"x" * size for siz
 """Around the lengths at which a varint takes one byte more."""
 
 
-@given(
-    st.lists(
-        st.tuples(BYTES, BYTES, st.integers(0, 3)),
-        min_size=1,
-        max_size=20,
-    )
-)
+@given(st.lists(st.tuples(BYTES, BYTES, st.integers(0, 3)), min_size=1, max_size=20))
 def test_sizes_are_never_too_small_and_at_most_twenty_bytes_too_large(
     records: list[tuple[bytes | None, bytes | None, int]],
 ) -> None:

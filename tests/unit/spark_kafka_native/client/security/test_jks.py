@@ -1,5 +1,3 @@
-"""JKS stores that keytool made: complete, cut and damaged."""
-
 import hashlib
 import struct
 

@@ -1,5 +1,3 @@
-"""The certificates of PKCS12 stores that Java trusts, with every encryption."""
-
 import random
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Tokens of all sources except servers."""
-
 import base64
 import json
 import os

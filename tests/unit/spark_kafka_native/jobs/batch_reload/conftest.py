@@ -1,5 +1,3 @@
-"""A target, topics to load into it, and storage of both kinds."""
-
 import uuid
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The command line."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""From the user's words to offsets."""
-
 import pytest
 
 from spark_kafka_native.jobs.batch_reload.bounds import cluster_state, parse_offsets, parse_point, resolve_wanted

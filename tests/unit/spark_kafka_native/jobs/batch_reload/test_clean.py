@@ -1,5 +1,3 @@
-"""The files that a clean deletes, and those that it keeps for live runs."""
-
 import errno
 import os
 from typing import Any

@@ -1,5 +1,3 @@
-"""Which columns a load has."""
-
 import pytest
 
 from spark_kafka_native.jobs.batch_reload.columns import row_schema, schema_of, stored_format

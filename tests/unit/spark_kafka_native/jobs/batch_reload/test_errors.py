@@ -1,5 +1,3 @@
-"""Each error ends the job with a status of its own."""
-
 from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError, UsageError
 
 

@@ -1,5 +1,3 @@
-"""Files as other libraries read them, of every format and compression."""
-
 import csv
 import gzip
 import io

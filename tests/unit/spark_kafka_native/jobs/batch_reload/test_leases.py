@@ -1,5 +1,3 @@
-"""Leases: one per run, renewed while it lives; and storages that would keep no two runs apart."""
-
 import pytest
 
 from spark_kafka_native.jobs.batch_reload.errors import UsageError

@@ -1,5 +1,3 @@
-"""A version as bytes and back, and what can be wrong with its offsets."""
-
 import dataclasses
 import json
 

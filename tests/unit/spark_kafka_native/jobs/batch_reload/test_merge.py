@@ -1,5 +1,3 @@
-"""The next version out of a plan and what was written; and when it cannot follow another run's version."""
-
 import dataclasses
 
 import pytest

@@ -1,5 +1,3 @@
-"""What a run loads and replaces: from the last version, the cluster's offsets and the user's words."""
-
 from itertools import pairwise
 
 import pytest

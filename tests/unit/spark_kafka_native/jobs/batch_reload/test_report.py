@@ -1,5 +1,3 @@
-"""What the user sees."""
-
 import io
 
 import pytest

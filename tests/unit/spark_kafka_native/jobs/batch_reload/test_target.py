@@ -1,5 +1,3 @@
-"""What is checked of a target before anything is written, of a directory and of an object store in memory alike."""
-
 import errno
 from pathlib import Path
 

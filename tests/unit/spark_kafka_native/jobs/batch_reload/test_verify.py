@@ -1,5 +1,3 @@
-"""Verification of a version: errors, and ranges that cannot be checked any more."""
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Publishing: only one run creates a number, also after lost responses and concurrent runs."""
-
 import dataclasses
 
 import pytest

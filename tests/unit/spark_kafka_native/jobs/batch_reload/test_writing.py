@@ -1,5 +1,3 @@
-"""What a task makes of a range."""
-
 import pickle
 from collections.abc import Iterator
 

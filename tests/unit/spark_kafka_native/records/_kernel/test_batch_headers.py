@@ -1,5 +1,3 @@
-"""The table of headers compared with ``batch.read_header``, which raises the errors."""
-
 from array import array
 
 import pytest

@@ -1,5 +1,3 @@
-"""Inconsistent columns are refused, and writes stay within the memory."""
-
 from array import array
 from typing import Any
 
@@ -34,10 +32,7 @@ def test_records_as_they_are_on_the_wire() -> None:
     memory = Memory()
     data, begins = measured().encode(ints(0, 1), ints(0), ints(5, 7), 0, memory.allocate)
     memory.check()
-    records = [
-        Record(b"a", None, (("a", b"a"), ("", b"")), 5, 0),
-        Record(b"bc", None, (("bc", b"bc"),), 7, 1),
-    ]
+    records = [Record(b"a", None, (("a", b"a"), ("", b"")), 5, 0), Record(b"bc", None, (("bc", b"bc"),), 7, 1)]
     wanted = [write_record(record, 0, 5) for record in records]
     assert bytes(data) == b"".join(wanted)
     assert bytes(begins) == bytes(ints(0, len(wanted[0]), len(data)))

@@ -1,5 +1,3 @@
-"""Views are released, own memory is freed, and unsuitable memory is not written."""
-
 import tracemalloc
 from itertools import count
 

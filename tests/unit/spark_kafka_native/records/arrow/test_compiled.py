@@ -1,5 +1,3 @@
-"""The compiled kernel compared with the plain reference: the same columns, bytes and refusals."""
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace

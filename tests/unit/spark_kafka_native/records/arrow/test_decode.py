@@ -1,5 +1,3 @@
-"""Decoding, compared with the byte-by-byte reference."""
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

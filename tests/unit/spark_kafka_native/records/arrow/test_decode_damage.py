@@ -1,5 +1,3 @@
-"""Damaged batches are refused, or read as the byte-by-byte reference reads them."""
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -1,5 +1,3 @@
-"""Encoding, compared with the byte-by-byte reference."""
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -22,11 +20,7 @@ pytestmark = pytest.mark.usefixtures("each_kernel")
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 MAP = pa.map_(pa.string(), pa.binary())
-BYTES = (
-    pa.binary(),
-    pa.large_binary(),
-    pa.binary_view(),
-)
+BYTES = (pa.binary(), pa.large_binary(), pa.binary_view())
 STRINGS = (pa.string(), pa.large_string(), pa.string_view())
 
 

@@ -1,5 +1,3 @@
-"""Batches that the encoders of other clients made."""
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""Columns of bytes as text: UTF-8 passes as it is, other bytes by the requested rule."""
-
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings

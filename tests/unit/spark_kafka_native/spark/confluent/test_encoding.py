@@ -1,5 +1,3 @@
-"""Arrow columns to Avro, read back by fastavro and by our own decoder."""
-
 import datetime
 import decimal
 import pickle

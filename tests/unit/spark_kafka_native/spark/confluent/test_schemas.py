@@ -1,5 +1,3 @@
-"""Avro schemas and the types that Spark and Arrow have for them."""
-
 import json
 import pickle
 from typing import Any

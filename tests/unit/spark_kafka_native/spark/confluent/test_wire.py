@@ -1,5 +1,3 @@
-"""Headers of whole columns."""
-
 import struct
 from typing import Any
 from uuid import UUID

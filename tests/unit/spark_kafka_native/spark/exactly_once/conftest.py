@@ -1,5 +1,3 @@
-"""A simulated Kafka, of transaction.version 1 and of 2."""
-
 import pytest
 
 from tests.support.exactly_once_driver import SimulatedKafka

@@ -1,5 +1,3 @@
-"""Abort of a batch: an undecided batch is aborted, a decided one completed."""
-
 from collections.abc import Sequence
 
 import pytest

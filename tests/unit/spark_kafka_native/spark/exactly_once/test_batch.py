@@ -1,5 +1,3 @@
-"""The batches that a plan allows, and the messages of one batch."""
-
 import pickle
 from typing import Any
 

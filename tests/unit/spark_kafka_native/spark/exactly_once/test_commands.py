@@ -1,5 +1,3 @@
-"""The commands for a prefix."""
-
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode

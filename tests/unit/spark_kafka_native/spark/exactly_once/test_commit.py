@@ -1,5 +1,3 @@
-"""Commit of a batch: the decision, the commit of its transactions, and the finished decision."""
-
 from dataclasses import replace
 
 import pytest

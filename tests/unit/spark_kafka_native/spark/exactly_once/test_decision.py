@@ -1,5 +1,3 @@
-"""Decisions, and other records in the topic of decisions."""
-
 import json
 from contextlib import suppress
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Steps that plan, commit and abort share."""
-
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError

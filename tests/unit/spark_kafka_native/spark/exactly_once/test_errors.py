@@ -1,5 +1,3 @@
-"""Errors of exactly-once, and the meaning of a coordinator's error codes."""
-
 import pickle
 
 import pytest

@@ -1,5 +1,3 @@
-"""Names of a prefix, and names that belong to none."""
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

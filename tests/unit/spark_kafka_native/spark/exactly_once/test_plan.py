@@ -1,5 +1,3 @@
-"""A plan fences earlier drivers, completes decided batches, and aborts undecided transactions."""
-
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError

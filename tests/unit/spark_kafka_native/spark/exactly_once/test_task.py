@@ -1,5 +1,3 @@
-"""A task writes in its own transaction and leaves it open."""
-
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError

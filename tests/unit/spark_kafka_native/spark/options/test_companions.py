@@ -1,5 +1,3 @@
-"""Options beside each other."""
-
 from collections.abc import Iterator
 
 import pytest

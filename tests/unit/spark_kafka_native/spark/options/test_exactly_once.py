@@ -1,5 +1,3 @@
-"""Options of exactly-once: what they mean together, and what does not go with them."""
-
 import pickle
 
 import pytest

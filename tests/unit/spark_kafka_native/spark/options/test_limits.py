@@ -1,5 +1,3 @@
-"""Where a query starts and ends, from its options."""
-
 import pytest
 
 from spark_kafka_native.protocol.topic import TopicPartition

@@ -1,5 +1,3 @@
-"""Options of the source and the sink: every mistake is named before a query starts."""
-
 import pickle
 
 import pytest

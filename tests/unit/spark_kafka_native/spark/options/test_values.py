@@ -1,5 +1,3 @@
-"""Values of options, from their texts."""
-
 import pytest
 
 from spark_kafka_native.spark.offsets import Ago

@@ -1,5 +1,3 @@
-"""A cluster with a topic of two partitions."""
-
 import pytest
 
 from tests.support.fake_offsets import FakeCluster

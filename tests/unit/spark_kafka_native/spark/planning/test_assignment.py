@@ -1,5 +1,3 @@
-"""The partitions that a query reads, as the cluster has them."""
-
 import pytest
 
 from spark_kafka_native.protocol.topic import TopicPartition

@@ -1,5 +1,3 @@
-"""Trigger.AvailableNow: what is there at the first look is read to the end, or the query fails."""
-
 import pytest
 
 from spark_kafka_native.protocol.topic import TopicPartition

@@ -1,5 +1,3 @@
-"""What a batch query reads, decided before it runs."""
-
 from collections.abc import Callable
 
 import pytest

@@ -1,5 +1,3 @@
-"""From offset limits to offsets."""
-
 from collections.abc import Mapping
 
 import pytest

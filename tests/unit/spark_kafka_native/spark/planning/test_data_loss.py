@@ -1,5 +1,3 @@
-"""Planning one micro-batch, and what of it is lost."""
-
 from uuid import UUID
 
 import pytest

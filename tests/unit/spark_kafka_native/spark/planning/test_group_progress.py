@@ -1,5 +1,3 @@
-"""Commits to a consumer group: offsets, interval and errors."""
-
 import pytest
 
 from spark_kafka_native.client.admin.groups import CommittedOffset

@@ -1,5 +1,3 @@
-"""The file in which the JVM connector keeps the start of a query."""
-
 import errno
 import os
 from pathlib import Path

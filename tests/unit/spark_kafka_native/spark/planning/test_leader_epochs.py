@@ -1,5 +1,3 @@
-"""Logs that were cut between two micro-batches, found by leader epochs."""
-
 from uuid import uuid4
 
 import pytest

@@ -1,5 +1,3 @@
-"""How often an idle stream looks for news."""
-
 import itertools
 import time
 

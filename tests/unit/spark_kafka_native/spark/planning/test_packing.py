@@ -1,5 +1,3 @@
-"""Which ranges share a task."""
-
 import time
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest

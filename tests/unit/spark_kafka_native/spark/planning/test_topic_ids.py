@@ -1,5 +1,3 @@
-"""Topics that were deleted and made again: known by their id, and read from their first offset."""
-
 import random
 from uuid import UUID, uuid4
 

@@ -1,5 +1,3 @@
-"""Ids of topics, kept where the deletion of a topic does not reach."""
-
 from uuid import UUID, uuid4
 
 import pytest

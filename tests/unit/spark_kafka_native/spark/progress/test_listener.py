@@ -1,5 +1,3 @@
-"""The listener, with Spark's events of queries."""
-
 import json
 from types import SimpleNamespace
 from typing import Any

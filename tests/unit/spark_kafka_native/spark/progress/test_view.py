@@ -1,5 +1,3 @@
-"""The table of running queries, on queries that only say how they are."""
-
 import io
 import json
 import sys

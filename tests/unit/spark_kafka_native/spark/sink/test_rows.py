@@ -1,5 +1,3 @@
-"""Which columns are written, and rows on their way to topics."""
-
 import pickle
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""A task that writes, with a producer that only takes notes."""
-
 import pickle
 from collections.abc import Iterable
 from dataclasses import dataclass, field

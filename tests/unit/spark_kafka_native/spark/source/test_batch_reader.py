@@ -1,5 +1,3 @@
-"""The batch reader as Spark calls it."""
-
 import pickle
 import sys
 

@@ -1,5 +1,3 @@
-"""Headers as arrays and as maps."""
-
 from typing import Any
 
 import pyarrow as pa

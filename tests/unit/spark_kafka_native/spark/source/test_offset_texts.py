@@ -1,5 +1,3 @@
-"""The connector that wrote an offset, from the text that Spark's runner of streaming sources parses."""
-
 import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType

@@ -1,5 +1,3 @@
-"""The source's columns and their Arrow twin."""
-
 import pickle
 
 import pytest

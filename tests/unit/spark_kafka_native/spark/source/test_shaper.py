@@ -1,5 +1,3 @@
-"""Decoded records as the batches that Spark gets."""
-
 import datetime
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""The streaming reader as Spark calls it: offsets come and go as JSON, state stays on the driver."""
-
 import json
 import pickle
 import sys
