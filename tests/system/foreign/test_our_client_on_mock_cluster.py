@@ -276,8 +276,7 @@ def test_a_refusal_names_the_partition_and_ends_the_producer(mock: MockCluster) 
 
 
 def test_writing_ends_with_the_delivery_timeout(mock: MockCluster) -> None:
-    config = _writing_config(mock, delivery_timeout_ms=900, request_timeout_ms=300)
-    producer = Producer(config)
+    producer = Producer(_writing_config(mock, delivery_timeout_ms=900, request_timeout_ms=300))
     _write(producer, 0, 300)
     producer.flush()
     for broker in mock.broker_ids:

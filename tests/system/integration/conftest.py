@@ -1,3 +1,4 @@
+import itertools
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -6,6 +7,8 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from tests.support.brokers import Server, TopicMaker
 from tests.support.mock_cluster import MockCluster, mock_cluster_unavailable
 from tests.support.our_client import config_of
+from tests.support.raw_client import RawClient
+from tests.support.raw_members import wait_for_coordinator
 from tests.support.skipping import skip_if
 
 
@@ -51,3 +54,24 @@ def topic_on(server: Server) -> TopicMaker:
 def cluster(server: Server) -> Iterator[Cluster]:
     with Cluster(config_of(server.bootstrap_servers)) as cluster:
         yield cluster
+
+
+NUMBERS = itertools.count(1)
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that no other test has."""
+    return f"test-{next(NUMBERS)}"
+
+
+@pytest.fixture
+def group_id(name: str) -> str:
+    return f"group-of-{name}"
+
+
+@pytest.fixture
+def admin(server: Server, group_id: str) -> Iterator[RawClient]:
+    with RawClient(server.bootstrap_servers) as client:
+        wait_for_coordinator(client, group_id)
+        yield client

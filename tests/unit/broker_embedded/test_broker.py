@@ -275,8 +275,7 @@ def test_a_full_disk_refuses_one_partition_and_the_broker_lives() -> None:
         broker.create("t", partitions=2)
         broker.produce("t", batch(b"before"))
         faults.space = 30
-        answer = broker.produce("t", batch(b"x" * 500))
-        assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert broker.produce("t", batch(b"x" * 500)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert broker.values("t") == [b"before"]
         faults.heal()
         assert broker.produce("t", batch(b"after"), 0).error_code == 0
@@ -309,8 +308,7 @@ def test_fetch_versions_that_do_not_know_storage_errors_hear_another(broker: Bro
 
 
 def test_closing_with_a_failed_log_is_logged_and_recovered_from(caplog: pytest.LogCaptureFixture) -> None:
-    disk = MemoryFileSystem()
-    faults = FaultyFileSystem(disk)
+    faults = FaultyFileSystem(MemoryFileSystem())
     broker = BrokerDriver(Path("/data"), file_system=faults)
     broker.create("t")
     broker.produce("t", batch(b"x"))

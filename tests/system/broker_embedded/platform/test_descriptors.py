@@ -137,6 +137,5 @@ def test_a_broker_whose_logs_are_all_offline_ends(tmp_path: Path) -> None:
         for partition in range(2):
             shutil.rmtree(tmp_path / f"t-{partition}")
             produce(client, partition, b"lost")
-        process = broker._running()
-        assert process.wait(60) == 1
+        assert broker._running().wait(60) == 1
         assert "stopping: all 2 logs" in broker.output

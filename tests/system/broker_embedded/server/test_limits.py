@@ -201,8 +201,7 @@ def test_a_stop_does_not_wait_for_those_who_are_to_be_refused(tmp_path: Path) ->
 def test_a_client_above_its_quota_is_answered_and_then_muted(tmp_path: Path) -> None:
     with broker_with(tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
         alter(client, {"client-id": "raw"}, producer_byte_rate=100.0)
-        answer = client.ask(produce_request("t", batch(b"x" * 1400)), 9)
-        wait_ms = answer.throttle_time_ms
+        wait_ms = client.ask(produce_request("t", batch(b"x" * 1400)), 9).throttle_time_ms
         assert wait_ms > 3000
         client.send(request_bytes(ApiVersionsRequest(), 0))
         with RawClient(broker.bootstrap_servers) as other:

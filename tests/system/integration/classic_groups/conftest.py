@@ -1,4 +1,3 @@
-import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -7,8 +6,7 @@ import pytest
 
 from tests.support.both_brokers import BOTH, running_broker
 from tests.support.brokers import Server
-from tests.support.raw_client import RawClient
-from tests.support.raw_members import RawMember, wait_for_coordinator
+from tests.support.raw_members import RawMember
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -26,14 +24,6 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield broker
 
 
-_numbers = itertools.count(1)
-
-
-@pytest.fixture
-def group_id() -> str:
-    return f"group-{next(_numbers)}"
-
-
 @pytest.fixture
 def member(server: Server, group_id: str) -> Iterator[MakeMember]:
     """`member()` is a client of the group that has not joined yet."""
@@ -43,10 +33,3 @@ def member(server: Server, group_id: str) -> Iterator[MakeMember]:
             return connections.enter_context(RawMember(server.bootstrap_servers, group_id, **others))
 
         yield make
-
-
-@pytest.fixture
-def admin(server: Server, group_id: str) -> Iterator[RawClient]:
-    with RawClient(server.bootstrap_servers) as client:
-        wait_for_coordinator(client, group_id)
-        yield client

@@ -111,8 +111,7 @@ def test_operations_that_are_allowed(member: MakeMember, admin: RawClient, group
 def test_lists(server: Server, member: MakeMember, admin: RawClient, group_id: str) -> None:
     topic = TopicMaker(server)()
     simple = f"{group_id}-simple"
-    outside = member()
-    assert outside.commit(topic, 5, group_id=simple) is ErrorCode.NONE
+    assert member().commit(topic, 5, group_id=simple) is ErrorCode.NONE
     stabilize(member())
 
     def listed(version: int, **filters: tuple[str, ...]) -> dict[str, tuple[str, str, str]]:

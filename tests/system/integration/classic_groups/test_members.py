@@ -57,8 +57,7 @@ def test_a_silent_member_is_given_up(member: MakeMember) -> None:
     silent.session_timeout_ms = 300
     join_all(alive, silent)
     alive.heartbeat_until(ErrorCode.REBALANCE_IN_PROGRESS)
-    answer = alive.join()
-    assert [found.member_id for found in answer.members] == [alive.member_id]
+    assert [found.member_id for found in alive.join().members] == [alive.member_id]
     assert silent.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -141,8 +140,7 @@ def test_the_predecessor_of_a_static_member_is_fenced_where_it_waits(member: Mak
 
 
 def test_an_administrator_lets_static_members_go(member: MakeMember, admin: RawClient, group_id: str) -> None:
-    static = member(instance_id="i")
-    stabilize(static)
+    stabilize(member(instance_id="i"))
     identities = (MemberIdentity(member_id="", group_instance_id="i"), MemberIdentity(member_id="unknown"))
     answer = admin.ask(LeaveGroupRequest(group_id=group_id, members=identities), 5)
     assert answer.error_code == 0

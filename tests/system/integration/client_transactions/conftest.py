@@ -1,4 +1,3 @@
-import itertools
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -39,14 +38,6 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     directory = tmp_path_factory.mktemp("client-transactions")
     with running_broker(kind, directory, SETTINGS, transaction_version=level) as broker:
         yield Kafka(broker, level)
-
-
-_numbers = itertools.count(1)
-
-
-@pytest.fixture
-def name() -> str:
-    return f"ours-{next(_numbers)}"
 
 
 @pytest.fixture

@@ -85,8 +85,7 @@ def test_a_timed_out_transaction_is_another_error_than_an_ended_one(
 ) -> None:
     handle = transactions.prepared(name, topic, "late", timeout_ms=500)
     assert handle.timeout_ms == 500
-    found = describe_transactions(transactions.cluster, [name])[name]
-    assert found.timeout_ms == 500
+    assert describe_transactions(transactions.cluster, [name])[name].timeout_ms == 500
     # Below level 2 Apache Kafka raises the epoch before it aborts: the transaction is Ongoing then.
     aborted = IsOneOf(TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
     eventually(lambda: describe_transactions(transactions.cluster, [name])[name].state, aborted)

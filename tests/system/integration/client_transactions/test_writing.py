@@ -109,8 +109,7 @@ def test_offsets_count_with_the_rows(
         producer.send(topic, valued(["a"]))
         producer.send_offsets(group, {parts[0]: 5})
         producer.send_offsets(group, {parts[1]: CommittedOffset(offset=6, metadata="note")})
-        handle = producer.prepare()
-        assert handle.groups == (group,)
+        assert producer.prepare().groups == (group,)
         assert {part: found.offset for part, found in fetch_offsets(cluster, group).items()} == dict.fromkeys(parts, 1)
         (producer.commit if commit else producer.abort)()
     found = fetch_offsets(cluster, group, parts, require_stable=True)
@@ -154,8 +153,7 @@ def test_a_newer_producer_fences_and_aborts(transactions: Transactions, name: st
         older.begin()
         older.send(topic, valued(["old"]))
         handle = older.prepare()
-        newer = init_producer(transactions.cluster, name)
-        assert newer.producer_epoch > handle.producer_epoch
+        assert init_producer(transactions.cluster, name).producer_epoch > handle.producer_epoch
         with pytest.raises(ProducerFenced):
             older.commit()
         with pytest.raises(ProducerFenced):
@@ -167,8 +165,7 @@ def test_a_newer_producer_fences_and_aborts(transactions: Transactions, name: st
 
 def test_only_who_is_still_the_producer_can_claim_the_id(cluster: Cluster, name: str) -> None:
     first = init_producer(cluster, name)
-    second = init_producer(cluster, name, claimed=first)
-    assert second.producer_epoch > first.producer_epoch
+    assert init_producer(cluster, name, claimed=first).producer_epoch > first.producer_epoch
     third = init_producer(cluster, name)
     with pytest.raises(ProducerFenced):
         init_producer(cluster, name, claimed=first)

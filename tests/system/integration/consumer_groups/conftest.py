@@ -1,4 +1,3 @@
-import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -7,9 +6,7 @@ import pytest
 
 from tests.support.both_brokers import BOTH, running_broker
 from tests.support.brokers import Server
-from tests.support.raw_client import RawClient
 from tests.support.raw_consumers import RawConsumer, make_topic
-from tests.support.raw_members import wait_for_coordinator
 
 SETTINGS = {
     "group.consumer.assignment.interval.ms": "0",
@@ -29,14 +26,6 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield broker
 
 
-_numbers = itertools.count(1)
-
-
-@pytest.fixture
-def group_id() -> str:
-    return f"consumers-{next(_numbers)}"
-
-
 @pytest.fixture
 def topic(server: Server) -> str:
     return make_topic(server, 4)
@@ -51,10 +40,3 @@ def member(server: Server, group_id: str) -> Iterator[MakeMember]:
             return connections.enter_context(RawConsumer(server.bootstrap_servers, group_id, *topics, **fields))
 
         yield make
-
-
-@pytest.fixture
-def admin(server: Server, group_id: str) -> Iterator[RawClient]:
-    with RawClient(server.bootstrap_servers) as client:
-        wait_for_coordinator(client, group_id)
-        yield client

@@ -60,8 +60,7 @@ def test_partitions_pass_on_once_they_are_given_back(
     first.holds_on = True
     second.join()
     assert (second.epoch, second.numbers()) == (3, [])
-    answer = first.beat()
-    assert (answer.member_epoch, len(first.assigned)) == (2, 2)
+    assert (first.beat().member_epoch, len(first.assigned)) == (2, 2)
     second.beat()
     assert second.numbers() == []
     assert describe(admin, group_id).group_state == "Reconciling"
@@ -100,8 +99,7 @@ def test_a_member_that_does_not_give_back_is_given_up(member: MakeMember, topic:
 
 
 def test_members_may_read_nothing(member: MakeMember, admin: RawClient, group_id: str) -> None:
-    idle = member(subscribed_topic_names=())
-    assert idle.join().member_epoch == 1
+    assert member(subscribed_topic_names=()).join().member_epoch == 1
     assert describe(admin, group_id).group_state == "Stable"
     unknown = member("not-there")
     assert unknown.join().member_epoch == 2
@@ -263,8 +261,7 @@ def test_a_static_member_comes_back_to_what_it_had(
 
 
 def test_static_members_that_are_not_who_they_say(member: MakeMember, topic: str) -> None:
-    first = member(topic, instance_id="i")
-    first.join()
+    member(topic, instance_id="i").join()
     other = member(topic, instance_id="i")
     assert other.code(**JOIN) is ErrorCode.UNRELEASED_INSTANCE_ID
     assert other.code(member_epoch=2) is ErrorCode.FENCED_INSTANCE_ID

@@ -1,4 +1,3 @@
-import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -30,14 +29,6 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield broker
         if isinstance(broker, BrokerProcess):
             broker.kill()  # its data is not needed, so nothing needs to be flushed
-
-
-_numbers = itertools.count(1)
-
-
-@pytest.fixture
-def name() -> str:
-    return f"transactional-{next(_numbers)}"
 
 
 @pytest.fixture(params=LEVELS, ids=lambda level: f"level{level}")

@@ -135,5 +135,4 @@ def test_a_topic_that_goes_while_a_transaction_is_open(
 def test_batches_that_do_not_belong_into_a_transaction(new_producer: MakeProducer, topic: str, level: int) -> None:
     producer = new_producer(level=level).begin()
     producer.write(topic, "a")
-    plain = producer.produce(topic, "b", transactional=False)
-    assert code(plain) is ErrorCode.INVALID_TXN_STATE
+    assert code(producer.produce(topic, "b", transactional=False)) is ErrorCode.INVALID_TXN_STATE

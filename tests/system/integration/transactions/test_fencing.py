@@ -19,8 +19,7 @@ def test_the_epoch_rises_with_every_producer(new_producer: MakeProducer) -> None
 
 @pytest.mark.parametrize("version", range(6))
 def test_every_version_of_init_producer_id(new_producer: MakeProducer, version: int) -> None:
-    producer = new_producer()
-    answer = producer.init(version)
+    answer = new_producer().init(version)
     assert (code(answer), answer.producer_epoch) == (ErrorCode.NONE, 0)
     assert answer.producer_id >= 0
 
@@ -69,8 +68,7 @@ def test_a_producer_that_names_itself_gets_the_next_epoch(producer: RawProducer,
     """KIP-360: a producer recovers from an error by a new epoch, which aborts its open transaction."""
     producer.write(topic, "lost")
     before = producer.identity
-    answer = producer.init(producer_id=before[0], producer_epoch=before[1])
-    assert code(answer) is ErrorCode.NONE
+    assert code(producer.init(producer_id=before[0], producer_epoch=before[1])) is ErrorCode.NONE
     assert producer.producer_id == before[0]
     assert producer.epoch > before[1]
     shows(reader, topic)

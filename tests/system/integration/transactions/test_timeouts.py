@@ -17,8 +17,7 @@ def test_a_transaction_is_aborted_after_its_timeout(
     shows(reader, topic)
     assert values(reader, topic, committed=False) == ["lost"]
     # The producer is fenced, and may continue with a new epoch (KIP-360 for those of level 1, KIP-890).
-    late = producer.produce(topic, "late")
-    assert code(late) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert code(producer.produce(topic, "late")) is ErrorCode.INVALID_PRODUCER_EPOCH
     expected = ErrorCode.PRODUCER_FENCED if level == 1 else ErrorCode.INVALID_TXN_STATE
     assert code(producer.end(commit=True)) is expected
     heir = new_producer(level=level).begin()

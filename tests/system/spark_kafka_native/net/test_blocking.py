@@ -111,8 +111,7 @@ def test_large_records_are_sent_by_reference_and_read_as_one_frame(cluster: Scri
     part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
     fetch = FetchRequest(topics=(FetchTopic(topic_id=topic_id, partitions=(part,)),))
     with connect(cluster) as connection:
-        written = connection.call(produce)
-        assert written.responses[0].partition_responses[0].error_code == 0
+        assert connection.call(produce).responses[0].partition_responses[0].error_code == 0
         records = connection.call(fetch).responses[0].partitions[0].records
     assert isinstance(records, memoryview)
     assert len(records) == len(batch) > 8_000_000

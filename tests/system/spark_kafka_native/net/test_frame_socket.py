@@ -77,8 +77,7 @@ def test_memory_of_a_large_frame_is_used_again_once_it_has_no_view(
     larger = sent(900_000, b"d")
     assert larger.obj is not memory
     assert bytes(part) == b"a" * 10  # long after, as there is still a view
-    small = sent(100, b"e")
-    assert small.obj is not larger.obj
+    assert sent(100, b"e").obj is not larger.obj
 
 
 def test_readers_share_the_memory_that_idle_ones_release(pair: tuple[socket.socket, socket.socket]) -> None:

@@ -195,15 +195,13 @@ def test_misspelled_option_fails_at_load(read: Reader) -> None:
 
 
 def test_unknown_topic_is_named(read: Reader, servers: str) -> None:
-    df = read(subscribe="no-such-topic", fetchOffset__retryIntervalMs=10)
-    text = error_text(df.count)
+    text = error_text(read(subscribe="no-such-topic", fetchOffset__retryIntervalMs=10).count)
     assert f"topics no-such-topic of option subscribe=no-such-topic do not exist in the cluster at {servers}" in text
 
 
 def test_unreachable_broker_is_named_within_its_deadline(read: Reader) -> None:
     options: dict[str, Any] = {"kafka__bootstrap__servers": "127.0.0.1:1", "kafka__default__api__timeout__ms": 1000}
-    df = read(subscribe="t", **options)
-    text = error_text(df.count)
+    text = error_text(read(subscribe="t", **options).count)
     assert "127.0.0.1:1" in text
 
 

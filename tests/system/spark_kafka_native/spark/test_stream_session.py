@@ -136,8 +136,7 @@ def test_available_now_with_max_offsets_per_trigger(read_stream: Reader, into: S
     source, target = topics.create(5), topics.create()
     topics.write(source, [f"{n:02}" for n in range(15)], partition=2)
     df = read_stream(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger=5, schema="value binary")
-    query = finish(into(df, target))
-    assert rows_of(query) == [5, 5, 5]
+    assert rows_of(finish(into(df, target))) == [5, 5, 5]
     assert topics.values(target) == [b"%02d" % n for n in range(15)]
 
 
@@ -155,8 +154,7 @@ def test_trigger_once_ignores_the_limit(read_stream: Reader, into: Starter, topi
     source, target = topics.create(), topics.create()
     topics.write(source, ["a", "b", "c"])
     df = read_stream(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger=1, schema="value binary")
-    query = finish(into(df, target, trigger={"once": True}))
-    assert rows_of(query) == [3]
+    assert rows_of(finish(into(df, target, trigger={"once": True}))) == [3]
 
 
 def test_initial_offset_not_durable(spark: SparkSession, read_stream: Reader, topics: Topics, checkpoint: Path) -> None:

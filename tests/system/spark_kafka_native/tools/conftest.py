@@ -1,8 +1,18 @@
+import itertools
+
 import pytest
 
 from spark_kafka_native.tools.__main__ import main
 from tests.support.brokers import AnyBroker
 from tests.support.tools import Answer, Tool, calling
+
+NUMBERS = itertools.count(1)
+
+
+@pytest.fixture
+def name() -> str:
+    """A topic's name that no other test has."""
+    return f"tool-topic-{next(NUMBERS)}"
 
 
 @pytest.fixture

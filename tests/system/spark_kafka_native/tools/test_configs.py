@@ -1,17 +1,12 @@
-import itertools
-
 import pytest
 from dirty_equals import Contains
 
 from tests.support.tools import Tool
 from tests.support.waiting import eventually
 
-NAMES = (f"tool-configs-{number}" for number in itertools.count())
-
 
 @pytest.fixture
-def topic(on_broker: Tool) -> str:
-    name = next(NAMES)
+def topic(on_broker: Tool, name: str) -> str:
     assert on_broker("kafka-topics", "--create", "--topic", name, "--config", "retention.ms=1000").status == 0
     return name
 

@@ -1,12 +1,9 @@
-import itertools
-
 import pytest
 
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.tools.console_consumer import FORMAT_PROPERTIES, to_line
 from tests.support.tools import Tool
 
-NAMES = (f"tool-consumer-{number}" for number in itertools.count())
 ROW = {
     "key": b"k",
     "value": None,
@@ -34,8 +31,7 @@ def test_all_print_properties_of_the_console_consumer() -> None:
 
 
 @pytest.fixture
-def topic(on_broker: Tool) -> str:
-    name = next(NAMES)
+def topic(on_broker: Tool, name: str) -> str:
     on_broker("kafka-topics", "--create", "--topic", name, "--partitions", "2")
     lines = b"".join(b"%d\n" % number for number in range(6))
     assert on_broker("kafka-console-producer", "--topic", name, stdin=lines).status == 0

@@ -1,12 +1,8 @@
-import itertools
-
 import pytest
 
 from spark_kafka_native.tools.console_producer import READER_PROPERTIES, to_records
 from spark_kafka_native.tools.output import ToolError
 from tests.support.tools import Tool
-
-NAMES = (f"tool-producer-{number}" for number in itertools.count())
 
 
 def rows(lines: list[bytes], **reading: str) -> list[tuple[bytes | None, bytes | None]]:
@@ -33,15 +29,14 @@ def test_null_marker_is_null() -> None:
     assert rows([b"k\tNULL"], parse_key="true", null_marker="NULL") == [(b"k", None)]
 
 
-def test_lines_are_produced(on_broker: Tool) -> None:
-    topic = next(NAMES)
+def test_lines_are_produced(on_broker: Tool, name: str) -> None:
     sent = on_broker(
-        "kafka-console-producer", "--topic", topic, "--property", "parse.key=true", "--property", "key.separator=:",
+        "kafka-console-producer", "--topic", name, "--property", "parse.key=true", "--property", "key.separator=:",
         "--compression-codec", "lz4", "--producer-property", "linger.ms=0", stdin=b"a:1\nb:2\r\nc:3",
     )  # fmt: skip
     assert (sent.status, sent.out) == (0, "")
     read = on_broker(
-        "kafka-console-consumer", "--topic", topic, "--from-beginning", "--max-messages", "3", "--property",
+        "kafka-console-consumer", "--topic", name, "--from-beginning", "--max-messages", "3", "--property",
         "print.key=true",
     )  # fmt: skip
     assert sorted(read.lines) == ["a\t1", "b\t2", "c\t3"]

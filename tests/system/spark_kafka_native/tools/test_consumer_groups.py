@@ -1,16 +1,11 @@
-import itertools
-
 import pytest
 
 from tests.support.tools import Tool
 
-NAMES = (f"tool-groups-{number}" for number in itertools.count())
-
 
 @pytest.fixture
-def topic(on_broker: Tool) -> str:
+def topic(on_broker: Tool, name: str) -> str:
     """A topic with six records, of which the group of its name has read four."""
-    name = next(NAMES)
     on_broker("kafka-topics", "--create", "--topic", name, "--partitions", "1")
     on_broker("kafka-console-producer", "--topic", name, stdin=b"1\n2\n3\n4\n5\n6\n")
     on_broker("kafka-console-consumer", "--topic", name, "--from-beginning", "--group", name, "--max-messages", "4")

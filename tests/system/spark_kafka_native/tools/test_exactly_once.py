@@ -107,8 +107,7 @@ def test_recover_commits_the_decided_batch_and_aborts_others(on_broker: Tool, co
 @pytest.mark.parametrize("name", ["{}/other", "{}:other.1.2.3.4.5", ".1.2.3.4.5.{}", "{}.other.01.2.3.4.5"])
 def test_transactions_without_a_prefix_are_not_listed(on_broker: Tool, query: Query, name: str) -> None:
     """Ids may be of any characters; those of prefixes are names of topics."""
-    own = query.write(0)
-    assert own.handle is not None
+    assert query.write(0).handle is not None
     with TransactionalProducer(query.cluster, name.format(query.topic)) as producer:
         producer.begin()
         producer.send(query.topic, valued(["a"], None))

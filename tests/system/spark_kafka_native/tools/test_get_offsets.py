@@ -1,15 +1,10 @@
-import itertools
-
 import pytest
 
 from tests.support.tools import Tool
 
-NAMES = (f"tool-offsets-{number}" for number in itertools.count())
-
 
 @pytest.fixture
-def topic(on_broker: Tool) -> str:
-    name = next(NAMES)
+def topic(on_broker: Tool, name: str) -> str:
     on_broker("kafka-topics", "--create", "--topic", name, "--partitions", "1")
     on_broker("kafka-console-producer", "--topic", name, stdin=b"a\nb\nc\n")
     return name

@@ -1,7 +1,5 @@
 """kafka-topics --describe. A broker of Apache Kafka may answer with older metadata shortly after a change."""
 
-import itertools
-
 import pytest
 from dirty_equals import Contains
 
@@ -16,14 +14,12 @@ from tests.support.scripted_broker import KAFKA_2_1, Respond, ScriptedCluster
 from tests.support.tools import Tool
 from tests.support.waiting import eventually
 
-NAMES = (f"tool-description-{number}" for number in itertools.count())
 UNKNOWN_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 @pytest.fixture
-def name(on_broker: Tool) -> str:
-    name = next(NAMES)
+def name(on_broker: Tool, name: str) -> str:
     on_broker("kafka-topics", "--create", "--topic", name, "--config", "retention.ms=1000")
     eventually(lambda: on_broker("kafka-topics", "--list").lines, Contains(name))
     return name

@@ -1,7 +1,5 @@
 """kafka-topics. A broker of Apache Kafka may answer with older metadata shortly after the controller made a change."""
 
-import itertools
-
 import pytest
 from dirty_equals import Contains, HasLen
 
@@ -9,21 +7,13 @@ from broker_embedded.testing import EmbeddedBroker, ErrorCode
 from tests.support.tools import Tool
 from tests.support.waiting import eventually
 
-NAMES = (f"tool-topic-{number}" for number in itertools.count())
-
-
-@pytest.fixture
-def name() -> str:
-    return next(NAMES)
-
 
 def test_a_topic_is_made_described_widened_and_deleted(on_broker: Tool, name: str) -> None:
     made = on_broker("kafka-topics", "--create", "--topic", name, "--partitions", "2", "--config", "retention.ms=1000")
     assert (made.status, made.out) == (0, f"Created topic {name}.\n")
     eventually(lambda: on_broker("kafka-topics", "--list").lines, Contains(name))
 
-    described = on_broker("kafka-topics", "--describe", "--topic", name)
-    first, *partitions = described.lines
+    first, *partitions = on_broker("kafka-topics", "--describe", "--topic", name).lines
     fields = dict(part.split(": ", 1) for part in first.split("\t"))
     assert (fields["Topic"], fields["PartitionCount"], fields["ReplicationFactor"]) == (name, "2", "1")
     # Apache Kafka with eligible leader replicas has min.insync.replicas as a setting of the cluster.
@@ -75,8 +65,8 @@ def test_the_answer_to_a_change_decides_whether_a_topic_exists_and_not_older_met
     assert (done.status, done.out, done.err) == (0, "", "")
 
 
-def test_regular_expressions_choose_topics(on_broker: Tool) -> None:
-    one, other = f"{next(NAMES)}-red", f"{next(NAMES)}-red"
+def test_regular_expressions_choose_topics(on_broker: Tool, name: str) -> None:
+    one, other = f"{name}-red", f"{name}-other-red"
     for topic in (one, other):
         on_broker("kafka-topics", "--create", "--topic", topic)
     both = sorted([one, other])
@@ -92,8 +82,7 @@ def test_invalid_regular_expression_is_refused(on_broker: Tool, expression: str)
 
 
 def test_names_that_metrics_may_confuse_are_warned_of(on_broker: Tool, name: str) -> None:
-    made = on_broker("kafka-topics", "--create", "--topic", f"{name}_x")
-    warning, done = made.lines
+    warning, done = on_broker("kafka-topics", "--create", "--topic", f"{name}_x").lines
     assert warning.startswith("WARNING: Due to limitations in metric names")
     assert done == f"Created topic {name}_x."
 

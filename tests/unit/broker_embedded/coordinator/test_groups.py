@@ -242,8 +242,7 @@ def test_waiting_members_get_not_coordinator_when_the_broker_stops(broker: Broke
     assert len(broker.broker.groups._pending) == 1
     broker.broker.groups.release()
     broker.settle()
-    answer = broker.answer(task)
-    assert answer.error_code == ErrorCode.NOT_COORDINATOR
+    assert broker.answer(task).error_code == ErrorCode.NOT_COORDINATOR
     assert heartbeat(broker, "m") is ErrorCode.NOT_COORDINATOR
     assert len(broker.broker.groups._pending) == 0
     broker.restart()
@@ -254,16 +253,14 @@ def test_waiting_members_get_not_coordinator_when_the_offsets_topic_is_deleted(b
     task = join(broker)
     broker.delete("__consumer_offsets")
     broker.settle()
-    answer = broker.answer(task)
-    assert answer.error_code == ErrorCode.NOT_COORDINATOR
+    assert broker.answer(task).error_code == ErrorCode.NOT_COORDINATOR
     assert not broker.broker.groups.all
     member_id = stable(broker)
     assert heartbeat(broker, member_id) is ErrorCode.NONE
 
 
 def test_the_member_of_a_client_that_disconnects_while_it_waits_stays(broker: BrokerDriver) -> None:
-    task = join(broker)
-    task.cancel()
+    join(broker).cancel()
     broker.settle()
     assert len(group_of(broker).members) == 1
     broker.advance(3_000)
@@ -365,8 +362,7 @@ def test_changes_during_release_of_the_groups_are_dropped(broker: BrokerDriver, 
     else:
         broker.run(groups.forget_topic("__consumer_offsets"))
     appended.set()
-    answer = broker.answer(task)
-    assert answer.error_code == ErrorCode.NOT_COORDINATOR
+    assert broker.answer(task).error_code == ErrorCode.NOT_COORDINATOR
     assert not groups.all
     assert len(groups._pending) == 0
 

@@ -54,8 +54,7 @@ def test_an_error_in_every_version(broker: BrokerDriver, version: int) -> None:
 @pytest.mark.parametrize("version", range(5, 10))
 def test_a_response_without_protocol_can_be_encoded_in_every_version(broker: BrokerDriver, version: int) -> None:
     member_id = stable(broker, group_instance_id="i")
-    stable_again = broker.ask(join_request(group_instance_id="i"), version)
-    assert stable_again.error_code == ErrorCode.NONE
+    assert broker.ask(join_request(group_instance_id="i"), version).error_code == ErrorCode.NONE
     answer = broker.ask(join_request("g", member_id, group_instance_id="i"), version)
     protocol = None if version >= 7 else ""
     assert (answer.error_code, answer.protocol_name) == (ErrorCode.FENCED_INSTANCE_ID, protocol)
@@ -72,8 +71,7 @@ def test_settings_of_the_broker_count(broker: BrokerDriver) -> None:
     broker.restart({"group.min.session.timeout.ms": 100, "group.initial.rebalance.delay.ms": 0})
     task = begin_join(broker, join_request(session_timeout_ms=100), 0)
     broker.settle()
-    answer = broker.answer(task)
-    assert answer.generation_id == 1
+    assert broker.answer(task).generation_id == 1
     assert broker.ask(join_request(session_timeout_ms=99), 0).error_code == ErrorCode.INVALID_SESSION_TIMEOUT
 
 

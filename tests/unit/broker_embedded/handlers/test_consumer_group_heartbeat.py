@@ -14,11 +14,6 @@ from spark_kafka_native.protocol.messages.delete_groups import DeleteGroupsReque
 from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
 from spark_kafka_native.protocol.messages.describe_groups import DescribeGroupsRequest
 from spark_kafka_native.protocol.messages.list_groups import ListGroupsRequest
-from spark_kafka_native.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from spark_kafka_native.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -31,6 +26,7 @@ from spark_kafka_native.protocol.messages.offset_fetch import (
 )
 from tests.support.broker_driver import BrokerDriver
 from tests.support.members import join_request
+from tests.support.offset_commits import commit_offset
 
 SETTINGS = {"group.consumer.assignment.interval.ms": 0, "group.initial.rebalance.delay.ms": 0}
 
@@ -62,14 +58,7 @@ def numbers(answer: ConsumerGroupHeartbeatResponse) -> list[int]:
 
 
 def commit(broker: BrokerDriver, member_id: str, epoch: int, version: int = 9) -> int:
-    parts = (OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata=""),)
-    request = OffsetCommitRequest(
-        group_id="g",
-        generation_id_or_member_epoch=epoch,
-        member_id=member_id,
-        topics=(OffsetCommitRequestTopic(name="t", partitions=parts),),
-    )
-    return broker.ask(request, version).topics[0].partitions[0].error_code
+    return commit_offset(broker, 5, version=version, generation_id_or_member_epoch=epoch, member_id=member_id)
 
 
 def test_members_come_and_share(broker: BrokerDriver) -> None:

@@ -229,8 +229,7 @@ def test_the_wait_ends_when_enough_has_come_and_not_before(broker: BrokerDriver)
         broker.settle()
         assert not task.done()
     broker.produce("t", batch(b"x" * 100), 1)
-    answer = broker.answer(task)
-    assert [size(part) for part in answer.responses[0].partitions] == [one, 2 * one]
+    assert [size(part) for part in broker.answer(task).responses[0].partitions] == [one, 2 * one]
 
 
 def test_the_wait_ends_with_its_time(broker: BrokerDriver) -> None:

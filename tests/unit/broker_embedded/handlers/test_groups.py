@@ -5,14 +5,10 @@ from spark_kafka_native.protocol.messages.delete_groups import DeletableGroupRes
 from spark_kafka_native.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest
 from spark_kafka_native.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
-from spark_kafka_native.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from tests.support.broker_driver import BrokerDriver
 from tests.support.group_driver import subscription
 from tests.support.members import begin_join, heartbeat, join_request, stable
+from tests.support.offset_commits import commit_offset
 
 
 def describe(broker: BrokerDriver, version: int, *groups: str, operations: bool = False) -> tuple[DescribedGroup, ...]:
@@ -57,9 +53,7 @@ def test_authorized_operations_where_they_are_requested(broker: BrokerDriver) ->
 def filled(broker: BrokerDriver) -> BrokerDriver:
     """A group in each of several states: simple, stable, and one that is about to rebalance."""
     broker.create("t")
-    parts = (OffsetCommitRequestPartition(partition_index=0, committed_offset=5),)
-    topics = (OffsetCommitRequestTopic(name="t", partitions=parts),)
-    broker.ask(OffsetCommitRequest(group_id="simple", topics=topics), 8)
+    commit_offset(broker, 5, group_id="simple")
     stable(broker, group_id="stable")
     stable(broker, group_id="connect", protocol_type="connect", protocols={"compatible": b"url"})
     begin_join(broker, join_request("joining"), 0).cancel()

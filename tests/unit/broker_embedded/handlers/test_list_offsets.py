@@ -61,8 +61,7 @@ def test_both_ends_and_a_time_in_every_version(filled: BrokerDriver, version: in
         assert place(found) == (0, 3, -1)
     for timestamp in (-7, -(2**63)):
         assert look_up(filled, timestamp, version).error_code == ErrorCode.UNSUPPORTED_VERSION
-    epoch = look_up(filled, LATEST, version).leader_epoch
-    assert epoch == (0 if version >= 4 else -1)
+    assert look_up(filled, LATEST, version).leader_epoch == (0 if version >= 4 else -1)
 
 
 @pytest.mark.parametrize(

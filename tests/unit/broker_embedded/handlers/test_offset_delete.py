@@ -1,11 +1,6 @@
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from spark_kafka_native.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -14,6 +9,7 @@ from spark_kafka_native.protocol.messages.offset_delete import (
 )
 from tests.support.broker_driver import BrokerDriver
 from tests.support.members import stable
+from tests.support.offset_commits import commit_offset
 
 
 @pytest.fixture
@@ -21,9 +17,8 @@ def filled(broker: BrokerDriver) -> BrokerDriver:
     """Group g has committed in t and u."""
     for topic in ("t", "u"):
         broker.create(topic, partitions=2)
-        parts = tuple(OffsetCommitRequestPartition(partition_index=index, committed_offset=5) for index in (0, 1))
-        topics = (OffsetCommitRequestTopic(name=topic, partitions=parts),)
-        broker.ask(OffsetCommitRequest(group_id="g", topics=topics), 8)
+        for partition in (0, 1):
+            commit_offset(broker, 5, partition, topic=topic)
     return broker
 
 

@@ -4,11 +4,6 @@ import pytest
 
 from broker_embedded.groups.offsets import OffsetCommit
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from spark_kafka_native.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -19,6 +14,7 @@ from spark_kafka_native.protocol.messages.offset_fetch import (
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.broker_driver import BrokerDriver
+from tests.support.offset_commits import commit_offset
 
 ONE_GROUP = range(1, 8)
 MANY_GROUPS = range(8, 10)
@@ -29,18 +25,8 @@ def filled(broker: BrokerDriver) -> BrokerDriver:
     """Group g has committed 5 for t-0, with a note, and 7 for u-0."""
     broker.create("t", partitions=2)
     broker.create("u")
-    topics = tuple(
-        OffsetCommitRequestTopic(
-            name=name,
-            partitions=(
-                OffsetCommitRequestPartition(
-                    partition_index=0, committed_offset=offset, committed_leader_epoch=0, committed_metadata=note
-                ),
-            ),
-        )
-        for name, offset, note in (("t", 5, "note"), ("u", 7, ""))
-    )
-    broker.ask(OffsetCommitRequest(group_id="g", topics=topics), 8)
+    for name, offset, note in (("t", 5, "note"), ("u", 7, "")):
+        commit_offset(broker, offset, topic=name, leader_epoch=0, metadata=note)
     return broker
 
 

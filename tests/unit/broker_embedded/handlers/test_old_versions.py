@@ -11,11 +11,6 @@ from spark_kafka_native.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from spark_kafka_native.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from spark_kafka_native.protocol.messages.produce import PartitionProduceResponse
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import CompressionType
@@ -26,6 +21,7 @@ from tests.support.batches import NOW_MS
 from tests.support.broker_driver import BrokerDriver, batch, produce_request
 from tests.support.log_driver import batches_of
 from tests.support.message_sets import entry, message_set, messages_in, shapes
+from tests.support.offset_commits import commit_offset
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionType
 RELEASES = ["0.8.2", "0.9", "0.10.0", "0.10.2", "0.11", "2.8", "3.9"]
@@ -288,10 +284,7 @@ def test_there_are_no_times_in_format_v0(broker: BrokerDriver) -> None:
 def test_offsets_are_kept_in_the_format_of_their_time(broker: BrokerDriver, release: str) -> None:
     topic(broker, release)
     for offset in range(5):
-        part = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
-        named = OffsetCommitRequestTopic(name="t", partitions=(part,))
-        answer = broker.ask(OffsetCommitRequest(group_id="g", topics=(named,)), 2)
-        assert answer.topics[0].partitions[0].error_code == 0
+        assert commit_offset(broker, offset, version=2) == 0
     for reopen in (broker.restart, broker.crash, lambda: broker.passing_for("4.3")):
         reopen()
         logs = [broker.broker.partitions.get("__consumer_offsets", index).log for index in range(3)]

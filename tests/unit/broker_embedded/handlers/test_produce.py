@@ -203,8 +203,7 @@ def test_appends_that_wait_for_the_disk_do_it_beside_the_event_loop(broker: Brok
     broker.settle()
     broker.run(asyncio.wait_for(broker.begin(produce_request("t", batch(b"x"), acks=acks), 9), 10))
     assert log.local.flushed_offset == 1
-    answer = broker.answer(waiting)
-    assert values_in(answer.responses[0].partitions[0]) == [b"x"]
+    assert values_in(broker.answer(waiting).responses[0].partitions[0]) == [b"x"]
 
 
 def test_an_append_whose_client_has_left_wakes_who_waits(broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,8 +222,7 @@ def test_an_append_whose_client_has_left_wakes_who_waits(broker: BrokerDriver, m
     broker.settle()
     assert (producing.cancelled(), waiting.done()) == (True, False)
     disk_is_free.set()
-    answer = broker.answer(waiting)
-    assert values_in(answer.responses[0].partitions[0]) == [b"x"]
+    assert values_in(broker.answer(waiting).responses[0].partitions[0]) == [b"x"]
 
 
 def test_a_deleted_topic_is_gone_for_producers(broker: BrokerDriver) -> None:

@@ -29,11 +29,6 @@ from spark_kafka_native.protocol.messages.describe_user_scram_credentials import
 )
 from spark_kafka_native.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
-from spark_kafka_native.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from spark_kafka_native.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -48,6 +43,7 @@ from spark_kafka_native.protocol.schema import Message, Request, Struct, fields_
 from tests.support.broker_driver import BrokerDriver, batch, idempotent, to_bytes
 from tests.support.good_requests import GOOD_REQUESTS, Asking
 from tests.support.members import stable
+from tests.support.offset_commits import commit_offset
 
 StructT = TypeVar("StructT", bound=Struct)
 
@@ -67,17 +63,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerDriver]:
         for producer_id in range(PRODUCERS):
             driver.produce("t", idempotent(batch(b"v" * 100), producer_id=1000 + producer_id, sequence=0))
         stable(driver)
-        commit_with_metadata(driver)
+        assert commit_offset(driver, 1, group_id="positions", metadata=METADATA) == 0
         open_transaction(driver)
         join_consumer_group(driver)
         yield driver
-
-
-def commit_with_metadata(broker: BrokerDriver) -> None:
-    part = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata=METADATA)
-    topics = (OffsetCommitRequestTopic(name="t", partitions=(part,)),)
-    answer = broker.ask(OffsetCommitRequest(group_id="positions", topics=topics), 8)
-    assert answer.topics[0].partitions[0].error_code == 0
 
 
 def open_transaction(broker: BrokerDriver) -> None:

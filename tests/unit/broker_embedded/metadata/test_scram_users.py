@@ -59,8 +59,7 @@ def test_a_change_holds_at_once_and_after_a_restart() -> None:
 
 def test_a_refused_deletion_writes_no_file() -> None:
     files = FaultyFileSystem(new_disk())
-    users = opened(files)
-    error = delete(users, "alice")
+    error = delete(opened(files), "alice")
     assert error is not None
     assert error.code is ErrorCode.RESOURCE_NOT_FOUND
     assert not files.exists(f"{DATA_DIR}/{CREDENTIALS.name}")

@@ -3,13 +3,9 @@ import dataclasses
 import pytest
 
 from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
-from spark_kafka_native.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from tests.support.broker_driver import BrokerDriver, batch, fetch_request, idempotent
 from tests.support.direct_producer import DirectProducer
+from tests.support.offset_commits import commit_offset
 
 
 def test_a_broker_that_did_nothing(broker: BrokerDriver) -> None:
@@ -76,9 +72,7 @@ def test_sessions_waits_and_groups(broker: BrokerDriver) -> None:
     broker.ask(fetch_request("t", session_epoch=0), 11)
     task = broker.begin(fetch_request("t", max_wait_ms=1000, min_bytes=1), 11)
     broker.settle()
-    parts = (OffsetCommitRequestPartition(partition_index=0, committed_offset=1),)
-    topics = (OffsetCommitRequestTopic(name="t", partitions=parts),)
-    broker.ask(OffsetCommitRequest(group_id="g", topics=topics), 8)
+    commit_offset(broker, 1)
     metrics = broker.broker.metrics()
     assert dataclasses.astuple(metrics.fetch_sessions) == (1, 1, 0)
     assert metrics.waiting == 1

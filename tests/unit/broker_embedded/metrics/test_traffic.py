@@ -106,8 +106,7 @@ def test_a_time_at_a_bound_is_in_the_bucket_that_ends_there() -> None:
 
 
 def test_cumulative_counts_never_fall_and_leave_out_the_longest_alone() -> None:
-    found = of(5_000, 20_000, 1 * MS, 10**15)
-    buckets = found.cumulative()
+    buckets = of(5_000, 20_000, 1 * MS, 10**15).cumulative()
     counts = [count for _, count in buckets]
     assert counts == sorted(counts)
     assert (counts[0], counts[-1]) == (1, 3)

@@ -67,8 +67,7 @@ async def test_no_timer_fires_while_the_clock_stands() -> None:
 
 
 async def test_a_timer_that_is_due_already_fires_in_the_next_iteration() -> None:
-    timers = VirtualTimers(ManualClock())
-    diary = Diary(timers)
+    diary = Diary(VirtualTimers(ManualClock()))
     diary.plan("now", 0)
     diary.plan("long ago", -HOUR_MS)
     assert diary.entries == []

@@ -56,8 +56,7 @@ def test_compressed_batches_are_read_too() -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [CompressionType.NONE, CompressionType.SNAPPY])
 def test_records_of_old_message_formats_are_read(magic: int, codec: CompressionType) -> None:
-    message = LogRecord(7, 5, RAW_KEY, b"v")
-    packed = write_message_set([message], magic=magic, compression=codec)
+    packed = write_message_set([LogRecord(7, 5, RAW_KEY, b"v")], magic=magic, compression=codec)
     assert list(decode_batch(packed, 0, read_message(packed))) == [CoordinatorRecord(key=RAW_KEY, value=b"v")]
 
 

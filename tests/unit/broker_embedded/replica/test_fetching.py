@@ -166,8 +166,7 @@ def test_records_that_an_old_format_cannot_hold_are_an_error(broker: BrokerDrive
 
 def test_waiting_looks_again_at_what_has_changed_alone(broker: BrokerDriver) -> None:
     async def story() -> list[PartitionRead]:
-        timers = VirtualTimers(ManualClock())
-        delayed = DelayedOperations(timers)
+        delayed = DelayedOperations(VirtualTimers(ManualClock()))
         found = reading(broker, wanted(2), wanted(0, 3), min_bytes=2 * ONE)
         task = asyncio.create_task(found.wait(delayed, 1000))
         await asyncio.sleep(0)

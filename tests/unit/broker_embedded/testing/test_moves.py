@@ -53,11 +53,9 @@ def test_each_client_is_refused_until_it_has_looked_at_the_topic(broker: BrokerD
 
 def test_the_new_leader_epoch_is_real(broker: BrokerDriver, injector: Injector) -> None:
     broker.produce("t", batch(b"old"))
-    epoch = broker.run(broker.broker.topics.begin_leader_epoch(TopicPartition("t", 0)))
-    assert epoch == 1
+    assert broker.run(broker.broker.topics.begin_leader_epoch(TopicPartition("t", 0))) == 1
     broker.produce("t", batch(b"new"))
-    fenced = broker.fetch("t", version=11)
-    assert fenced.error_code == 0
+    assert broker.fetch("t", version=11).error_code == 0
     old = fetch_request("t")
     wanted = old.topics[0].partitions[0]
     asked = type(wanted)(partition=0, current_leader_epoch=0, partition_max_bytes=1 << 20)

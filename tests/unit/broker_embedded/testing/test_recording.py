@@ -20,8 +20,7 @@ def add(recorder: Recorder, request: Request[Any], version: int = 9, client_id: 
 def test_requests_are_found_by_api_client_and_number() -> None:
     recorder = Recorder()
     add(recorder, produce_request("t", b"one"))
-    struck = add(recorder, produce_request("t", b"two"), client_id="you")
-    struck.append(3)
+    add(recorder, produce_request("t", b"two"), client_id="you").append(3)
     add(recorder, fetch_request("t"))
     assert [each.number for each in recorder.find()] == [1, 2, 3]
     assert [each.number for each in recorder.find(api="Produce")] == [1, 2]

@@ -79,8 +79,7 @@ def names_in(value: Struct, version: int) -> set[object]:
 @each_api
 def test_every_version_of_every_api_can_be_refused(api: type[Request[Any]]) -> None:
     for version, code in itertools.product(versions_of(api), CODES):
-        request = sample(api, version)
-        answer = refusal(request, version, code)
+        answer = refusal(sample(api, version), version, code)
         raw = to_bytes(encode(answer, version))
         read: Any = decode(api.response, raw, version)
         assert read == answer

@@ -53,12 +53,10 @@ def test_user_schemas_are_checked() -> None:
 
 def test_push_filters_is_not_defined() -> None:
     """Spark refuses a reader that defines it while filter push-down is off, as it is by default."""
-    reader = source().reader(source().schema())
-    assert type(reader).pushFilters is DataSourceReader.pushFilters
+    assert type(source().reader(source().schema())).pushFilters is DataSourceReader.pushFilters
 
 
 def test_sources_and_readers_are_plain_values() -> None:
     made = source()
-    again = pickle.loads(pickle.dumps(made))
-    assert dict(again.options) == dict(made.options)
+    assert dict(pickle.loads(pickle.dumps(made)).options) == dict(made.options)
     assert pickle.loads(pickle.dumps(made.reader(made.schema())))._options == made.reader(made.schema())._options

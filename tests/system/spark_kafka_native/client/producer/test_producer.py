@@ -426,8 +426,7 @@ def test_produce_metrics(brokers: ScriptedCluster) -> None:
 
 def test_fifty_thousand_rows_over_fifty_partitions(brokers: ScriptedCluster) -> None:
     brokers.state.create("wide", 50)
-    generator = np.random.default_rng(5)
-    numbers = generator.integers(0, 50, 50_000)
+    numbers = np.random.default_rng(5).integers(0, 50, 50_000)
     batch = pa.RecordBatch.from_pydict(
         {"value": pa.array([b"%d" % n for n in range(50_000)], pa.binary()), "partition": pa.array(numbers)}
     )

@@ -79,8 +79,7 @@ def test_client_credentials(server: Server) -> None:
 
 def test_credentials_may_be_encoded_first(server: Server) -> None:
     server.answers.append((200, b'{"access_token": "opaque"}'))
-    token = dataclasses.replace(source(server), urlencode=True).fetch()
-    assert token.expires_at is None
+    assert dataclasses.replace(source(server), urlencode=True).fetch().expires_at is None
     sent = base64.b64decode(server.asked[0][0]["Authorization"].removeprefix("Basic ")).decode()
     assert sent == "app:app-hunter2+%26%2B"
 

@@ -91,8 +91,7 @@ def found(cluster: Cluster, *, broker_id: int | None = None) -> list[tuple[int, 
 def test_transactions_hang_if_their_coordinator_does_not_expect_them(
     brokers: ScriptedCluster, cluster: Cluster
 ) -> None:
-    handle = Transactions(cluster).prepared("sink", "t", "a", partition=1)
-    known = handle.producer_id
+    known = Transactions(cluster).prepared("sink", "t", "a", partition=1).producer_id
     producers = {
         1: [state(known), state(FORGOTTEN)],
         2: [state(known), state(FORGOTTEN, silent_minutes=10), state(FORGOTTEN + 1, start=-1)],

@@ -50,8 +50,7 @@ def begun(cluster: Cluster, name: str = "p.1.0.0.0.0") -> ProducerIdAndEpoch:
 
 def test_lost_init_response_is_retried_unless_once(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(InitProducerIdRequest, Drop(applied=True))
-    first = begun(cluster, "p.driver")
-    assert first.epoch == 1, "the first request was carried out too"
+    assert begun(cluster, "p.driver").epoch == 1, "the first request was carried out too"
     brokers.script(InitProducerIdRequest, Drop(applied=True))
     with pytest.raises(KafkaError) as caught:
         answered(cluster, effects.InitProducer("p.1.0.0.0.0", 60_000, once=True))

@@ -333,8 +333,7 @@ def test_a_topic_created_again_while_it_is_read_by_name_fails_the_task(
     after(kafka_3_0, 1, lambda: setattr(kafka_3_0.state.topics["t"], "topic_id", uuid.uuid4()))
     with pytest.raises(DataLossError, match=rf"TOPIC_RECREATED\] offsets \[0, {LAST}\) of t-0 are gone"):
         read(parsed, planned)
-    careless = options(kafka_3_0, failOnDataLoss="false")
-    assert read(careless, planned) == {}
+    assert read(options(kafka_3_0, failOnDataLoss="false"), planned) == {}
 
 
 def test_every_partition_of_every_topic_created_again_is_reported(
@@ -355,8 +354,7 @@ def test_every_partition_of_every_topic_created_again_is_reported(
             kafka_3_0.state.topics[topic].topic_id = uuid.uuid4()
 
     after(kafka_3_0, 2, recreate)
-    rows = sum(batch.num_rows for batch in read_task(parsed, LAYOUT, planned))
-    read_of_t1 = rows - 3 * LAST
+    read_of_t1 = sum(batch.num_rows for batch in read_task(parsed, LAYOUT, planned)) - 3 * LAST
     assert 0 < read_of_t1 < LAST
     assert [record.getMessage().partition(" are gone")[0] for record in caplog.records] == [
         f"[KAFKA_DATA_LOSS.TOPIC_RECREATED] offsets [{start}, {end}) of {partition}"

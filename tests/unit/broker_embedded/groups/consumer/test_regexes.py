@@ -20,8 +20,7 @@ def matched(group: ConsumerDriver, regex: str) -> set[str]:
 
 
 def test_an_expression_is_looked_up_beside_the_heartbeat(group: ConsumerDriver) -> None:
-    answer = group.join("a", regex="t-.*")
-    assert (answer.member_epoch, group.owned("a")) == (1, set())
+    assert (group.join("a", regex="t-.*").member_epoch, group.owned("a")) == (1, set())
     group.advance(0)
     assert matched(group, "t-.*") == {"t-a", "t-b"}
     group.beat("a")

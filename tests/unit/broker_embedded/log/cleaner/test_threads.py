@@ -8,16 +8,12 @@ from dirty_equals import IsTrueLike
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.log.cleaner.threads import CleanerThreads
 from broker_embedded.platform.timers import Timers
-from spark_kafka_native.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support import reference_records as reference
 from tests.support.broker_driver import BrokerDriver, run_periodic
 from tests.support.compaction_driver import CompactionDriver
+from tests.support.offset_commits import commit_offset
 from tests.support.waiting import eventually_async
 
 MANY = [TopicPartition("many", index) for index in range(8)]
@@ -114,9 +110,7 @@ def test_committed_offsets_survive_the_compaction_of_their_topic(tmp_path: Path)
     with BrokerDriver(tmp_path, settings) as driver:
         driver.create("t", partitions=3)
         for offset in range(60):
-            part = OffsetCommitRequestPartition(partition_index=offset % 3, committed_offset=offset)
-            topics = (OffsetCommitRequestTopic(name="t", partitions=(part,)),)
-            driver.ask(OffsetCommitRequest(group_id="g", topics=topics), 8)
+            commit_offset(driver, offset, offset % 3)
         log = driver.broker.partitions.get("__consumer_offsets", 0).log
         assert log.config.cleanup_policy == ("compact",)
         before = log.local.size_in_bytes

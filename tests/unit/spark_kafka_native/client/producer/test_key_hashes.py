@@ -57,8 +57,7 @@ def test_strings_hash_as_their_utf8() -> None:
 
 
 def test_null_keys_have_any_hash() -> None:
-    keys = pa.array([b"abc", None, b"", None] * 10, pa.binary())
-    hashes = murmur2_column(keys)
+    hashes = murmur2_column(pa.array([b"abc", None, b"", None] * 10, pa.binary()))
     assert hashes[0] == VECTORS[b"abc"]
     assert hashes[2] == murmur2(b"")
     assert len(murmur2_column(pa.nulls(40, pa.binary()))) == 40

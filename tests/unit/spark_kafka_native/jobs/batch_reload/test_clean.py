@@ -55,8 +55,7 @@ def test_clean_keeps_files_of_a_live_run(loaded: Story) -> None:
     loaded.produce("t", 0, 10)
 
     def clean_in_between(_: OffsetRange) -> None:
-        removed = loaded.clean(lease_s=3600.0, keep_versions=1)
-        assert removed.dead_loads == ()
+        assert loaded.clean(lease_s=3600.0, keep_versions=1).dead_loads == ()
 
     loaded.load(max_records_per_task=4, before_task=clean_in_between)
     assert loaded.records() == loaded.produced()

@@ -61,8 +61,7 @@ def test_run_follows_a_run_of_other_partitions(story: Story) -> None:
     mine = load_of(story, base, load_id="b")
     story.cluster.remove("t")
     story.produce("u", 0, 3)
-    other = next_version(base, load_of(story, base, load_id="other"))
-    both = next_version(other, mine)
+    both = next_version(next_version(base, load_of(story, base, load_id="other")), mine)
     assert (both.version, paths(both)) == (3, ["a/t-0-0", "b/t-0-5", "other/u-0-0"])
     assert both.positions[TopicPartition("u", 0)] == 3
 

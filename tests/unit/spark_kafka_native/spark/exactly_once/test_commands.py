@@ -48,8 +48,7 @@ def test_recover_accepts_a_loss_with_the_option(kafka: SimulatedKafka, found: Wr
     with pytest.raises(ExactlyOnceError) as caught:
         kafka.run(recover(NAMES, TIMING))
     assert caught.value.kind is ErrorKind.LOST
-    recovered = kafka.run(recover(NAMES, TIMING, accept_loss=True))
-    assert recovered.last == LastBatch(QUERY, 0)
+    assert kafka.run(recover(NAMES, TIMING, accept_loss=True)).last == LastBatch(QUERY, 0)
     assert kafka.readable() == [(0, 0)]
 
 
@@ -112,8 +111,7 @@ def test_prefix_with_a_corrupt_decision_can_be_released(kafka: SimulatedKafka, f
     with pytest.raises(ExactlyOnceError, match="is not JSON"):
         kafka.run(recover(NAMES, TIMING))
     kafka.run(release(NAMES, TIMING))
-    after = kafka.run(plan(NAMES, TIMING))
-    assert after.last is None
+    assert kafka.run(plan(NAMES, TIMING)).last is None
     assert kafka.open_ids() == []
 
 

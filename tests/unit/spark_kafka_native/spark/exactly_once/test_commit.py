@@ -68,8 +68,7 @@ def test_errors_of_aborting_other_attempts_are_ignored(kafka: SimulatedKafka, fo
 def test_batch_without_rows_is_decided(kafka: SimulatedKafka, found: WritePlan) -> None:
     kafka.run(commit(NAMES, [kafka.write(found, 0, attempt, rows=False) for attempt in range(2)], TIMING))
     assert len(kafka.state.log) == 1
-    again = kafka.run(plan(NAMES, TIMING))
-    assert again.last == LastBatch(QUERY, 0)
+    assert kafka.run(plan(NAMES, TIMING)).last == LastBatch(QUERY, 0)
 
 
 @pytest.mark.parametrize(

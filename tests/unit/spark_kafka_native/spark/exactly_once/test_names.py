@@ -36,8 +36,7 @@ def test_transactional_id_is_parsed(prefix: str, data_id: DataId) -> None:
 @settings(max_examples=50)
 @given(PREFIXES, PREFIXES, IDS)
 def test_transactional_id_belongs_to_one_prefix(one: str, other: str, data_id: DataId) -> None:
-    found = Names(prefix=other).parse(Names(prefix=one).data_id(data_id))
-    assert (found is None) == (one != other)
+    assert (Names(prefix=other).parse(Names(prefix=one).data_id(data_id)) is None) == (one != other)
 
 
 @pytest.mark.parametrize(

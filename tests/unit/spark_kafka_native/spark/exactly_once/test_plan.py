@@ -28,8 +28,7 @@ def decided_and_left(kafka: SimulatedKafka, tasks: int = 2) -> None:
 
 
 def test_a_new_prefix_has_no_last_batch(kafka: SimulatedKafka) -> None:
-    found = planned(kafka)
-    assert found == WritePlan("orders", ProducerIdAndEpoch(1, 0), None)
+    assert planned(kafka) == WritePlan("orders", ProducerIdAndEpoch(1, 0), None)
     assert kafka.asked == ["list orders", "init orders.driver", "read"]
 
 
@@ -130,8 +129,7 @@ def test_batch_with_an_aborted_transaction_is_not_committed(kafka: SimulatedKafk
 def test_accepted_loss_finishes_the_batch(kafka: SimulatedKafka) -> None:
     decided_and_left(kafka)
     kafka.advance(seconds=61)
-    found = kafka.run(plan(NAMES, TIMING, accept_loss=True))
-    assert found.last == LastBatch(QUERY, 0)
+    assert kafka.run(plan(NAMES, TIMING, accept_loss=True)).last == LastBatch(QUERY, 0)
     assert planned(kafka).last == LastBatch(QUERY, 0)
 
 
@@ -154,8 +152,7 @@ def test_lost_end_txn_response_is_looked_up(kafka: SimulatedKafka) -> None:
     decided = kafka.state.log[0]
     kafka.state = kafka.state._replace(log=(decided,))  # as before it was marked as finished
     kafka.failing["end orders.1.0.0.0.0"] = ErrorCode.REQUEST_TIMED_OUT
-    found = kafka.run(plan(NAMES, TIMING))
-    assert found.last == LastBatch(QUERY, 0)
+    assert kafka.run(plan(NAMES, TIMING)).last == LastBatch(QUERY, 0)
 
 
 def test_unavailable_coordinator_stops_the_plan(kafka: SimulatedKafka) -> None:

@@ -62,8 +62,7 @@ def test_timing_has_time_for_writing_and_for_a_restart(timeout_ms: int, recovery
 
 
 def test_default_recovery_time_is_a_third_of_a_short_timeout() -> None:
-    found = chosen(**{"kafka.transaction.timeout.ms": "30000"})
-    assert found.timing == timing_of(30_000, 10_000)
+    assert chosen(**{"kafka.transaction.timeout.ms": "30000"}).timing == timing_of(30_000, 10_000)
     given = chosen(**{"kafka.transaction.timeout.ms": "60000", "transaction.recovery.time.ms": "40000"})
     assert given.timing == timing_of(60_000, 40_000)
 

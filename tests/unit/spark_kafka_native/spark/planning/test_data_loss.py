@@ -34,8 +34,7 @@ def test_recreated_topic_is_a_loss() -> None:
     assert longer.reason.startswith(
         "topic a was deleted and created again (its id was AAAAAAAAAAAAAAAAAAAAAQ, it is AAAAAAAAAAAAAAAAAAAAAg now). "
     )
-    fewer = other_topic(CHANGE, {A0: 3, A1: 1}, {A0: 3})
-    assert fewer.kind is DataLossKind.TOPIC_RECREATED
+    assert other_topic(CHANGE, {A0: 3, A1: 1}, {A0: 3}).kind is DataLossKind.TOPIC_RECREATED
     shorter = other_topic(CHANGE, {A0: 3, A1: 1}, {A0: 4, A1: 0})
     assert shorter.kind is DataLossKind.OFFSET_CHANGED
     assert "; the end of a-1 was changed from 1 to 0. " in shorter.reason

@@ -65,8 +65,7 @@ def test_partitions_alternate_if_the_limit_is_smaller_than_their_number() -> Non
 
 
 def test_decreased_end_offset_is_passed_on() -> None:
-    end = limit_offsets({P[0]: 50, P[1]: 0}, {P[0]: 3, P[1]: 100}, 10)
-    assert end == {P[0]: 3, P[1]: 10}
+    assert limit_offsets({P[0]: 50, P[1]: 0}, {P[0]: 3, P[1]: 100}, 10) == {P[0]: 3, P[1]: 10}
 
 
 _backlogs = st.lists(st.integers(0, 10**6), min_size=1, max_size=8)

@@ -222,8 +222,7 @@ def test_max_partitions_puts_ranges_of_a_leader_together(cluster: FakeCluster) -
 
 
 def test_empty_batch_sends_no_request(cluster: FakeCluster) -> None:
-    running = query(cluster).start()
-    assert running.stream.plan({T0: 10, T1: 4}, {T0: 10, T1: 4}) == []
+    assert query(cluster).start().stream.plan({T0: 10, T1: 4}, {T0: 10, T1: 4}) == []
     assert cluster.requests == []
 
 
@@ -367,8 +366,7 @@ def test_start_of_the_jvm_connector_that_aged_out_is_data_loss(cluster: FakeClus
 @pytest.mark.feature("more.resumeJvm")
 def test_later_batch_of_the_jvm_connector_needs_no_start(cluster: FakeCluster) -> None:
     """Spark has the end of the batch before, and asks for no initial offset."""
-    running = query(cluster).start()
-    tasks = running.stream.plan({T0: 3, T1: 1}, {T0: 9, T1: 4}, from_elsewhere=True)
+    tasks = query(cluster).start().stream.plan({T0: 3, T1: 1}, {T0: 9, T1: 4}, from_elsewhere=True)
     assert [str(piece) for (piece,) in tasks] == ["t-0 offsets [3, 9)", "t-1 offsets [1, 4)"]
 
 

@@ -113,8 +113,7 @@ def test_ids_that_cannot_be_recalled_are_left_out(cluster: FakeCluster, caplog: 
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "Describe on the group")
 
     cluster.committed = refuse  # type: ignore[assignment, method-assign]  # a cluster that refuses
-    recalling = register(cluster)
-    assert recalling.recall(ids) == {}
+    assert register(cluster).recall(ids) == {}
     assert caplog.text.count("will not be detected") == 1
     cluster.committed = known  # type: ignore[method-assign]
     assert register(cluster).recall(ids) == ids

@@ -155,8 +155,7 @@ def test_headers_as_spark_hands_them_over() -> None:
     )
     headers = pa.array([[{"key": "a", "value": b"1"}, {"key": "a", "value": b"2"}], []], spark_type)
     batch = pa.RecordBatch.from_arrays([pa.array([b"0", b"1"]), headers], names=["value", "headers"])
-    rows = sink_rows(schema(value=BinaryType(), headers=HEADERS), "t")
-    ((_, records),) = parts(rows, batch)
+    ((_, records),) = parts(sink_rows(schema(value=BinaryType(), headers=HEADERS), "t"), batch)
     assert records.column("headers").type == pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     assert records.select(["headers"]).to_pylist() == batch.select(["headers"]).to_pylist()
 
@@ -256,5 +255,4 @@ def test_timestamps_before_1970_are_refused() -> None:
 
 @pytest.mark.feature("sink.timestamp")
 def test_column_timestamp_needs_include_timestamp() -> None:
-    anything = schema(value=BinaryType(), timestamp=LongType())
-    assert sink_rows(anything, "t").columns == ("value",)
+    assert sink_rows(schema(value=BinaryType(), timestamp=LongType()), "t").columns == ("value",)

@@ -34,8 +34,7 @@ def test_texts_of_the_last_two_offsets_are_recorded(runner: ModuleType) -> None:
 
 @pytest.mark.parametrize("text", ['{"t": {"1": 4, "0": 10}}', "{}", '{"t\\u00e9": {"0": 1}}'])
 def test_json_of_python_is_of_this_source(runner: ModuleType, text: str) -> None:
-    texts = OffsetTexts.recorded()
-    assert not texts.is_of_another_connector(runner.json.loads(text))
+    assert not OffsetTexts.recorded().is_of_another_connector(runner.json.loads(text))
 
 
 def test_runner_uses_json_as_before(runner: ModuleType) -> None:
