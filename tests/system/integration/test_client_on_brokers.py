@@ -195,9 +195,8 @@ def test_offsets_outside_the_log(cluster: Cluster, topic_on: TopicMaker) -> None
 @on_brokers
 def test_topics_and_partitions_that_are_not_there(cluster: Cluster, topic_on: TopicMaker) -> None:
     topic = topic_on(2)
-    with pytest.raises(KafkaError, match="never-made") as error:
+    with pytest.raises(KafkaError, match=r"never-made.*\(UNKNOWN_TOPIC_OR_PARTITION, "):
         list_offsets(cluster, {TopicPartition("never-made", 0): LATEST})
-    assert error.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     with pytest.raises(NoSuchPartition, match=f"{topic}-2 does not exist: the topic has 2 partitions"):
         list_offsets(cluster, {TopicPartition(topic, 2): LATEST})
     with Producer(cluster) as producer, pytest.raises(NoSuchPartition):

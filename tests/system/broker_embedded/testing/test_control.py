@@ -11,7 +11,7 @@ from broker_embedded.testing.control import Answer, Control, _plain
 from broker_embedded.testing.fields import FieldError
 from broker_embedded.testing.restartable import RestartableBroker
 from broker_embedded.testing.scopes import Scope
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.errors import KafkaError
 from tests.support.broker_driver import fetch_request
 from tests.support.raw_client import RawClient
 
@@ -200,9 +200,8 @@ def test_an_error_response_is_raised() -> None:
     assert Answer(body={"a": 1}).result() == {"a": 1}
     with pytest.raises(FieldError, match="ms: is missing"):
         Answer(status=400, body={"field": "ms", "problem": "is missing"}).result()
-    with pytest.raises(KafkaError, match="why") as caught:
+    with pytest.raises(KafkaError, match=r"why.*\(POLICY_VIOLATION, "):
         Answer(status=400, body={"error": "POLICY_VIOLATION", "problem": "why"}).result()
-    assert caught.value.code is ErrorCode.POLICY_VIOLATION
     with pytest.raises(LookupError, match="no fault 9"):
         Answer(status=404, body={"problem": "there is no fault 9"}).result()
     with pytest.raises(RuntimeError, match="does not run"):

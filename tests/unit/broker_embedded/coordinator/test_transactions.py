@@ -150,9 +150,8 @@ def test_appends_check_that_their_partitions_are_in_the_transaction(broker: Brok
     mine.add(T0)
     transactions.check_partitions("id", mine.producer, {T0})
     assert transactions.missing_partitions("id", mine.producer, {T0, T1}) == {T1}
-    with pytest.raises(KafkaError, match="not part of id's transaction: t-1") as caught:
+    with pytest.raises(KafkaError, match=r"not part of id's transaction: t-1.*\(TRANSACTION_ABORTABLE, "):
         transactions.check_partitions("id", mine.producer, {T0, T1})
-    assert caught.value.code is ErrorCode.TRANSACTION_ABORTABLE
     mine.end()
     assert refused(transactions.check_partitions, "id", mine.producer, {T0}).code is ErrorCode.TRANSACTION_ABORTABLE
     old = ProducerIdAndEpoch(producer_id=mine.producer.producer_id, epoch=0)

@@ -244,9 +244,8 @@ def test_a_set_that_is_larger_than_a_segment_is_refused_before_all_of_it_is_read
     one = OldFormatLog(message_format_version="0.9.0", segment_bytes=MIB // 4)
     for tail in (b"", many_messages[:5]):
         read = 0
-        with pytest.raises(KafkaError, match=r"exceed segment\.bytes = 262144") as caught:
+        with pytest.raises(KafkaError, match=r"exceed segment\.bytes = 262144.*\(RECORD_LIST_TOO_LARGE, "):
             one.put(many_messages + tail)
-        assert caught.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
         assert read < MANY / 2
     assert one.log.log_end_offset == 0
 
@@ -379,9 +378,8 @@ def test_offsets_inside_compressed_messages_are_written_again_for_any_batches(co
     assert [message.offset for message in messages_in(again.records)] == [2**40 + index for index in range(5)]
     assert [one.last_offset - 2**40 for one in placed] == [1, 2, 3, 4]
     small = dataclasses.replace(append, config=LogConfig.parse({"max.message.bytes": "10"}, config))
-    with pytest.raises(KafkaError, match=r"at least \d+ bytes; max\.message\.bytes is 10") as caught:
+    with pytest.raises(KafkaError, match=r"at least \d+ bytes; max\.message\.bytes is 10.*\(MESSAGE_TOO_LARGE, "):
         renumbered(found, small)
-    assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
 @pytest.mark.parametrize(

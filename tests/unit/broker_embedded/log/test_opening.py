@@ -63,9 +63,8 @@ def test_a_directory_of_another_topic_is_not_taken(files: FaultyFileSystem) -> N
 
 def test_damaged_partition_metadata_is_not_guessed_at(files: FaultyFileSystem) -> None:
     write_file(files, METADATA, b"version: 0\n")
-    with pytest.raises(KafkaError, match=r"t-0 cannot be opened: .*partition.metadata") as caught:
+    with pytest.raises(KafkaError, match=r"t-0 cannot be opened: .*partition.metadata.*\(KAFKA_STORAGE_ERROR, "):
         opened(files)
-    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 @pytest.mark.parametrize("step", ["open *.timeindex", "read *.log", "create *", "read leader-epoch-checkpoint"])
@@ -77,9 +76,8 @@ def test_a_disk_error_is_raised_as_a_storage_error(step: str) -> None:
     driver.faults.fail(step)
     if step == "create *":
         driver.disk.remove(f"{DIRECTORY}/00000000000000000000.log")
-    with pytest.raises(KafkaError, match="cannot be opened") as caught:
+    with pytest.raises(KafkaError, match=r"cannot be opened.*\(KAFKA_STORAGE_ERROR, "):
         driver._open(clean=True)
-    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_leader_epochs_come_back_and_are_cut_to_the_log() -> None:

@@ -100,9 +100,8 @@ def test_topics_that_cannot_be(wanted: CreatableTopic, code: ErrorCode, detail: 
 
 def test_assigned_replicas_have_one_number() -> None:
     wanted = creatable(assignments=assignments((1, 2), (1,)))
-    with pytest.raises(KafkaError, match="not consistent with previous") as caught:
+    with pytest.raises(KafkaError, match=r"not consistent with previous.*\(INVALID_REPLICA_ASSIGNMENT, "):
         plan_topic(image(brokers=(1, 2)), wanted, NEW_ID, DEFAULTS)
-    assert caught.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 def test_new_partitions_have_the_next_indexes() -> None:

@@ -39,9 +39,7 @@ def sent(log: OldFormatLog, offset: int = 0, **options: Any) -> bytes:
 
 
 def refusal(log: OldFormatLog, offset: int = 0, *, magic: int = 1) -> KafkaError:
-    with pytest.raises(KafkaError) as caught:
-        fetched(log, offset, magic=magic)
-    return caught.value
+    return refused(fetched, log, offset, magic=magic)
 
 
 def consume(log: OldFormatLog, *, magic: int, max_bytes: int, whole_first: bool) -> list[int]:

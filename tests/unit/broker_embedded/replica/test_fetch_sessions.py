@@ -107,9 +107,7 @@ def name_of(wanted: WantedPartition) -> str:
 
 
 def code_of(story: Story, **request: Any) -> ErrorCode:
-    with pytest.raises(KafkaError) as caught:
-        story.begin(["a0"], **request)
-    return caught.value.code
+    return refused(story.begin, ["a0"], **request).code
 
 
 @pytest.fixture(params=[BY_NAME, BY_ID], ids=["by name", "by id"])

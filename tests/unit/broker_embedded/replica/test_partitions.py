@@ -4,7 +4,7 @@ from uuid import UUID
 import pytest
 
 from broker_embedded.replica.partitions import LocalPartition
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.records.batch import CompressionType, read_header
 from tests.support.batches import NOW_MS, batch
 from tests.support.broker_driver import BrokerDriver
@@ -16,9 +16,7 @@ ZSTD = CompressionType.ZSTD
 
 def refusal(broker: BrokerDriver, topic: str | UUID, index: int) -> ErrorCode:
     partitions = broker.broker.partitions
-    with pytest.raises(KafkaError) as caught:
-        partitions.get(topic, index) if isinstance(topic, str) else partitions.get_by_id(topic, index)
-    return caught.value.code
+    return refused(partitions.get if isinstance(topic, str) else partitions.get_by_id, topic, index).code
 
 
 @pytest.fixture

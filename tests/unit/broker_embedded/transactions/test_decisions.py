@@ -27,6 +27,7 @@ from broker_embedded.transactions.state import (
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
+from tests.support.refusals import refused
 
 EMPTY, ONGOING = TransactionState.EMPTY, TransactionState.ONGOING
 PREPARE_COMMIT, PREPARE_ABORT = TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT
@@ -60,9 +61,7 @@ def producer(epoch: int = 5, producer_id: int = ID) -> ProducerIdAndEpoch:
 
 
 def refusal(call: Any, *arguments: Any, **named: Any) -> ErrorCode:
-    with pytest.raises(KafkaError) as raised:
-        call(*arguments, **named)
-    return raised.value.code
+    return refused(call, *arguments, **named).code
 
 
 @pytest.mark.parametrize("claimed", [None, producer(7, OTHER_ID)])

@@ -53,9 +53,8 @@ def test_other_errors_are_not() -> None:
     def action() -> None:
         raise errors.pop()
 
-    with pytest.raises(KafkaError) as caught:
+    with pytest.raises(KafkaError, match=r"\(TOPIC_AUTHORIZATION_FAILED, "):
         retry(action, Deadline.after_ms(5_000), Backoff(1, 1))
-    assert caught.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert len(errors) == 1
 
 
@@ -91,9 +90,8 @@ def test_an_error_of_a_broker_is_raised_instead_of_a_timeout(last: ErrorCode) ->
 
 
 def test_of_two_transport_errors_the_last_counts() -> None:
-    with pytest.raises(KafkaError) as caught:
+    with pytest.raises(KafkaError, match=r"\(REQUEST_TIMED_OUT, "):
         give_up(KafkaError(ErrorCode.NETWORK_EXCEPTION), KafkaError(ErrorCode.REQUEST_TIMED_OUT))
-    assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT
 
 
 def test_all_brokers_that_could_not_be_reached_are_named() -> None:

@@ -77,6 +77,5 @@ def test_local_and_remote_protocol_errors_are_different_classes() -> None:
 
 def test_check_code_raises_unless_the_code_is_none() -> None:
     check_code(0, "t-0")
-    with pytest.raises(KafkaError, match="t-0: ") as caught:
+    with pytest.raises(KafkaError, match=r"t-0: .*\(INVALID_PRODUCER_EPOCH, "):
         check_code(47, "t-0")
-    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH

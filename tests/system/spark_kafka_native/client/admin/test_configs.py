@@ -73,9 +73,8 @@ def test_describe_configs_of_a_broker_goes_to_that_broker(brokers: ScriptedClust
 
 def test_a_refused_resource_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(DescribeConfigsRequest, described(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None))
-    with pytest.raises(KafkaError, match="topic t") as caught:
+    with pytest.raises(KafkaError, match=r"topic t.*\(UNKNOWN_TOPIC_OR_PARTITION, "):
         describe_configs(cluster, TOPIC)
-    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     brokers.script(DescribeConfigsRequest, Respond(lambda _: DescribeConfigsResponse()))
     with pytest.raises(KafkaError, match="topic t is missing from the DescribeConfigs response"):
         describe_configs(cluster, TOPIC)
@@ -93,9 +92,8 @@ def test_configs_are_set_and_deleted(brokers: ScriptedCluster, cluster: Cluster)
 def test_an_unknown_topic_is_an_error_without_retries(brokers: ScriptedCluster, cluster: Cluster) -> None:
     busy, missing = altered(ErrorCode.REQUEST_TIMED_OUT), altered(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     brokers.script(IncrementalAlterConfigsRequest, busy, missing, altered())
-    with pytest.raises(KafkaError, match="topic t") as caught:
+    with pytest.raises(KafkaError, match=r"topic t.*\(UNKNOWN_TOPIC_OR_PARTITION, "):
         alter_configs(cluster, TOPIC, {"a": "1"})
-    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert len(brokers.requests(IncrementalAlterConfigsRequest)) == 2
 
 

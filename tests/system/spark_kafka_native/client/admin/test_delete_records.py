@@ -76,9 +76,8 @@ def test_a_partition_missing_from_the_response_is_an_error(brokers: ScriptedClus
 
 
 def test_an_unknown_topic_is_an_error_without_retries(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    with pytest.raises(KafkaError, match="topic missing") as caught:
+    with pytest.raises(KafkaError, match=r"topic missing.*\(UNKNOWN_TOPIC_OR_PARTITION, "):
         delete_records(cluster, {TopicPartition("missing", 0): 5})
-    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert len(brokers.requests(MetadataRequest)) == UNKNOWN_TOPIC_TRIES
 
 

@@ -119,9 +119,8 @@ def test_a_broker_that_knows_only_classic_groups(brokers: ScriptedCluster, clust
 def test_an_unknown_group_is_group_id_not_found(brokers: ScriptedCluster, cluster: Cluster, step: Respond) -> None:
     brokers.script(ConsumerGroupDescribeRequest, newer(ErrorCode.GROUP_ID_NOT_FOUND))
     brokers.script(DescribeGroupsRequest, step)
-    with pytest.raises(KafkaError, match="group g") as caught:
+    with pytest.raises(KafkaError, match=r"group g.*\(GROUP_ID_NOT_FOUND, "):
         describe_group(cluster, "g")
-    assert caught.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_a_group_is_deleted_or_not(brokers: ScriptedCluster, cluster: Cluster) -> None:
@@ -132,9 +131,8 @@ def test_a_group_is_deleted_or_not(brokers: ScriptedCluster, cluster: Cluster) -
     brokers.script(DeleteGroupsRequest, result(ErrorCode.NOT_COORDINATOR), result(ErrorCode.NONE))
     delete_group(cluster, "g")
     brokers.script(DeleteGroupsRequest, result(ErrorCode.NON_EMPTY_GROUP))
-    with pytest.raises(KafkaError, match="group g") as caught:
+    with pytest.raises(KafkaError, match=r"group g.*\(NON_EMPTY_GROUP, "):
         delete_group(cluster, "g")
-    assert caught.value.code is ErrorCode.NON_EMPTY_GROUP
 
 
 def test_offsets_are_deleted_one_by_one(brokers: ScriptedCluster, cluster: Cluster) -> None:

@@ -123,16 +123,14 @@ def test_errors_that_are_not_retriable_name_the_group(
         if api is OffsetFetchRequest
         else (lambda: commit_offsets(cluster, "g", {T[0]: 5}))
     )
-    with pytest.raises(KafkaError, match="group g") as caught:
+    with pytest.raises(KafkaError, match=r"group g.*\(GROUP_AUTHORIZATION_FAILED, "):
         call()
-    assert caught.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 def test_a_retriable_error_is_raised_after_the_deadline(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(FindCoordinatorRequest, *[Refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)] * 5_000)
-    with pytest.raises(KafkaError, match="coordinator of group g") as caught:
+    with pytest.raises(KafkaError, match=r"coordinator of group g.*\(COORDINATOR_NOT_AVAILABLE, "):
         find_coordinator(cluster, "g", Deadline.after_ms(600))
-    assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_a_coordinator_that_is_gone_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:

@@ -6,7 +6,7 @@ from spark_kafka_native.client.admin.quotas import ANY_NAME, alter_quotas, descr
 from spark_kafka_native.client.admin.scram_users import Password, alter_scram_user, describe_scram_users
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.errors import KafkaError
 from tests.support.brokers import AnyBroker
 from tests.support.our_client import config_of
 from tests.support.waiting import eventually
@@ -36,12 +36,10 @@ def test_quotas_of_exactly_the_types_that_are_named(cluster: Cluster) -> None:
 
 
 def test_a_quota_that_the_cluster_refuses(cluster: Cluster) -> None:
-    with pytest.raises(KafkaError) as caught:
+    with pytest.raises(KafkaError, match=r"\(INVALID_REQUEST, "):
         alter_quotas(cluster, (("user", "quotas-u"),), {"producer_byte_rate": 1.5})
-    assert caught.value.code is ErrorCode.INVALID_REQUEST
-    with pytest.raises(KafkaError) as caught:
+    with pytest.raises(KafkaError, match=r"\(UNSUPPORTED_VERSION, "):
         describe_quotas(cluster, {"nonsense": None})
-    assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
 SECRET = Secret("hunter2")
@@ -63,9 +61,7 @@ def test_a_user_has_a_credential_for_each_mechanism(cluster: Cluster) -> None:
 
 def test_a_credential_that_the_cluster_refuses(cluster: Cluster) -> None:
     few = Password(mechanism="SCRAM-SHA-256", password=SECRET, iterations=1)
-    with pytest.raises(KafkaError) as caught:
+    with pytest.raises(KafkaError, match=r"\(UNACCEPTABLE_CREDENTIAL, "):
         alter_scram_user(cluster, "scram-users-b", [few])
-    assert caught.value.code is ErrorCode.UNACCEPTABLE_CREDENTIAL
-    with pytest.raises(KafkaError) as caught:
+    with pytest.raises(KafkaError, match=r"\(RESOURCE_NOT_FOUND, "):
         alter_scram_user(cluster, "scram-users-b", deleted=["SCRAM-SHA-256"])
-    assert caught.value.code is ErrorCode.RESOURCE_NOT_FOUND

@@ -124,9 +124,8 @@ def test_errors_that_are_not_retriable_are_raised_at_once(
 
 def test_an_unknown_topic_is_waited_for_until_the_deadline(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(MetadataRequest, *[Refuse(ErrorCode.LEADER_NOT_AVAILABLE)] * 5_000)
-    with pytest.raises(KafkaError) as caught:
+    with pytest.raises(KafkaError, match=r"\(LEADER_NOT_AVAILABLE, "):
         cluster.metadata(["t"], timeout_ms=1_000)
-    assert caught.value.code is ErrorCode.LEADER_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize(
@@ -173,9 +172,8 @@ def test_an_election_is_waited_for(brokers: ScriptedCluster, cluster: Cluster) -
 
 def test_a_partition_without_a_leader_is_named_when_time_is_up(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.move_leader("t", 0, to=-1)
-    with pytest.raises(KafkaError, match="t-0 has no leader") as caught:
+    with pytest.raises(KafkaError, match=r"t-0 has no leader.*\(LEADER_NOT_AVAILABLE, "):
         cluster.leader(T0, Deadline.after_ms(1_000))
-    assert caught.value.code is ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def test_a_partition_beyond_the_last_is_an_error_at_once(brokers: ScriptedCluster, cluster: Cluster) -> None:

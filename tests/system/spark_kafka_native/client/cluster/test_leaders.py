@@ -83,9 +83,8 @@ def test_errors_are_raised_at_once_and_retriable_ones_after_the_deadline(cluster
     with pytest.raises(KafkaError, match="t-0"):
         ask_leaders(cluster, PARTITIONS, query)
     query.errors = [KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "t-0")] * 10_000
-    with pytest.raises(KafkaError) as caught:
+    with pytest.raises(KafkaError, match=r"\(NOT_LEADER_OR_FOLLOWER, "):
         ask_leaders(cluster, PARTITIONS, query, timeout_ms=600)
-    assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_partition_missing_from_the_response_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:

@@ -6,7 +6,7 @@ from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.client.admin.groups import CommittedOffset
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.net.errors import BrokerUnreachable
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.bounds import OffsetSource
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
@@ -49,9 +49,8 @@ def test_topic_lookup_does_not_create_the_topic(offsets: ClusterOffsets) -> None
 
 
 def test_invalid_topic_names(offsets: ClusterOffsets) -> None:
-    with pytest.raises(KafkaError, match="a b") as caught:
+    with pytest.raises(KafkaError, match=r"a b.*\(INVALID_TOPIC_EXCEPTION, "):
         offsets.topics(["a b"])
-    assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_offsets_by_position_and_time(topics: Topics, offsets: ClusterOffsets) -> None:

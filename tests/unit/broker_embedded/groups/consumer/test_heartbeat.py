@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +7,7 @@ from broker_embedded.groups.consumer.config import ConsumerConfig
 from broker_embedded.groups.consumer.member import MemberState
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.consumer_driver import ConsumerDriver, as_topics, topic_id
+from tests.support.refusals import refused
 
 ALL = {"t-0", "t-1", "t-2", "t-3"}
 
@@ -15,12 +15,6 @@ ALL = {"t-0", "t-1", "t-2", "t-3"}
 @pytest.fixture
 def group() -> ConsumerDriver:
     return ConsumerDriver(t=4)
-
-
-def refusal(request: Callable[[], object]) -> ErrorCode:
-    with pytest.raises(KafkaError) as caught:
-        request()
-    return caught.value.code
 
 
 def test_the_first_member_gets_everything_at_once(group: ConsumerDriver) -> None:
@@ -108,7 +102,7 @@ def test_changes_of_topics_reach_the_members(group: ConsumerDriver, change: obje
 def test_an_epoch_that_the_member_has_not_is_fenced(group: ConsumerDriver) -> None:
     group.join("a", topics=["t"])
     for epoch in (1, 3, 7):
-        assert refusal(lambda: group.ask(member_id="a-id", member_epoch=epoch)) is ErrorCode.FENCED_MEMBER_EPOCH  # noqa: B023  # called at once
+        assert refused(group.ask, member_id="a-id", member_epoch=epoch).code is ErrorCode.FENCED_MEMBER_EPOCH
 
 
 def test_a_lost_answer_does_no_harm(group: ConsumerDriver) -> None:
@@ -123,8 +117,8 @@ def test_a_lost_answer_does_no_harm(group: ConsumerDriver) -> None:
     assert again.member_epoch == 3
     fenced = ErrorCode.FENCED_MEMBER_EPOCH
     revoked = as_topics(owned)
-    assert refusal(lambda: group.ask(member_id="a-id", member_epoch=2, topic_partitions=revoked)) is fenced
-    assert refusal(lambda: group.ask(member_id="a-id", member_epoch=2)) is fenced, "it sends no owned partitions"
+    assert refused(group.ask, member_id="a-id", member_epoch=2, topic_partitions=revoked).code is fenced
+    assert refused(group.ask, member_id="a-id", member_epoch=2).code is fenced, "it sends no owned partitions"
 
 
 def test_a_fenced_member_rejoins_with_its_partitions(group: ConsumerDriver) -> None:
@@ -137,15 +131,15 @@ def test_a_fenced_member_rejoins_with_its_partitions(group: ConsumerDriver) -> N
 
 @pytest.mark.parametrize("epoch", [5, -1])
 def test_heartbeats_of_unknown_members_are_refused(group: ConsumerDriver, epoch: int) -> None:
-    assert refusal(lambda: group.ask(member_id="x", member_epoch=epoch)) is ErrorCode.GROUP_ID_NOT_FOUND
+    assert refused(group.ask, member_id="x", member_epoch=epoch).code is ErrorCode.GROUP_ID_NOT_FOUND
     group.join("a", topics=["t"])
-    assert refusal(lambda: group.ask(member_id="x", member_epoch=epoch)) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert refused(group.ask, member_id="x", member_epoch=epoch).code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_full_group_refuses_another_member(group: ConsumerDriver) -> None:
     group.config = replace(group.config, max_size=1)
     group.join("a", topics=["t"])
-    assert refusal(lambda: group.join("b", topics=["t"])) is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert refused(group.join, "b", topics=["t"]).code is ErrorCode.GROUP_MAX_SIZE_REACHED
     del group.clients["b"]
     assert group.beat("a").error_code == 0
     group.join("a")

@@ -189,9 +189,8 @@ def test_headers_and_producer_ids_are_refused_in_old_formats(
 
 def test_transactions_are_refused_in_old_formats() -> None:
     records = batch(b"a", transactional=True, producer_id=5, producer_epoch=0, base_sequence=0)
-    with pytest.raises(KafkaError, match="records of a transaction") as caught:
+    with pytest.raises(KafkaError, match=r"records of a transaction.*\(UNSUPPORTED_FOR_MESSAGE_FORMAT, "):
         validated(records, AppendOrigin.COORDINATOR, message_format_version="0.10.2")
-    assert caught.value.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
 
 def test_the_brokers_time_over_another_codec_and_format() -> None:

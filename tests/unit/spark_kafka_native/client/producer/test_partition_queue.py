@@ -57,6 +57,15 @@ class QueueDriver:
             sent.append((self.names[id(batch)], header.producer_epoch, header.base_sequence))
         return sent
 
+    def add_and_send(self, *names: str, records: int = 2) -> None:
+        self.add(*names, records=records)
+        self.send()
+
+    def lose_and_send_again(self, *names: str) -> None:
+        self.lose(*names)
+        self.wait()
+        self.send()
+
     def named(self, name: str) -> OutgoingBatch:
         return next(batch for batch in self.queue.in_flight if self.names[id(batch)] == name)
 
@@ -106,8 +115,7 @@ def test_a_broker_that_lacks_what_an_earlier_producer_wrote_gets_a_new_epoch(
 ) -> None:
     queue = QueueDriver(known=False)
     queue.queue.continue_at(ProducerIdAndEpoch(7, 2), 40)
-    queue.add("a", "b")
-    queue.send()
+    queue.add_and_send("a", "b")
     queue.answer("a", code, log_start_offset=log_start_offset)
     queue.wait()
     assert queue.send() == [("a", 3, 0)]
@@ -146,8 +154,7 @@ def test_without_idempotence_one_is_in_flight_and_carries_no_sequence() -> None:
 
 
 def test_a_failed_batch_goes_out_again_before_all_others_once_nothing_is_in_flight(queue: QueueDriver) -> None:
-    queue.add("a", "b", "c")
-    queue.send()
+    queue.add_and_send("a", "b", "c")
     queue.answer("a")
     queue.answer("b", ErrorCode.NOT_LEADER_OR_FOLLOWER)
     queue.add("d")
@@ -169,8 +176,7 @@ def test_a_broken_connection_sends_everything_again_as_it_was(queue: QueueDriver
 
 
 def test_acknowledged_batches_leave_the_queue(queue: QueueDriver) -> None:
-    queue.add("a", "b")
-    queue.send()
+    queue.add_and_send("a", "b")
     queue.answer("a")
     assert len(queue.queue) == 1
     queue.answer("b")
@@ -178,8 +184,7 @@ def test_acknowledged_batches_leave_the_queue(queue: QueueDriver) -> None:
 
 
 def test_a_confirmed_gap_starts_an_epoch_with_sequences_from_0(queue: QueueDriver) -> None:
-    queue.add("a", "b", "c")
-    queue.send()
+    queue.add_and_send("a", "b", "c")
     queue.answer("a")
     assert queue.answer("b", GAP) is Verdict.RETRY
     assert queue.answer("c", GAP) is Verdict.RETRY
@@ -191,8 +196,7 @@ def test_a_confirmed_gap_starts_an_epoch_with_sequences_from_0(queue: QueueDrive
 
 
 def test_a_gap_answered_before_the_batch_in_front_proves_nothing(queue: QueueDriver) -> None:
-    queue.add("a", "b")
-    queue.send()
+    queue.add_and_send("a", "b")
     assert queue.answer("b", GAP) is Verdict.RETRY
     queue.answer("a")
     queue.wait()
@@ -201,11 +205,8 @@ def test_a_gap_answered_before_the_batch_in_front_proves_nothing(queue: QueueDri
 
 def test_an_acknowledged_batch_proves_an_earlier_one_that_the_broker_no_longer_knows(queue: QueueDriver) -> None:
     """A broker takes a batch only if it has those before it, and remembers the last five."""
-    queue.add("a", "b", "c")
-    queue.send()
-    queue.lose("a", "b", "c")
-    queue.wait()
-    queue.send()
+    queue.add_and_send("a", "b", "c")
+    queue.lose_and_send_again("a", "b", "c")
     queue.answer("a", ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert queue.answer("b", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Verdict.DONE
     assert queue.proven == [], "a is asked about once more"
@@ -218,8 +219,7 @@ def test_an_acknowledged_batch_proves_an_earlier_one_that_the_broker_no_longer_k
 
 @pytest.mark.parametrize("code", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER, None])
 def test_acknowledgements_without_out_of_order_errors_prove_nothing(queue: QueueDriver, code: ErrorCode | None) -> None:
-    queue.add("a", "b")
-    queue.send()
+    queue.add_and_send("a", "b")
     if code is None:
         queue.lose("a")
     else:
@@ -231,11 +231,8 @@ def test_acknowledgements_without_out_of_order_errors_prove_nothing(queue: Queue
 
 
 def test_a_duplicate_of_the_last_batch_proves_the_batches_before_it(queue: QueueDriver) -> None:
-    queue.add("a", "b", "c", "d")
-    queue.send()
-    queue.lose("a", "b", "c", "d")
-    queue.wait()
-    queue.send()
+    queue.add_and_send("a", "b", "c", "d")
+    queue.lose_and_send_again("a", "b", "c", "d")
     assert queue.answer("a", GAP) is Verdict.RETRY
     assert queue.answer("b", GAP) is Verdict.RETRY
     assert queue.answer("c", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Verdict.DONE
@@ -246,8 +243,7 @@ def test_a_duplicate_of_the_last_batch_proves_the_batches_before_it(queue: Queue
 
 def test_before_a_new_epoch_every_batch_that_may_be_written_is_sent_again() -> None:
     queue = QueueDriver(max_in_flight=2)
-    queue.add("a", "b")
-    queue.send()
+    queue.add_and_send("a", "b")
     queue.lose("a", "b")
     queue.queue._max_in_flight = 1
     queue.add("c")
@@ -262,11 +258,8 @@ def test_before_a_new_epoch_every_batch_that_may_be_written_is_sent_again() -> N
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, None])
 def test_a_gap_that_not_all_responses_confirm_is_retried(queue: QueueDriver, code: ErrorCode | None) -> None:
-    queue.add("a", "b")
-    queue.send()
-    queue.lose("a", "b")
-    queue.wait()
-    queue.send()
+    queue.add_and_send("a", "b")
+    queue.lose_and_send_again("a", "b")
     queue.answer("a", GAP)
     if code is None:
         queue.lose("b")
@@ -278,8 +271,7 @@ def test_a_gap_that_not_all_responses_confirm_is_retried(queue: QueueDriver, cod
 
 def test_a_gap_before_an_acknowledged_batch_is_fatal(queue: QueueDriver) -> None:
     """Only a broker that forgot the producer takes b without a; to write a now would put it after b."""
-    queue.add("a", "b")
-    queue.send()
+    queue.add_and_send("a", "b")
     queue.answer("a", ErrorCode.NOT_ENOUGH_REPLICAS)
     assert queue.answer("b") is Verdict.DONE
     assert queue.proven == []
@@ -290,18 +282,14 @@ def test_a_gap_before_an_acknowledged_batch_is_fatal(queue: QueueDriver) -> None
 
 def test_without_idempotence_nothing_is_proven() -> None:
     queue = QueueDriver(idempotent=False, max_in_flight=1)
-    queue.add("a", "b")
-    queue.send()
-    queue.lose("a")
-    queue.wait()
-    queue.send()
+    queue.add_and_send("a", "b")
+    queue.lose_and_send_again("a")
     queue.answer("a")
     assert queue.proven == []
 
 
 def test_a_new_epoch_that_is_refused_is_fatal(queue: QueueDriver) -> None:
-    queue.add("a")
-    queue.send()
+    queue.add_and_send("a")
     assert queue.answer("a", GAP) is Verdict.RETRY
     queue.wait()
     assert queue.send() == [("a", 1, 0)]
@@ -324,8 +312,7 @@ def test_progress_allows_another_epoch(queue: QueueDriver) -> None:
 def test_unknown_producer_id_starts_an_epoch_only_after_retention(
     queue: QueueDriver, log_start_offset: int, epoch: int
 ) -> None:
-    queue.add("a")
-    queue.send()
+    queue.add_and_send("a")
     code = ErrorCode.UNKNOWN_PRODUCER_ID
     assert queue.answer("a", code, log_start_offset=log_start_offset) is Verdict.RETRY
     queue.wait()
@@ -333,18 +320,14 @@ def test_unknown_producer_id_starts_an_epoch_only_after_retention(
 
 
 def test_an_unknown_producer_whose_batch_may_be_written_must_not_write_it_again(queue: QueueDriver) -> None:
-    queue.add("a")
-    queue.send()
-    queue.lose("a")
-    queue.wait()
-    queue.send()
+    queue.add_and_send("a")
+    queue.lose_and_send_again("a")
     assert queue.answer("a", ErrorCode.UNKNOWN_PRODUCER_ID, log_start_offset=50) is Verdict.FATAL
 
 
 def test_after_the_last_epoch_comes_a_new_producer_id() -> None:
     queue = QueueDriver(identity=ProducerIdAndEpoch(7, MAX_EPOCH))
-    queue.add("a")
-    queue.send()
+    queue.add_and_send("a")
     queue.answer("a", GAP)
     assert queue.queue.identity is None
     assert queue.queue.used_up_producer_id == 7
@@ -362,8 +345,7 @@ def test_sequence_numbers_wrap_around() -> None:
 
 
 def test_pieces_of_a_batch_share_its_sequence_numbers(queue: QueueDriver) -> None:
-    queue.add("a", "big", "c", records=4)
-    queue.send()
+    queue.add_and_send("a", "big", "c", records=4)
     queue.answer("a")
     big = queue.named("big")
     assert queue.queue.judge(big, ErrorCode.MESSAGE_TOO_LARGE) is Verdict.SPLIT
@@ -383,15 +365,13 @@ def test_pieces_of_a_batch_share_its_sequence_numbers(queue: QueueDriver) -> Non
     [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.MESSAGE_TOO_LARGE],
 )
 def test_errors_of_a_single_record_that_are_not_retriable_are_fatal(queue: QueueDriver, code: ErrorCode) -> None:
-    queue.add("a", records=1)
-    queue.send()
+    queue.add_and_send("a", records=1)
     assert queue.answer("a", code) is Verdict.FATAL
 
 
 def test_while_batches_are_in_flight_none_goes_to_another_broker(queue: QueueDriver) -> None:
     assert queue.queue.may_go_to(2)
-    queue.add("a")
-    queue.send()
+    queue.add_and_send("a")
     assert queue.queue.may_go_to(NODE)
     assert not queue.queue.may_go_to(2)
     queue.answer("a")
@@ -435,8 +415,7 @@ def test_a_transaction_has_the_epoch_that_it_began_with() -> None:
 
 def test_pieces_of_a_transactional_batch_are_transactional_too() -> None:
     queue = QueueDriver(transactional=True)
-    queue.add("a", records=2)
-    queue.send()
+    queue.add_and_send("a", records=2)
     pieces = [
         OutgoingBatch(
             encoded=EncodedBatch(buffer=batch_of([b"x"]), records_count=1, first_row=0), expires_at=queue.now + 60

@@ -91,9 +91,8 @@ def test_messages_of_one_batch_are_joined() -> None:
     ],
 )
 def test_messages_of_several_batches_are_refused(messages: list[TaskMessage]) -> None:
-    with pytest.raises(ExactlyOnceError, match="are not those of one batch") as caught:
+    with pytest.raises(ExactlyOnceError, match=r"\.MIXED\] .*are not those of one batch"):
         joined(NAMES, messages)
-    assert caught.value.kind is ErrorKind.MIXED
 
 
 def test_plans_and_messages_can_be_pickled() -> None:

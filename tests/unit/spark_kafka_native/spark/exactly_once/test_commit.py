@@ -100,9 +100,8 @@ def test_suspended_driver_cannot_decide(kafka: SimulatedKafka, found: WritePlan)
     steps = commit(NAMES, written(kafka, found), TIMING)
     stopped_at = kafka.run_until(steps, EndTransactions)
     kafka.advance(seconds=11)
-    with pytest.raises(ExactlyOnceError) as caught:
+    with pytest.raises(ExactlyOnceError, match=r"\.FENCED\] "):
         kafka.resume(steps, stopped_at)
-    assert caught.value.kind is ErrorKind.FENCED
     assert kafka.readable() == []
 
 
@@ -114,9 +113,8 @@ def test_a_skipped_batch_is_decided_and_finished(kafka: SimulatedKafka, found: W
     assert kafka.asked == ["read"]
     assert kafka.readable() == [(0, 0), (0, 1)]
     kafka.run(commit(NAMES, [kafka.write(again, 1, 6)], TIMING))
-    with pytest.raises(ExactlyOnceError, match="is no longer the last one") as caught:
+    with pytest.raises(ExactlyOnceError, match=r"\.FENCED\] .*is no longer the last one"):
         kafka.run(commit(NAMES, skipped, TIMING))
-    assert caught.value.kind is ErrorKind.FENCED
 
 
 @pytest.mark.parametrize("api", ["produce", "describe", "end orders.driver"])

@@ -21,9 +21,8 @@ def decided_and_left(kafka: SimulatedKafka, tasks: int = 2) -> None:
     messages = [kafka.write(found, 0, attempt) for attempt in range(tasks)]
     for name in (message.handle.transactional_id for message in messages if message.handle):
         kafka.failing[f"end {name}"] = ErrorCode.REQUEST_TIMED_OUT
-    with pytest.raises(ExactlyOnceError) as caught:
+    with pytest.raises(ExactlyOnceError, match=r"\.OUTCOME_UNKNOWN\] "):
         kafka.run(commit(NAMES, messages, TIMING))
-    assert caught.value.kind is ErrorKind.UNKNOWN
     kafka.failing.clear()
 
 
@@ -40,9 +39,8 @@ def test_fenced_driver_cannot_decide(kafka: SimulatedKafka) -> None:
     found = planned(kafka)
     messages = [kafka.write(found, 0, 0)]
     planned(kafka)
-    with pytest.raises(ExactlyOnceError, match="another run of the query has fenced this one") as caught:
+    with pytest.raises(ExactlyOnceError, match=r"\.FENCED\] .*another run of the query has fenced this one"):
         kafka.run(commit(NAMES, messages, TIMING))
-    assert caught.value.kind is ErrorKind.FENCED
     assert kafka.readable() == []
 
 
@@ -87,9 +85,8 @@ def test_aborted_decided_batch_is_lost(kafka: SimulatedKafka) -> None:
     decided_and_left(kafka)
     kafka.advance(seconds=61)
     for _ in range(2):
-        with pytest.raises(ExactlyOnceError) as caught:
+        with pytest.raises(ExactlyOnceError, match=r"\.LOST\] ") as caught:
             planned(kafka)
-        assert caught.value.kind is ErrorKind.LOST
     text = str(caught.value)
     assert "2 of its 2 transactions" in text
     assert "rows-0 offsets 0 to 0, rows-1 offsets 0 to 0" in text
@@ -136,9 +133,8 @@ def test_accepted_loss_finishes_the_batch(kafka: SimulatedKafka) -> None:
 def test_unknown_commit_outcome_stops_the_plan(kafka: SimulatedKafka) -> None:
     decided_and_left(kafka)
     kafka.failing["end orders.1.0.0.1.0"] = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    with pytest.raises(ExactlyOnceError) as caught:
+    with pytest.raises(ExactlyOnceError, match=r"\.OUTCOME_UNKNOWN\] "):
         kafka.run(plan(NAMES, TIMING, accept_loss=True))
-    assert caught.value.kind is ErrorKind.UNKNOWN
     kafka.failing.clear()
     planned(kafka)
     assert kafka.readable() == [(0, 0), (0, 1)]

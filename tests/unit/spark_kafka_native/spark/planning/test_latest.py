@@ -1,5 +1,7 @@
 """latestOffset is polled every 11 ms: how often the cluster is asked, and what is believed."""
 
+from collections.abc import Callable
+
 import pytest
 
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -53,30 +55,24 @@ def test_latest_offset_polled_while_idle_asks_the_cluster_a_few_times_a_second(c
     assert len(cluster.requests) <= 50
 
 
-def test_idle_query_notices_new_partitions_within_a_second_or_so(cluster: FakeCluster) -> None:
+@pytest.mark.parametrize(
+    ("change", "within_ms"),
+    [(lambda cluster: cluster.add("t", 10, 4, 1), 1260), (lambda cluster: cluster.produce("t", 0, 1), 260)],
+    ids=["a partition", "a record"],
+)
+def test_idle_query_notices_what_is_new(
+    cluster: FakeCluster, change: Callable[[FakeCluster], None], within_ms: int
+) -> None:
     running = query(cluster, startingOffsets="earliest").start()
     for _ in range(1000):
         running.trigger()
         running.clock.ms += 11
-    cluster.add("t", 10, 4, 1)
+    change(cluster)
     waited = 0
     while not running.trigger():
         running.clock.ms += 11
         waited += 11
-    assert waited <= 1260
-
-
-def test_idle_query_notices_new_records_within_a_quarter_second(cluster: FakeCluster) -> None:
-    running = query(cluster, startingOffsets="earliest").start()
-    for _ in range(1000):
-        running.trigger()
-        running.clock.ms += 11
-    cluster.produce("t", 0, 1)
-    waited = 0
-    while not running.trigger():
-        running.clock.ms += 11
-        waited += 11
-    assert waited <= 260
+    assert waited <= within_ms
 
 
 @pytest.mark.feature("run.latestOffset")
