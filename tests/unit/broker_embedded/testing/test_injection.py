@@ -6,7 +6,6 @@ import pytest
 from broker_embedded.handlers.support.registry import CloseConnection
 from broker_embedded.testing.fields import Fields
 from broker_embedded.testing.injection import Injector
-from broker_embedded.testing.recording import Recorder
 from broker_embedded.testing.rules import ActiveFault, Rule
 from broker_embedded.testing.scopes import Scope
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -17,15 +16,6 @@ from spark_kafka_native.protocol.messages.produce import PartitionProduceData, P
 from tests.support.broker_driver import BrokerDriver, batch, fetch_request, produce_request
 
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-@pytest.fixture
-def injector(broker: BrokerDriver) -> Injector:
-    made = Injector(Recorder())
-    broker.create("t", 3)
-    broker.create("u")
-    broker.intercept(made.interceptor)
-    return made
 
 
 def add(injector: Injector, action: str, api: str = "Produce", **fields: Any) -> ActiveFault:

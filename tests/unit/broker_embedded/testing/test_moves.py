@@ -4,7 +4,6 @@ import pytest
 
 from broker_embedded.testing.injection import Injector
 from broker_embedded.testing.moves import ASKED_OF_COORDINATORS, ASKED_OF_LEADERS
-from broker_embedded.testing.recording import Recorder
 from broker_embedded.testing.scopes import Scope
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages import all_requests
@@ -13,15 +12,6 @@ from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.broker_driver import BrokerDriver, batch, fetch_request, produce_request
-
-
-@pytest.fixture
-def injector(broker: BrokerDriver) -> Injector:
-    made = Injector(Recorder())
-    broker.create("t", 2)
-    broker.create("u")
-    broker.intercept(made.interceptor)
-    return made
 
 
 def produce(broker: BrokerDriver, client_id: str, partition: int = 0) -> int:
@@ -63,7 +53,7 @@ def test_the_new_leader_epoch_is_real(broker: BrokerDriver, injector: Injector) 
     answer: Any = broker.ask(type(old)(topics=topics), 11)
     assert answer.responses[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
     (topic,) = look(broker, "a", "t").topics
-    assert {part.partition_index: part.leader_epoch for part in topic.partitions} == {0: 1, 1: 0}
+    assert {part.partition_index: part.leader_epoch for part in topic.partitions} == {0: 1, 1: 0, 2: 0}
     log = broker.broker.partitions.get("t", 0).log
     assert (log.end_of_leader_epoch(0), log.epochs.epoch_of(1)) == ((0, 1), 1)
     broker.restart()

@@ -1,5 +1,7 @@
 """Splitting ranges; the tables are those of the JVM connector's own suites."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,111 +10,75 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.offsets import OffsetMap
 from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of, split_ranges, split_unbound_ranges
 
-Row = tuple[str, int, int]
+
+def ranges(text: str) -> list[OffsetRange]:
+    """From a text such as ``a[1,5) b[1,21)``: of topics a and b."""
+    found = re.findall(r"(\w+)\[(\d+),(\d+)\)", text)
+    return [range_of(TopicPartition(topic, 0), int(start), int(end)) for topic, start, end in found]
 
 
-def ranges(*rows: Row) -> list[OffsetRange]:
-    return [range_of(TopicPartition(topic, 0), start, end) for topic, start, end in rows]
-
-
-def rows(pieces: list[OffsetRange]) -> list[Row]:
-    return [(piece.topic, piece.from_offset, piece.until_offset) for piece in pieces]
+def text(pieces: list[OffsetRange]) -> str:
+    return " ".join(f"{piece.topic}[{piece.from_offset},{piece.until_offset})" for piece in pieces)
 
 
 @pytest.mark.feature("source.minPartitions", "source.maxRecordsPerPartition")
 @pytest.mark.parametrize(
-    ("min_partitions", "max_records", "given_rows", "expected"),
+    ("min_partitions", "max_records", "given", "expected"),
     [
-        pytest.param(None, None, [("a", 1, 2)], [("a", 1, 2)], id="with no minPartition: N TopicPartitions to N"),
+        pytest.param(None, None, "a[1,2)", "a[1,2)", id="with no minPartition: N TopicPartitions to N"),
+        pytest.param(None, None, "a[1,2) b[1,1)", "a[1,2)", id="with no minPartition: empty ranges ignored"),
         pytest.param(
-            None, None, [("a", 1, 2), ("b", 1, 1)], [("a", 1, 2)], id="with no minPartition: empty ranges ignored"
+            3, None, "a[1,2) b[1,2) c[1,2)", "a[1,2) b[1,2) c[1,2)", id="minPartition = 3: N TopicPartitions to N"
         ),
+        pytest.param(4, None, "a[1,5)", "a[1,2) a[2,3) a[3,4) a[4,5)", id="1 TopicPartition to N"),
+        pytest.param(4, None, "a[1,5) b[1,21)", "a[1,5) b[1,7) b[7,14) b[14,21)", id="N skewed TopicPartitions to M"),
         pytest.param(
-            3,
-            None,
-            [("a", 1, 2), ("b", 1, 2), ("c", 1, 2)],
-            [("a", 1, 2), ("b", 1, 2), ("c", 1, 2)],
-            id="with minPartition = 3: N TopicPartitions to N",
-        ),
-        pytest.param(
-            4,
-            None,
-            [("a", 1, 5)],
-            [("a", 1, 2), ("a", 2, 3), ("a", 3, 4), ("a", 4, 5)],
-            id="with minPartition = 4: 1 TopicPartition to N",
+            4, None, "a[1,1) b[1,21)", "b[1,6) b[6,11) b[11,16) b[16,21)", id="range inexact multiple, empty range"
         ),
         pytest.param(
             4,
             None,
-            [("a", 1, 5), ("b", 1, 21)],
-            [("a", 1, 5), ("b", 1, 7), ("b", 7, 14), ("b", 14, 21)],
-            id="with minPartition = 4: N skewed TopicPartitions to M",
+            "a[1,2) b[1,1001)",
+            "a[1,2) b[1,334) b[334,667) b[667,1001)",
+            id="SPARK-30656: ignore unsplit TopicPartitions",
         ),
+        pytest.param(1, None, "a[1,5) b[1,21)", "a[1,5) b[1,21)", id="fewer than TopicPartitions"),
+        pytest.param(3, None, "a[1,11)", "a[1,4) a[4,7) a[7,11)", id="with minPartition = 3: range inexact"),
         pytest.param(
             4,
             None,
-            [("a", 1, 1), ("b", 1, 21)],
-            [("b", 1, 6), ("b", 6, 11), ("b", 11, 16), ("b", 16, 21)],
-            id="with minPartition = 4: range inexact multiple, empty range beside",
+            "a[1,5) b[1,21) c[1,1)",
+            "a[1,5) b[1,7) b[7,14) b[14,21)",
+            id="minPartition = 4: empty ranges ignored",
         ),
+        pytest.param(None, 4, "a[1,5)", "a[1,5)", id="maxRecordsPerPartition: size equal"),
+        pytest.param(None, 4, "a[1,2)", "a[1,2)", id="maxRecordsPerPartition: size smaller"),
+        pytest.param(None, 4, "a[1,6)", "a[1,3) a[3,6)", id="maxRecordsPerPartition: size greater"),
+        pytest.param(1, 20, "a[1,40)", "a[1,20) a[20,40)", id="maxRecordsPerPartition before minPartition"),
         pytest.param(
             4,
             None,
-            [("a", 1, 2), ("b", 1, 1001)],
-            [("a", 1, 2), ("b", 1, 334), ("b", 334, 667), ("b", 667, 1001)],
-            id="SPARK-30656: ignore unsplit TopicPartitions in the split",
-        ),
-        pytest.param(
-            1,
-            None,
-            [("a", 1, 5), ("b", 1, 21)],
-            [("a", 1, 5), ("b", 1, 21)],
-            id="with minPartition = 1: fewer than TopicPartitions",
-        ),
-        pytest.param(
-            3, None, [("a", 1, 11)], [("a", 1, 4), ("a", 4, 7), ("a", 7, 11)], id="with minPartition = 3: range inexact"
-        ),
-        pytest.param(
-            4,
-            None,
-            [("a", 1, 5), ("b", 1, 21), ("c", 1, 1)],
-            [("a", 1, 5), ("b", 1, 7), ("b", 7, 14), ("b", 14, 21)],
-            id="with minPartition = 4: empty ranges ignored",
-        ),
-        pytest.param(None, 4, [("a", 1, 5)], [("a", 1, 5)], id="maxRecordsPerPartition: size equal"),
-        pytest.param(None, 4, [("a", 1, 2)], [("a", 1, 2)], id="maxRecordsPerPartition: size smaller"),
-        pytest.param(None, 4, [("a", 1, 6)], [("a", 1, 3), ("a", 3, 6)], id="maxRecordsPerPartition: size greater"),
-        pytest.param(
-            1,
-            20,
-            [("a", 1, 40)],
-            [("a", 1, 20), ("a", 20, 40)],
-            id="maxRecordsPerPartition and minPartition: the former before the latter",
-        ),
-        pytest.param(
-            4,
-            None,
-            [("a", 0, 100)],
-            [("a", 0, 25), ("a", 25, 50), ("a", 50, 75), ("a", 75, 100)],
+            "a[0,100)",
+            "a[0,25) a[25,50) a[50,75) a[75,100)",
             id="minPartitions is supported: [0, 100) in four",
         ),
-        pytest.param(1, None, [("a", 0, 100)], [("a", 0, 100)], id="minPartitions is supported: [0, 100) in one"),
-        pytest.param(2, None, [], [], id="nothing"),
+        pytest.param(1, None, "a[0,100)", "a[0,100)", id="minPartitions is supported: [0, 100) in one"),
+        pytest.param(2, None, "", "", id="nothing"),
         pytest.param(
             6,
             None,
-            [("a", 0, 30), ("b", 0, 10)],
-            [*(("a", start, start + 6) for start in range(0, 30, 6)), ("b", 0, 5), ("b", 5, 10)],
+            "a[0,30) b[0,10)",
+            "a[0,6) a[6,12) a[12,18) a[18,24) a[24,30) b[0,5) b[5,10)",
             id="shares of 4.5 and 1.5 are rounded up",
         ),
-        pytest.param(2**31 - 1, None, [("a", 0, 2)], [("a", 0, 1), ("a", 1, 2)], id="more pieces than offsets"),
+        pytest.param(2**31 - 1, None, "a[0,2)", "a[0,1) a[1,2)", id="more pieces than offsets"),
     ],
 )
 def test_split_ranges_as_kafka_offset_range_calculator(
-    min_partitions: int | None, max_records: int | None, given_rows: list[Row], expected: list[Row]
+    min_partitions: int | None, max_records: int | None, given: str, expected: str
 ) -> None:
-    pieces = split_ranges(ranges(*given_rows), min_partitions=min_partitions, max_records_per_partition=max_records)
-    assert rows(pieces) == expected
+    pieces = split_ranges(ranges(given), min_partitions=min_partitions, max_records_per_partition=max_records)
+    assert text(pieces) == expected
 
 
 _sizes = st.lists(st.integers(0, 2_000), min_size=1, max_size=8)
@@ -138,7 +104,7 @@ def test_unbound_ranges_keep_earliest_and_latest_at_their_ends() -> None:
     """KafkaOffsetReaderSuite, special offsets: 4 messages from earliest to latest, minPartitions=3."""
     tp = TopicPartition("t", 0)
     pieces = split_unbound_ranges([range_of(tp, -2, -1)], {tp: (0, 4)}, min_partitions=3)
-    assert rows(pieces) == [("t", -2, 1), ("t", 1, 2), ("t", 2, -1)]
+    assert text(pieces) == "t[-2,1) t[1,2) t[2,-1)"
     assert all(piece.from_earliest for piece in pieces)
 
 
@@ -164,7 +130,7 @@ def test_explicit_ranges_are_split_between_their_offsets() -> None:
     """KafkaOffsetReaderSuite, unresolved explicit: 10 messages, from 1 to 4, minPartitions=3."""
     tp = TopicPartition("t", 0)
     pieces = split_unbound_ranges([range_of(tp, 1, 4)], {tp: (0, 10)}, min_partitions=3)
-    assert rows(pieces) == [("t", 1, 2), ("t", 2, 3), ("t", 3, 4)]
+    assert text(pieces) == "t[1,2) t[2,3) t[3,4)"
     assert not any(piece.from_earliest for piece in pieces)
 
 
@@ -187,7 +153,7 @@ def test_max_records_per_partition_counts_real_records_in_a_batch_query() -> Non
     """The JVM connector takes -1 - (-2) = 1 for the size here, and does not split."""
     tp = TopicPartition("t", 0)
     pieces = split_unbound_ranges([range_of(tp, -2, -1)], {tp: (0, 10)}, max_records_per_partition=5)
-    assert rows(pieces) == [("t", -2, 5), ("t", 5, -1)]
+    assert text(pieces) == "t[-2,5) t[5,-1)"
 
 
 def test_ranges_have_a_text_for_errors() -> None:

@@ -1,0 +1,15 @@
+import pytest
+
+from broker_embedded.testing.injection import Injector
+from broker_embedded.testing.recording import Recorder
+from tests.support.broker_driver import BrokerDriver
+
+
+@pytest.fixture
+def injector(broker: BrokerDriver) -> Injector:
+    """Injects faults into a broker with topics t and u."""
+    made = Injector(Recorder())
+    broker.create("t", 3)
+    broker.create("u")
+    broker.intercept(made.interceptor)
+    return made
