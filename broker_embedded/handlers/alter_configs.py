@@ -26,11 +26,7 @@ async def alter_configs(
 
     async def alter(resource: AlterConfigsResource) -> None:
         wanted = replaced((config.name, config.value) for config in resource.configs)
-        await config_resources.alter(
-            resource.resource_type,
-            resource.resource_name,
-            lambda _now, _known: wanted,
-            validate_only=request.validate_only,
-        )
+        kind, name = resource.resource_type, resource.resource_name
+        await config_resources.alter(kind, name, lambda _now, _known: wanted, validate_only=request.validate_only)
 
     return AlterConfigsResponse(responses=await alter_each(request.resources, AlterConfigsResourceResponse, alter))

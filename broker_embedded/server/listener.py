@@ -85,9 +85,8 @@ class Listener:
             try:
                 sock.setblocking(False)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                sock.setsockopt(
-                    socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
-                )  # detects peers that vanished without closing
+                # Detects peers that vanished without closing.
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             except OSError:  # closed already
                 sock.close()
                 continue

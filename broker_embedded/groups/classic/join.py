@@ -196,9 +196,8 @@ class _Join:
         if self._context.version >= _SKIPPING_SINCE:
             is_leader = draft.leader == member.member_id
             return replace(answer, skip_assignment=is_leader, members=self._members_for(member))
-        return replace(
-            answer, leader=old_leader or _UNKNOWN
-        )  # a leader that cannot skip the assignment must not assign
+        # A leader that cannot skip the assignment must not assign.
+        return replace(answer, leader=old_leader or _UNKNOWN)
 
     # --- members -----------------------------------------------------------------------------------------------------
 

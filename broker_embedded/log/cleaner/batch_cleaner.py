@@ -101,9 +101,8 @@ class BatchCleaner:
         self._rules = rules
         self._keep_old_tombstones = True
         horizon_ms = rules.now_ms + rules.delete_retention_ms
-        self._new_horizon_ms = (
-            None if horizon_ms > LONG_MAX else horizon_ms
-        )  # a horizon that is never reached is not set
+        # A horizon that is never reached is not set.
+        self._new_horizon_ms = None if horizon_ms > LONG_MAX else horizon_ms
         self.records_read = 0
 
     def at_segment(self, *, modified_ms: int) -> None:
