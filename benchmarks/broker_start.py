@@ -95,14 +95,14 @@ def measure(data: Path, case: str, open_files: int) -> list[float]:
     if case == CASES[2]:
         (data / RECOVERY_POINTS).unlink(missing_ok=True)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    answer = subprocess.run(
+    response = subprocess.run(
         [sys.executable, "-m", "benchmarks.broker_start", "--open", str(data)],
         stdout=subprocess.PIPE,
         check=True,
         text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, hard)),
     )
-    found: dict[str, Any] = json.loads(answer.stdout)
+    found: dict[str, Any] = json.loads(response.stdout)
     return [found["seconds"], found["cpu"], round(found["resident"] / 1e6), found["open"]]
 
 

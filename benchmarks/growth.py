@@ -97,7 +97,7 @@ class Log:
                 self.read(partition, 0, end.offset)
 
     def look_up(self, times: int) -> None:
-        """Ask for the offset of a random timestamp, so many times; each answer is checked. One partition only."""
+        """Ask for the offset of a random timestamp, so many times; each response is checked. One partition only."""
         (partition,) = self.partitions
         for _ in range(times):
             ms = self._chance.randrange(self.records // RECORDS_PER_MS)

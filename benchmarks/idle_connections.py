@@ -30,7 +30,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def connect(address: str) -> socket.socket:
-    """A connection that has asked one thing and had its answer."""
+    """A connection that has asked one thing and had its response."""
     host, _, port = address.rpartition(":")
     sock = socket.create_connection((host, int(port)), timeout=60)
     sock.sendall(_API_VERSIONS)

@@ -43,11 +43,11 @@ _INIT_VERSION, _ADD_VERSION, _END_VERSION = 4, 3, 4
 
 
 def ask_all(client: RawClient, requests: Sequence[Request[Any]], version: int) -> list[Any]:
-    """The answers to many requests, of which some are asked again until the coordinator is ready for them.
+    """The responses to many requests, of which some are asked again until the coordinator is ready for them.
 
     Raises KafkaError: one was refused.
     """
-    answers: list[Any] = [None] * len(requests)
+    responses: list[Any] = [None] * len(requests)
     open_questions = list(range(len(requests)))
     while open_questions:
         again = []
@@ -55,15 +55,15 @@ def ask_all(client: RawClient, requests: Sequence[Request[Any]], version: int) -
             window = open_questions[start : start + _WINDOW]
             client.send(b"".join(request_bytes(requests[index], version, index) for index in window))
             for index in window:
-                _, answers[index] = decode_response(type(requests[index]).response, version, client.frame())
-                error = ErrorCode.of(getattr(answers[index], "error_code", 0))
+                _, responses[index] = decode_response(type(requests[index]).response, version, client.frame())
+                error = ErrorCode.of(getattr(responses[index], "error_code", 0))
                 if error in _NOT_READY:
                     again.append(index)
                 elif error:
                     raise KafkaError(error, f"{requests[index]}")
         open_questions = again
         time.sleep(0.05 if again else 0)
-    return answers
+    return responses
 
 
 def use_ids(address: str, ids: Sequence[str]) -> None:
@@ -96,7 +96,7 @@ def _use_ids(client: RawClient, ids: Sequence[str]) -> None:
         ],
         _ADD_VERSION,
     )
-    results = [result for answer in added for result in answer.results_by_topic_v3_and_below]
+    results = [result for response in added for result in response.results_by_topic_v3_and_below]
     assert {part.partition_error_code for result in results for part in result.results_by_partition} == {0}
     ask_all(
         client,
@@ -135,9 +135,11 @@ def log_bytes(directory: Path) -> int:
 
 def live_bytes(pid: int) -> int:
     """What a JVM's live objects take."""
-    answer = subprocess.run(["jcmd", str(pid), "GC.class_histogram"], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"^Total\s+\d+\s+(\d+)", answer, re.MULTILINE)
-    assert found, answer[-300:]
+    response = subprocess.run(
+        ["jcmd", str(pid), "GC.class_histogram"], capture_output=True, text=True, check=True
+    ).stdout
+    found = re.search(r"^Total\s+\d+\s+(\d+)", response, re.MULTILINE)
+    assert found, response[-300:]
     return int(found[1])
 
 

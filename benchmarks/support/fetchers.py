@@ -115,7 +115,7 @@ def _objects(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
 
 
 def receiving(place: Place) -> AbstractContextManager[Read]:
-    """The same requests, and nothing of the answers but where their batches end: no CRC, no record, no copy."""
+    """The same requests, and nothing of the responses but where their batches end: no CRC, no record, no copy."""
 
     def one(cluster: Cluster, leader: PartitionLeader, partition: TopicPartition, end: int) -> int:
         cursor = Cursor(_range(partition, end, leader), cluster.config, timeout_ms=SILENCE_S * 1000, jitter=1.0, now=0)

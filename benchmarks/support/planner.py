@@ -53,11 +53,11 @@ def planner(what: str, options: Options) -> Iterator[Callable[[], Planned]]:
 
     def plan() -> Planned:
         here.send(None)
-        answer = here.recv()
-        if isinstance(answer, Exception):
-            raise answer
-        assert isinstance(answer, Planned)
-        return answer
+        response = here.recv()
+        if isinstance(response, Exception):
+            raise response
+        assert isinstance(response, Planned)
+        return response
 
     try:
         yield plan

@@ -1,7 +1,7 @@
 """A cluster of more partitions than a machine could hold: brokers that answer from memory, in a process of their own.
 
-They are those of the tests (`tests.support.scripted_broker`): plain Python that makes every answer when it is asked, so
-the time they take is a good part of what a client waits. `SimulatedCluster.cpu_seconds` says how much that is.
+They are those of the tests (`tests.support.scripted_broker`): plain Python that makes every response, so the
+time they take is a good part of what a client waits. `SimulatedCluster.cpu_seconds` says how much that is.
 """
 
 import multiprocessing
@@ -84,10 +84,10 @@ def _serve(pipe: Connection, brokers: int, topics: dict[str, int], end: int) -> 
                 question = pipe.recv()
             except (EOFError, OSError):
                 return
-            pipe.send(_answer(counted, question))
+            pipe.send(_response(counted, question))
 
 
-def _answer(counted: _Counted, what: str) -> object:
+def _response(counted: _Counted, what: str) -> object:
     match what:
         case "forget":
             counted.counts.clear()

@@ -69,7 +69,7 @@ class BrokerConfig(ListenerSettings):
     auto_create_topics_enable: bool = setting(True, "Whether a Metadata request for a missing topic creates it.")
     delete_topic_enable: bool = setting(True, "Whether topics may be deleted.")
     max_request_partition_size_limit: int = setting(
-        2000, "Partitions in one DescribeTopicPartitions answer at most.", at_least=1
+        2000, "Partitions in one DescribeTopicPartitions response at most.", at_least=1
     )
     fetch_max_bytes: int = setting(57671680, "Bytes of records in one Fetch response at most.", at_least=1024)
     producer_id_expiration_ms: int = setting(

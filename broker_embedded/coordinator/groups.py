@@ -28,7 +28,7 @@ from broker_embedded.coordinator.log import OFFSETS_TOPIC, Appended, Coordinator
 from broker_embedded.coordinator.pattern_matcher import PatternMatcher
 from broker_embedded.groups import decisions
 from broker_embedded.groups.consumer.draft import REGEX_TIMER
-from broker_embedded.groups.group import AnswerT, Group, Outcome, Pending, Reply, SetTimer, TimerKey
+from broker_embedded.groups.group import Group, Outcome, Pending, Reply, ResponseT, SetTimer, TimerKey
 from broker_embedded.groups.offsets import GroupOffsets, OffsetCommit
 from broker_embedded.groups.pending_offsets import PendingTransaction
 from broker_embedded.groups.replay import ReplayContext, replay
@@ -44,7 +44,7 @@ from spark_kafka_native.records.errors import CorruptBatch
 
 logger = logging.getLogger(__name__)
 
-Decision: TypeAlias = Callable[[Group | None, int], Outcome[AnswerT]]
+Decision: TypeAlias = Callable[[Group | None, int], Outcome[ResponseT]]
 """Decides about a group, or None if it does not exist, at a time in ms. Raises KafkaError: nothing changes."""
 
 _RETRY_TIMER_MS: Final = 500
@@ -139,7 +139,7 @@ class Groups:
         """An id for a request that may become pending."""
         return next(self._request_ids)
 
-    async def apply(self, group_id: str, decide: Decision[AnswerT], *, within: Within | None = None) -> AnswerT:
+    async def apply(self, group_id: str, decide: Decision[ResponseT], *, within: Within | None = None) -> ResponseT:
         """Decide about a group, execute the decision, and return its response, which may wait for later decisions.
 
         ``within`` a transaction a decision may only commit offsets.
@@ -152,11 +152,11 @@ class Groups:
             decided = await self._finishing.finish(self._decide_locked(group_id, decide, within))
         else:
             decided = self._decide_at_once(group_id, decide, within)
-        return decided.answer if isinstance(decided, _Answered) else await decided
+        return decided.response if isinstance(decided, _Answered) else await decided
 
     def _decide_at_once(
-        self, group_id: str, decide: Decision[AnswerT], within: Within | None
-    ) -> "_Answered[AnswerT] | asyncio.Future[AnswerT]":
+        self, group_id: str, decide: Decision[ResponseT], within: Within | None
+    ) -> "_Answered[ResponseT] | asyncio.Future[ResponseT]":
         outcome = decide(self._groups.get(group_id), self._clock.now_ms())
         appended = None
         try:
@@ -167,8 +167,8 @@ class Groups:
         return self._carry_out(group_id, outcome, appended, within)
 
     async def _decide_locked(
-        self, group_id: str, decide: Decision[AnswerT], within: Within | None
-    ) -> "_Answered[AnswerT] | asyncio.Future[AnswerT]":
+        self, group_id: str, decide: Decision[ResponseT], within: Within | None
+    ) -> "_Answered[ResponseT] | asyncio.Future[ResponseT]":
         async with self._locks.hold(group_id):
             self._check_released()
             load_epoch = self._load_epoch
@@ -190,10 +190,10 @@ class Groups:
     def _carry_out(
         self,
         group_id: str,
-        outcome: Outcome[AnswerT],
+        outcome: Outcome[ResponseT],
         appended: Appended | None = None,
         within: Within | None = None,
-    ) -> "_Answered[AnswerT] | asyncio.Future[AnswerT]":
+    ) -> "_Answered[ResponseT] | asyncio.Future[ResponseT]":
         if appended is not None:
             transaction = None
             if within is not None:
@@ -213,19 +213,19 @@ class Groups:
         for change in outcome.timers:
             self._timers.change(group_id, change)
             self._due.discard((group_id, change.key))
-        answer: _Answered[AnswerT] | asyncio.Future[AnswerT]
-        if isinstance(outcome.answer, Pending):
-            answer = self._pending[outcome.answer.request_id] = asyncio.get_running_loop().create_future()
+        response: _Answered[ResponseT] | asyncio.Future[ResponseT]
+        if isinstance(outcome.response, Pending):
+            response = self._pending[outcome.response.request_id] = asyncio.get_running_loop().create_future()
         else:
-            answer = _Answered(outcome.answer)
+            response = _Answered(outcome.response)
         self._reply(outcome.replies)
-        return answer
+        return response
 
     def _reply(self, replies: tuple[Reply, ...]) -> None:
         for reply in replies:
             future = self._pending.pop(reply.request_id, None)
             if future is not None and not future.done():
-                future.set_result(reply.answer)
+                future.set_result(reply.response)
 
     # --- offsets ---------------------------------------------------------------------------------------------------
 
@@ -333,7 +333,7 @@ class Groups:
         def decide(group: Group | None, now_ms: int) -> Outcome[None]:
             is_due = due in self._due
             self._due.discard(due)
-            return decisions.timer_fired(group, key, now_ms) if is_due else Outcome(answer=None)
+            return decisions.timer_fired(group, key, now_ms) if is_due else Outcome(response=None)
 
         self._due.add(due)
         self._finishing.begin(self._fire(group_id, key, decide))
@@ -415,16 +415,16 @@ class _Markers:
             seen.append(marker)
 
 
-class _Answered(Generic[AnswerT]):
+class _Answered(Generic[ResponseT]):
     """A response that does not wait."""
 
-    __slots__ = ("answer",)
+    __slots__ = ("response",)
 
-    def __init__(self, answer: AnswerT) -> None:
-        self.answer = answer
+    def __init__(self, response: ResponseT) -> None:
+        self.response = response
 
 
-def _otherwise(outcome: Outcome[AnswerT], error: KafkaError) -> Outcome[AnswerT]:
+def _otherwise(outcome: Outcome[ResponseT], error: KafkaError) -> Outcome[ResponseT]:
     """The outcome if the records of ``outcome`` cannot be written. Raises KafkaError: there is none."""
     if outcome.otherwise is None:
         raise error

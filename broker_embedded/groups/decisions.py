@@ -104,7 +104,7 @@ def timer_fired(group: Group | None, key: TimerKey, now_ms: int) -> Outcome[None
     if isinstance(group, ConsumerGroup):
         return consumer_leave.timer_fired(group, key, now_ms)
     existing = _classic(group)
-    return Outcome(answer=None) if existing is None else classic_leave.timer_fired(existing, key, now_ms)
+    return Outcome(response=None) if existing is None else classic_leave.timer_fired(existing, key, now_ms)
 
 
 def subscribed_regexes(group: Group | None) -> Collection[str]:
@@ -118,7 +118,7 @@ def regexes_resolved(
     """Record the ``topics`` that each expression matches in the metadata of ``version``."""
     if isinstance(group, ConsumerGroup):
         return consumer_regexes.resolved(group, topics, version, now_ms)
-    return Outcome(answer=None)
+    return Outcome(response=None)
 
 
 def _classic(group: Group | None) -> ClassicGroup | None:

@@ -18,8 +18,8 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-AnswerT = TypeVar("AnswerT")
-AnswerT_co = TypeVar("AnswerT_co", covariant=True)
+ResponseT = TypeVar("ResponseT")
+ResponseT_co = TypeVar("ResponseT_co", covariant=True)
 
 TimerKey: TypeAlias = tuple[str, ...]
 """Names a timer within its group: ``("session", member_id)``. Setting a timer again replaces it."""
@@ -49,10 +49,10 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The answer to a pending request. It is dropped if the client has disconnected."""
+    """The response to a pending request. It is dropped if the client has disconnected."""
 
     request_id: int
-    answer: Any
+    response: Any
 
 
 RetentionStart: TypeAlias = Callable[[OffsetCommitValue], int]
@@ -111,7 +111,7 @@ class Group(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome(Generic[AnswerT_co]):
+class Outcome(Generic[ResponseT_co]):
     """A decision: a response, the records that must be in the log before it is sent, and further changes.
 
     ``group`` is the group after the records are written; None leaves it unchanged, ``removed`` deletes it and its
@@ -119,10 +119,10 @@ class Outcome(Generic[AnswerT_co]):
     records. If it is None, the request is answered with the error.
     """
 
-    answer: AnswerT_co | Pending
+    response: ResponseT_co | Pending
     records: tuple[CoordinatorRecord, ...] = ()
     group: Group | None = None
     removed: bool = False
     timers: tuple[SetTimer | CancelTimer, ...] = ()
     replies: tuple[Reply, ...] = ()
-    otherwise: "Callable[[ErrorCode], Outcome[AnswerT_co]] | None" = None
+    otherwise: "Callable[[ErrorCode], Outcome[ResponseT_co]] | None" = None

@@ -156,13 +156,13 @@ class GroupOffsets:
         expires: int,
         config: ClassicConfig,
     ) -> Outcome[dict[TopicPartition, ErrorCode]]:
-        answer: dict[TopicPartition, ErrorCode] = {}
+        response: dict[TopicPartition, ErrorCode] = {}
         records: list[CoordinatorRecord] = []
         for commit in commits:
             if _length(commit.metadata) > self._max_metadata_chars:
-                answer[commit.partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                response[commit.partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
-            answer[commit.partition] = ErrorCode.NONE
+            response[commit.partition] = ErrorCode.NONE
             records.append(
                 offset_record(
                     _key(group_id, commit.partition),
@@ -178,7 +178,7 @@ class GroupOffsets:
                 )
             )
         made = ClassicGroup(group_id=group_id, config=config) if group is None and records else None
-        return Outcome(answer=answer, records=tuple(records), group=made)
+        return Outcome(response=response, records=tuple(records), group=made)
 
     def delete(
         self, group: Group | None, group_id: str, partitions: Iterable[TopicPartition]
@@ -189,13 +189,13 @@ class GroupOffsets:
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id!r}")
         group.check_offset_delete()
-        answer = {
+        response = {
             partition: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(partition.topic) else ErrorCode.NONE
             for partition in partitions
         }
         mine = set(self._partitions(group_id))
-        gone = [partition for partition, code in answer.items() if code is ErrorCode.NONE and partition in mine]
-        return Outcome(answer=answer, records=tuple(_tombstones(group_id, gone)))
+        gone = [partition for partition, code in response.items() if code is ErrorCode.NONE and partition in mine]
+        return Outcome(response=response, records=tuple(_tombstones(group_id, gone)))
 
     def delete_group(self, group: Group | None, group_id: str) -> Outcome[None]:
         """Decide to delete a group with its offsets. Raises KafkaError: unknown or non-empty group."""
@@ -203,13 +203,13 @@ class GroupOffsets:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id!r}")
         group.check_delete()
         gone = _tombstones(group_id, self._partitions(group_id))
-        return Outcome(answer=None, records=(*gone, *group.tombstones()), removed=True)
+        return Outcome(response=None, records=(*gone, *group.tombstones()), removed=True)
 
     def forget_topic(self, group_id: str, topic: str) -> Outcome[bool]:
         """Decide to delete a group's offsets in a deleted topic; the response is whether there are more."""
         found = [partition for partition in self._partitions(group_id) if partition.topic == topic]
         gone = found[:_TOMBSTONES_AT_ONCE]
-        return Outcome(answer=len(found) > len(gone), records=tuple(_tombstones(group_id, gone)))
+        return Outcome(response=len(found) > len(gone), records=tuple(_tombstones(group_id, gone)))
 
     def expire(self, group: Group | None, now_ms: int, retention_ms: int) -> Outcome[bool]:
         """Decide to delete expired offsets, and the group if it has no offsets and no members.
@@ -217,7 +217,7 @@ class GroupOffsets:
         A pending offset prevents both. The response is whether there are more expired offsets.
         """
         if group is None:
-            return Outcome(answer=False)
+            return Outcome(response=False)
         mine = self.all_committed(group.group_id)
         pending = self._pending.partitions(group.group_id)
         start = group.retention_start()
@@ -235,8 +235,8 @@ class GroupOffsets:
         gone = old[:_TOMBSTONES_AT_ONCE]
         records = tuple(_tombstones(group.group_id, gone))
         if len(gone) == len(mine) and group.is_empty and not pending:
-            return Outcome(answer=False, records=(*records, *group.tombstones()), removed=True)
-        return Outcome(answer=len(old) > len(gone), records=records)
+            return Outcome(response=False, records=(*records, *group.tombstones()), removed=True)
+        return Outcome(response=len(old) > len(gone), records=records)
 
 
 def _is_of(position: Position, topic_id: UUID) -> bool:

@@ -83,8 +83,8 @@ def fetch(
     fetching = _Fetching(request, context, session, configs.config, fetch_sessions, partitions, quotas, threads, timers)
     fetching.reading.read()
     if request.max_wait_ms > 0 and not fetching.reading.is_done:
-        return fetching.answer_after(fetching.reading.wait(delayed, request.max_wait_ms))
-    return fetching.answer_in_old_format() if context.version < _FORMAT_2_SINCE else fetching.answer()
+        return fetching.respond_after(fetching.reading.wait(delayed, request.max_wait_ms))
+    return fetching.respond_in_old_format() if context.version < _FORMAT_2_SINCE else fetching.response()
 
 
 class _Fetching:
@@ -123,28 +123,28 @@ class _Fetching:
         )
         self.reading = Reading(partitions, session.partitions, limits)
 
-    async def answer_after(self, enough: Awaitable[None]) -> FetchResponse:
+    async def respond_after(self, enough: Awaitable[None]) -> FetchResponse:
         """The response, once min_bytes were appended, a partition has an error, or max_wait_ms has passed.
 
         The wait begins before this is awaited, because other connections may append until then.
         """
         await enough
         if self._context.version < _FORMAT_2_SINCE:
-            return await self.answer_in_old_format()
-        return self.answer()
+            return await self.respond_in_old_format()
+        return self.response()
 
-    def answer(self) -> FetchResponse:
+    def response(self) -> FetchResponse:
         """The response with the records of the last read."""
-        return FetchResponse(session_id=self._session.session_id) if self._is_throttled() else self._answer()
+        return FetchResponse(session_id=self._session.session_id) if self._is_throttled() else self._response()
 
-    async def answer_in_old_format(self) -> FetchResponse:
+    async def respond_in_old_format(self) -> FetchResponse:
         """The response, down-converted to a message format that the client knows."""
         if self._is_throttled():
             return FetchResponse()
         magic = 0 if self._context.version < _FORMAT_1_SINCE else 1
         for read in self.reading.to_convert:
             await self._threads.reads.run(functools.partial(self.reading.convert, read, magic), self._context.presence)
-        return self._answer()
+        return self._response()
 
     def _is_throttled(self) -> bool:
         """Charge the response to the client's quotas; whether the response must have no records."""
@@ -162,7 +162,7 @@ class _Fetching:
         quota.note(context.user, context.client_id, -size, now_ms)
         return True
 
-    def _answer(self) -> FetchResponse:
+    def _response(self) -> FetchResponse:
         found = self.reading.found
         session = self._session
         try:

@@ -4,7 +4,7 @@ v0     the session timeout is the rebalance timeout too
 v1     rebalance timeout
 v4     a new member first gets its id, with MEMBER_ID_REQUIRED (KIP-394)
 v5     static members (KIP-345)
-v7     protocol type in the answer, no protocol instead of an empty one (KIP-559)
+v7     protocol type in the response, no protocol instead of an empty one (KIP-559)
 v8     the reason why a member joins (KIP-800)
 v9     skip_assignment for the leader (KIP-814)
 
@@ -39,12 +39,12 @@ async def join_group(request: JoinGroupRequest, context: RequestContext, groups:
         request_id=groups.new_request_id(),
     )
     try:
-        answer = await groups.apply(
+        response = await groups.apply(
             request.group_id,
             lambda group, now_ms: decisions.join(group, request, join_context, groups.context.classic, now_ms),
         )
     except KafkaError as error:
-        answer = JoinGroupResponse(error_code=error.code)
-    if not answer.protocol_name:
-        return dataclasses.replace(answer, protocol_name=None if context.version >= _NO_PROTOCOL_SINCE else "")
-    return answer
+        response = JoinGroupResponse(error_code=error.code)
+    if not response.protocol_name:
+        return dataclasses.replace(response, protocol_name=None if context.version >= _NO_PROTOCOL_SINCE else "")
+    return response

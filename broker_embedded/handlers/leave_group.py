@@ -23,10 +23,10 @@ async def leave_group(request: LeaveGroupRequest, context: RequestContext, group
     if context.version < _MEMBERS_SINCE:
         wanted = LeaveGroupRequest(group_id=request.group_id, members=(MemberIdentity(member_id=request.member_id),))
     try:
-        answer = await groups.apply(request.group_id, lambda group, now_ms: decisions.leave(group, wanted, now_ms))
+        response = await groups.apply(request.group_id, lambda group, now_ms: decisions.leave(group, wanted, now_ms))
     except KafkaError as error:
         return LeaveGroupResponse(error_code=error.code)
     if context.version < _MEMBERS_SINCE:
-        (only,) = answer.members
+        (only,) = response.members
         return LeaveGroupResponse(error_code=only.error_code or ErrorCode.NONE)
-    return answer
+    return response

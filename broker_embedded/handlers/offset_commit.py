@@ -48,7 +48,7 @@ async def offset_commit(
     except KafkaError as error:
         codes = {commit.partition: error.code for commit in commits}
     unknown_topic = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return OffsetCommitResponse(topics=tuple(_answer(topic, meant, codes, unknown_topic) for topic, meant in wanted))
+    return OffsetCommitResponse(topics=tuple(_response(topic, meant, codes, unknown_topic) for topic, meant in wanted))
 
 
 def _commits(topic: OffsetCommitRequestTopic, meant: TopicImage) -> list[OffsetCommit]:
@@ -67,7 +67,7 @@ def _commits(topic: OffsetCommitRequestTopic, meant: TopicImage) -> list[OffsetC
     ]
 
 
-def _answer(
+def _response(
     topic: OffsetCommitRequestTopic,
     meant: TopicImage | None,
     codes: Mapping[TopicPartition, ErrorCode],

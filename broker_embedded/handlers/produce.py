@@ -1,9 +1,9 @@
 """Produce (0) v0-v13: append record batches, or message sets, to partitions.
 
 v1   throttle time
-v2   message format v1; log append time in the answer
+v2   message format v1; log append time in the response
 v3   record format v2 only
-v5   log start offset in the answer
+v5   log start offset in the response
 v7   zstd (KIP-110); before it, UNSUPPORTED_COMPRESSION_TYPE
 v8   error messages, and errors of single records (KIP-467)
 v10  the current leader in the response (KIP-951); never set, because leaders do not move
@@ -117,7 +117,7 @@ def produce(
         for append in parts:
             append.run()
             append.announce(delayed)
-    return _answer(request, appends)
+    return _response(request, appends)
 
 
 async def _append_in_threads(
@@ -147,10 +147,10 @@ async def _append_in_threads(
                     else:
                         append.run()
                     append.announce(delayed)
-    return _answer(request, appends)
+    return _response(request, appends)
 
 
-def _answer(request: ProduceRequest, appends: "_Appends") -> ProduceResponse | None:
+def _response(request: ProduceRequest, appends: "_Appends") -> ProduceResponse | None:
     if request.acks != 0:
         return ProduceResponse(
             responses=tuple(

@@ -61,7 +61,7 @@ async def txn_offset_commit(
             codes = await finishing.finish(work)
     except KafkaError as error:
         codes = dict.fromkeys((commit.partition for commit in commits), _code_in(error.code, context.version))
-    return TxnOffsetCommitResponse(topics=tuple(_answer(topic, codes) for topic in request.topics))
+    return TxnOffsetCommitResponse(topics=tuple(_response(topic, codes) for topic in request.topics))
 
 
 async def _commit(
@@ -121,7 +121,7 @@ def _commits(topic: TxnOffsetCommitRequestTopic, image: ClusterImage) -> list[Of
     ]
 
 
-def _answer(
+def _response(
     topic: TxnOffsetCommitRequestTopic, codes: Mapping[TopicPartition, ErrorCode]
 ) -> TxnOffsetCommitResponseTopic:
     return TxnOffsetCommitResponseTopic(

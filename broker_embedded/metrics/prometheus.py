@@ -30,17 +30,17 @@ def _requests(metrics: BrokerMetrics) -> Iterator[str]:
         ({"request": name, "error": code}, count) for name, api in apis.items() for code, count in api.errors.items()
     ]
     yield from _family(f"{prefix}requests_total", "counter", "Requests, by API and version.", versions)
-    yield from _family(f"{prefix}errors_total", "counter", "Error codes in answers.", errors)
+    yield from _family(f"{prefix}errors_total", "counter", "Error codes in responses.", errors)
     for what, help_, values in (
         ("requestbytes_total", "Bytes of requests.", {name: api.bytes_in for name, api in apis.items()}),
-        ("responsebytes_total", "Bytes of answers.", {name: api.bytes_out for name, api in apis.items()}),
+        ("responsebytes_total", "Bytes of responses.", {name: api.bytes_out for name, api in apis.items()}),
     ):
         yield from _family(f"{prefix}{what}", "counter", help_, (({"request": name}, n) for name, n in values.items()))
     yield from _times(f"{prefix}totaltime_seconds", apis)
 
 
 def _times(name: str, apis: Mapping[str, ApiMetrics]) -> Iterator[str]:
-    yield from _head(name, "histogram", "Time from a request to its answer, waiting included.")
+    yield from _head(name, "histogram", "Time from a request to its response, waiting included.")
     for request, api in apis.items():
         for bound, count in api.time_buckets:
             yield _sample(f"{name}_bucket", {"request": request, "le": bound}, count)

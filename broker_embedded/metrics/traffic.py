@@ -67,7 +67,15 @@ class Traffic:
         self.connections -= 1
 
     def answered(
-        self, api_key: int, name: str, version: int, *, bytes_in: int, bytes_out: int, ns: int, answer: Response | None
+        self,
+        api_key: int,
+        name: str,
+        version: int,
+        *,
+        bytes_in: int,
+        bytes_out: int,
+        ns: int,
+        response: Response | None,
     ) -> None:
         """Count a completed request, with or without a response."""
         api = self.apis.get(api_key)
@@ -77,10 +85,10 @@ class Traffic:
         api.bytes_in += bytes_in
         api.bytes_out += bytes_out
         api.times.add(ns)
-        if answer is not None:
+        if response is not None:
             if api.find_errors is None:
-                api.find_errors = error_finder(type(answer))
-            api.find_errors(answer, api.add_error)
+                api.find_errors = error_finder(type(response))
+            api.find_errors(response, api.add_error)
 
     def topic(self, name: str) -> TopicTraffic:
         """The counters of a topic."""

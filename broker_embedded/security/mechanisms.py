@@ -114,9 +114,9 @@ class ScramServer:
         self._channel = found["header"].encode()
         self._nonce = found["nonce"] + self._own_nonce
         salt = base64.b64encode(self._credential.salt).decode()
-        answer = f"r={self._nonce},s={salt},i={self._credential.iterations}"
-        self._said = f"{found['bare']},{answer}"
-        return answer
+        response = f"r={self._nonce},s={salt},i={self._credential.iterations}"
+        self._said = f"{found['bare']},{response}"
+        return response
 
     def _end(self, text: str, credential: ScramCredential) -> str:
         found = _CLIENT_FINAL.fullmatch(text)

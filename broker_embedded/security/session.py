@@ -135,26 +135,26 @@ class Session:
             problem = "no login is in progress on this connection"
             return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=problem)
         try:
-            answer = self.take(token)
+            response = self.take(token)
         except SaslRefused as refused:
             return SaslAuthenticateResponse(
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=str(refused), auth_bytes=b""
             )
         lifetime_ms = self._lifetime_ms if self.is_open else 0
-        return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms)
+        return SaslAuthenticateResponse(auth_bytes=response, session_lifetime_ms=lifetime_ms)
 
     def take(self, token: bytes) -> bytes:
         """Answer a message of the mechanism. Raises SaslRefused: the connection must be closed."""
         try:
             if self._mechanism is None:
                 raise SaslRefused(f"Re-authentication must use the same mechanism, {self._mechanism_name}")
-            answer = self._mechanism.take(token)
+            response = self._mechanism.take(token)
             if self._mechanism.user is not None:
                 self._open(self._mechanism.user)
         except SaslRefused as refused:
             self._fail(f"it did not log in: {refused}")
             raise
-        return answer
+        return response
 
     def _open(self, user: str) -> None:
         if self._is_known and user != self.user:

@@ -33,9 +33,9 @@ from spark_kafka_native.protocol.wire import Chunk
 
 logger = logging.getLogger(__name__)
 
-Answer: TypeAlias = list[Chunk] | None
+ResponseFrame: TypeAlias = list[Chunk] | None
 """A response frame, or None for a request without a response."""
-Serve: TypeAlias = Callable[[memoryview, Throttle], Answer | Awaitable[Answer]]
+Serve: TypeAlias = Callable[[memoryview, Throttle], ResponseFrame | Awaitable[ResponseFrame]]
 """Processes one request frame (without its size), and sets the throttle time of the connection.
 
 May raise CloseConnection or RemoteProtocolError.
@@ -284,7 +284,7 @@ class Connection:
             if frame is None:
                 break
             self._state = _ConnectionState.WORKING
-            self._answer(frame)
+            self._response(frame)
         else:
             self._loop.call_soon(self._work)
         self._in_work_loop = False
@@ -310,20 +310,20 @@ class Connection:
 
     # --- answering -------------------------------------------------------------------------------------------------
 
-    def _answer(self, frame: memoryview) -> None:
+    def _response(self, frame: memoryview) -> None:
         try:
-            answer = self._serve(frame, self._throttle)
+            response = self._serve(frame, self._throttle)
         except Exception as error:  # after any error of a request only its connection is closed
             self._fail(error)
             return
-        if answer is None or isinstance(answer, list):
-            self._send(answer)
+        if response is None or isinstance(response, list):
+            self._send(response)
         else:
-            self._task = self._loop.create_task(self._finish(answer))
+            self._task = self._loop.create_task(self._finish(response))
 
-    async def _finish(self, answer: Awaitable[Answer]) -> None:
+    async def _finish(self, response: Awaitable[ResponseFrame]) -> None:
         try:
-            pieces = await answer
+            pieces = await response
         except Exception as error:  # after any error of a request only its connection is closed
             self._fail(error)
             return
@@ -335,7 +335,7 @@ class Connection:
     def _fail(self, error: Exception) -> None:
         match error:
             case CloseConnection():
-                self._outbox.put(error.answer or ())
+                self._outbox.put(error.response or ())
                 self.close(str(error), logging.INFO)
             case RemoteProtocolError():
                 self.close(f"bad request: {error}", logging.WARNING)
@@ -343,16 +343,16 @@ class Connection:
                 logger.error("a request from %s failed unexpectedly", self.peer, exc_info=error)
                 self.close("a request failed unexpectedly", logging.WARNING)
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, response: ResponseFrame) -> None:
         if self._state is _ConnectionState.CLOSED:
             return
         self._inbox.answered()
         self._held_since = None
         if self._throttle.wait_ms:
             self._mute(self._throttle.wait_ms)
-        if answer:
-            self._outbox.put(answer)
-            self._held_bytes += sum(map(len, answer))
+        if response:
+            self._outbox.put(response)
+            self._held_bytes += sum(map(len, response))
         if self._in_work_loop and self._held_bytes <= _HELD_BYTES:
             self._state = _ConnectionState.READING
         else:

@@ -110,34 +110,34 @@ class Dispatcher:
     def run(self, call: Call) -> Frame | Awaitable[Frame]:
         """Process a call, and count it. Raises CloseConnection."""
         intercept = self._intercept
-        answer = call.api.handler(call.request, call.context) if intercept is None else intercept(call)
-        if inspect.isawaitable(answer):
-            return self._finish_later(call, answer)
-        return self._finish(call, answer)
+        response = call.api.handler(call.request, call.context) if intercept is None else intercept(call)
+        if inspect.isawaitable(response):
+            return self._finish_later(call, response)
+        return self._finish(call, response)
 
     async def _finish_later(self, call: Call, work: Awaitable[Response | None]) -> Frame:
         """The frame of a response that is awaited."""
         if self._quotas.request.enabled:
             work = call.context.throttle.measured(work)
         try:
-            answer = await work
+            response = await work
         except WorkCancelled as cancelled:
             raise CloseConnection(f"{call.api.request.api_name} was cancelled: {cancelled}") from cancelled
-        done = self._finish(call, answer)
+        done = self._finish(call, response)
         return await done if inspect.isawaitable(done) else done
 
-    def _finish(self, call: Call, answer: Response | None) -> Frame | Awaitable[Frame]:
+    def _finish(self, call: Call, response: Response | None) -> Frame | Awaitable[Frame]:
         """The frame of a response, with its throttle time."""
         throttle = call.context.throttle
         if call.api.request.api_key == _PRODUCE:
             self._charge_bytes(call)
-        wait_ms = charge_time(call.context, self._quotas, self._timers) if answer is not None else throttle.wait_ms
+        wait_ms = charge_time(call.context, self._quotas, self._timers) if response is not None else throttle.wait_ms
         if wait_ms:
-            if answer is not None:
-                answer = _with_throttle_time(answer, wait_ms)
+            if response is not None:
+                response = _with_throttle_time(response, wait_ms)
             if not self._release.answers_before_it_throttles:
-                return self._hold_back(call, answer, wait_ms)
-        return self._frame(call, answer)
+                return self._hold_back(call, response, wait_ms)
+        return self._frame(call, response)
 
     def _charge_bytes(self, call: Call) -> None:
         """Charge the request to its client's producer_byte_rate."""
@@ -146,13 +146,13 @@ class Dispatcher:
             now_ms = self._timers.elapsed_ms()
             context.throttle.at_least(quota.record(context.user, context.client_id, len(call.frame), now_ms))
 
-    async def _hold_back(self, call: Call, answer: Response | None, wait_ms: int) -> Frame:
+    async def _hold_back(self, call: Call, response: Response | None, wait_ms: int) -> Frame:
         call.context.throttle.wait_ms = 0
         await self._delayed.pause(wait_ms)
-        return self._frame(call, answer)
+        return self._frame(call, response)
 
-    def _frame(self, call: Call, answer: Response | None) -> Frame:
-        chunks = None if answer is None else response_frame(answer, call.version, call.correlation_id)
+    def _frame(self, call: Call, response: Response | None) -> Frame:
+        chunks = None if response is None else response_frame(response, call.version, call.correlation_id)
         self._traffic.answered(
             call.api.request.api_key,
             call.api.request.api_name,
@@ -160,12 +160,12 @@ class Dispatcher:
             bytes_in=len(call.frame),
             bytes_out=sum(map(len, chunks)) if chunks else 0,
             ns=time.perf_counter_ns() - call.begun_ns,
-            answer=answer,
+            response=response,
         )
         return chunks
 
 
-def _with_throttle_time(answer: Response, wait_ms: int) -> Response:
+def _with_throttle_time(response: Response, wait_ms: int) -> Response:
     """Set throttle_time_ms, which every response has, though not in every version."""
-    changed: Response = dataclasses.replace(cast("Any", answer), throttle_time_ms=wait_ms)
+    changed: Response = dataclasses.replace(cast("Any", response), throttle_time_ms=wait_ms)
     return changed

@@ -9,10 +9,10 @@ from broker_embedded.handlers.support.request_cost import Throttle
 from broker_embedded.replica.delayed import DelayedOperations
 from broker_embedded.security.mechanisms import SaslRefused
 from broker_embedded.security.session import Session
-from broker_embedded.server.connection import Answer, Serve
+from broker_embedded.server.connection import ResponseFrame, Serve
 from spark_kafka_native.protocol.errors import RemoteProtocolError
 
-Answered: TypeAlias = Answer | Awaitable[Answer]
+Answered: TypeAlias = ResponseFrame | Awaitable[ResponseFrame]
 
 
 class Gate:
@@ -31,30 +31,30 @@ class Gate:
         """Answer a request, or a bare message of the mechanism."""
         session = self._session
         if session.is_open:
-            answer = self._serve(frame, throttle)
-            return answer if session.failure is None else self._finish(answer)
+            response = self._serve(frame, throttle)
+            return response if session.failure is None else self._finish(response)
         try:
-            answer = self._take(frame) if session.expects_bare_token else self._serve(frame, throttle)
+            response = self._take(frame) if session.expects_bare_token else self._serve(frame, throttle)
         except (CloseConnection, RemoteProtocolError) as error:
             return self._close(str(error), None)
-        return self._finish(answer) if inspect.isawaitable(answer) or session.failure is not None else answer
+        return self._finish(response) if inspect.isawaitable(response) or session.failure is not None else response
 
-    def _take(self, token: memoryview) -> Answer:
+    def _take(self, token: memoryview) -> ResponseFrame:
         try:
-            answer = self._session.take(bytes(token))
+            response = self._session.take(bytes(token))
         except SaslRefused as refused:  # no response, because the client would take it for a message of the mechanism
             raise CloseConnection(f"it did not log in: {refused}") from refused
-        return [len(answer).to_bytes(4), answer]
+        return [len(response).to_bytes(4), response]
 
-    async def _finish(self, answer: Answered) -> Answer:
+    async def _finish(self, response: Answered) -> ResponseFrame:
         try:
-            frame = await answer if inspect.isawaitable(answer) else answer
+            frame = await response if inspect.isawaitable(response) else response
         except (CloseConnection, RemoteProtocolError) as error:
             return await self._close(str(error), None)
         if self._session.failure is not None:
             return await self._close(self._session.failure, frame)
         return frame
 
-    async def _close(self, reason: str, answer: Answer) -> Answer:
+    async def _close(self, reason: str, response: ResponseFrame) -> ResponseFrame:
         await self._delayed.pause(self._delay_ms)
-        raise CloseConnection(reason, answer)
+        raise CloseConnection(reason, response)

@@ -48,7 +48,7 @@ _MOST_PARTITIONS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ControlResponse:
     """The result of a command: an HTTP status and a JSON body.
 
     An error has ``{"problem": ...}``, the name of an invalid ``field``, and Kafka's name of a Kafka ``error``.
@@ -100,7 +100,7 @@ class Control:
             "metrics": {"GET": self._metrics},
         }
 
-    async def do(self, method: str, path: str, fields: Mapping[str, Any] | None = None) -> Answer:
+    async def do(self, method: str, path: str, fields: Mapping[str, Any] | None = None) -> ControlResponse:
         """Execute one command. ``fields`` are those of the body or, without a body, of the query. Never raises."""
         name, end = self._split(path)
         methods = self._commands.get(name)
@@ -110,7 +110,7 @@ class Control:
         if method not in methods:
             return _refused(METHOD_NOT_ALLOWED, f"{path} takes {' or '.join(methods)}, not {method}")
         try:
-            return Answer(body=await methods[method](Fields(fields or {}), end))
+            return ControlResponse(body=await methods[method](Fields(fields or {}), end))
         except FieldError as error:
             return _refused(BAD_REQUEST, error.problem, field=error.field)
         except KafkaError as error:
@@ -270,8 +270,8 @@ def _plain(value: object) -> object:
     return value
 
 
-def _refused(status: int, problem: str, **more: str) -> Answer:
-    return Answer(status=status, body={"problem": problem, **more})
+def _refused(status: int, problem: str, **more: str) -> ControlResponse:
+    return ControlResponse(status=status, body={"problem": problem, **more})
 
 
 def _number(text: str) -> int:

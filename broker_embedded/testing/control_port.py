@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from broker_embedded.config.addresses import Endpoint, format_address
 from broker_embedded.server.http import BadRequest, HttpConnection, HttpRequest
 from broker_embedded.server.listener import Listener
-from broker_embedded.testing.control import BAD_REQUEST, Answer, Control
+from broker_embedded.testing.control import BAD_REQUEST, Control, ControlResponse
 from broker_embedded.testing.control_address import ControlAddress
 
 logger = logging.getLogger(__name__)
@@ -81,24 +81,24 @@ class ControlPort:
         """Read a command, run it and respond; whether the connection can have another one."""
         try:
             request = await connection.next_request()
-            answer = None if request is None else await self._do(request)
+            response = None if request is None else await self._do(request)
         except BadRequest as error:
-            answer, request = Answer(status=error.status, body={"problem": str(error)}), None
-        if answer is None:
+            response, request = ControlResponse(status=error.status, body={"problem": str(error)}), None
+        if response is None:
             return False
-        body = json.dumps(answer.body).encode() + b"\n"
+        body = json.dumps(response.body).encode() + b"\n"
         headers = {"Content-Type": "application/json"}
-        return await connection.respond(answer.status, headers, body, close=request is None)
+        return await connection.respond(response.status, headers, body, close=request is None)
 
-    async def _do(self, request: HttpRequest) -> Answer:
+    async def _do(self, request: HttpRequest) -> ControlResponse:
         problem = _stranger(request.headers)
         if problem is not None:
-            return Answer(status=HTTPStatus.FORBIDDEN, body={"problem": problem})
+            return ControlResponse(status=HTTPStatus.FORBIDDEN, body={"problem": problem})
         try:
             parts = urlsplit(request.target)
             fields = _fields_of_body(request.body) if request.body else _fields_of_query(parts.query)
         except ValueError as error:
-            return Answer(status=BAD_REQUEST, body={"problem": str(error)})
+            return ControlResponse(status=BAD_REQUEST, body={"problem": str(error)})
         return await self._control.do(request.method, unquote(parts.path), fields)
 
 

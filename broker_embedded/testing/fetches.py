@@ -71,19 +71,19 @@ class Pauses:
         """The request without the paused partitions; the response for these; and their ids."""
         paused: list[LocalPartition] = []
         rest: list[FetchTopic] = []
-        answers: list[FetchableTopicResponse] = []
+        responses: list[FetchableTopicResponse] = []
         for topic in request.topics:
-            found = [(asked, self._find(topic, asked, version, broker)) for asked in topic.partitions]
+            found = [(requested, self._find(topic, requested, version, broker)) for requested in topic.partitions]
             left = tuple(requested for requested, partition in found if partition is None)
             if left:
                 rest.append(dataclasses.replace(topic, partitions=left))
             here = [partition for _, partition in found if partition is not None]
             if here:
                 parts = tuple(_empty(here))
-                answers.append(FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=parts))
+                responses.append(FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=parts))
                 paused += here
         left_to_ask = dataclasses.replace(request, topics=tuple(rest)) if rest else None
-        return left_to_ask, FetchResponse(responses=tuple(answers)), paused
+        return left_to_ask, FetchResponse(responses=tuple(responses)), paused
 
     def empty(self, response: FetchResponse, names: TopicNames) -> FetchResponse:
         """A response without the records of paused partitions, for a fetch that began before the pause."""

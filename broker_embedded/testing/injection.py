@@ -18,7 +18,7 @@ from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchRespon
 from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.schema import Request, Response
 
-_NO_ANSWER_WANTED: Final = 0
+_NO_RESPONSE: Final = 0
 
 
 class Injector:
@@ -65,19 +65,19 @@ class Injector:
 
     def interceptor(self, broker: Broker) -> Intercept:
         """A function that intercepts the calls of ``broker``."""
-        return functools.partial(self._answer, broker)
+        return functools.partial(self._response, broker)
 
-    def _answer(self, broker: Broker, call: Call) -> Result:
+    def _response(self, broker: Broker, call: Call) -> Result:
         request, client_id = call.request, call.context.client_id
         name = type(request).api_name
         struck = self.recorder.add(
             call.frame, at_ms=broker.timers.now_ms(), api=name, version=call.version, client_id=client_id
         )
         if not (self._faults or self.moves or self.pauses):
-            answer = call.api.handler(request, call.context)
-            if isinstance(request, FetchRequest) and inspect.isawaitable(answer):
-                return self._finish_fetch(answer, broker)
-            return answer
+            response = call.api.handler(request, call.context)
+            if isinstance(request, FetchRequest) and inspect.isawaitable(response):
+                return self._finish_fetch(response, broker)
+            return response
         if isinstance(request, FetchRequest) and self._looks_into_fetches(client_id):
             if continues_session(request):
                 return SESSION_REFUSED
@@ -114,18 +114,18 @@ class Injector:
             raise CloseConnection(f"a fault drops it after {name} has been done")
         if plan.delay_after_ms:
             await broker.delayed.pause(plan.delay_after_ms)
-        if isinstance(request, ProduceRequest) and request.acks == _NO_ANSWER_WANTED:
+        if isinstance(request, ProduceRequest) and request.acks == _NO_RESPONSE:
             if plan.refused:
                 raise CloseConnection("a Produce with acks=0 is to fail, and is not answered")
             return None
-        return plan.answer(served)
+        return plan.response(served)
 
     async def _finish_fetch(self, work: Awaitable[Response | None], broker: Broker) -> Response | None:
         """The response to a delayed fetch, whose partitions may have been paused meanwhile."""
-        answer = await work
-        if self.pauses and isinstance(answer, FetchResponse):
-            return self.pauses.empty(answer, broker.image.names)
-        return answer
+        response = await work
+        if self.pauses and isinstance(response, FetchResponse):
+            return self.pauses.empty(response, broker.image.names)
+        return response
 
     async def _serve(self, plan: RequestPlan, call: Call, broker: Broker) -> Response | None:
         """The broker's response to the rest."""
@@ -150,5 +150,5 @@ class Injector:
 
 
 async def _handled(call: Call, request: Request[Any] | None) -> Response | None:
-    answer = call.api.handler(request, call.context)
-    return await answer if inspect.isawaitable(answer) else answer
+    response = call.api.handler(request, call.context)
+    return await response if inspect.isawaitable(response) else response

@@ -49,7 +49,7 @@ class RequestPlan:
         """Whether a part of the rest is affected."""
         return self.rest is not None and cut(self.rest, self.version, scope, self.names).meant is not None
 
-    def answer(self, served: Response | None) -> Response | None:
+    def response(self, served: Response | None) -> Response | None:
         """The complete response, with the broker's response to the rest; None if there is none."""
         whole = served
         for scope, code in self.written:

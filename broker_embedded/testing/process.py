@@ -23,7 +23,7 @@ from broker_embedded.server.run import LISTENING
 from broker_embedded.testing.brokers import ControlledBroker, creatable
 from broker_embedded.testing.clocks import format_clock
 from broker_embedded.testing.command import CONTROLLED
-from broker_embedded.testing.control import MOST_RETURNED, Answer
+from broker_embedded.testing.control import MOST_RETURNED, ControlResponse
 from broker_embedded.testing.control_address import LOOPBACK, ControlAddress
 from broker_embedded.testing.recording import RecordedRequest
 from broker_embedded.testing.restartable import with_addresses
@@ -172,12 +172,12 @@ class BrokerProcess(ControlledBroker):
         try:
             connection.request(method, path, body)
             response = connection.getresponse()
-            answer = Answer(status=response.status, body=json.loads(response.read())).result()
+            result = ControlResponse(status=response.status, body=json.loads(response.read())).result()
         finally:
             connection.close()
         if path == "/clock/advance":
             self._clock.advance(given["ms"])  # so that the clock continues in the next process
-        return answer
+        return result
 
     def _requests(self, api: str | None, client_id: str | None, after: int) -> Iterable[RecordedRequest]:
         while True:
@@ -274,7 +274,7 @@ def _wait_for(process: subprocess.Popen[bytes], timeout_s: float | None) -> int:
     return status
 
 
-def _ask_kafka(address: str, request: Request[Any], answer: type[ResponseT], version: int) -> ResponseT:
+def _ask_kafka(address: str, request: Request[Any], response: type[ResponseT], version: int) -> ResponseT:
     """Send one request over a new connection; the response. Raises OSError, RemoteProtocolError."""
     with socket.create_connection(parse_address("bootstrap.servers", address), timeout=STOP_TIMEOUT_S) as connection:
         for chunk in request_frame(request, version, 1, "broker-testing"):
@@ -283,5 +283,5 @@ def _ask_kafka(address: str, request: Request[Any], answer: type[ResponseT], ver
             size = int.from_bytes(stream.read(4), "big")
             frame = stream.read(size)
         if not size or len(frame) < size:
-            raise ConnectionResetError(f"{address} closed the connection without an answer")
-        return decode_response(answer, version, frame)[1]
+            raise ConnectionResetError(f"{address} closed the connection without a response")
+        return decode_response(response, version, frame)[1]

@@ -148,6 +148,6 @@ def _lock_holder(descriptor: int) -> int | None:
     """The process that keeps this one from a shared lock (F_GETLK); 0: one of another pid namespace or host."""
     layout, order = _FLOCK
     asked = {"type": fcntl.F_RDLCK, "whence": os.SEEK_SET, "start": 0, "len": 0, "pid": 0}
-    answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack(layout, *(asked[name] for name in order)))
-    found = dict(zip(order, struct.unpack(layout, answer), strict=True))
+    response = fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack(layout, *(asked[name] for name in order)))
+    found = dict(zip(order, struct.unpack(layout, response), strict=True))
     return None if found["type"] == fcntl.F_UNLCK else max(found["pid"], 0)

@@ -76,7 +76,7 @@ async def _serve(host: str, port: int) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with await asyncio.start_server(_answer, host, port) as server:
+    async with await asyncio.start_server(_response, host, port) as server:
         address = server.sockets[0].getsockname()
         logger.info("binding to port %s:%d", address[0], address[1])
         logger.info("this is not ZooKeeper: the bundled broker does not need one")
@@ -84,7 +84,7 @@ async def _serve(host: str, port: int) -> None:
         await stop.wait()
 
 
-async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _response(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         word = await asyncio.wait_for(reader.readexactly(4), _READ_TIMEOUT_S)
         writer.write(_WORDS.get(word, b""))

@@ -11,7 +11,7 @@ from tests.support.apache_kafka import SMALL_SETTINGS, ApacheKafka, apache_kafka
 from tests.support.brokers import RECORDS_STAY
 from tests.support.conversation import Conversation
 from tests.support.kafka_tools import KafkaTools
-from tests.support.same_answers import Both
+from tests.support.same_responses import Both
 from tests.support.skipping import skip_if
 from tests.support.toolchains import ToolMissing
 

@@ -12,7 +12,7 @@ from spark_kafka_native.client.config import DEPARTURES, PROPERTIES, REFUSED, WI
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.records.compression import CompressionType
 from tests.support.apache_kafka import apache_kafka_unavailable, kafka_jars
-from tests.support.java_programs import java_answers
+from tests.support.java_programs import java_responses
 from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
@@ -40,7 +40,7 @@ def theirs() -> dict[str, dict[str, Defined]]:
     """Client -> property -> definition."""
     skip_if(apache_kafka_unavailable())
     found: dict[str, dict[str, Defined]] = {}
-    for line in java_answers("ClientProperties", jars=kafka_jars()):
+    for line in java_responses("ClientProperties", jars=kafka_jars()):
         client, name, kind, default, legal = line.split("\t")
         found.setdefault(client, {})[name] = Defined(kind, default, legal)
     assert {client: len(defined) > 60 for client, defined in found.items()} == dict.fromkeys(

@@ -97,9 +97,9 @@ def send(client: RawClient, producer_id: int, sequence: int) -> int:
     """One record of an idempotent producer; its offset."""
     sent = batch(b"sequence %d" % sequence, timestamp_ms=int(time.time() * 1000))
     records = idempotent(sent, producer_id=producer_id, sequence=sequence)
-    (answer,) = client.ask(produce_request(TOPIC, records), 9).responses[0].partition_responses
-    assert answer.error_code == 0, answer
-    return answer.base_offset
+    (response,) = client.ask(produce_request(TOPIC, records), 9).responses[0].partition_responses
+    assert response.error_code == 0, response
+    return response.base_offset
 
 
 def leader_epochs(broker: Server) -> tuple[int, ...]:

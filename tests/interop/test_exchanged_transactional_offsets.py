@@ -103,8 +103,8 @@ def assert_can_be_decided(broker: AnyBroker, transactions: list[Open]) -> None:
                 ),
                 coordinator_epoch=100,
             )
-            answer = client.ask(WriteTxnMarkersRequest(markers=(marker,)), 1)
-            assert answer.markers[0].topics[0].partitions[0].error_code == 0
+            response = client.ask(WriteTxnMarkersRequest(markers=(marker,)), 1)
+            assert response.markers[0].topics[0].partitions[0].error_code == 0
     eventually(lambda: offsets_of(broker, stable=True), DECIDED)
 
 

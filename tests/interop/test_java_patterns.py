@@ -5,7 +5,7 @@ import random
 import pytest
 
 from spark_kafka_native.spark.java_patterns import java_pattern
-from tests.support.java_programs import pattern_answers
+from tests.support.java_programs import pattern_responses
 from tests.support.toolchains import ToolMissing
 
 pytestmark = pytest.mark.interop
@@ -39,7 +39,7 @@ ONLY_HERE_REFUSED = ("not supported", "which does not end before it", "Python's 
 
 def said_by_java(expressions: list[str]) -> list[str]:
     try:
-        return pattern_answers("java.util.regex", "find", NAMES, expressions)
+        return pattern_responses("java.util.regex", "find", NAMES, expressions)
     except ToolMissing as missing:
         pytest.skip(str(missing))
 

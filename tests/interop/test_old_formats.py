@@ -139,8 +139,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
                 records = message_set(*VALUES, magic=sent, compression=codec, timestamps=now_ms)
                 data = PartitionProduceData(index=0, records=records)
                 topics = (TopicProduceData(name=topic, partition_data=(data,)),)
-                answer = raw.ask(ProduceRequest(acks=-1, timeout_ms=5000, topic_data=topics), 2)
-                assert answer.responses[0].partition_responses[0].error_code == 0
+                response = raw.ask(ProduceRequest(acks=-1, timeout_ms=5000, topic_data=topics), 2)
+                assert response.responses[0].partition_responses[0].error_code == 0
         yield broker
 
 

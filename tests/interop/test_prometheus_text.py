@@ -21,8 +21,8 @@ def test_every_metric_is_read_as_it_was_meant() -> None:
             client.ask(fetch_request("t"), 11)
         url = broker._server.metrics_url
         assert url is not None
-        with urllib.request.urlopen(url, timeout=20) as answer:
-            text = answer.read().decode()
+        with urllib.request.urlopen(url, timeout=20) as response:
+            text = response.read().decode()
     families = {family.name: family for family in parser.text_string_to_metric_families(text)}
     assert families["kafka_network_requestmetrics_totaltime_seconds"].type == "histogram"
     values = {

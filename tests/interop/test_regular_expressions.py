@@ -7,7 +7,7 @@ import pytest
 
 from broker_embedded.groups.pattern import Pattern, PatternError
 from tests.support.apache_kafka import apache_kafka_unavailable, kafka_jars
-from tests.support.java_programs import pattern_answers
+from tests.support.java_programs import pattern_responses
 from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
@@ -47,7 +47,7 @@ def test_expressions_mean_what_they_mean_to_kafka(seed: int) -> None:
     dice, parts = random.Random(seed), [*PARTS.split(), *LETTERS]
     made = ["".join(dice.choices(parts, k=dice.randint(1, 7))) for _ in range(EXPRESSIONS)]
     expressions = [*KNOWN, *made]
-    theirs = pattern_answers("com.google.re2j", "matches", NAMES, expressions, kafka_jars())
+    theirs = pattern_responses("com.google.re2j", "matches", NAMES, expressions, kafka_jars())
     ours = list(map(said_by_ours, expressions))
     different = {
         expression: (our, their)

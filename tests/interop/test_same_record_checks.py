@@ -14,7 +14,7 @@ from spark_kafka_native.records.record import NO_HEADERS, LogRecord
 from tests.support.broker_driver import fetch_request, produce_request
 from tests.support.conversation import Conversation
 from tests.support.message_sets import messages_in
-from tests.support.same_answers import compare_brokers
+from tests.support.same_responses import compare_brokers
 
 pytestmark = pytest.mark.interop
 
@@ -85,17 +85,17 @@ def test_records_to_blame(broker: Conversation, topic: str, codec: CompressionTy
     for what, raw in cases(codec).items():
         for version in (7, 9):
             request = produce_request(name, bytes(raw))
-            if topic == "stamped":  # the time of the answer is each broker's own
-                answer = broker.answer(request, version).responses[0].partition_responses[0]
-                broker.answers.append((f"{topic}, {what}", (answer.error_code, answer.log_append_time_ms > 0)))
+            if topic == "stamped":  # the time of the response is each broker's own
+                response = broker.response(request, version).responses[0].partition_responses[0]
+                broker.responses.append((f"{topic}, {what}", (response.error_code, response.log_append_time_ms > 0)))
             else:
                 broker.ask(request, version, f"{topic}, {what}")
 
 
 def stored(broker: Conversation, topic: str) -> list[object]:
     """What a consumer gets: codec and headers of each batch, and the records."""
-    answer: FetchResponse = broker.answer(fetch_request(broker.topic(topic)), 11)
-    raw = bytes(answer.responses[0].partitions[0].records or b"")  # type: ignore[arg-type]  # as a client gets them
+    response: FetchResponse = broker.response(fetch_request(broker.topic(topic)), 11)
+    raw = bytes(response.responses[0].partitions[0].records or b"")  # type: ignore[arg-type]  # as a client gets them
     headers = [header._replace(batch_length=0, crc=0, partition_leader_epoch=0) for _, header in iter_any(raw)]
     return [headers, messages_in(raw)]
 

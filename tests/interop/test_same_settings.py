@@ -26,7 +26,7 @@ from tests.support.configs import (
 from tests.support.conversation import Conversation
 from tests.support.differences import OUR_SETTINGS, SETTINGS, THEIR_SETTINGS
 from tests.support.raw_client import RawClient
-from tests.support.same_answers import compare_brokers
+from tests.support.same_responses import compare_brokers
 
 pytestmark = pytest.mark.interop
 
@@ -52,7 +52,7 @@ def tell(broker: Conversation, kind: int, name: str, *keys: str, note: str = "")
     request = describing.DescribeConfigsRequest(resources=(resource,), include_synonyms=True)
 
     def read() -> list[object]:
-        (result,) = broker.answer(request, 4).results
+        (result,) = broker.response(request, 4).results
         return [result.error_code, *(_said(config) for config in sorted(result.configs, key=lambda each: each.name))]
 
     broker.look(f"DescribeConfigs {kind} {broker.plain(name)!r} {keys} {note}".strip(), read)

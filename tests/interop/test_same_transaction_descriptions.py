@@ -15,7 +15,7 @@ from spark_kafka_native.protocol.messages.write_txn_markers import (
 )
 from tests.support.broker_driver import fetch_request
 from tests.support.conversation import Conversation
-from tests.support.same_answers import compare_brokers
+from tests.support.same_responses import compare_brokers
 from tests.support.transaction_stories import ToldProducer, second_epoch
 
 pytestmark = pytest.mark.interop
@@ -24,8 +24,8 @@ UNKNOWN_ID = 999_999
 
 
 def _fetched(broker: Conversation, topic: str) -> object:
-    answer = broker.answer(fetch_request(broker.topic(topic), isolation_level=1), 11)
-    data = answer.responses[0].partitions[0]
+    response = broker.response(fetch_request(broker.topic(topic), isolation_level=1), 11)
+    data = response.responses[0].partitions[0]
     aborted = [one.first_offset for one in data.aborted_transactions or ()]
     return data.last_stable_offset, data.high_watermark, aborted
 
@@ -86,11 +86,11 @@ def test_descriptions(broker: Conversation) -> None:
         for commit in (True, False):
             producer.write(t, "a", "b", partition=1)
             look("open")
-            answer = producer.end(commit=commit)
+            response = producer.end(commit=commit)
             producer.settle()
             look("over")
             if level == 2:
-                producer.take(answer.producer_id, answer.producer_epoch)
+                producer.take(response.producer_id, response.producer_epoch)
             else:
                 producer.take(*producer.identity)
         producer.begin()
@@ -140,8 +140,8 @@ def test_reading(broker: Conversation) -> None:
     def look(note: str) -> None:
         for isolation in (0, 1):
             for version in range(4, 13):
-                answer = broker.answer(fetch_request(t, isolation_level=isolation), version)
-                data = answer.responses[0].partitions[0]
+                response = broker.response(fetch_request(t, isolation_level=isolation), version)
+                data = response.responses[0].partitions[0]
                 aborted = data.aborted_transactions
                 said = (
                     data.last_stable_offset,
@@ -155,7 +155,7 @@ def test_reading(broker: Conversation) -> None:
                     parts = (ListOffsetsPartition(partition_index=0, timestamp=at),)
                     topics = (ListOffsetsTopic(name=t, partitions=parts),)
                     request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics)
-                    found = broker.answer(request, version).topics[0].partitions[0]
+                    found = broker.response(request, version).topics[0].partitions[0]
                     place = (found.error_code, found.offset, found.timestamp >= 0, found.leader_epoch)
                     broker.remember(f"ListOffsets v{version} {isolation} {at} {note}", repr(place))
 

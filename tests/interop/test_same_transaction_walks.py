@@ -25,7 +25,7 @@ STEPS = 20
 KINDS = ("take over", "begin again", "add", "add", "commit", "abort", "commit", "abort")
 
 Identity = tuple[int, int]
-Answer = tuple[ErrorCode, Identity | None]
+Response = tuple[ErrorCode, Identity | None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Walker:
     topic: str
     given: list[Identity] = field(default_factory=list)
 
-    def step(self, kind: str, who: int) -> Answer:
+    def step(self, kind: str, who: int) -> Response:
         """Send as one of the given producers; the response, and the producer from then on."""
         if kind == "take over":
             return self._remember(self.producer.init())
@@ -49,9 +49,9 @@ class Walker:
             return self.producer.add((self.topic, 0), version=version, **claim)[0], None
         return self._remember(self.producer.end(commit=kind == "commit", **claim))
 
-    def _remember(self, answer: Any) -> Answer:
-        code = ErrorCode.of(answer.error_code)
-        given = (answer.producer_id, answer.producer_epoch)
+    def _remember(self, response: Any) -> Response:
+        code = ErrorCode.of(response.error_code)
+        given = (response.producer_id, response.producer_epoch)
         if code is not ErrorCode.NONE or given[0] < 0:
             return code, None
         if given not in self.given:
@@ -112,10 +112,10 @@ def walk(ours: Walker, theirs: Walker, level: int, dice: random.Random) -> None:
         who = dice.choice((-1, -1, -1, *range(-len(ours.given), 0)))
         if kind != "take over" and is_kafkas_own(kind, ours.given[who], ours.state(), level):
             continue
-        our_answer, their_answer = ours.step(kind, who), theirs.step(kind, who)
-        past.append((kind, who, our_answer, their_answer))
-        assert our_answer[0] is their_answer[0], past
-        assert names.same(our_answer[1], their_answer[1]), past
+        our_response, their_response = ours.step(kind, who), theirs.step(kind, who)
+        past.append((kind, who, our_response, their_response))
+        assert our_response[0] is their_response[0], past
+        assert names.same(our_response[1], their_response[1]), past
         (our_state, our_identity), (their_state, their_identity) = ours.state(), theirs.state()
         assert our_state == their_state, past
         assert names.same(our_identity, their_identity), past

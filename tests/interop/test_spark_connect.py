@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.spark]
 def test_session_tests_through_spark_connect(file: str, bundled_broker: BrokerProcess) -> None:
     pytest.importorskip("grpc", reason="Spark Connect's client needs pyspark[connect]")
     pytest.importorskip("grpc_status", reason="Spark Connect's client needs pyspark[connect]")
-    answer = subprocess.run(
+    response = subprocess.run(
         # Spark Connect warns of settings that it takes at its start only.
         [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-W", "default", "--tb=short", SESSION_TESTS / file],
         env={**os.environ, REMOTE: "local[2]", OTHER_CLUSTER: bundled_broker.bootstrap_servers},
@@ -33,6 +33,6 @@ def test_session_tests_through_spark_connect(file: str, bundled_broker: BrokerPr
         text=True,
         check=False,
     )
-    assert answer.returncode == 0, answer.stdout[-8000:]
-    assert " passed" in answer.stdout
-    assert " skipped" not in answer.stdout
+    assert response.returncode == 0, response.stdout[-8000:]
+    assert " passed" in response.stdout
+    assert " skipped" not in response.stdout

@@ -11,7 +11,7 @@ from broker_embedded.transactions.records import read_transaction_record, transa
 from broker_embedded.transactions.state import NEVER_MS, Transaction, TransactionState, TransactionVersion
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.apache_kafka import apache_kafka_unavailable, kafka_jars
-from tests.support.java_programs import java_answers
+from tests.support.java_programs import java_responses
 from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
@@ -76,14 +76,14 @@ def test_records_are_those_of_apache_kafka(seed: int) -> None:
         for transaction, record in zip(known, ours, strict=True)
     ]
     read = [f"read {as_base64(record)}" for record in ours]
-    answers = java_answers("TransactionRecords", [*write, *read], jars=kafka_jars())
-    assert answers[:RECORDS] == [as_base64(record) for record in ours]
+    responses = java_responses("TransactionRecords", [*write, *read], jars=kafka_jars())
+    assert responses[:RECORDS] == [as_base64(record) for record in ours]
     kept = [
         transaction
         if version_of(record)
         else replace(transaction, previous_producer_id=-1, next_producer_id=-1, client_version=TV_0)
         for transaction, record in zip(known, ours, strict=True)
     ]
-    assert answers[RECORDS:] == [fields(transaction, as_read(transaction)) for transaction in kept]
+    assert responses[RECORDS:] == [fields(transaction, as_read(transaction)) for transaction in kept]
     assert [read_transaction_record(record) for record in ours] == [(each.transactional_id, each) for each in kept]
     assert {version_of(record) for record in ours} == {0, 1}

@@ -140,13 +140,13 @@ def run_properties(seed: int, minutes: float) -> Fuzzed:
     until, inputs, output, seeds = time.monotonic() + minutes * 60, 0, "", list[int]()
     while not seeds or time.monotonic() < until:
         seeds.append(seed + len(seeds))
-        answer = subprocess.run(
+        response = subprocess.run(
             [*command, f"--hypothesis-seed={seeds[-1]}"], cwd=ROOT, capture_output=True, text=True, check=False
         )
-        made = sum(int(count) for counts in _EXAMPLES.findall(answer.stdout) for count in counts)
+        made = sum(int(count) for counts in _EXAMPLES.findall(response.stdout) for count in counts)
         inputs += made
-        if answer.returncode or not made:
-            output += f"--hypothesis-seed={seeds[-1]}\n{answer.stdout[-8000:]}{answer.stderr[-4000:]}"
+        if response.returncode or not made:
+            output += f"--hypothesis-seed={seeds[-1]}\n{response.stdout[-8000:]}{response.stderr[-4000:]}"
     return Fuzzed(name=PROPERTIES, seeds=tuple(seeds), inputs=inputs, output=output)
 
 
@@ -161,10 +161,12 @@ def run(target: str, seed: int, minutes: float, *, grow: bool) -> Fuzzed:
         limits = [f"-seed={seed}", f"-max_total_time={max(1, round(minutes * 60))}", f"-max_len={MOST_BYTES}"]
         limits += [f"-timeout={MOST_SECONDS}", f"-rss_limit_mb={MOST_MEMORY_MB}", "-print_final_stats=1"]
         command = [sys.executable, "-m", "tests.long.fuzz", _CHILD, target, *limits, f"-artifact_prefix={found}/"]
-        answer = subprocess.run([*command, str(corpus)], capture_output=True, text=True, errors="replace", check=False)
-        statistics = dict(_STATISTICS.findall(answer.stderr))
+        response = subprocess.run(
+            [*command, str(corpus)], capture_output=True, text=True, errors="replace", check=False
+        )
+        statistics = dict(_STATISTICS.findall(response.stderr))
         reached = [path.read_bytes() for path in corpus.iterdir()]
-        if grow and answer.returncode == 0:
+        if grow and response.returncode == 0:
             write_corpus(target, _worth_keeping(target, read_corpus(target) + reached))
         return Fuzzed(
             name=target,
@@ -173,7 +175,7 @@ def run(target: str, seed: int, minutes: float, *, grow: bool) -> Fuzzed:
             memory_mb=int(statistics.get("peak_rss_mb", 0)),
             corpus=len(reached),
             wrong=tuple(path.read_bytes().hex() for path in sorted(found.iterdir())),
-            output=answer.stderr[-4000:] if answer.returncode else "",
+            output=response.stderr[-4000:] if response.returncode else "",
         )
 
 

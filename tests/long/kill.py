@@ -113,19 +113,19 @@ def try_once(run: int, of: int, head: str, seed: int, scenario: Scenario) -> Rou
     command = [sys.executable, "-m", "pytest", "-q", "-m", scenario.marked, scenario.test]
     variable, kills = scenario.kills
     environment = {**os.environ, "SEED": str(seed), variable: str(kills)}
-    answer = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
-    if answer.returncode:
-        print(answer.stdout[-8000:])
+    response = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    if response.returncode:
+        print(response.stdout[-8000:])
     return Round(
         run=run,
         of=of,
         commit=head,
         seed=seed,
         test=scenario.test,
-        passed=answer.returncode == 0,
+        passed=response.returncode == 0,
         seconds=round(time.monotonic() - started, 1),
         printed=tuple(
-            line.partition(": ")[2] for line in answer.stdout.splitlines() if line.startswith(f"SEED={seed}: ")
+            line.partition(": ")[2] for line in response.stdout.splitlines() if line.startswith(f"SEED={seed}: ")
         ),
     )
 

@@ -369,7 +369,7 @@ def _kafka_uuid() -> str:
 
 
 def _broker_ids(port: int) -> set[int]:
-    """The brokers that the node at this port names in a Metadata answer (v0, all topics); none while it is not ready.
+    """The brokers that the node at this port names in a Metadata response (v0, all topics); none while it is not ready.
 
     Written as bytes, so that the readiness of a foreign server rests on no code under test.
     """
@@ -379,14 +379,14 @@ def _broker_ids(port: int) -> set[int]:
             connection.settimeout(5)
             connection.sendall(struct.pack(">i", len(request)) + request)
             (size,) = struct.unpack(">i", _receive(connection, 4))
-            answer = _receive(connection, size)
+            response = _receive(connection, size)
     except OSError:
         return set()
-    _, count = struct.unpack_from(">ii", answer)
+    _, count = struct.unpack_from(">ii", response)
     ids: set[int] = set()
     position = 8
     for _ in range(count):
-        node_id, host_length = struct.unpack_from(">ih", answer, position)
+        node_id, host_length = struct.unpack_from(">ih", response, position)
         ids.add(node_id)
         position += 4 + 2 + host_length + 4
     return ids

@@ -1,4 +1,4 @@
-"""A broker without sockets: requests go in as bytes and answers come out as bytes, as through a connection."""
+"""A broker without sockets: requests go in as bytes and responses come out as bytes, as through a connection."""
 
 import asyncio
 import inspect
@@ -176,7 +176,7 @@ class BrokerDriver:
     def begin(
         self, request: Request[ResponseT], version: int, *, client_id: str = "test"
     ) -> "asyncio.Task[ResponseT | None]":
-        """Ask without waiting for the answer; None is no answer."""
+        """Ask without waiting for the response; None is no response."""
         return self._loop.create_task(self._ask(request, version, client_id))
 
     def pending(self, request: Request[ResponseT], version: int) -> "asyncio.Task[ResponseT | None]":
@@ -186,11 +186,11 @@ class BrokerDriver:
         assert not task.done()
         return task
 
-    def answer(self, task: "asyncio.Task[ResponseT | None]") -> ResponseT:
+    def response(self, task: "asyncio.Task[ResponseT | None]") -> ResponseT:
         """Wait for the response of a request that was begun."""
-        answer = self.run(task)
-        assert answer is not None, "there was no answer"
-        return answer
+        response = self.run(task)
+        assert response is not None, "there was no response"
+        return response
 
     def ask(
         self,
@@ -200,10 +200,10 @@ class BrokerDriver:
         client_id: str = "test",
         meanwhile: Callable[[], object] = lambda: None,
     ) -> ResponseT:
-        """Ask and wait for the answer; ``meanwhile`` happens as soon as the broker has looked at the request."""
-        answer = self.run(self._ask(request, version, client_id, meanwhile))
-        assert answer is not None, "there was no answer"
-        return answer
+        """Ask and wait for the response; ``meanwhile`` happens as soon as the broker has looked at the request."""
+        response = self.run(self._ask(request, version, client_id, meanwhile))
+        assert response is not None, "there was no response"
+        return response
 
     async def _ask(
         self,
@@ -214,9 +214,9 @@ class BrokerDriver:
     ) -> ResponseT | None:
         frame = bytearray(to_bytes(request_frame(request, version, 7, client_id)))
         self.throttle = throttle = Throttle()
-        answer = self.dispatcher.serve(Peer(node=NODE), memoryview(frame)[4:], throttle)
+        served = self.dispatcher.serve(Peer(node=NODE), memoryview(frame)[4:], throttle)
         meanwhile()
-        chunks = await answer if inspect.isawaitable(answer) else answer
+        chunks = await served if inspect.isawaitable(served) else served
         if chunks is None:
             return None
         raw = to_bytes(chunks)
@@ -245,14 +245,14 @@ class BrokerDriver:
     def produce(
         self, topic: str, records: bytes | bytearray | None, partition: int = 0, *, acks: int = -1, version: int = 9
     ) -> PartitionProduceResponse:
-        """Produce to one partition; its answer."""
-        answer = self.ask(produce_request(topic, records, partition, acks=acks), version)
-        return answer.responses[0].partition_responses[0]
+        """Produce to one partition; its response."""
+        response = self.ask(produce_request(topic, records, partition, acks=acks), version)
+        return response.responses[0].partition_responses[0]
 
     def fetch(
         self, topic: str, offset: int = 0, partition: int = 0, *, version: int = 11, **others: Any
     ) -> PartitionData:
-        """Fetch from one partition; its answer."""
+        """Fetch from one partition; its response."""
         return self.ask(fetch_request(topic, offset, partition, **others), version).responses[0].partitions[0]
 
     def values(self, topic: str, offset: int = 0, partition: int = 0) -> list[bytes]:

@@ -34,8 +34,8 @@ def stable_classic(
         waiting[pending.request_id] = client
     group.advance(0)
     for request_id, client in waiting.items():
-        answer = group.replies[request_id]
-        client.member_id, client.generation = answer.member_id, answer.generation_id
+        response = group.replies[request_id]
+        client.member_id, client.generation = response.member_id, response.generation_id
     shares = list(assignments or _shares(group, topics))
     classic = group.group
     assert isinstance(classic, ClassicGroup)
@@ -46,9 +46,9 @@ def stable_classic(
             for other, share in zip(clients, shares, strict=True)
         )
         leads = client.member_id == classic.leader
-        answer = group.classic_sync(client, assignments=given if leads else (), protocol_type=protocol_type)
-        assert isinstance(answer, Pending)
-        parked_syncs[answer.request_id] = client
+        response = group.classic_sync(client, assignments=given if leads else (), protocol_type=protocol_type)
+        assert isinstance(response, Pending)
+        parked_syncs[response.request_id] = client
     for request_id, client in parked_syncs.items():
         if protocol_type == "consumer" and assignments is None:
             client.take(group.replies[request_id])

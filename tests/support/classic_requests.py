@@ -38,10 +38,10 @@ class ClassicClient:
     generation: int = -1
     owned: dict[str, list[int]] = field(default_factory=dict)
 
-    def take(self, answer: SyncGroupResponse) -> None:
+    def take(self, response: SyncGroupResponse) -> None:
         """Have what SyncGroup says, if it says anything."""
-        if answer.error_code == ErrorCode.NONE:
-            assigned = read_assignment(answer.assignment).assigned_partitions if answer.assignment else ()
+        if response.error_code == ErrorCode.NONE:
+            assigned = read_assignment(response.assignment).assigned_partitions if response.assignment else ()
             self.owned = {topic.topic: list(topic.partitions) for topic in assigned}
 
 
@@ -61,7 +61,7 @@ class ClassicRequests:
         raise NotImplementedError
 
     def classic_join(self, client: ClassicClient, *, version: int = 9, **fields: Any) -> JoinGroupResponse | Pending:
-        """JoinGroup, and once more with the id that the first answer brings; `Pending` waits for others."""
+        """JoinGroup, and once more with the id that the first response brings; `Pending` waits for others."""
         metadata = encode_subscription(
             Subscription(
                 topics=client.topics,
@@ -79,37 +79,37 @@ class ClassicRequests:
         join_context = JoinContext(
             version=version, client_id="old", client_host="/127.0.0.1", fresh_id=str(number), request_id=number
         )
-        answer = self.apply(
+        response = self.apply(
             lambda group, now_ms: decisions.join(group, request, join_context, self.context.classic, now_ms)
         )
-        assert isinstance(answer, JoinGroupResponse | Pending)
-        if isinstance(answer, JoinGroupResponse):
-            if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-                client.member_id = answer.member_id
+        assert isinstance(response, JoinGroupResponse | Pending)
+        if isinstance(response, JoinGroupResponse):
+            if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+                client.member_id = response.member_id
                 return self.classic_join(client, version=version, **fields)
-            if answer.error_code == ErrorCode.NONE:
-                client.member_id, client.generation = answer.member_id, answer.generation_id
-        return answer
+            if response.error_code == ErrorCode.NONE:
+                client.member_id, client.generation = response.member_id, response.generation_id
+        return response
 
     def classic_code(self, client: ClassicClient, **fields: Any) -> ErrorCode:
-        """JoinGroup; the error code of the answer, which must be there, or of the refusal."""
+        """JoinGroup; the error code of the response, which must be there, or of the refusal."""
         try:
-            answer = self.classic_join(client, **fields)
+            response = self.classic_join(client, **fields)
         except KafkaError as error:
             return error.code
-        assert isinstance(answer, JoinGroupResponse)
-        return ErrorCode.of(answer.error_code)
+        assert isinstance(response, JoinGroupResponse)
+        return ErrorCode.of(response.error_code)
 
     def classic_sync(self, client: ClassicClient, **fields: Any) -> SyncGroupResponse | Pending:
-        """SyncGroup; the client takes what it gets, if the answer does not wait for the leader."""
+        """SyncGroup; the client takes what it gets, if the response does not wait for the leader."""
         wanted = {"protocol_type": "consumer", "protocol_name": "cooperative-sticky", **fields}
         request = SyncGroupRequest(**_of(client, generation_id=client.generation) | wanted)
         number = next(self._numbers)
-        answer = self.apply(lambda group, now_ms: decisions.sync(group, request, number, now_ms))
-        assert isinstance(answer, SyncGroupResponse | Pending)
-        if isinstance(answer, SyncGroupResponse):
-            client.take(answer)
-        return answer
+        response = self.apply(lambda group, now_ms: decisions.sync(group, request, number, now_ms))
+        assert isinstance(response, SyncGroupResponse | Pending)
+        if isinstance(response, SyncGroupResponse):
+            client.take(response)
+        return response
 
     def classic_beat(self, client: ClassicClient, **fields: Any) -> ErrorCode:
         """Heartbeat; its error code."""
@@ -125,5 +125,5 @@ class ClassicRequests:
     def classic_leave(self, *members: MemberIdentity) -> list[ErrorCode]:
         """LeaveGroup; an error code per member."""
         request = LeaveGroupRequest(group_id=GROUP_ID, members=members)
-        answer = self.apply(lambda group, now_ms: decisions.leave(group, request, now_ms))
-        return [ErrorCode.of(member.error_code) for member in answer.members]
+        response = self.apply(lambda group, now_ms: decisions.leave(group, request, now_ms))
+        return [ErrorCode.of(member.error_code) for member in response.members]

@@ -36,7 +36,7 @@ class Stored(NamedTuple):
 
 
 class Refused(Exception):
-    """The broker's answer was this error code."""
+    """The broker's response was this error code."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"error code {code}")

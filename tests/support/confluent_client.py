@@ -108,8 +108,8 @@ class ConfluentClient:
 
         with closing(self._consumer(servers)) as consumer:
             asked = [TopicPartition(topic, partition, time_ms) for partition, time_ms in times_ms.items()]
-            answers = consumer.offsets_for_times(asked, timeout=DEADLINE_S)
-        return {answer.partition: answer.offset if answer.offset >= 0 else None for answer in answers}
+            responses = consumer.offsets_for_times(asked, timeout=DEADLINE_S)
+        return {response.partition: response.offset if response.offset >= 0 else None for response in responses}
 
     def watermarks(self, servers: str, topic: str, partition: int) -> tuple[int, int]:
         from confluent_kafka import TopicPartition
@@ -132,8 +132,8 @@ class ConfluentClient:
 
         with closing(self._consumer(servers, group)) as consumer:
             asked = [TopicPartition(topic, partition) for partition in partitions]
-            answers = consumer.committed(asked, timeout=DEADLINE_S)
-        return {answer.partition: answer.offset if answer.offset >= 0 else None for answer in answers}
+            responses = consumer.committed(asked, timeout=DEADLINE_S)
+        return {response.partition: response.offset if response.offset >= 0 else None for response in responses}
 
     def partitions(self, servers: str, topic: str) -> list[int] | None:
         topics = self._admin(servers).list_topics(timeout=DEADLINE_S).topics

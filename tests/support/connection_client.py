@@ -9,18 +9,18 @@ from typing import Any, ClassVar, TypeAlias
 from broker_embedded.handlers.support.request_cost import Throttle
 from broker_embedded.platform.platform import ManualClock
 from broker_embedded.platform.timers import VirtualTimers
-from broker_embedded.server.connection import Answer, Connection, Shared
+from broker_embedded.server.connection import Connection, ResponseFrame, Shared
 from broker_embedded.server.memory import RequestMemory
 
 LIMIT = 1_000_000
-SimpleServe: TypeAlias = Callable[[memoryview], Answer | Awaitable[Answer]]
+SimpleServe: TypeAlias = Callable[[memoryview], ResponseFrame | Awaitable[ResponseFrame]]
 
 
 def framed(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def echo(frame: memoryview) -> Answer:
+def echo(frame: memoryview) -> ResponseFrame:
     return [framed(bytes(frame))]
 
 
@@ -34,7 +34,7 @@ class Client:
         self.closed = asyncio.Event()
         self.timers = VirtualTimers(ManualClock())
         self.wait_ms = 0
-        self._answer = serve
+        self._response = serve
         self.shared = Shared(timers=self.timers, max_request_bytes=LIMIT, memory=memory or RequestMemory(-1))
         self.connection = Connection(
             ours, "client:1", serve=self._serve, shared=self.shared, on_closed=lambda _: self.closed.set()
@@ -45,10 +45,10 @@ class Client:
 
     opened: ClassVar[list["Client"]] = []
 
-    def _serve(self, frame: memoryview, throttle: Throttle) -> Answer | Awaitable[Answer]:
+    def _serve(self, frame: memoryview, throttle: Throttle) -> ResponseFrame | Awaitable[ResponseFrame]:
         """Answer a request, and ask for as much silence after it as ``wait_ms`` says now."""
         throttle.at_least(self.wait_ms)
-        return self._answer(frame)
+        return self._response(frame)
 
     @property
     def buffer_bytes(self) -> int:

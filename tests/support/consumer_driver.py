@@ -95,9 +95,9 @@ class ConsumerDriver(GroupWorld, ClassicRequests):
         """One heartbeat with just these fields, by no client. Raises KafkaError."""
         request = messages.ConsumerGroupHeartbeatRequest(**{"group_id": GROUP_ID, **fields})
         check_request(request, version, self.config.assignors)
-        answer = self.apply(lambda group, now_ms: heartbeat(group, request, CLIENT, self.context, now_ms))
-        assert isinstance(answer, messages.ConsumerGroupHeartbeatResponse)
-        return answer
+        response = self.apply(lambda group, now_ms: heartbeat(group, request, CLIENT, self.context, now_ms))
+        assert isinstance(response, messages.ConsumerGroupHeartbeatResponse)
+        return response
 
     def join(self, name: str, **wants: Any) -> messages.ConsumerGroupHeartbeatResponse:
         """A client joins, or joins again having given up all that it had. Raises KafkaError."""
@@ -109,7 +109,7 @@ class ConsumerDriver(GroupWorld, ClassicRequests):
         return self.beat(name, full=True)
 
     def beat(self, name: str, *, full: bool = False, **fields: Any) -> messages.ConsumerGroupHeartbeatResponse:
-        """A client's heartbeat; it takes note of the answer. Raises KafkaError."""
+        """A client's heartbeat; it takes note of the response. Raises KafkaError."""
         client = self.clients[name]
         full = full or client.epoch == 0
         request: dict[str, Any] = {
@@ -125,15 +125,15 @@ class ConsumerDriver(GroupWorld, ClassicRequests):
                 "subscribed_topic_regex": client.regex,
                 "server_assignor": client.assignor,
             }
-        answer = self.ask(**{**request, **fields})
+        response = self.ask(**{**request, **fields})
         client.sent = client.owned
-        self._note(client, answer)
-        return answer
+        self._note(client, response)
+        return response
 
-    def _note(self, client: Client, answer: messages.ConsumerGroupHeartbeatResponse) -> None:
-        client.epoch = answer.member_epoch
-        if answer.assignment is not None:
-            client.assigned = as_partitions(answer.assignment.topic_partitions)
+    def _note(self, client: Client, response: messages.ConsumerGroupHeartbeatResponse) -> None:
+        client.epoch = response.member_epoch
+        if response.assignment is not None:
+            client.assigned = as_partitions(response.assignment.topic_partitions)
         if client.holds_on:
             client.owned |= client.assigned
         else:
@@ -218,14 +218,14 @@ class ConsumerDriver(GroupWorld, ClassicRequests):
         if isinstance(self.group, ConsumerGroup):
             assert self._replayed() == self.group, "a restart would make another group"
         self.check()
-        return outcome.answer
+        return outcome.response
 
     def _carry_out(self, outcome: Outcome[Any]) -> None:
         super()._carry_out(outcome)
-        if isinstance(outcome.answer, Pending):
-            self.replies[outcome.answer.request_id] = None
+        if isinstance(outcome.response, Pending):
+            self.replies[outcome.response.request_id] = None
         for reply in outcome.replies:
-            self.replies[reply.request_id] = reply.answer
+            self.replies[reply.request_id] = reply.response
 
     # --- what there is -----------------------------------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ class Conversation:
         self._client = RawClient(bootstrap_servers)
         self._prefix = f"talk{next(self._numbers)}-"
         self._names: dict[UUID, str] = {}
-        self.answers: list[tuple[str, object]] = []
+        self.responses: list[tuple[str, object]] = []
         self.expected: Sequence[tuple[str, object]] = ()
 
     def close(self) -> None:
@@ -105,13 +105,13 @@ class Conversation:
         eventually(lambda: _codes(self._client.ask(question, 9)), {ErrorCode.NONE}, within_s=_DEADLINE_S)
 
     def ask(self, request: Request[Any], version: int, note: str = "") -> None:
-        """Ask, and remember the answer, once the broker's coordinators are ready for it."""
+        """Ask, and remember the response, once the broker's coordinators are ready for it."""
         note = note.replace(self._prefix, "")
         self.remember(f"{request.api_name} v{version} {note}".strip(), self._ask_when_ready(request, version))
 
-    def remember(self, question: str, answer: object) -> None:
-        """Remember an answer that is there already."""
-        self.answers.append((question, answer if isinstance(answer, str) else self._comparable(answer)))
+    def remember(self, question: str, response: object) -> None:
+        """Remember a response that is there already."""
+        self.responses.append((question, response if isinstance(response, str) else self._comparable(response)))
 
     def look(self, question: str, read: Callable[[], object]) -> None:
         """Remember what ``read`` finds, which must change nothing.
@@ -120,17 +120,17 @@ class Conversation:
         Apache Kafka hear of changes shortly after these were answered.
         """
         said = read()
-        if len(self.answers) < len(self.expected):
+        if len(self.responses) < len(self.expected):
             deadline = time.monotonic() + _DEADLINE_S / 3
-            while said != self.expected[len(self.answers)][1] and time.monotonic() < deadline:
+            while said != self.expected[len(self.responses)][1] and time.monotonic() < deadline:
                 time.sleep(0.1)
                 said = read()
-        self.answers.append((question, said))
+        self.responses.append((question, said))
 
-    def answer(self, request: Request[ResponseT], version: int) -> ResponseT:
-        """Ask, once the broker's coordinators are ready for it, and leave the answer to the caller."""
-        answer: ResponseT = self._ask_when_ready(request, version)
-        return answer
+    def response(self, request: Request[ResponseT], version: int) -> ResponseT:
+        """Ask, once the broker's coordinators are ready for it, and leave the response to the caller."""
+        response: ResponseT = self._ask_when_ready(request, version)
+        return response
 
     def send_raw(self, data: bytes, note: str) -> None:
         """Send bytes, and remember the frame that comes back without its correlation id."""
@@ -140,14 +140,14 @@ class Conversation:
         except OSError:
             self._reopen()
             said = CLOSED
-        self.answers.append((note, said))
+        self.responses.append((note, said))
 
     def _ask_when_ready(self, request: Request[Any], version: int) -> Any:
         deadline = time.monotonic() + _DEADLINE_S
         while True:
-            answer = self._ask(request, version)
-            if not _codes(answer) & _NOT_YET or time.monotonic() > deadline:
-                return answer
+            response = self._ask(request, version)
+            if not _codes(response) & _NOT_YET or time.monotonic() > deadline:
+                return response
             # Apache Kafka makes the topic in which it keeps groups when it is first asked where one is, and only then.
             self._ask(FindCoordinatorRequest(key="anybody"), 3)
             time.sleep(0.1)

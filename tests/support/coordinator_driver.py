@@ -71,7 +71,7 @@ class Coordinated:
             self._sequences[partition] = sequence + 1
 
     def end(self, *, commit: bool = True) -> ProducerIdAndEpoch:
-        """EndTxn, and become the producer of the answer."""
+        """EndTxn, and become the producer of the response."""
         work = self.broker.broker.transactions.end(self.name, self.producer, commit=commit, version=self.version)
         self.use(self.broker.run(work))
         return self.producer
@@ -105,14 +105,14 @@ def markers(broker: BrokerDriver, partition: TopicPartition = T0) -> list[tuple[
 
 def committed(broker: BrokerDriver, partition: TopicPartition = T0) -> list[bytes]:
     """The values that a reader of committed records sees."""
-    answer = broker.fetch(partition.topic, 0, partition.partition, isolation_level=1)
-    return list(shown(answer))
+    response = broker.fetch(partition.topic, 0, partition.partition, isolation_level=1)
+    return list(shown(response))
 
 
 def is_stable(broker: BrokerDriver, partition: TopicPartition = T0) -> bool:
     """Whether no transaction is open in a partition."""
-    answer = broker.fetch(partition.topic, 0, partition.partition)
-    return answer.last_stable_offset == answer.high_watermark
+    response = broker.fetch(partition.topic, 0, partition.partition)
+    return response.last_stable_offset == response.high_watermark
 
 
 def fail_after_log_writes(faults: FaultyFileSystem, count: int) -> None:

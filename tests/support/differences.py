@@ -1,7 +1,7 @@
 """Where the bundled broker is otherwise than Apache Kafka 4.3, on purpose, each with the reason.
 
-Tests that ask both the same questions (`tests.support.same_answers`) fail for any other difference, and for an answer
-listed here that is no difference any more. Keys of ``ANSWERS`` are requests as these tests name them, with ``*``
+Tests that ask both the same questions (`tests.support.same_answers`) fail for any other difference, and for a response
+listed here that is no difference any more. Keys of ``RESPONSES`` are requests as these tests name them, with ``*``
 for anything. ``LINES`` and what follows them are of the tests that compare what Kafka's tools print.
 """
 
@@ -15,7 +15,7 @@ _AT_START_OF_LISTENER = "listeners, their mechanisms and their credentials are s
 _CLASS = "there are no classes, and no listener has TLS"
 _FEATURES = "levels of features are those of the release that the broker passes for (as.version)"
 
-ANSWERS: Final[Mapping[str, str]] = {
+RESPONSES: Final[Mapping[str, str]] = {
     "IncrementalAlterConfigs v1 2 't' (('retention.ms', 9, '1'),) 1": _OPERATION,
     "IncrementalAlterConfigs v1 2 't' (('segment.bytes', 0, '100'),) 1": _SEGMENTS,
     "IncrementalAlterConfigs v1 4 '1' (('sasl.enabled.mechanisms', 0, ''),) 1": _AT_START_OF_LISTENER,

@@ -57,10 +57,10 @@ class SimulatedKafka:
         return effect
 
     def _step(self, steps: Steps[Any], effect: Effect, appends: list[ProducerIdAndEpoch]) -> Effect:
-        answers = self._answers(effect, appends)
+        responses = self._responses(effect, appends)
         if isinstance(effect, Append):
             appends.append(effect.producer)
-        return give(steps, effect, answers)
+        return give(steps, effect, responses)
 
     def write(
         self, plan: WritePlan, batch_id: int, attempt: int, owner: Owner = QUERY, *, rows: bool = True
@@ -98,22 +98,22 @@ class SimulatedKafka:
         known = Transaction(900 + len(self.state.ids), 0, state=STATES.index("Ongoing"), timeout=60, row=(99, 0))
         self.state = self.state._replace(ids=tuple(sorted((*self.state.ids, (name, known)))))
 
-    def _answers(self, effect: Effect, appends: Sequence[ProducerIdAndEpoch]) -> tuple[Any, ...]:
+    def _responses(self, effect: Effect, appends: Sequence[ProducerIdAndEpoch]) -> tuple[Any, ...]:
         requests = requests_of(effect, self._tv, appends, self._row)
-        answers: list[Any] = []
-        while not (answers and is_answered(effect, len(requests), answers)):
-            request = requests[len(answers)]
+        responses: list[Any] = []
+        while not (responses and is_answered(effect, len(requests), responses)):
+            request = requests[len(responses)]
             self.asked.append(f"{request.api} {request.name}".strip())
             failure = self.failing.get(self.asked[-1], self.failing.get(request.api))
             if failure is not None:
-                answers.append(failure)
+                responses.append(failure)
                 continue
-            self.state, answer = self._cluster.carry_out(self.state, request)
-            if answer is WAIT and request.api != "init":
+            self.state, response = self._cluster.carry_out(self.state, request)
+            if response is WAIT and request.api != "init":
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "there is no open transaction to wait for")
-            answers.append(answer)
+            responses.append(response)
             self._settle()
-        return tuple(answers)
+        return tuple(responses)
 
     def _settle(self) -> None:
         settled = self._cluster.settle(self.state)

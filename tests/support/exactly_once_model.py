@@ -28,7 +28,7 @@ from spark_kafka_native.spark.exactly_once.names import Names
 from spark_kafka_native.spark.exactly_once.plan import plan
 from spark_kafka_native.spark.exactly_once.task import task
 from tests.support.exactly_once_model_kafka import CHANGING, WAIT, Cluster, Fate, Kafka, Row
-from tests.support.exactly_once_model_process import Answers, Point, Processes, Spec, Token, Tokens
+from tests.support.exactly_once_model_process import Point, Processes, Responses, Spec, Token, Tokens
 from tests.support.exactly_once_model_promises import Promises, Violation
 
 NAMES = Names(prefix="p")
@@ -99,11 +99,11 @@ class Run(NamedTuple):
 
 
 class Process(NamedTuple):
-    """A process of a run, with the answers that it has to what it asks for."""
+    """A process of a run, with the responses that it has to what it asks for."""
 
     run: int
     point: Point
-    answers: Answers = ()
+    responses: Responses = ()
 
 
 class State(NamedTuple):
@@ -168,10 +168,14 @@ class World:
         if settled is not state.kafka:
             yield ("broker", "markers"), self._with_kafka(state, settled), False
         for request in dict.fromkeys(state.late):
-            kafka, answer = self._carry_out(state.kafka, request)
+            kafka, response = self._carry_out(state.kafka, request)
             late = list(state.late)
             late.remove(request)
-            yield ("late", request.value, answer.value), self._with_kafka(state, kafka)._replace(late=tuple(late)), True
+            yield (
+                ("late", request.value, response.value),
+                self._with_kafka(state, kafka)._replace(late=tuple(late)),
+                True,
+            )
         yield from self._spark_steps(state)
 
     def _spark_steps(self, state: State) -> Iterator[Step]:
@@ -199,18 +203,18 @@ class World:
 
     def _process_steps(self, state: State, process: Process, *, zombie: bool) -> Iterator[Step]:
         point = process.point
-        request = point.requests[len(process.answers)]
-        if process.answers and request.value.api == "read":
-            request = self._tokens.of(request.value._replace(high_watermark=process.answers[0].value))
-        kafka, answer = self._carry_out(state.kafka, request)
+        request = point.requests[len(process.responses)]
+        if process.responses and request.value.api == "read":
+            request = self._tokens.of(request.value._replace(high_watermark=process.responses[0].value))
+        kafka, response = self._carry_out(state.kafka, request)
         who = (process.run, point.spec.kind, point.spec.row, request.value)
         after = self._with_kafka(state, kafka)
-        waits = answer is self._wait
+        waits = response is self._wait
         if not waits:
-            yield (*who, answer.value), self._answered(after, process, answer), zombie
+            yield (*who, response.value), self._answered(after, process, response), zombie
         elif kafka is not state.kafka:  # it has aborted what was open, and asks again
-            yield (*who, "aborts first"), self._answered(after, process, answer), zombie
-        elif request.value.api == "read" and not process.answers:
+            yield (*who, "aborts first"), self._answered(after, process, response), zombie
+        elif request.value.api == "read" and not process.responses:
             until = self._tokens.of(len(kafka.value.log))
             yield (*who, "waits for", until.value), self._answered(state, process, until), zombie
         elif request.value.api == "read":
@@ -239,20 +243,20 @@ class World:
     def _carry_out(self, kafka: Token, request: Token) -> tuple[Token, Token]:
         known = self._carried_out.get((kafka, request))
         if known is None:
-            changed, answer = self._cluster.carry_out(kafka.value, request.value)
-            known = self._carried_out[kafka, request] = self._tokens.of(changed), self._tokens.of(answer)
+            changed, response = self._cluster.carry_out(kafka.value, request.value)
+            known = self._carried_out[kafka, request] = self._tokens.of(changed), self._tokens.of(response)
             self._promises.check_decision(kafka.value, known[0].value)
         return known
 
-    def _answered(self, state: State, process: Process, answer: Token) -> State:
+    def _answered(self, state: State, process: Process, response: Token) -> State:
         """A process continues with a response."""
         others = list(state.processes)
         others.remove(process)
-        answers = (*process.answers, answer)
+        responses = (*process.responses, response)
         point = process.point
-        if not point.is_answered(answers):
-            return self._with_processes(state, [*others, process._replace(answers=answers)])
-        point = self._processes.resume(point, answers)
+        if not point.is_answered(responses):
+            return self._with_processes(state, [*others, process._replace(responses=responses)])
+        point = self._processes.resume(point, responses)
         if isinstance(point.effect, Now) and not self._scenario.faults.ticks:
             point = self._processes.resume(point, (self._tokens.of(0),))
         if point.effect is not None:
@@ -390,7 +394,7 @@ class World:
 
     def _with_processes(self, state: State, processes: list[Process]) -> State:
         if len(processes) > 1:
-            processes.sort(key=lambda process: (process.run, process.point.number, len(process.answers)))
+            processes.sort(key=lambda process: (process.run, process.point.number, len(process.responses)))
         return State(state.kafka, state.runs, tuple(processes), *state[3:])  # a third of the time of _replace
 
     def _with_run(self, state: State, run: Run) -> State:

@@ -2,8 +2,8 @@
 
 Rules are those of Apache Kafka 4.x: a transactional id has a producer with an epoch, InitProducerId aborts what is open
 whatever epoch is claimed, EndTxn with an epoch that is not the present one is refused. ``tv`` 1 is transaction.version
-0 and 1; with 2 every EndTxn raises the epoch, and a repetition of it is known by the old one (KIP-890). An answer
-CONCURRENT_TRANSACTIONS is no answer here: the request waits until the markers are written, a step of its own.
+0 and 1; with 2 every EndTxn raises the epoch, and a repetition of it is known by the old one (KIP-890). A response
+CONCURRENT_TRANSACTIONS is no response here: the request waits until the markers are written, a step of its own.
 
 Transactions of tasks have their markers at once; what a row in them is, and what became of it, stays with the id.
 """
@@ -82,7 +82,7 @@ class Request(NamedTuple):
     """Whether it has aborted something before. It does so once: who came in between would be aborted for ever."""
 
 
-Answer = object
+Response = object
 """A value, or an ErrorCode other than NONE; WAIT: not yet."""
 WAIT: Final = "wait"
 CHANGING: Final = frozenset({"init", "abort", "rows", "add", "produce", "end"})
@@ -103,8 +103,8 @@ class Cluster:
         self.tv = tv
         self._producer_ids: dict[str, int] = {}
 
-    def carry_out(self, kafka: Kafka, request: Request) -> tuple[Kafka, Answer]:
-        """The state after a request, and its answer."""
+    def carry_out(self, kafka: Kafka, request: Request) -> tuple[Kafka, Response]:
+        """The state after a request, and its response."""
         if request.api in {"read", "list", "now"}:
             return kafka, self._look(kafka, request)
         known = dict(kafka.ids).get(request.name)
@@ -112,10 +112,10 @@ class Cluster:
             return kafka, known
         if request.api == "produce":
             return self._produce(kafka, known, request)
-        changed, answer = self._ask(known, request, kafka.now)
-        return self._with(kafka, request.name, known, changed), answer
+        changed, response = self._ask(known, request, kafka.now)
+        return self._with(kafka, request.name, known, changed), response
 
-    def _ask(self, known: Transaction | None, request: Request, now: int) -> tuple[Transaction | None, Answer]:
+    def _ask(self, known: Transaction | None, request: Request, now: int) -> tuple[Transaction | None, Response]:
         """What a coordinator makes of a request, and answers."""
         match request.api:
             case "init":
@@ -125,11 +125,11 @@ class Cluster:
             case "add":
                 return self._add(known, request, now)
             case "rows":
-                changed, answer = self._add(known, request, now)
-                if answer is None and changed is not None and request.row is not None:
+                changed, response = self._add(known, request, now)
+                if response is None and changed is not None and request.row is not None:
                     batch, partition = request.row
                     return changed._replace(row=request.row), (TopicPartition("rows", partition), batch, batch + 1)
-                return changed, answer
+                return changed, response
             case "abort":  # InitProducerId too; its response does not matter
                 open_yet = known is not None and known.state == ONGOING
                 return self._fenced(request.name, known, Fate.ABORTED) if known and open_yet else known, None
@@ -158,7 +158,7 @@ class Cluster:
             return kafka
         return kafka._replace(ids=tuple(sorted({**dict(kafka.ids), name: changed}.items())))
 
-    def _look(self, kafka: Kafka, request: Request) -> Answer:
+    def _look(self, kafka: Kafka, request: Request) -> Response:
         if request.api == "now":
             return kafka.now
         if request.api == "list":
@@ -170,7 +170,7 @@ class Cluster:
         # As little as there is to know: histories that differ in what is past then come to the same state.
         return DecisionLog(committed[-1].records if committed else (), whole=len(committed) <= 1)
 
-    def _init(self, known: Transaction | None, request: Request) -> tuple[Transaction | None, Answer]:
+    def _init(self, known: Transaction | None, request: Request) -> tuple[Transaction | None, Response]:
         claimed = request.producer
         if known is None:
             producer_id = self._producer_ids.setdefault(request.name, len(self._producer_ids) + 1)
@@ -205,7 +205,7 @@ class Cluster:
         )
         return aborted if name == self.driver else aborted._replace(state=COMPLETE_ABORT, fate=known.fate or fate)
 
-    def _add(self, known: Transaction | None, request: Request, now: int) -> tuple[Transaction | None, Answer]:
+    def _add(self, known: Transaction | None, request: Request, now: int) -> tuple[Transaction | None, Response]:
         assert request.producer is not None
         if known is None or known.producer_id != request.producer.producer_id:
             return known, ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -217,12 +217,12 @@ class Cluster:
             return known, None
         return known._replace(state=ONGOING, started=now, raises_epochs=False), None
 
-    def _produce(self, kafka: Kafka, known: Transaction | None, request: Request) -> tuple[Kafka, Answer]:
+    def _produce(self, kafka: Kafka, known: Transaction | None, request: Request) -> tuple[Kafka, Response]:
         """Partitions join by being written to with transaction.version 2; else the broker asks whether they have."""
         assert request.producer is not None
-        changed, answer = self._add(known, request, kafka.now)
-        if answer is not None:
-            return kafka, answer
+        changed, response = self._add(known, request, kafka.now)
+        if response is not None:
+            return kafka, response
         if self.tv == 1 and (known is None or known.state != ONGOING):
             return kafka, ErrorCode.INVALID_TXN_STATE
         kafka = self._with(kafka, request.name, known, changed)
@@ -234,7 +234,7 @@ class Cluster:
         batch = Batch(request.producer, request.sequence, request.records, 0)
         return kafka._replace(log=(*kafka.log, batch)), None
 
-    def _end(self, known: Transaction | None, request: Request) -> tuple[Transaction | None, Answer]:
+    def _end(self, known: Transaction | None, request: Request) -> tuple[Transaction | None, Response]:
         claimed = request.producer
         assert claimed is not None
         if known is None or known.producer_id != claimed.producer_id:
@@ -255,7 +255,7 @@ class Cluster:
             return known, ProducerIdAndEpoch(known.producer_id, known.epoch)
         return known, ErrorCode.INVALID_TXN_STATE
 
-    def _ended(self, known: Transaction, request: Request) -> tuple[Transaction, Answer]:
+    def _ended(self, known: Transaction, request: Request) -> tuple[Transaction, Response]:
         state = PREPARE_COMMIT if request.commit else PREPARE_ABORT
         epoch, last_epoch = (known.epoch + 1, known.epoch) if self.tv == 2 else (known.epoch, known.last_epoch)
         ended = known._replace(state=state, epoch=epoch, last_epoch=last_epoch, raises_epochs=self.tv == 2, started=0)

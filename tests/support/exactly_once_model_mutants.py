@@ -40,7 +40,7 @@ from tests.support.exactly_once_model import Faults, Protocol, Scenario
 class Instead:
     """An effect is not carried out, and answered with this."""
 
-    answer: Any
+    response: Any
 
 
 Change = Callable[[Effect], Effect | Instead]
@@ -53,11 +53,11 @@ def changed(steps: Steps[Any], change: Change) -> Steps[Any]:
         while True:
             other = change(effect)
             try:
-                answer = other.answer if isinstance(other, Instead) else (yield other)
+                response = other.response if isinstance(other, Instead) else (yield other)
             except KafkaError as error:
                 effect = steps.throw(error)
             else:
-                effect = steps.send(answer)
+                effect = steps.send(response)
     except StopIteration as stop:
         return stop.value
 

@@ -1,7 +1,7 @@
 """Processes that run the protocol's own generators, as points in a tree of what they have been answered.
 
-Generators cannot be copied. A point is reached by running a fresh one on all answers so far, once; continuing from it
-with an answer that was given before costs a look into a dictionary.
+Generators cannot be copied. A point is reached by running a fresh one on all responses so far, once; continuing from it
+with a response that was given before costs a look into a dictionary.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ class Tokens:
         return token
 
 
-Answers = tuple[Token, ...]
+Responses = tuple[Token, ...]
 """Of the requests of one effect; an ErrorCode is an error."""
 
 
@@ -65,24 +65,24 @@ class Spec(NamedTuple):
 class Point:
     """Where a process stands: ``effect`` is what it asks for, or it has ended with ``value`` or ``error``."""
 
-    __slots__ = ("_next", "answers", "appends", "effect", "error", "number", "requests", "spec", "value")
+    __slots__ = ("_next", "appends", "effect", "error", "number", "requests", "responses", "spec", "value")
 
-    def __init__(self, number: int, spec: Spec, answers: tuple[Answers, ...]) -> None:
+    def __init__(self, number: int, spec: Spec, responses: tuple[Responses, ...]) -> None:
         self.number = number
         self.spec = spec
-        self.answers = answers
+        self.responses = responses
         self.effect: Effect | None = None
         self.value: Any = None
         self.error: Exception | None = None
         self.appends: list[ProducerIdAndEpoch] = []
         self.requests: tuple[Token, ...] = ()
-        self._next: dict[Answers, Point] = {}
+        self._next: dict[Responses, Point] = {}
 
-    def is_answered(self, answers: Answers) -> bool:
-        """Whether these are all the answers to what it asks for."""
+    def is_answered(self, responses: Responses) -> bool:
+        """Whether these are all the responses to what it asks for."""
         assert self.effect is not None
-        return len(answers) == len(self.requests) or is_answered(
-            self.effect, len(self.requests), [answer.value for answer in answers]
+        return len(responses) == len(self.requests) or is_answered(
+            self.effect, len(self.requests), [response.value for response in responses]
         )
 
 
@@ -102,22 +102,22 @@ class Processes:
             self._starts[spec] = self._reach(spec, ())
         return self._starts[spec]
 
-    def resume(self, point: Point, answers: Answers) -> Point:
+    def resume(self, point: Point, responses: Responses) -> Point:
         """The point after the responses to its requests."""
-        if answers not in point._next:
-            point._next[answers] = self._reach(point.spec, (*point.answers, answers))
-        return point._next[answers]
+        if responses not in point._next:
+            point._next[responses] = self._reach(point.spec, (*point.responses, responses))
+        return point._next[responses]
 
-    def _reach(self, spec: Spec, history: tuple[Answers, ...]) -> Point:
+    def _reach(self, spec: Spec, history: tuple[Responses, ...]) -> Point:
         self._count += 1
         point = Point(self._count, spec, history)
         steps = self._make(spec)
         try:
             effect = next(steps)
-            for answers in history:
+            for responses in history:
                 if isinstance(effect, Append):
                     point.appends.append(effect.producer)
-                effect = give(steps, effect, tuple(answer.value for answer in answers))
+                effect = give(steps, effect, tuple(response.value for response in responses))
         except StopIteration as stop:
             point.value = stop.value
         except Exception as error:  # what a process fails of is an end like others; mistakes of ours are not
@@ -156,41 +156,41 @@ def requests_of(effect: Effect, tv: int, appends: Sequence[ProducerIdAndEpoch], 
             return (Request("now"),)
 
 
-def is_answered(effect: Effect, wanted: int, answers: Sequence[Any]) -> bool:
-    """Whether these are all the answers to an effect of so many requests. The first error ends most effects."""
-    if len(answers) == wanted:
+def is_answered(effect: Effect, wanted: int, responses: Sequence[Any]) -> bool:
+    """Whether these are all the responses to an effect of so many requests. The first error ends most effects."""
+    if len(responses) == wanted:
         return True
     match effect:
         case EndTransactions() | AbortOpen():
             return False
         case InitProducer():
-            return answers[-1] is not WAIT
+            return responses[-1] is not WAIT
         case ReadDecisions():
-            return isinstance(answers[-1], ErrorCode) or not isinstance(answers[-1], int)
-    return isinstance(answers[-1], ErrorCode)
+            return isinstance(responses[-1], ErrorCode) or not isinstance(responses[-1], int)
+    return isinstance(responses[-1], ErrorCode)
 
 
-def give(steps: Steps[Any], effect: Effect, answers: tuple[Any, ...]) -> Effect:
+def give(steps: Steps[Any], effect: Effect, responses: tuple[Any, ...]) -> Effect:
     """Resume with the responses to an effect's requests; errors are thrown in where the effect says so."""
     match effect:
         case EndTransactions():
-            return steps.send(tuple(KafkaError(item) if isinstance(item, ErrorCode) else item for item in answers))
+            return steps.send(tuple(KafkaError(item) if isinstance(item, ErrorCode) else item for item in responses))
         case AbortOpen():
-            return steps.send(tuple(KafkaError(item) if isinstance(item, ErrorCode) else None for item in answers))
-    if isinstance(answers[-1], ErrorCode):
-        return steps.throw(KafkaError(answers[-1]))
+            return steps.send(tuple(KafkaError(item) if isinstance(item, ErrorCode) else None for item in responses))
+    if isinstance(responses[-1], ErrorCode):
+        return steps.throw(KafkaError(responses[-1]))
     match effect:
         case WriteRows():
-            return steps.send((WrittenRange(*answers[-1]),))
+            return steps.send((WrittenRange(*responses[-1]),))
         case ListOpen(prefix):
-            return steps.send(tuple(name for name in answers[0] if name.startswith(prefix)))
+            return steps.send(tuple(name for name in responses[0] if name.startswith(prefix)))
         case Describe():
-            return steps.send(tuple(None if known is None else _described(known) for known in answers))
+            return steps.send(tuple(None if known is None else _described(known) for known in responses))
         case Now():
-            return steps.send(answers[0] * TICK_MS)
+            return steps.send(responses[0] * TICK_MS)
         case Append():
             return steps.send(None)
-    return steps.send(answers[-1])
+    return steps.send(responses[-1])
 
 
 def _described(known: Transaction) -> Described:

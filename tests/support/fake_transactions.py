@@ -194,7 +194,7 @@ def _list(request: Any, state: "FakeState") -> list_transactions.ListTransaction
     )
 
 
-_ANSWERS: dict[type[Request[Any]], Callable[[Any, "FakeState"], Response | ErrorCode]] = {
+_RESPONSES: dict[type[Request[Any]], Callable[[Any, "FakeState"], Response | ErrorCode]] = {
     add_partitions_to_txn.AddPartitionsToTxnRequest: _add_partitions,
     add_offsets_to_txn.AddOffsetsToTxnRequest: _add_offsets,
     txn_offset_commit.TxnOffsetCommitRequest: _commit_offsets,
@@ -204,9 +204,9 @@ _ANSWERS: dict[type[Request[Any]], Callable[[Any, "FakeState"], Response | Error
 }
 
 
-def answer_transactional(request: Request[Any], version: int, state: "FakeState", broker: int) -> Response | None:
+def transactional_response(request: Request[Any], version: int, state: "FakeState", broker: int) -> Response | None:
     """The response of ``broker`` to a request about transactions; None if it is about something else."""
-    found = _ANSWERS.get(type(request))
+    found = _RESPONSES.get(type(request))
     if found is None:
         return None
     if broker == state.coordinator:

@@ -77,9 +77,11 @@ def marked_tests(repository: Path) -> list[Marked]:
         found = Path(scratch, "found.json")
         command: list[str | Path] = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", __name__, *files]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), COLLECTED: str(found)}
-        answer = subprocess.run(command, cwd=repository, env=environment, capture_output=True, text=True, check=False)
-        if answer.returncode:
-            raise RuntimeError(f"the marked tests cannot be collected:\n{answer.stdout[-4000:]}{answer.stderr[-4000:]}")
+        response = subprocess.run(command, cwd=repository, env=environment, capture_output=True, text=True, check=False)
+        if response.returncode:
+            raise RuntimeError(
+                f"the marked tests cannot be collected:\n{response.stdout[-4000:]}{response.stderr[-4000:]}"
+            )
         rows = json.loads(found.read_text(encoding="utf-8"))
     return sorted(Marked(**{**row, "features": tuple(row["features"]), "kinds": tuple(row["kinds"])}) for row in rows)
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 from tests.support.clients import Refused
 
-ANSWER_TIMEOUT_S = 60.0
+RESPONSE_TIMEOUT_S = 60.0
 REPOSITORY = Path(__file__).parents[2]
 
 TopicPartition = tuple[str, int]
@@ -70,7 +70,7 @@ class Member:
 
 
 class Agent:
-    """A running agent. All calls wait for their answer.
+    """A running agent. All calls wait for their response.
 
     Raises Refused if the client reported an error code of Kafka's, else AgentError.
     """
@@ -107,7 +107,7 @@ class Agent:
         """Whether it can still be asked."""
         return self._process.poll() is None
 
-    def ask(self, do: str, timeout_s: float = ANSWER_TIMEOUT_S, **arguments: Any) -> Any:
+    def ask(self, do: str, timeout_s: float = RESPONSE_TIMEOUT_S, **arguments: Any) -> Any:
         """What came of one line."""
         assert self._process.stdin is not None
         try:
@@ -122,20 +122,20 @@ class Agent:
             raise AgentError(f"no response to {do} within {timeout_s:.0f} s: {self._said()}") from None
         if not line:
             raise AgentError(f"the agent ended in {do}: {self._said()}")
-        answer = json.loads(line)
-        if answer.get("code") is not None:
-            raise Refused(answer["code"]) from AgentError(answer["error"])
-        if "error" in answer:
-            raise AgentError(f"{do}: {answer['error']}\n{self._said()}")
-        return answer["answer"]
+        response = json.loads(line)
+        if response.get("code") is not None:
+            raise Refused(response["code"]) from AgentError(response["error"])
+        if "error" in response:
+            raise AgentError(f"{do}: {response['error']}\n{self._said()}")
+        return response["answer"]
 
     def produce(self, servers: str, topic: str, records: Sequence[ForeignRecord], codec: str = "none") -> list[int]:
         """Send records with acks=all; the offset of each."""
-        answers = self.ask(
+        responses = self.ask(
             "produce", servers=servers, topic=topic, codec=codec, records=[*map(ForeignRecord._asdict, records)]
         )
-        assert [partition for partition, _ in answers] == [record.partition for record in records]
-        return [offset for _, offset in answers]
+        assert [partition for partition, _ in responses] == [record.partition for record in records]
+        return [offset for _, offset in responses]
 
     def consume(
         self, servers: str, topic: str, counts: Mapping[int, int], isolation: str | None = None
@@ -178,13 +178,13 @@ class Agent:
 
     def committed(self, servers: str, group: str, topic: str, partitions: Sequence[int]) -> dict[int, int | None]:
         """A group's offsets; None where it has none."""
-        answer = self.ask("committed", servers=servers, group=group, topic=topic, partitions=[*partitions])
-        return {int(partition): offset for partition, offset in answer.items()}
+        response = self.ask("committed", servers=servers, group=group, topic=topic, partitions=[*partitions])
+        return {int(partition): offset for partition, offset in response.items()}
 
     def offsets(self, servers: str, topic: str, partitions: Sequence[int], at: str | int) -> dict[int, int]:
         """Where partitions begin ("earliest") or end ("latest"), or their first offset at or after a time, else -1."""
-        answer = self.ask("offsets", servers=servers, topic=topic, partitions=[*partitions], at=at)
-        return {int(partition): offset for partition, offset in answer.items()}
+        response = self.ask("offsets", servers=servers, topic=topic, partitions=[*partitions], at=at)
+        return {int(partition): offset for partition, offset in response.items()}
 
     def _read(self) -> None:
         assert self._process.stdout is not None

@@ -58,10 +58,10 @@ class FrameTarget:
             return
         broker = self._driver()
         frame, api, version = self._frame(data)
-        answer = broker.run(_answered(frame, broker))
-        if answer is None or api is None:
+        raw = broker.run(_answered(frame, broker))
+        if raw is None or api is None:
             return
-        correlation_id, response = decode_response(api.request.response, version, answer[4:])
+        correlation_id, response = decode_response(api.request.response, version, raw[4:])
         assert correlation_id == 7
         assert isinstance(response, api.request.response)
 
@@ -116,7 +116,7 @@ async def _answered(frame: bytes, broker: BrokerDriver) -> bytes | None:
 
 
 def _in_bounds(call: Call) -> Result:
-    """The handler's own answer, but for requests that are fine and would take the whole day."""
+    """The handler's own response, but for requests that are fine and would take the whole day."""
     request = call.request
     if isinstance(request, CreateTopicsRequest) and any(
         topic.num_partitions > _MOST_PARTITIONS or len(topic.assignments) > _MOST_PARTITIONS for topic in request.topics

@@ -45,19 +45,19 @@ class Call:
     """A request under way: ``answer`` is None until it is there."""
 
     def __init__(self) -> None:
-        self.answer: Any = None
+        self.response: Any = None
         self.request_id: int | None = None
 
     @property
     def waits(self) -> bool:
         """Whether it is pending."""
-        return self.answer is None
+        return self.response is None
 
     @property
     def code(self) -> ErrorCode:
-        """The error code of the answer, which must be there."""
-        assert self.answer is not None, "there is no answer yet"
-        return ErrorCode.of(self.answer.error_code)
+        """The error code of the response, which must be there."""
+        assert self.response is not None, "there is no response yet"
+        return ErrorCode.of(self.response.error_code)
 
 
 class GroupDriver(GroupWorld):
@@ -120,10 +120,10 @@ class GroupDriver(GroupWorld):
         return call
 
     def join(self, name: str, **others: Any) -> Call:
-        """JoinGroup, and once more with the id that the first answer brings, as clients do."""
+        """JoinGroup, and once more with the id that the first response brings, as clients do."""
         call = self.ask_join(name, **others)
         if not call.waits and call.code is ErrorCode.MEMBER_ID_REQUIRED:
-            self.ids[name] = call.answer.member_id
+            self.ids[name] = call.response.member_id
             call = self.ask_join(name, **others)
         return call
 
@@ -160,7 +160,7 @@ class GroupDriver(GroupWorld):
 
         def decide(group: Group | None, _: int) -> Outcome[None]:
             assert group is not None
-            return Outcome(answer=None, timers=group.check_commit(request, version))
+            return Outcome(response=None, timers=group.check_commit(request, version))
 
         return self._code(decide)
 
@@ -174,7 +174,7 @@ class GroupDriver(GroupWorld):
         self._apply(lambda group, now_ms: decisions.timer_fired(_present(group), key, now_ms))
 
     def restart(self) -> None:
-        """Start again from the log alone; clients that waited for an answer have lost the connection."""
+        """Start again from the log alone; clients that waited for a response have lost the connection."""
         groups: dict[str, Group] = {}
         for record in self.log:
             replay(groups, record, ReplayContext(classic=self.config))
@@ -251,19 +251,19 @@ class GroupDriver(GroupWorld):
             self.calls[request_id] = call
 
         try:
-            answer = self._apply(decide, pending)
+            response = self._apply(decide, pending)
         except KafkaError as error:
-            answer = _Refusal(error.code)
-        if answer is not None:
-            call.answer = answer
+            response = _Refusal(error.code)
+        if response is not None:
+            call.response = response
         return call
 
     def _code(self, decide: Callable[[Group | None, int], Outcome[Any]]) -> ErrorCode:
         try:
-            answer = self._apply(decide)
+            response = self._apply(decide)
         except KafkaError as error:
             return error.code
-        return ErrorCode.of(getattr(answer, "error_code", 0))
+        return ErrorCode.of(getattr(response, "error_code", 0))
 
     def _apply(
         self, decide: Callable[[Group | None, int], Outcome[Any]], pending: Callable[[int], None] | None = None
@@ -276,20 +276,20 @@ class GroupDriver(GroupWorld):
                 raise KafkaError(self.log_error, "the log is full")
             outcome = outcome.otherwise(self.log_error)
             assert not outcome.records
-        if isinstance(outcome.answer, Pending):
+        if isinstance(outcome.response, Pending):
             assert pending is not None
-            pending(outcome.answer.request_id)
+            pending(outcome.response.request_id)
         self._carry_out(outcome)
         self.check()
-        return None if isinstance(outcome.answer, Pending) else outcome.answer
+        return None if isinstance(outcome.response, Pending) else outcome.response
 
     def _carry_out(self, outcome: Outcome[Any]) -> None:
         super()._carry_out(outcome)
         for reply in outcome.replies:
             call = self.calls.pop(reply.request_id, None)
             if call is not None:
-                assert call.answer is None
-                call.answer = reply.answer
+                assert call.response is None
+                call.response = reply.response
 
     def _member_ids(self) -> list[str]:
         return [] if self.group is None else [*self.classic.members, *self.classic.pending]

@@ -71,8 +71,8 @@ class Session:
     def lets_pass(self, kind: type[Request[Any]]) -> bool:
         return self._is_in or kind is ApiVersionsRequest or kind in SASL
 
-    def bare_answer(self, frame: memoryview) -> bytes | None:
-        """The answer to a bare token; None if this frame is none. Raises EOFError: refused."""
+    def bare_response(self, frame: memoryview) -> bytes | None:
+        """The response to a bare token; None if this frame is none. Raises EOFError: refused."""
         if not self._guard.is_old or self._mechanism is None or self._is_in:
             return None
         try:
@@ -80,8 +80,8 @@ class Session:
         except Refused:
             raise EOFError from None
 
-    def answer(self, request: Request[Any] | None) -> Response | None:
-        """The answer to a request of SASL; None to any other."""
+    def response(self, request: Request[Any] | None) -> Response | None:
+        """The response to a request of SASL; None to any other."""
         if isinstance(request, SaslHandshakeRequest):
             offered = self._guard.mechanisms
             if request.mechanism not in offered:
@@ -101,11 +101,11 @@ class Session:
         return SaslAuthenticateResponse(error_message=None, auth_bytes=token, session_lifetime_ms=lifetime_ms)
 
     def _step(self, token: bytes) -> bytes:
-        answer: bytes = self._mechanism.step(bytes(token))
+        response: bytes = self._mechanism.step(bytes(token))
         if self._mechanism.user is not None:
             self._is_in = True
             self._guard.authenticated.append(self._mechanism.user)
-        return answer
+        return response
 
 
 class _Plain:

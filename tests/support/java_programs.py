@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.support import maven, toolchains
 
 
-def java_answers(name: str, lines: Iterable[str] = (), *arguments: str, jars: Sequence[Path] = ()) -> list[str]:
+def java_responses(name: str, lines: Iterable[str] = (), *arguments: str, jars: Sequence[Path] = ()) -> list[str]:
     """What a program of this directory prints when it is given lines. Raises ToolMissing or MavenError."""
     classes = toolchains.java_classes(name, [Path(__file__).with_name(f"{name}.java")], jars)
     done = subprocess.run(
@@ -23,9 +23,9 @@ def java_answers(name: str, lines: Iterable[str] = (), *arguments: str, jars: Se
     return done.stdout.splitlines()
 
 
-def pattern_answers(
+def pattern_responses(
     package: str, method: str, names: str, expressions: Iterable[str], jars: Sequence[Path] = ()
 ) -> list[str]:
     """For each regular expression a digit per name, 1 if the library's matcher says so, or "no" and a reason."""
     encoded = (base64.b64encode(text.encode()).decode() for text in expressions)
-    return java_answers("JavaPatterns", [names, *encoded], package, method, jars=jars)
+    return java_responses("JavaPatterns", [names, *encoded], package, method, jars=jars)

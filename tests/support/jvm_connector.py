@@ -20,7 +20,7 @@ from tests.support.starting import DidNotStart
 
 JVM, OURS = "kafka", "pykafka"
 START_TIMEOUT_S: Final = 180.0
-ANSWER_TIMEOUT_S: Final = 120.0
+RESPONSE_TIMEOUT_S: Final = 120.0
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -115,19 +115,19 @@ class BothConnectors:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is not SessionError:
-                self._ask(ANSWER_TIMEOUT_S, stop_spark)
+                self._ask(RESPONSE_TIMEOUT_S, stop_spark)
         finally:
             self._end()
 
     def ask(self, question: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Run a function of `tests.support.spark_questions` there, and return what it returns. Raises SessionError."""
-        return self._ask(ANSWER_TIMEOUT_S, question, *args, **kwargs)
+        return self._ask(RESPONSE_TIMEOUT_S, question, *args, **kwargs)
 
     def compare(
         self, question: Callable[Concatenate[str, _P], _T], *args: _P.args, **kwargs: _P.kwargs
     ) -> tuple[_T, _T]:
-        """Put a question to both connectors at the same time: the JVM connector's answer and ours."""
-        theirs, ours = self._ask(ANSWER_TIMEOUT_S, side_by_side, (JVM, OURS), question, *args, **kwargs)
+        """Put a question to both connectors at the same time: the JVM connector's response and ours."""
+        theirs, ours = self._ask(RESPONSE_TIMEOUT_S, side_by_side, (JVM, OURS), question, *args, **kwargs)
         return theirs, ours
 
     def _ask(self, timeout_s: float, question: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
@@ -135,11 +135,11 @@ class BothConnectors:
         if not self._pipe.poll(timeout_s):
             self._end()
             raise SessionError(f"{question.__name__} was not answered in {timeout_s:.0f} s")
-        answer: _T
-        answer, problem = self._pipe.recv()
+        response: _T
+        response, problem = self._pipe.recv()
         if problem is not None:
             raise SessionError(problem)
-        return answer
+        return response
 
     def _end(self) -> None:
         self._pipe.close()
@@ -156,9 +156,9 @@ def _serve(pipe: Connection) -> None:
             question, args, kwargs = pipe.recv()
         except (EOFError, OSError):
             os._exit(0)
-        answer: tuple[Any, str | None]
+        response: tuple[Any, str | None]
         try:
-            answer = (question(*args, **kwargs), None)
+            response = (question(*args, **kwargs), None)
         except Exception:  # whatever broke, `_ask` raises it where the test is
-            answer = (None, traceback.format_exc())
-        pipe.send(answer)
+            response = (None, traceback.format_exc())
+        pipe.send(response)

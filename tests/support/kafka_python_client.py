@@ -13,7 +13,7 @@ def poll_kafka_python(consumer: Any, timeout_ms: int, most: int) -> list[Any]:
     """The records of one poll of kafka-python's consumer, which joins its group again where it did not end a join.
 
     That happens with any broker when it leads the group and rejoins because the topic's partitions changed, or became
-    known, while a poll begins between its assigning partitions and the broker's answer: it compares partitions, finds
+    known, while a poll begins between its assigning partitions and the broker's response: it compares partitions, finds
     them unchanged and continues with what it had, nothing perhaps, and sends no more heartbeats.
     """
     polled = consumer.poll(timeout_ms=timeout_ms, max_records=most)
@@ -115,8 +115,8 @@ class KafkaPythonClient:
     def offsets_for_times(self, servers: str, topic: str, times_ms: Mapping[int, int]) -> dict[int, int | None]:
         with closing(self._consumer(servers)) as consumer:
             asked = {self._partition(topic, partition): time_ms for partition, time_ms in times_ms.items()}
-            answers = consumer.offsets_for_times(asked)
-        return {partition.partition: answer.offset if answer else None for partition, answer in answers.items()}
+            responses = consumer.offsets_for_times(asked)
+        return {partition.partition: response.offset if response else None for partition, response in responses.items()}
 
     def watermarks(self, servers: str, topic: str, partition: int) -> tuple[int, int]:
         with closing(self._consumer(servers)) as consumer:

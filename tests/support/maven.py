@@ -82,7 +82,7 @@ def resolve(name: str, coordinates: Sequence[str], *, excluded: Sequence[str] = 
     directory.mkdir(parents=True, exist_ok=True)
     pom = _pom(coordinates, excluded)
     with _locked(directory / "lock"):
-        # Named after the pom's contents, so that a changed set is never served from an old answer.
+        # Named after the pom's contents, so that a changed set is never served from an old response.
         class_path = directory / f"classpath-{hashlib.sha256(pom.encode()).hexdigest()[:12]}.txt"
         jars = _read_class_path(class_path)
         if not jars:

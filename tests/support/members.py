@@ -59,25 +59,25 @@ def join(broker: BrokerDriver, version: int = 9, *, group_id: str = "g", **other
         request = join_request(group_id, given.member_id, **others)  # type: ignore[arg-type]  # by name
     task = begin_join(broker, request, version)
     broker.advance(INITIAL_DELAY_MS)
-    answer = task.result()
-    assert answer is not None
-    return answer
+    response = task.result()
+    assert response is not None
+    return response
 
 
 def stable(broker: BrokerDriver, *, group_id: str = "g", assignment: bytes = b"all", **others: object) -> str:
     """Make a group with one member that is assigned something; its id."""
-    answer = join(broker, group_id=group_id, **others)  # type: ignore[arg-type]  # by name
-    assert answer.error_code == ErrorCode.NONE
+    response = join(broker, group_id=group_id, **others)  # type: ignore[arg-type]  # by name
+    assert response.error_code == ErrorCode.NONE
     request = SyncGroupRequest(
         group_id=group_id,
-        generation_id=answer.generation_id,
-        member_id=answer.member_id,
-        protocol_type=answer.protocol_type,
-        protocol_name=answer.protocol_name,
-        assignments=(SyncGroupRequestAssignment(member_id=answer.member_id, assignment=assignment),),
+        generation_id=response.generation_id,
+        member_id=response.member_id,
+        protocol_type=response.protocol_type,
+        protocol_name=response.protocol_name,
+        assignments=(SyncGroupRequestAssignment(member_id=response.member_id, assignment=assignment),),
     )
     assert broker.ask(request, 5).assignment == assignment
-    return answer.member_id
+    return response.member_id
 
 
 def heartbeat(broker: BrokerDriver, member_id: str, generation: int = 1, *, group_id: str = "g") -> ErrorCode:

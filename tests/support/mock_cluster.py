@@ -132,7 +132,7 @@ class MockCluster:
         self._check(self._rd.rd_kafka_mock_topic_create(self._open(), name.encode(), partitions, replication))
 
     def set_topic_error(self, name: str, code: int) -> None:
-        """Let Metadata answer with this error for the topic; 0 ends it."""
+        """Let Metadata response with this error for the topic; 0 ends it."""
         self._rd.rd_kafka_mock_topic_set_error(self._open(), name.encode(), code)
 
     def set_leader(self, topic: str, partition: int, broker_id: int) -> None:
@@ -165,7 +165,7 @@ class MockCluster:
         self._check(self._rd.rd_kafka_mock_broker_set_up(self._open(), broker_id))
 
     def set_rtt(self, rtt_ms: int, broker_id: int | None = None) -> None:
-        """Delay all answers of one broker, or of all."""
+        """Delay all responses of one broker, or of all."""
         for target in self.broker_ids if broker_id is None else (broker_id,):
             self._check(self._rd.rd_kafka_mock_broker_set_rtt(self._open(), target, rtt_ms))
 

@@ -117,7 +117,8 @@ class OurClient:
                 cluster, {TopicPartition(topic, number): time_ms for number, time_ms in times_ms.items()}
             )
         return {
-            partition.partition: None if answer.offset < 0 else answer.offset for partition, answer in found.items()
+            partition.partition: None if response.offset < 0 else response.offset
+            for partition, response in found.items()
         }
 
     def watermarks(self, servers: str, topic: str, partition: int) -> tuple[int, int]:

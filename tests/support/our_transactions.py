@@ -59,8 +59,8 @@ class Transactions:
         """Wait until exactly these values are seen, in any order: markers may be written after the response."""
         eventually(lambda: sorted(self.committed(topic)), sorted(values))
 
-    def end_without_an_answer(self, handle: TransactionalIdentity, *, commit: bool, node_id: int) -> None:
-        """Ask for the end of a transaction, and break the connection before the answer comes."""
+    def end_without_response(self, handle: TransactionalIdentity, *, commit: bool, node_id: int) -> None:
+        """Ask for the end of a transaction, and break the connection before the response comes."""
         deadline = Deadline.after_ms(30_000)
         connection = self.cluster.borrow(self.cluster.node(node_id, deadline), deadline)
         request = EndTxnRequest(

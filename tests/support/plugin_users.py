@@ -13,8 +13,8 @@ SEEN: list[str] = []
 
 def code_of_produce(broker: EmbeddedBroker, topic: str) -> int:
     with RawClient(broker.bootstrap_servers) as client:
-        answer = client.ask(produce_request(topic, batch(b"x")), 9)
-    return answer.responses[0].partition_responses[0].error_code
+        response = client.ask(produce_request(topic, batch(b"x")), 9)
+    return response.responses[0].partition_responses[0].error_code
 
 
 def test_a_broker_and_a_topic_of_ones_own(kafka_broker: EmbeddedBroker, kafka_topic: str) -> None:

@@ -48,6 +48,6 @@ def kill_all(processes: Iterable[Process]) -> None:
 
 def _all_processes() -> list[Process]:
     columns = "pid=,ppid=,lstart=,args="  # a start is five words: Sat Nov 21 06:25:07 2026
-    answer = subprocess.run(["ps", "-A", "-ww", "-o", columns], capture_output=True, text=True, check=True)
-    rows = (line.split(None, 7) for line in answer.stdout.splitlines())
+    response = subprocess.run(["ps", "-A", "-ww", "-o", columns], capture_output=True, text=True, check=True)
+    rows = (line.split(None, 7) for line in response.stdout.splitlines())
     return [Process(int(row[0]), int(row[1]), " ".join(row[2:7]), row[7] if len(row) > 7 else "") for row in rows]

@@ -49,7 +49,7 @@ class BreakingProxy:
             _reset(sock)
         self._deaf.clear()
 
-    def lose_answers(self) -> None:
+    def lose_responses(self) -> None:
         """Until `cut`, pass requests on and drop the responses."""
         self._deaf.set()
 
@@ -70,13 +70,13 @@ class BreakingProxy:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
                 self._sockets |= {client, server}
-            for source, sink, answers in ((client, server, False), (server, client, True)):
-                threading.Thread(target=self._pump, args=(source, sink, answers), daemon=True).start()
+            for source, sink, responses in ((client, server, False), (server, client, True)):
+                threading.Thread(target=self._pump, args=(source, sink, responses), daemon=True).start()
 
-    def _pump(self, source: socket.socket, sink: socket.socket, answers: bool) -> None:
+    def _pump(self, source: socket.socket, sink: socket.socket, responses: bool) -> None:
         with suppress(OSError):
             while piece := source.recv(65536):
-                if not (answers and self._deaf.is_set()):
+                if not (responses and self._deaf.is_set()):
                     sink.sendall(piece)
         with self._lock:
             self._sockets -= {source, sink}

@@ -22,7 +22,7 @@ class Asks(Protocol):
     """A broker that answers requests."""
 
     def ask(self, request: Request[ResponseT], version: int) -> ResponseT:
-        """The answer to one request."""
+        """The response to one request."""
         ...
 
 
@@ -45,11 +45,11 @@ def quotas_of(broker: Asks) -> dict[str, dict[str, float]]:
     return formatted(broker.ask(DescribeClientQuotasRequest(), 1))
 
 
-def formatted(answer: DescribeClientQuotasResponse) -> dict[str, dict[str, float]]:
+def formatted(response: DescribeClientQuotasResponse) -> dict[str, dict[str, float]]:
     """What a DescribeClientQuotas says."""
     return {
         ", ".join(sorted(f"{part.entity_type}={part.entity_name or '<default>'}" for part in each.entity)): {
             value.key: value.value for value in each.values
         }
-        for each in answer.entries or ()
+        for each in response.entries or ()
     }

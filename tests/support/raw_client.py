@@ -50,7 +50,7 @@ class RawClient:
             return True
 
     def ask(self, request: Request[ResponseT], version: int, correlation_id: int = 1) -> ResponseT:
-        """One request and its answer."""
+        """One request and its response."""
         self.send(request_bytes(request, version, correlation_id))
         answered, response = decode_response(type(request).response, version, self.frame())
         assert answered == correlation_id

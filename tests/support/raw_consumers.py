@@ -80,18 +80,18 @@ class RawConsumer:
         return self.beat(full=True)
 
     def beat(self, *, full: bool = False) -> ConsumerGroupHeartbeatResponse:
-        """The heartbeat of a consumer; it takes note of the answer, which must be no refusal."""
+        """The heartbeat of a consumer; it takes note of the response, which must be no refusal."""
         fields = dict(self.fields) if full else {}
         if full or self.owned != self._reported:
             fields["topic_partitions"] = as_topics(self.owned)
-        answer = self.ask(**fields)
-        assert answer.error_code == ErrorCode.NONE, answer
+        response = self.ask(**fields)
+        assert response.error_code == ErrorCode.NONE, response
         self._reported = self.owned
-        self.epoch = answer.member_epoch
-        if answer.assignment is not None:
-            self.assigned = as_owned(answer.assignment.topic_partitions)
+        self.epoch = response.member_epoch
+        if response.assignment is not None:
+            self.assigned = as_owned(response.assignment.topic_partitions)
         self.owned = self.owned | self.assigned if self.holds_on else self.assigned
-        return answer
+        return response
 
     def beaten(self) -> frozenset[tuple[UUID, int]]:
         """The partitions that it owns after one more heartbeat."""

@@ -41,7 +41,7 @@ _MEMBERS_SINCE = 3
 class RawMember:
     """One client of a group, with one connection. A context manager.
 
-    ``begin_join`` and ``begin_sync`` send; ``joined`` and ``synced`` wait for the answer, which may take until others
+    ``begin_join`` and ``begin_sync`` send; ``joined`` and ``synced`` wait for the response, which may take until others
     have done something.
     """
 
@@ -90,12 +90,12 @@ class RawMember:
         self._send(self.join_request(), version)
 
     def joined(self) -> JoinGroupResponse:
-        """The answer to the JoinGroup that was begun."""
-        answer = self._receive(JoinGroupResponse, self._join_version)
-        if answer.error_code == ErrorCode.NONE:
-            self.member_id, self.generation = answer.member_id, answer.generation_id
-            self.protocol_name = answer.protocol_name
-        return answer
+        """The response to the JoinGroup that was begun."""
+        response = self._receive(JoinGroupResponse, self._join_version)
+        if response.error_code == ErrorCode.NONE:
+            self.member_id, self.generation = response.member_id, response.generation_id
+            self.protocol_name = response.protocol_name
+        return response
 
     def join(self, version: int = 9) -> JoinGroupResponse:
         """Join a group in which no other member has to join."""
@@ -120,11 +120,11 @@ class RawMember:
         self._send(self.sync_request(assignments), 5)
 
     def synced(self) -> SyncGroupResponse:
-        """The answer to the SyncGroup that was begun."""
+        """The response to the SyncGroup that was begun."""
         return self._receive(SyncGroupResponse, 5)
 
     def sync(self, assignments: Mapping[str, bytes] | None = None) -> SyncGroupResponse:
-        """SyncGroup, and its answer."""
+        """SyncGroup, and its response."""
         self.begin_sync(assignments)
         return self.synced()
 
@@ -136,7 +136,7 @@ class RawMember:
         return ErrorCode.of(self.client.ask(request, version).error_code)
 
     def heartbeat_until(self, code: ErrorCode) -> None:
-        """Send heartbeats until the answer is this one."""
+        """Send heartbeats until the response is this one."""
         eventually(self.heartbeat, code, within_s=DEADLINE_S)
 
     def leave(self, version: int = 5, group_id: str | None = None) -> ErrorCode:
@@ -146,8 +146,8 @@ class RawMember:
             request = LeaveGroupRequest(group_id=group_id, member_id=self.member_id)
             return ErrorCode.of(self.client.ask(request, version).error_code)
         identity = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance_id)
-        answer = self.client.ask(LeaveGroupRequest(group_id=group_id, members=(identity,)), version)
-        return ErrorCode.of(answer.error_code or answer.members[0].error_code)
+        response = self.client.ask(LeaveGroupRequest(group_id=group_id, members=(identity,)), version)
+        return ErrorCode.of(response.error_code or response.members[0].error_code)
 
     def commit(self, topic: str, offset: int, *, version: int = 9, **others: Any) -> ErrorCode:
         """Commit an offset of a topic's partition 0; the error code."""
@@ -165,8 +165,8 @@ class RawMember:
         self.client.send(request_bytes(request, version))
 
     def _receive(self, response: type[ResponseT], version: int) -> ResponseT:
-        _, answer = decode_response(response, version, self.client.frame())
-        return answer
+        _, received = decode_response(response, version, self.client.frame())
+        return received
 
 
 def wait_for_coordinator(client: RawClient, group_id: str) -> None:
@@ -182,17 +182,17 @@ def wait_for_coordinator(client: RawClient, group_id: str) -> None:
 
 
 def join_all(*members: RawMember) -> list[JoinGroupResponse]:
-    """Have all members join one generation; their answers. The first leads. No member must have joined before."""
-    answers = [members[0].join()]
+    """Have all members join one generation; their responses. The first leads. No member must have joined before."""
+    responses = [members[0].join()]
     for count, new in enumerate(members[1:], 1):
         new.begin_join()
         for member in members[:count]:
             member.heartbeat_until(ErrorCode.REBALANCE_IN_PROGRESS)
             member.begin_join()
-        answers = [member.joined() for member in members[: count + 1]]
-        assert {answer.error_code for answer in answers} == {0}, answers
-        assert len({answer.generation_id for answer in answers}) == 1, answers
-    return answers
+        responses = [member.joined() for member in members[: count + 1]]
+        assert {response.error_code for response in responses} == {0}, responses
+        assert len({response.generation_id for response in responses}) == 1, responses
+    return responses
 
 
 def sync_all(leader: RawMember, *followers: RawMember) -> None:
@@ -200,9 +200,9 @@ def sync_all(leader: RawMember, *followers: RawMember) -> None:
     for member in followers:
         member.begin_sync()
     everybody = (leader, *followers)
-    answers = [leader.sync({member.member_id: member.member_id.encode() for member in everybody})]
-    answers += [member.synced() for member in followers]
-    assert [(answer.error_code, answer.assignment) for answer in answers] == [
+    responses = [leader.sync({member.member_id: member.member_id.encode() for member in everybody})]
+    responses += [member.synced() for member in followers]
+    assert [(response.error_code, response.assignment) for response in responses] == [
         (0, member.member_id.encode()) for member in everybody
     ]
 

@@ -20,8 +20,8 @@ def commit_offset(client: RawClient, group_id: str, topic: str, offset: int) -> 
     """Commit an offset of partition 0, as no member, and in no transaction."""
     part = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
     topics = (OffsetCommitRequestTopic(name=topic, partitions=(part,)),)
-    answer = client.ask(OffsetCommitRequest(group_id=group_id, topics=topics), 8)
-    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+    response = client.ask(OffsetCommitRequest(group_id=group_id, topics=topics), 8)
+    assert response.topics[0].partitions[0].error_code == ErrorCode.NONE
 
 
 def committed_offset(

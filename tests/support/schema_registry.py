@@ -27,7 +27,7 @@ class StubRegistry:
     user_info: str = ""
     """``user:password`` that requests must bring; empty: none."""
     failing_with: int = 0
-    """The HTTP status of every answer; 0: it works."""
+    """The HTTP status of every response; 0: it works."""
     frozen_subjects: frozenset[str] = frozenset()
     """Subjects with which no schema is compatible."""
     requests: list[str] = field(default_factory=list)
@@ -79,7 +79,7 @@ class StubRegistry:
             versions.append(found.schema_id)
         return found
 
-    def answer(self, path: str, body: dict[str, Any] | None) -> tuple[int, dict[str, Any]]:
+    def response(self, path: str, body: dict[str, Any] | None) -> tuple[int, dict[str, Any]]:
         """Status and answer to one request."""
         if self.failing_with:
             return self.failing_with, {"error_code": self.failing_with, "message": "out of order"}
@@ -125,10 +125,10 @@ def _handler_of(registry: StubRegistry) -> type[BaseHTTPRequestHandler]:
             registry.requests.append(path)
             expected = "Basic " + base64.b64encode(registry.user_info.encode()).decode()
             if registry.user_info and self.headers.get("Authorization") != expected:
-                status, answer = 401, {"error_code": 401, "message": "Unauthorized"}
+                status, response = 401, {"error_code": 401, "message": "Unauthorized"}
             else:
-                status, answer = registry.answer(path, body)
-            text = json.dumps(answer).encode()
+                status, response = registry.response(path, body)
+            text = json.dumps(response).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
             self.send_header("Content-Length", str(len(text)))

@@ -4,7 +4,7 @@
         cluster.script(ProduceRequest, Drop(applied=True), Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         ...
 
-The first Produce request is carried out and its connection closed without an answer, the second is refused, all others
+The first Produce request is carried out and its connection closed without a response, the second is refused, all others
 are answered as a broker would. What was received is in ``cluster.received``. The brokers' stores are in memory, in
 ``cluster.state``; see ``fake_partitions``. Every connection has a thread, all ended by ``close``.
 """
@@ -36,8 +36,8 @@ from spark_kafka_native.protocol.messages.metadata import MetadataResponse, Meta
 from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.wire import FileRegion
-from tests.support.fake_answers import answer
 from tests.support.fake_partitions import FakePartition, FakeState
+from tests.support.fake_responses import respond
 from tests.support.guards import Guard, Session
 
 Versions = Mapping[int, tuple[int, int]]
@@ -76,7 +76,7 @@ class Drop:
 
 @dataclasses.dataclass(frozen=True)
 class HalfFrame:
-    """Carry the request out, send so many bytes of the answer, and close the connection, unless it ``stays_open``."""
+    """Carry the request out, send so many bytes of the response, and close the connection, unless it ``stays_open``."""
 
     length: int = 10
     stays_open: bool = False
@@ -84,7 +84,7 @@ class HalfFrame:
 
 @dataclasses.dataclass(frozen=True)
 class Raw:
-    """Send these bytes instead of the answer. The request is not carried out."""
+    """Send these bytes instead of the response. The request is not carried out."""
 
     data: bytes
 
@@ -341,7 +341,7 @@ class ScriptedBroker:
                 while not stopping.is_set():
                     (size,) = struct.unpack(">i", _exactly(stream, 4))
                     frame = memoryview(_exactly(stream, size))
-                    if session is not None and (token := session.bare_answer(frame)) is not None:
+                    if session is not None and (token := session.bare_response(frame)) is not None:
                         wrapped.sendall(struct.pack(">i", len(token)) + token)
                     elif not self._handle(wrapped, frame, stopping, session):
                         break
@@ -371,10 +371,10 @@ class ScriptedBroker:
         return not isinstance(step, Drop | HalfFrame | Silent)
 
     def carry_out(self, request: Request[Any] | None, version: int) -> Response:
-        """Do what a request asks for, and the answer; None is ApiVersions."""
+        """Do what a request asks for, and the response; None is ApiVersions."""
         if request is None:
             return self._api_versions(version)
-        return answer(request, version, self._cluster.state, self.number, self._cluster.ports)
+        return respond(request, version, self._cluster.state, self.number, self._cluster.ports)
 
     def _api_versions(self, version: int) -> ApiVersionsResponse:
         offered = tuple(
@@ -429,7 +429,7 @@ class _Call:
         return b"" if unasked else self._frame(response)
 
     def _carry_out(self) -> Response:
-        answered = self.session.answer(self.request) if self.session is not None else None
+        answered = self.session.response(self.request) if self.session is not None else None
         return answered or self.broker.carry_out(self.request, self.version)
 
     def _refusal(self, code: ErrorCode) -> Response:

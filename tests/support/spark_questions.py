@@ -113,7 +113,7 @@ def side_by_side(connectors: Sequence[str], question: Callable[..., Any], *args:
         len(connectors), initializer=_Session.spark.createDataFrame, initargs=([], "x int")
     ) as threads:
         asked = [threads.submit(question, connector, *args, **kwargs) for connector in connectors]
-        return [answer.result() for answer in asked]
+        return [response.result() for response in asked]
 
 
 def read(connector: str, options: Options, *, keep: bool = False) -> Rows:
@@ -121,7 +121,7 @@ def read(connector: str, options: Options, *, keep: bool = False) -> Rows:
     try:
         frame = _Session.spark.read.format(connector).options(**options).load()
         found = _rows(frame)
-    except Exception as error:  # an answer: what a user would see
+    except Exception as error:  # a response: what a user would see
         return Rows(error=str(error))
     if keep:
         _KEPT[connector] = frame
@@ -165,7 +165,7 @@ def stream(
         if not query.awaitTermination(STREAM_TIMEOUT_S):
             problem = f"the query did not end in {STREAM_TIMEOUT_S} s"
         lags = tuple(_lag(progress) for progress in query.recentProgress)
-    except Exception as error:  # an answer: what a user would see
+    except Exception as error:  # a response: what a user would see
         problem = str(error)
     finally:
         if query is not None:
@@ -193,7 +193,7 @@ def start_refused(connector: str, options: Options, directory: Path, *, trigger:
         frame = _Session.spark.readStream.format(connector).options(**options).load()
         writer = frame.writeStream.format("noop").option("checkpointLocation", str(directory / connector))
         query = writer.trigger(**trigger).start()
-    except Exception as error:  # an answer: what a user would see
+    except Exception as error:  # a response: what a user would see
         return str(error)
     finally:
         if query is not None:
@@ -214,7 +214,7 @@ def write(connector: str, writes: Mapping[str, Write], *, mode: str | None = "ap
     try:
         writer = _Session.spark.sql(wanted.query).coalesce(1).write.format(connector).options(**wanted.options)
         (writer.mode(mode) if mode else writer).save()
-    except Exception as error:  # an answer: what a user would see
+    except Exception as error:  # a response: what a user would see
         return str(error)
     return None
 
@@ -233,7 +233,7 @@ def copy(
         running = writer.option("checkpointLocation", str(directory / connector)).trigger(availableNow=True).start()
         if not running.awaitTermination(STREAM_TIMEOUT_S):
             return f"the query did not end in {STREAM_TIMEOUT_S} s"
-    except Exception as error:  # an answer: what a user would see
+    except Exception as error:  # a response: what a user would see
         return str(error)
     finally:
         if running is not None:
@@ -257,7 +257,7 @@ def await_failure() -> str:
     """Wait until the query that `begin_and_fail` started has failed; the error."""
     try:
         ended = _Session.failing.awaitTermination(STREAM_TIMEOUT_S)
-    except Exception as error:  # an answer: what a user would see
+    except Exception as error:  # a response: what a user would see
         return str(error)
     raise AssertionError(f"the query did not fail; ended: {ended}")
 

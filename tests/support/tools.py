@@ -11,7 +11,7 @@ import pytest
 
 
 @dataclass(frozen=True)
-class Answer:
+class ToolResult:
     """What a tool has printed, and its exit status."""
 
     status: int
@@ -23,22 +23,22 @@ class Answer:
         return self.out.splitlines()
 
 
-Tool = Callable[..., Answer]
+Tool = Callable[..., ToolResult]
 
 
 def calling(
     main: Callable[[Sequence[str]], int], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Tool:
-    """The tools of a package: `tool("kafka-topics", "--list", stdin=b"")` is the tool's answer."""
+    """The tools of a package: `tool("kafka-topics", "--list", stdin=b"")` is the tool's response."""
 
-    def call(*arguments: str, stdin: bytes = b"") -> Answer:
+    def call(*arguments: str, stdin: bytes = b"") -> ToolResult:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capfd.readouterr()
         try:
             status = main(list(arguments))
         except SystemExit as error:  # argparse's way to say that an option is wrong
             status = int(str(error.code))
-        return Answer(status, *capfd.readouterr())
+        return ToolResult(status, *capfd.readouterr())
 
     return call
 

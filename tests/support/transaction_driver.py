@@ -86,15 +86,15 @@ class TransactionalRequests:
             "transactional_id": self.transactional_id,
             "transaction_timeout_ms": self.timeout_ms,
         } | others
-        answer = self._ask(InitProducerIdRequest(**fields), version, lambda found: found.error_code, patient)
-        if answer.error_code == ErrorCode.NONE:
-            self.take(answer.producer_id, answer.producer_epoch)
-        return answer
+        response = self._ask(InitProducerIdRequest(**fields), version, lambda found: found.error_code, patient)
+        if response.error_code == ErrorCode.NONE:
+            self.take(response.producer_id, response.producer_epoch)
+        return response
 
     def begin(self) -> Self:
         """``init``, which must succeed."""
-        answer = self.init()
-        assert answer.error_code == ErrorCode.NONE, ErrorCode.of(answer.error_code).name
+        response = self.init()
+        assert response.error_code == ErrorCode.NONE, ErrorCode.of(response.error_code).name
         return self
 
     def take(self, producer_id: int, epoch: int) -> None:
@@ -123,18 +123,18 @@ class TransactionalRequests:
         else:
             request = AddPartitionsToTxnRequest(transactions=(AddPartitionsToTxnTransaction(topics=topics, **fields),))
 
-        def codes(answer: Any) -> list[int]:
+        def codes(response: Any) -> list[int]:
             if version < _SEVERAL_SINCE:
-                found = answer.results_by_topic_v3_and_below
-            elif answer.error_code:
-                return [answer.error_code]
+                found = response.results_by_topic_v3_and_below
+            elif response.error_code:
+                return [response.error_code]
             else:
-                found = answer.results_by_transaction[0].topic_results
+                found = response.results_by_transaction[0].topic_results
             each = {(topic.name, part.partition_index): part for topic in found for part in topic.results_by_partition}
             return [each[part].partition_error_code for part in parts]
 
-        answer = self._ask(request, version, lambda found: (codes(found) or [0])[0], patient)
-        return [ErrorCode.of(code) for code in codes(answer)]
+        response = self._ask(request, version, lambda found: (codes(found) or [0])[0], patient)
+        return [ErrorCode.of(code) for code in codes(response)]
 
     def request(self, *parts: Part, values: Iterable[str] = (), acks: int = -1, **others: Any) -> ProduceRequest:
         """A Produce to partitions; ``others`` are fields of the batches, or the ``transactional_id``."""
@@ -166,16 +166,16 @@ class TransactionalRequests:
         sequence = others.get("base_sequence", self.sequences.get(part, 0))
         request = self.request(part, values=values, **others)
 
-        def found(answer: Any) -> PartitionProduceResponse:
-            part_answer: PartitionProduceResponse = answer.responses[0].partition_responses[0]
-            return part_answer
+        def found(response: Any) -> PartitionProduceResponse:
+            part_response: PartitionProduceResponse = response.responses[0].partition_responses[0]
+            return part_response
 
-        answer = self._ask(
+        response = self._ask(
             request, self._version("produce", version), lambda got: found(got).error_code, patient=patient
         )
-        if found(answer).error_code == ErrorCode.NONE:
+        if found(response).error_code == ErrorCode.NONE:
             self.sequences[part] = sequence + max(len(values), 1)
-        return found(answer)
+        return found(response)
 
     def write(self, topic: str, *values: str, partition: int = 0) -> int:
         """Write one batch as a client of the level does; the offset of its first record."""
@@ -183,17 +183,17 @@ class TransactionalRequests:
         if self.level == 1 and part not in self._added:
             assert self.add(part) == [ErrorCode.NONE]
             self._added.add(part)
-        answer = self.produce(topic, *values, partition=partition)
-        assert answer.error_code == ErrorCode.NONE, ErrorCode.of(answer.error_code).name
-        return answer.base_offset
+        response = self.produce(topic, *values, partition=partition)
+        assert response.error_code == ErrorCode.NONE, ErrorCode.of(response.error_code).name
+        return response.base_offset
 
     # --- offsets -----------------------------------------------------------------------------------------------------
 
     def add_offsets(self, group_id: str, version: int = 4, *, patient: bool = True, **others: Any) -> ErrorCode:
         """Make a group's offsets part of the transaction."""
         fields = self._fields(group_id=group_id) | others
-        answer = self._ask(AddOffsetsToTxnRequest(**fields), version, lambda found: found.error_code, patient)
-        return ErrorCode.of(answer.error_code)
+        response = self._ask(AddOffsetsToTxnRequest(**fields), version, lambda found: found.error_code, patient)
+        return ErrorCode.of(response.error_code)
 
     def commit_offsets(
         self,
@@ -218,16 +218,16 @@ class TransactionalRequests:
         )
         fields = self._fields(group_id=group_id, topics=topics) | others
 
-        def codes(answer: Any) -> list[int]:
-            return [part.error_code for topic in answer.topics for part in topic.partitions]
+        def codes(response: Any) -> list[int]:
+            return [part.error_code for topic in response.topics for part in topic.partitions]
 
-        answer = self._ask(
+        response = self._ask(
             TxnOffsetCommitRequest(**fields),
             self._version("offsets", version),
             lambda got: (codes(got) or [0])[0],
             patient,
         )
-        return [ErrorCode.of(code) for code in codes(answer)]
+        return [ErrorCode.of(code) for code in codes(response)]
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -245,12 +245,12 @@ class TransactionalRequests:
         self._finish(commit=False)
 
     def _finish(self, *, commit: bool) -> None:
-        answer = self.end(commit=commit)
-        assert answer.error_code == ErrorCode.NONE, ErrorCode.of(answer.error_code).name
+        response = self.end(commit=commit)
+        assert response.error_code == ErrorCode.NONE, ErrorCode.of(response.error_code).name
         if self.level == 1:
             self._added.clear()
         else:
-            self.take(answer.producer_id, answer.producer_epoch)
+            self.take(response.producer_id, response.producer_epoch)
 
     def _fields(self, **others: Any) -> dict[str, Any]:
         return {
@@ -263,7 +263,7 @@ class TransactionalRequests:
         return _SINCE_LEVEL_2[what][self.level - 1] if version is None else version
 
     def _ask(self, request: Request[ResponseT], version: int, code: Callable[[Any], int], patient: bool) -> ResponseT:
-        """The answer, whose error code ``code`` finds; if ``patient``, once it is none of `NOT_YET`."""
+        """The response, whose error code ``code`` finds; if ``patient``, once it is none of `NOT_YET`."""
         raise NotImplementedError
 
 
@@ -295,15 +295,15 @@ class RawProducer(TransactionalRequests):
     def _ask(self, request: Request[ResponseT], version: int, code: Callable[[Any], int], patient: bool) -> ResponseT:
         deadline = time.monotonic() + DEADLINE_S
         while True:
-            answer = self.client.ask(request, version)
-            if not patient or code(answer) not in NOT_YET or time.monotonic() > deadline:
-                return answer
+            response = self.client.ask(request, version)
+            if not patient or code(response) not in NOT_YET or time.monotonic() > deadline:
+                return response
             time.sleep(0.02)
 
 
-def code(answer: object) -> ErrorCode:
-    """The error code of an answer that has one for all that was asked."""
-    return ErrorCode.of(answer.error_code)  # type: ignore[attr-defined]  # a response that has one
+def code(response: object) -> ErrorCode:
+    """The error code of a response that has one for all that was asked."""
+    return ErrorCode.of(response.error_code)  # type: ignore[attr-defined]  # a response that has one
 
 
 def wait_for_transaction_coordinator(client: RawClient, key: str, key_type: int = _TRANSACTION) -> None:

@@ -28,7 +28,7 @@ class ToldProducer(TransactionalRequests):
         self._broker = broker
         self._note = ""
         find = FindCoordinatorRequest(key=self.transactional_id, key_type=_TRANSACTION)
-        eventually(lambda: broker.answer(find, 3).error_code, 0, within_s=DEADLINE_S)
+        eventually(lambda: broker.response(find, 3).error_code, 0, within_s=DEADLINE_S)
 
     def says(self, note: str) -> Self:
         """The same, with a note to what it asks next."""
@@ -44,7 +44,7 @@ class ToldProducer(TransactionalRequests):
         request = DescribeTransactionsRequest(transactional_ids=(self.transactional_id,))
 
         def state() -> str:
-            (found,) = self._broker.answer(request, 0).transaction_states
+            (found,) = self._broker.response(request, 0).transaction_states
             return found.transaction_state
 
         eventually(state, ~IsStr(regex="Prepare.*"), within_s=DEADLINE_S)
@@ -52,13 +52,13 @@ class ToldProducer(TransactionalRequests):
     def _ask(self, request: Request[ResponseT], version: int, code: Callable[[Any], int], patient: bool) -> ResponseT:
         deadline = time.monotonic() + DEADLINE_S
         while True:
-            answer = self._broker.answer(request, version)
-            if isinstance(answer, str) or not patient or code(answer) not in NOT_YET or time.monotonic() > deadline:
+            response = self._broker.response(request, version)
+            if isinstance(response, str) or not patient or code(response) not in NOT_YET or time.monotonic() > deadline:
                 break
             time.sleep(0.02)
-        self._broker.remember(f"{request.api_name} v{version} {self._note}".strip(), answer)
+        self._broker.remember(f"{request.api_name} v{version} {self._note}".strip(), response)
         self._note = ""
-        return answer
+        return response
 
 
 def second_epoch(broker: Conversation, name: str, level: int) -> ToldProducer:

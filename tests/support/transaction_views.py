@@ -44,8 +44,8 @@ class View(NamedTuple):
 def view(client: RawClient, topic: str, partition: int = 0, *, committed: bool = True, offset: int = 0) -> View:
     """Fetch from an offset on, and read as consumers do: records of aborted transactions are passed over."""
     request = fetch_request(topic, offset, partition, isolation_level=int(committed), max_bytes=1 << 24)
-    answer = client.ask(request, _FETCH)
-    data = answer.responses[0].partitions[0]
+    response = client.ask(request, _FETCH)
+    data = response.responses[0].partitions[0]
     assert data.error_code == ErrorCode.NONE, ErrorCode.of(data.error_code).name
     aborted = data.aborted_transactions
     found = None if aborted is None else sorted((one.producer_id, one.first_offset) for one in aborted)
@@ -114,20 +114,22 @@ def reaches(client: RawClient, transactional_id: str, state: str) -> Transaction
 def producers(client: RawClient, topic: str, partition: int = 0) -> dict[int, producers_of.ProducerState]:
     """What DescribeProducers says of a partition, by producer id."""
     wanted = producers_of.TopicRequest(name=topic, partition_indexes=(partition,))
-    answer = client.ask(producers_of.DescribeProducersRequest(topics=(wanted,)), 0).topics[0].partitions[0]
-    assert answer.error_code == ErrorCode.NONE, ErrorCode.of(answer.error_code).name
-    return {state.producer_id: state for state in answer.active_producers}
+    response = client.ask(producers_of.DescribeProducersRequest(topics=(wanted,)), 0).topics[0].partitions[0]
+    assert response.error_code == ErrorCode.NONE, ErrorCode.of(response.error_code).name
+    return {state.producer_id: state for state in response.active_producers}
 
 
 def _listed(client: RawClient, topic: str, partition: int, *, committed: bool) -> ListOffsetsPartitionResponse:
     parts = (ListOffsetsPartition(partition_index=partition, timestamp=-1),)
     topics = (ListOffsetsTopic(name=topic, partitions=parts),)
-    answer = client.ask(ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=topics), _LIST_OFFSETS)
-    return answer.topics[0].partitions[0]
+    response = client.ask(
+        ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=topics), _LIST_OFFSETS
+    )
+    return response.topics[0].partitions[0]
 
 
 def shown(data: PartitionData) -> Iterator[bytes]:
-    """The values in fetched batches, without those of the transactions that the answer calls aborted."""
+    """The values in fetched batches, without those of the transactions that the response calls aborted."""
     raw = bytes(data.records or b"")  # type: ignore[arg-type]  # as a client gets them
     waiting = sorted(
         ((one.first_offset, one.producer_id) for one in data.aborted_transactions or ()), key=lambda one: one[0]

@@ -89,7 +89,7 @@ class Load(Background):
         self.fates[number] = Fate.COMMITTED if commit else Fate.ABORTED
 
     def _end_again(self, before: RawProducer, *, commit: bool) -> None:
-        """Ask for the same end on a new connection, until there is an answer: which must be that it is so."""
+        """Ask for the same end on a new connection, until there is a response: which must be that it is so."""
 
         def end() -> ErrorCode:
             with RawProducer(self.address, self.name, level=self.level) as producer:

@@ -7,7 +7,7 @@ these formats. The records in them are those of GoldenMessageSets.java.
 import json
 from pathlib import Path
 
-from tests.support.java_programs import java_answers
+from tests.support.java_programs import java_responses
 from tests.support.maven import resolve
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "message_sets.json"
@@ -17,7 +17,7 @@ RELEASE = "3.9.1"
 def main() -> None:
     """Write the file."""
     jars = resolve(f"kafka-clients-{RELEASE}", [f"org.apache.kafka:kafka-clients:{RELEASE}"])
-    made = json.loads("".join(java_answers("GoldenMessageSets", jars=jars)))
+    made = json.loads("".join(java_responses("GoldenMessageSets", jars=jars)))
     GOLDEN.write_text(json.dumps(made, indent=1) + "\n")
 
 

@@ -1,7 +1,7 @@
 """Producers that write without end from a thread of their own, and remember what was acknowledged.
 
 Values are `<incarnation>:<number>`; numbers rise, and a producer that takes over after `give_up_producer` is the next
-incarnation. It does not repeat what its predecessor left without an answer, so no value is ever sent by two producers.
+incarnation. It does not repeat what its predecessor left without a response, so no value is ever sent by two producers.
 """
 
 import threading
@@ -47,7 +47,7 @@ class Writer(Background):
         return sum(map(len, self.acknowledged))
 
     def give_up_producer(self) -> None:
-        """Let the producer go without waiting for answers, as if its process had died, and start another."""
+        """Let the producer go without waiting for responses, as if its process had died, and start another."""
         self._giving_up.set()
 
     def _work(self) -> None:

@@ -104,7 +104,7 @@ def close_brokers(namespace: dict[str, object]) -> None:
 def test_marked_shell_blocks_run(block: Block, tmp_path: Path) -> None:
     """As a user would, with the environment's commands first on the PATH."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    answer = subprocess.run(
+    response = subprocess.run(
         ["sh", "-eu", "-c", block.code],
         env={**os.environ, "PATH": path},
         cwd=tmp_path,
@@ -113,6 +113,6 @@ def test_marked_shell_blocks_run(block: Block, tmp_path: Path) -> None:
         timeout=SHELL_DEADLINE_S,
         check=False,
     )
-    assert answer.returncode == 0, f"README.md:{block.line}: {answer.stdout}{answer.stderr}"
+    assert response.returncode == 0, f"README.md:{block.line}: {response.stdout}{response.stderr}"
     promised = re.findall(r"# -> (.*)", block.code)
-    assert [text for text in promised if text not in answer.stdout + answer.stderr] == []
+    assert [text for text in promised if text not in response.stdout + response.stderr] == []

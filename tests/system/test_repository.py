@@ -89,9 +89,9 @@ def test_the_broker_starts_and_appends_without_the_heavy_packages() -> None:
         f"for name in {names}: importlib.import_module(name)\n"
         "print(*sorted(sys.modules.keys() & {'numpy', 'pyarrow', 'pyspark', 'pandas'}))"
     )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.split() == [], "some module of the broker imports these"
+    response = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert response.returncode == 0, response.stderr
+    assert response.stdout.split() == [], "some module of the broker imports these"
 
 
 def kept_files() -> Iterator[Path]:

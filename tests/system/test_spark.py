@@ -23,12 +23,12 @@ def test_a_python_data_source_is_read_through_arrow(spark: SparkSession) -> None
 @pytest.mark.spark
 def test_what_hangs_in_spark_fails_and_later_tests_run() -> None:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-v", str(HANGING)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HANGING.parents[2])
-    outcomes = dict(re.findall(r"::test_(\w+) (PASSED|FAILED|ERROR)", answer.stdout))
+    response = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HANGING.parents[2])
+    outcomes = dict(re.findall(r"::test_(\w+) (PASSED|FAILED|ERROR)", response.stdout))
     assert outcomes == {
         "a_task_hangs": "ERROR",
         "a_stream_hangs_in_its_driver": "ERROR",
         "a_query_is_left_running": "PASSED",
         "the_next_one_finds_a_spark_that_works": "PASSED",
-    }, answer.stdout
-    assert "Spark was stopped after 8 s" in answer.stdout
+    }, response.stdout
+    assert "Spark was stopped after 8 s" in response.stdout

@@ -67,10 +67,10 @@ def test_the_tests_on_the_page_pass(tmp_path: Path) -> None:
     (block,) = (block for block in BLOCKS if block.kind == "python test")
     (tmp_path / "test_page.py").write_text(block.code, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    answer = subprocess.run(
+    response = subprocess.run(
         [*command, str(tmp_path)], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
     )
-    assert "2 passed" in answer.stdout, answer.stdout + answer.stderr
+    assert "2 passed" in response.stdout, response.stdout + response.stderr
 
 
 @pytest.fixture
@@ -85,10 +85,10 @@ def test_commands_on_the_page_are_answered_as_it_says(process: BrokerProcess) ->
     script = "\n".join(block.code for block in BLOCKS if block.marked)
     for ours, theirs in ((CONTROL, process.control_url.removeprefix("http://")), (BROKER, process.bootstrap_servers)):
         script = script.replace(ours, theirs)
-    answer = subprocess.run(["sh", "-eu", "-c", script], capture_output=True, text=True, check=False, timeout=120)
-    assert answer.returncode == 0, answer.stderr
+    response = subprocess.run(["sh", "-eu", "-c", script], capture_output=True, text=True, check=False, timeout=120)
+    assert response.returncode == 0, response.stderr
     promised = re.findall(r"# -> (.*)", script)
-    said = answer.stdout.splitlines()
+    said = response.stdout.splitlines()
     assert len(said) == len(promised) > 15
     for line, promise in zip(said, promised, strict=True):
         assert re.fullmatch(re.escape(promise).replace(r"\.\.\.", ".*"), line), (promise, line)

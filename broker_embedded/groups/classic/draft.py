@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from broker_embedded.groups.classic.group import ClassicGroup, ClassicState, session_timer
 from broker_embedded.groups.classic.member import ClassicMember
-from broker_embedded.groups.group import AnswerT, CancelTimer, Outcome, Pending, Reply, SetTimer, TimerKey
+from broker_embedded.groups.group import CancelTimer, Outcome, Pending, Reply, ResponseT, SetTimer, TimerKey
 from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.join_group import JoinGroupResponse
@@ -76,10 +76,10 @@ class ClassicDraft:
             initial=self.initial,
         )
 
-    def outcome(self, answer: AnswerT | Pending) -> Outcome[AnswerT]:
+    def outcome(self, response: ResponseT | Pending) -> Outcome[ResponseT]:
         """The decision. The draft must not be changed afterwards."""
         return Outcome(
-            answer=answer,
+            response=response,
             records=tuple(self.records),
             group=self.frozen(),
             timers=tuple(self._timers.values()),
@@ -123,18 +123,18 @@ class ClassicDraft:
         self.answer_sync(member, SyncGroupResponse(error_code=code))
         self.remove(member.member_id)
 
-    def answer_join(self, member: ClassicMember, answer: JoinGroupResponse) -> ClassicMember:
+    def answer_join(self, member: ClassicMember, response: JoinGroupResponse) -> ClassicMember:
         """Answer the member's JoinGroup if it is pending."""
         if member.join_request_id is None:
             return member
-        self._replies.append(Reply(request_id=member.join_request_id, answer=answer))
+        self._replies.append(Reply(request_id=member.join_request_id, response=response))
         return self.put(replace(member, join_request_id=None))
 
-    def answer_sync(self, member: ClassicMember, answer: SyncGroupResponse) -> ClassicMember:
+    def answer_sync(self, member: ClassicMember, response: SyncGroupResponse) -> ClassicMember:
         """Answer the member's SyncGroup if it is pending."""
         if member.sync_request_id is None:
             return member
-        self._replies.append(Reply(request_id=member.sync_request_id, answer=answer))
+        self._replies.append(Reply(request_id=member.sync_request_id, response=response))
         return self.put(replace(member, sync_request_id=None))
 
     def set(self, key: TimerKey, after_ms: int) -> None:

@@ -248,13 +248,14 @@ class ClassicGroup:
         """An error for every pending request."""
         joins = (
             Reply(
-                request_id=member.join_request_id, answer=JoinGroupResponse(member_id=member.member_id, error_code=code)
+                request_id=member.join_request_id,
+                response=JoinGroupResponse(member_id=member.member_id, error_code=code),
             )
             for member in self.members.values()
             if member.join_request_id is not None
         )
         syncs = (
-            Reply(request_id=member.sync_request_id, answer=SyncGroupResponse(error_code=code))
+            Reply(request_id=member.sync_request_id, response=SyncGroupResponse(error_code=code))
             for member in self.members.values()
             if member.sync_request_id is not None
         )

@@ -5,7 +5,7 @@ from typing import Final, TypeAlias
 
 from broker_embedded.groups.classic.draft import ClassicDraft
 from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState, session_timer
-from broker_embedded.groups.classic.member import ClassicMember, as_join_answer, require_member, static_member
+from broker_embedded.groups.classic.member import ClassicMember, as_join_response, require_member, static_member
 from broker_embedded.groups.classic.rebalance import (
     complete_join_if_all_joined,
     prepare_rebalance,
@@ -30,7 +30,7 @@ _SKIPPING_SINCE: Final = 9
 _NEW_MEMBER_TIMEOUT_MS: Final = 300_000
 """A new member whose JoinGroup is pending for longer is removed. If its client is still alive, it joins again."""
 
-JoinAnswer: TypeAlias = JoinGroupResponse | Pending
+JoinResponse: TypeAlias = JoinGroupResponse | Pending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +53,16 @@ def join(
     """Join a group. A member without an id creates it."""
     member_id = request.member_id
     if not request.group_id:
-        return Outcome(answer=_refused(ErrorCode.INVALID_GROUP_ID, member_id))
+        return Outcome(response=_refused(ErrorCode.INVALID_GROUP_ID, member_id))
     if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
-        return Outcome(answer=_refused(ErrorCode.INVALID_SESSION_TIMEOUT, member_id))
+        return Outcome(response=_refused(ErrorCode.INVALID_SESSION_TIMEOUT, member_id))
     if group is None and member_id != _UNKNOWN:
-        return Outcome(answer=_refused(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
+        return Outcome(response=_refused(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
     draft = ClassicDraft(group or ClassicGroup(group_id=request.group_id, config=config, state_since_ms=now_ms), now_ms)
-    answer = _Join(draft, request, context).answer()
+    response = _Join(draft, request, context).response()
     if group is None and not draft.records:
         draft.records.append(new_group_record(request.group_id, now_ms, config.record_versions))
-    return draft.outcome(answer)
+    return draft.outcome(response)
 
 
 class _Join:
@@ -73,7 +73,7 @@ class _Join:
         self._request = request
         self._context = context
 
-    def answer(self) -> JoinAnswer:
+    def response(self) -> JoinResponse:
         draft, request = self._draft, self._request
         if not self._has_room():
             draft.remove(request.member_id)
@@ -104,7 +104,7 @@ class _Join:
 
     # --- those without an id -----------------------------------------------------------------------------------------
 
-    def _join_unknown(self) -> JoinAnswer:
+    def _join_unknown(self) -> JoinResponse:
         instance_id = self._request.group_instance_id
         new_id = f"{self._context.client_id if instance_id is None else instance_id}-{self._context.fresh_id}"
         if instance_id is not None:
@@ -116,12 +116,12 @@ class _Join:
         self._draft.set(session_timer(new_id), self._request.session_timeout_ms)
         return _refused(ErrorCode.MEMBER_ID_REQUIRED, new_id)
 
-    def _join_pending(self) -> JoinAnswer:
+    def _join_pending(self) -> JoinResponse:
         if self._request.group_instance_id is not None:  # static members get no ids beforehand
             return _refused(ErrorCode.UNKNOWN_MEMBER_ID, self._request.member_id)
         return self._add(self._request.member_id)
 
-    def _add(self, member_id: str) -> JoinAnswer:
+    def _add(self, member_id: str) -> JoinResponse:
         draft, request = self._draft, self._request
         member = ClassicMember(
             member_id=member_id,
@@ -143,7 +143,7 @@ class _Join:
 
     # --- static members whose process is another one (KIP-345) -------------------------------------------------------
 
-    def _replace(self, old: ClassicMember, new_id: str) -> JoinAnswer:
+    def _replace(self, old: ClassicMember, new_id: str) -> JoinResponse:
         draft = self._draft
         old_leader = draft.leader
         member = self._replace_member(old, new_id)
@@ -187,21 +187,21 @@ class _Join:
         draft.renew_session(member)
         return member
 
-    def _replace_without_rebalance(self, member: ClassicMember, old_leader: str | None) -> JoinAnswer:
+    def _replace_without_rebalance(self, member: ClassicMember, old_leader: str | None) -> JoinResponse:
         """The new process keeps the assignment of the old one. The new id and subscription are written."""
         draft = self._draft
         draft.subscribed = subscribed(draft)
         draft.records.append(draft.frozen().record())
-        answer = self._present_generation(member.member_id)
+        response = self._present_generation(member.member_id)
         if self._context.version >= _SKIPPING_SINCE:
             is_leader = draft.leader == member.member_id
-            return replace(answer, skip_assignment=is_leader, members=self._members_for(member))
+            return replace(response, skip_assignment=is_leader, members=self._members_for(member))
         # A leader that cannot skip the assignment must not assign.
-        return replace(answer, leader=old_leader or _UNKNOWN)
+        return replace(response, leader=old_leader or _UNKNOWN)
 
     # --- members -----------------------------------------------------------------------------------------------------
 
-    def _rejoin(self, member: ClassicMember) -> JoinAnswer:
+    def _rejoin(self, member: ClassicMember) -> JoinResponse:
         draft, unchanged = self._draft, member.protocols == self._request.protocols
         is_leader = draft.leader == member.member_id
         match draft.state:
@@ -212,7 +212,7 @@ class _Join:
             case _:  # a leader that rejoins requests a new assignment
                 return self._update(member)
 
-    def _update(self, member: ClassicMember) -> JoinAnswer:
+    def _update(self, member: ClassicMember) -> JoinResponse:
         draft, request = self._draft, self._request
         # A client that repeats the request has given up the first one.
         answered = draft.answer_join(member, _refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
@@ -233,7 +233,7 @@ class _Join:
         draft = self._draft
         if draft.leader != member.member_id or draft.protocol_name is None:
             return ()
-        return as_join_answer(draft.members, draft.protocol_name)
+        return as_join_response(draft.members, draft.protocol_name)
 
     def _present_generation(self, member_id: str) -> JoinGroupResponse:
         draft = self._draft

@@ -38,7 +38,7 @@ def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest) -> Outcome[
     group, member = require_sender(group, request)
     must_rejoin = group.state is ClassicState.PREPARING_REBALANCE
     return Outcome(
-        answer=HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if must_rejoin else ErrorCode.NONE),
+        response=HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if must_rejoin else ErrorCode.NONE),
         timers=(SetTimer(key=session_timer(member.member_id), after_ms=member.session_timeout_ms),),
     )
 
@@ -48,11 +48,11 @@ def leave(group: ClassicGroup | None, request: LeaveGroupRequest, now_ms: int) -
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group needs an id")
     if group is None:
-        answers = tuple(_left(member, ErrorCode.UNKNOWN_MEMBER_ID) for member in request.members)
-        return Outcome(answer=LeaveGroupResponse(members=answers))
+        responses = tuple(_left(member, ErrorCode.UNKNOWN_MEMBER_ID) for member in request.members)
+        return Outcome(response=LeaveGroupResponse(members=responses))
     draft = ClassicDraft(group, now_ms)
-    answers = tuple(_left(member, _leave(draft, member)) for member in request.members)
-    if any(answer.error_code == ErrorCode.NONE for answer in answers):
+    responses = tuple(_left(member, _leave(draft, member)) for member in request.members)
+    if any(response.error_code == ErrorCode.NONE for response in responses):
         match draft.state:
             case ClassicState.STABLE | ClassicState.COMPLETING_REBALANCE:
                 rebalance(draft)
@@ -60,7 +60,7 @@ def leave(group: ClassicGroup | None, request: LeaveGroupRequest, now_ms: int) -
                 complete_join_if_all_joined(draft)
             case ClassicState.EMPTY:
                 pass
-    return draft.outcome(LeaveGroupResponse(members=answers))
+    return draft.outcome(LeaveGroupResponse(members=responses))
 
 
 def _leave(draft: ClassicDraft, identity: MemberIdentity) -> ErrorCode:

@@ -98,7 +98,7 @@ def require_member(members: Mapping[str, ClassicMember], member_id: str, instanc
     return member
 
 
-def as_join_answer(members: Mapping[str, ClassicMember], protocol: str) -> tuple[JoinGroupResponseMember, ...]:
+def as_join_response(members: Mapping[str, ClassicMember], protocol: str) -> tuple[JoinGroupResponseMember, ...]:
     """All members with their metadata for the chosen protocol, as the leader gets them."""
     return tuple(
         JoinGroupResponseMember(

@@ -6,7 +6,7 @@ from typing import Final
 
 from broker_embedded.groups.classic.draft import ClassicDraft
 from broker_embedded.groups.classic.group import JOIN_TIMER, SYNC_TIMER, ClassicState, InitialDelay
-from broker_embedded.groups.classic.member import as_join_answer, subscribed_topics
+from broker_embedded.groups.classic.member import as_join_response, subscribed_topics
 from spark_kafka_native.protocol.consumer_protocol import CONSUMER_PROTOCOL
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.join_group import JoinGroupResponse
@@ -104,8 +104,8 @@ def _begin_generation(draft: ClassicDraft) -> None:
     draft.protocol_name = select_protocol(draft)
     draft.subscribed = subscribed(draft)
     draft.become(ClassicState.COMPLETING_REBALANCE)
-    everybody = as_join_answer(draft.members, draft.protocol_name)
-    answer = JoinGroupResponse(
+    everybody = as_join_response(draft.members, draft.protocol_name)
+    response = JoinGroupResponse(
         generation_id=draft.generation,
         protocol_type=draft.protocol_type,
         protocol_name=draft.protocol_name,
@@ -113,7 +113,7 @@ def _begin_generation(draft: ClassicDraft) -> None:
     )
     for member in list(draft.members.values()):
         leader_members = everybody if member.member_id == draft.leader else ()
-        joined = draft.answer_join(member, replace(answer, member_id=member.member_id, members=leader_members))
+        joined = draft.answer_join(member, replace(response, member_id=member.member_id, members=leader_members))
         draft.renew_session(draft.put(replace(joined, is_new=False)))
         draft.pending_sync.add(member.member_id)
     draft.set(SYNC_TIMER, draft.rebalance_timeout_ms)

@@ -59,13 +59,13 @@ def join(
         return dataclasses.replace(outcome, records=(*ends, *outcome.records))
     if not classic.min_session_timeout_ms <= request.session_timeout_ms <= classic.max_session_timeout_ms:
         return Outcome(
-            answer=JoinGroupResponse(error_code=ErrorCode.INVALID_SESSION_TIMEOUT, member_id=request.member_id)
+            response=JoinGroupResponse(error_code=ErrorCode.INVALID_SESSION_TIMEOUT, member_id=request.member_id)
         )
     draft = ConsumerDraft(group, now_ms)
     member_id = request.member_id or context.fresh_id
     _check_may_join(draft, request, member_id)
     if request.member_id == _UNKNOWN and request.group_instance_id is None and context.version >= _ID_REQUIRED_SINCE:
-        return Outcome(answer=JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
+        return Outcome(response=JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
     return _Join(draft, request, context, member_id).decided()
 
 
@@ -115,14 +115,14 @@ class _Join:
         draft.set_timer(session_timer(settled.member_id), self._request.session_timeout_ms)
         draft.set_timer(sync_timer(settled.member_id), self._request.rebalance_timeout_ms)
         draft.note_must_rejoin(settled.member_id, must_rejoin=False)
-        return draft.decided(_join_answer(settled))
+        return draft.decided(_join_response(settled))
 
     def _decide_downgrade(self, is_news: bool) -> Outcome[JoinGroupResponse]:
         """The member replaces the last one that used the consumer protocol: downgrade the group."""
         draft = self._draft
         rebalance = draft.group.assignment_epoch < draft.group.epoch
         settled = draft.group.members[self._member_id] if rebalance else self._reconciled(is_news)
-        return downgrade(draft, _join_answer(settled), rebalance=rebalance)
+        return downgrade(draft, _join_response(settled), rebalance=rebalance)
 
     def _static_member(self) -> ConsumerMember | None:
         instance_id = self._request.group_instance_id
@@ -157,7 +157,7 @@ class _Join:
         return self._draft.reconcile(self._member_id, owned, subscription_changed=is_news)
 
 
-def _join_answer(member: ConsumerMember) -> JoinGroupResponse:
+def _join_response(member: ConsumerMember) -> JoinGroupResponse:
     return JoinGroupResponse(
         member_id=member.member_id,
         generation_id=member.member_epoch,
@@ -214,7 +214,7 @@ def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, now_ms: int) -> O
 def leave(group: ConsumerGroup, request: LeaveGroupRequest, now_ms: int) -> Outcome[LeaveGroupResponse]:
     """Remove members of either protocol. Static ones may be named by their instance id only."""
     leaving: dict[str, ConsumerMember] = {}
-    answers: list[MemberResponse] = []
+    responses: list[MemberResponse] = []
     for identity in request.members:
         code = ErrorCode.NONE
         try:
@@ -222,11 +222,11 @@ def leave(group: ConsumerGroup, request: LeaveGroupRequest, now_ms: int) -> Outc
             leaving[member.member_id] = member
         except KafkaError as error:
             code = error.code
-        answers.append(
+        responses.append(
             MemberResponse(member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=code)
         )
-    answer = LeaveGroupResponse(members=tuple(answers))
-    return consumer_leave.without_members(group, list(leaving.values()), now_ms, answer)
+    response = LeaveGroupResponse(members=tuple(responses))
+    return consumer_leave.without_members(group, list(leaving.values()), now_ms, response)
 
 
 def _identified(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:

@@ -20,7 +20,7 @@ from broker_embedded.groups.consumer.member import ConsumerMember, MemberState, 
 from broker_embedded.groups.consumer.reconciliation import TargetAssignment, reconcile
 from broker_embedded.groups.consumer.records import Entry, to_record
 from broker_embedded.groups.consumer.replay import after
-from broker_embedded.groups.group import AnswerT, CancelTimer, Outcome, Reply, SetTimer, TimerKey
+from broker_embedded.groups.group import CancelTimer, Outcome, Reply, ResponseT, SetTimer, TimerKey
 from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
@@ -102,10 +102,10 @@ class ConsumerDraft:
         if now != before:
             self.group = replace(self.group, must_rejoin=now)
 
-    def decided(self, answer: AnswerT) -> Outcome[AnswerT]:
+    def decided(self, response: ResponseT) -> Outcome[ResponseT]:
         """The decision."""
         return Outcome(
-            answer=answer,
+            response=response,
             records=tuple(self.records),
             group=None if self.group is self._group_before and not self.records else self.group,
             timers=tuple(self._timers.values()),

@@ -181,13 +181,13 @@ def _stay(
         member = group.require_member(request.member_id)
     else:
         member = group.require_static(request.instance_id, request.member_id)
-    answer_lost = (
+    response_lost = (
         request.member_epoch < member.member_epoch
         and request.member_epoch == member.previous_member_epoch
         and owned is not None
         and owned <= member.assigned.keys()
     )
-    if request.member_epoch != member.member_epoch and not answer_lost:
+    if request.member_epoch != member.member_epoch and not response_lost:
         detail = (
             f"member {member.member_id!r} of group {group.group_id!r} is at epoch {member.member_epoch}, not "
             f"{request.member_epoch}; it must abandon all its partitions and rejoin"

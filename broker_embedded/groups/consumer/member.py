@@ -100,7 +100,7 @@ class ConsumerMember:
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
 
     def moved_to(self, member_epoch: int) -> "ConsumerMember":
-        """The member at an epoch; the one before is remembered, in case the answer that says so is lost."""
+        """The member at an epoch; the one before is remembered, in case the response that says so is lost."""
         return replace(self, member_epoch=member_epoch, previous_member_epoch=self.member_epoch)
 
 

@@ -29,7 +29,7 @@ from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.consumer.member import ConsumerMember, TopicIdPartition, by_topic
 from broker_embedded.groups.consumer.records import ClassicMemberMetadata, ClassicProtocolEntry
 from broker_embedded.groups.consumer.topics import TopicsView
-from broker_embedded.groups.group import AnswerT, CancelTimer, Outcome
+from broker_embedded.groups.group import CancelTimer, Outcome, ResponseT
 from spark_kafka_native.protocol.consumer_protocol import (
     CONSUMER_PROTOCOL,
     Assignment,
@@ -125,8 +125,8 @@ def downgrade_is_due(group: ConsumerGroup, leaving: Collection[str]) -> bool:
 
 
 def downgrade(
-    draft: ConsumerDraft, answer: AnswerT, *, leaving: Collection[str] = (), rebalance: bool
-) -> Outcome[AnswerT]:
+    draft: ConsumerDraft, response: ResponseT, *, leaving: Collection[str] = (), rebalance: bool
+) -> Outcome[ResponseT]:
     """The group as a classic group, without the members that leave. Only the records of ``draft`` are used."""
     group = draft.group
     staying = [member for member_id, member in group.members.items() if member_id not in leaving]
@@ -136,7 +136,7 @@ def downgrade(
         changing.renew_session(member)
     if rebalance:
         prepare_rebalance(changing)
-    outcome = changing.outcome(answer)
+    outcome = changing.outcome(response)
     ended = [key for member_id in group.members for key in member_timers(member_id)]
     ended += [session_timer(member_id) for member_id in leaving]
     return replace(

@@ -27,9 +27,9 @@ class CloseConnection(Exception):
     ``answer`` is a frame to send before, or None.
     """
 
-    def __init__(self, reason: str, answer: list[Chunk] | None = None) -> None:
+    def __init__(self, reason: str, response: list[Chunk] | None = None) -> None:
         super().__init__(reason)
-        self.answer = answer
+        self.response = response
 
 
 class MissingComponent(Exception):

@@ -61,8 +61,8 @@ expire-group=604800
 min-distance=0
 """
 
-Answer = dict[str, Any]
-Burrow = Callable[[str], Answer | None]
+Response = dict[str, Any]
+Burrow = Callable[[str], Response | None]
 
 
 @pytest.fixture(scope="module")
@@ -90,16 +90,16 @@ def burrow(server_3_9: AnyBroker, zookeeper: ZooKeeper, tmp_path: Path) -> Itera
         )
     )
 
-    def ask(path: str) -> Answer | None:
+    def ask(path: str) -> Response | None:
         try:
-            with urlopen(f"http://{address}/v3/kafka/local/{path}", timeout=10) as answer:
-                found: Answer = json.load(answer)
+            with urlopen(f"http://{address}/v3/kafka/local/{path}", timeout=10) as response:
+                found: Response = json.load(response)
                 return found
         except HTTPError as error:
             error.close()
             return None
 
-    def ask_while_it_runs() -> Answer | None:
+    def ask_while_it_runs() -> Response | None:
         assert process.poll() is None, (tmp_path / "output").read_text()
         return ask("consumer")
 

@@ -20,7 +20,7 @@ from tests.support import differences
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.brokers import AnyBroker
 from tests.support.kafka_tools import KafkaTools
-from tests.support.same_answers import compare_brokers
+from tests.support.same_responses import compare_brokers
 from tests.support.transaction_driver import RawProducer
 from tests.support.transaction_views import producers
 

@@ -93,8 +93,8 @@ def token_server(kafka: SecureKafka) -> Iterator[str]:
             form = urllib.parse.parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
             assert form == {"grant_type": ["client_credentials"], "scope": ["kafka"]}
             known = self.headers["Authorization"] == "Basic YXBwOmFwcC1odW50ZXIy"
-            answer = {"access_token": kafka.issuer.token("app")} if known else {"error": "invalid_client"}
-            body = json.dumps(answer).encode()
+            response = {"access_token": kafka.issuer.token("app")} if known else {"error": "invalid_client"}
+            body = json.dumps(response).encode()
             self.send_response(200 if known else 401)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

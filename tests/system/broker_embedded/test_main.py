@@ -95,8 +95,8 @@ def test_the_address_of_the_metrics_is_printed_at_the_start(tmp_path: Path) -> N
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(2)]
-        with urllib.request.urlopen(lines[1].split()[-1], timeout=60) as answer:
-            text = answer.read().decode()
+        with urllib.request.urlopen(lines[1].split()[-1], timeout=60) as response:
+            text = response.read().decode()
         process.terminate()
     assert lines[0].startswith("listening on 127.0.0.1:")
     assert lines[1].startswith("metrics at http://127.0.0.1:")

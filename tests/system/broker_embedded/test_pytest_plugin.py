@@ -11,8 +11,8 @@ USERS = Path(__file__).parents[2] / "support" / "plugin_users.py"
 
 def test_the_shared_broker_and_its_topics_and_faults() -> None:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", str(USERS)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, cwd=USERS.parents[2])
-    assert "6 passed" in answer.stdout, answer.stdout
+    response = subprocess.run(command, capture_output=True, text=True, check=False, cwd=USERS.parents[2])
+    assert "6 passed" in response.stdout, response.stdout
 
 
 def test_a_broker_for_one_test(embedded_broker: ControlledBroker) -> None:
@@ -54,9 +54,9 @@ def test_settings_of_the_shared_broker_and_bad_marks(tmp_path: Path) -> None:
         "    pass\n"
     )
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "--strict-markers", "-q"]
-    answer = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert "1 passed, 1 error" in answer.stdout, answer.stdout
-    assert "@pytest.mark.embedded_broker takes only keyword arguments" in answer.stdout
+    response = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert "1 passed, 1 error" in response.stdout, response.stdout
+    assert "@pytest.mark.embedded_broker takes only keyword arguments" in response.stdout
 
 
 def test_the_plugin_imports_no_broker() -> None:
@@ -64,5 +64,5 @@ def test_the_plugin_imports_no_broker() -> None:
         "import sys, broker_embedded.pytest_plugin\n"
         "print([name for name in sys.modules if name.startswith(('broker_embedded.', 'spark_kafka_native'))])"
     )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert answer.stdout.strip() == "['broker_embedded.pytest_plugin']"
+    response = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert response.stdout.strip() == "['broker_embedded.pytest_plugin']"

@@ -72,8 +72,8 @@ def test_a_fetch_waits_exactly_max_wait_ms(broker: EmbeddedBroker, client: RawCl
     broker.advance(499)
     assert is_silent(client)
     broker.advance(1)
-    _, answer = decode_response(FetchResponse, 11, client.frame())
-    assert values_in(answer.responses[0].partitions[0]) == []
+    _, response = decode_response(FetchResponse, 11, client.frame())
+    assert values_in(response.responses[0].partitions[0]) == []
 
 
 def join(broker: EmbeddedBroker, client: RawClient, **others: Any) -> tuple[str, int]:
@@ -112,9 +112,9 @@ def test_a_silent_member_of_the_new_protocol_is_thrown_out_too(broker: EmbeddedB
         subscribed_topic_names=("t",),
         topic_partitions=(),
     )
-    answer = client.ask(first, 1)
-    assert answer.error_code == 0
-    later = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=answer.member_epoch)
+    response = client.ask(first, 1)
+    assert response.error_code == 0
+    later = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=response.member_epoch)
     for _ in range(2):
         broker.advance(44_999)
         assert client.ask(later, 1).error_code == 0
@@ -124,8 +124,8 @@ def test_a_silent_member_of_the_new_protocol_is_thrown_out_too(broker: EmbeddedB
 
 def committed(client: RawClient) -> int:
     topics = (OffsetFetchRequestTopic(name="t", partition_indexes=(0,)),)
-    answer = client.ask(OffsetFetchRequest(group_id="g", topics=topics), 6)
-    return answer.topics[0].partitions[0].committed_offset
+    response = client.ask(OffsetFetchRequest(group_id="g", topics=topics), 6)
+    return response.topics[0].partitions[0].committed_offset
 
 
 def test_offsets_are_kept_for_seven_days(broker: EmbeddedBroker, client: RawClient) -> None:
@@ -139,8 +139,8 @@ def test_offsets_are_kept_for_seven_days(broker: EmbeddedBroker, client: RawClie
 
 
 def produce(client: RawClient, topic: str, records: bytearray) -> None:
-    answer = client.ask(produce_request(topic, records), 9)
-    assert answer.responses[0].partition_responses[0].error_code == 0
+    response = client.ask(produce_request(topic, records), 9)
+    assert response.responses[0].partition_responses[0].error_code == 0
 
 
 def test_records_outlive_their_retention_and_their_files_go(broker: EmbeddedBroker, client: RawClient) -> None:
@@ -148,8 +148,8 @@ def test_records_outlive_their_retention_and_their_files_go(broker: EmbeddedBrok
     produce(client, "old", batch(b"x", timestamp_ms=BEGIN_MS))
     directory = broker.log_directory / "old-0"
     broker.advance(hours=23)
-    answer = client.ask(fetch_request("old"), 11).responses[0].partitions[0]
-    assert (answer.log_start_offset, values_in(answer)) == (0, [b"x"])
+    response = client.ask(fetch_request("old"), 11).responses[0].partitions[0]
+    assert (response.log_start_offset, values_in(response)) == (0, [b"x"])
     broker.advance(hours=1, minutes=6)
     assert client.ask(fetch_request("old"), 11).responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert client.ask(fetch_request("old", 1), 11).responses[0].partitions[0].log_start_offset == 1
@@ -168,8 +168,8 @@ def test_logs_are_compacted(broker: EmbeddedBroker, client: RawClient) -> None:
         broker.advance(seconds=2)
     produce(client, "keys", encode_batch([CoordinatorRecord(key=b"other", value=b"x")], broker.now_ms()))
     broker.advance(minutes=1)
-    answer = client.ask(fetch_request("keys", max_partition=1 << 20), 11)
-    assert values_in(answer.responses[0].partitions[0]) == [b"2", b"x"]
+    response = client.ask(fetch_request("keys", max_partition=1 << 20), 11)
+    assert values_in(response.responses[0].partitions[0]) == [b"2", b"x"]
 
 
 def test_the_pause_between_compactions_changes_at_run_time(broker: EmbeddedBroker, client: RawClient) -> None:
@@ -185,8 +185,8 @@ def test_the_pause_between_compactions_changes_at_run_time(broker: EmbeddedBroke
         broker.advance(hours=1)
 
     def values() -> list[bytes]:
-        answer = client.ask(fetch_request("keys", max_partition=1 << 20), 11)
-        return values_in(answer.responses[0].partitions[0])
+        response = client.ask(fetch_request("keys", max_partition=1 << 20), 11)
+        return values_in(response.responses[0].partitions[0])
 
     assert values() == [b"1", b"2", b"3"]
     broker.advance(hours=24)
@@ -195,10 +195,10 @@ def test_the_pause_between_compactions_changes_at_run_time(broker: EmbeddedBroke
 
 def test_a_throttled_client_is_heard_again_when_its_time_is_over(broker: EmbeddedBroker, client: RawClient) -> None:
     alter(client, {"client-id": "raw"}, producer_byte_rate=1000.0)
-    answer = client.ask(produce_request("t", batch(b"x" * 30_000)), 9)
-    assert answer.throttle_time_ms > 1000
+    response = client.ask(produce_request("t", batch(b"x" * 30_000)), 9)
+    assert response.throttle_time_ms > 1000
     client.send(request_bytes(fetch_request("t"), 11))
-    broker.advance(answer.throttle_time_ms - 1)
+    broker.advance(response.throttle_time_ms - 1)
     assert is_silent(client)
     broker.advance(1)
     assert client.frame()

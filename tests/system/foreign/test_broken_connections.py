@@ -1,4 +1,4 @@
-"""Connections that break while idempotent producers write, with answers lost after the records were stored.
+"""Connections that break while idempotent producers write, with responses lost after the records were stored.
 
 The producers must send again, and the broker must know what it has already: nothing is lost, nothing is there twice.
 """
@@ -48,7 +48,7 @@ def test_lost_answers_neither_lose_nor_double_records(broker: AnyBroker, proxy: 
         for _ in range(BREAKS):
             wait_for_progress(writers)
             time.sleep(dice.uniform(0, 0.1))
-            proxy.lose_answers()
+            proxy.lose_responses()
             time.sleep(dice.uniform(0, 0.05))
             proxy.cut()
     finally:

@@ -3,7 +3,7 @@
 Whatever they do: nothing is lost, nothing comes twice, and what belongs to one partition stays in order.
 
 The mock does not look at sequence numbers unless there is a transaction. So order is only checked where one request
-is in flight at a time, and an answer that is lost after the records were written is no matter for here but for brokers
+is in flight at a time, and a response that is lost after the records were written is no matter for here but for brokers
 that know their producers (`test_broken_connections`).
 """
 
@@ -207,7 +207,7 @@ WRITING_ERRORS = [*PASSING, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CORRUPT_MES
 
 @pytest.mark.parametrize(
     ("error", "in_flight"),
-    # A broken connection takes with it the answers of the other requests in flight.
+    # A broken connection takes with it the responses of the other requests in flight.
     [(error, count) for error in WRITING_ERRORS for count in (1, 5) if (error, count) != (DISCONNECT, 5)],
     ids=lambda value: getattr(value, "name", None) or ("DISCONNECT" if value == DISCONNECT else str(value)),
 )

@@ -56,8 +56,8 @@ class Fetcher:
         self.ids[letter] = topic.topic_id
 
     def produce(self, name: str, value: bytes = b"x" * 1000) -> None:
-        answer = self.client.ask(produce_request(self.topics[name[0]], batch(value), int(name[1:])), 9)
-        assert answer.responses[0].partition_responses[0].error_code == 0
+        response = self.client.ask(produce_request(self.topics[name[0]], batch(value), int(name[1:])), 9)
+        assert response.responses[0].partition_responses[0].error_code == 0
 
     def request(
         self,
@@ -104,19 +104,19 @@ class Fetcher:
         return self.client.ask(self.request(*wanted, **others), version or self.version)
 
     def fetch(self, *wanted: Any, **others: Any) -> list[tuple[str, int, int]]:
-        """One fetch in the session: each partition in the answer, its error and its bytes; topics in their order."""
-        answer = self.ask(*wanted, **others)
-        assert answer.error_code == NONE
+        """One fetch in the session: each partition in the response, its error and its bytes; topics in their order."""
+        response = self.ask(*wanted, **others)
+        assert response.error_code == NONE
         if self.epoch != LAST:
-            self.session_id, self.epoch = answer.session_id, self.epoch + 1
-        return self.listed(answer)
+            self.session_id, self.epoch = response.session_id, self.epoch + 1
+        return self.listed(response)
 
-    def listed(self, answer: FetchResponse) -> list[tuple[str, int, int]]:
+    def listed(self, response: FetchResponse) -> list[tuple[str, int, int]]:
         letters: dict[object, str] = {self.topics[letter]: letter for letter in self.topics}
         letters |= {self.ids[letter]: letter for letter in self.ids}
         return [
             (f"{letters.get(topic.topic or topic.topic_id, '?')}{part.partition_index}", part.error_code, size(part))
-            for topic in answer.responses
+            for topic in response.responses
             for part in topic.partitions
         ]
 
@@ -155,14 +155,14 @@ def test_a_session_from_its_first_fetch_to_its_end(fetcher: Fetcher) -> None:
     assert fetcher.ask(session_id=session_id, session_epoch=epoch).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_partitions_take_turns_when_an_answer_has_no_room_for_all(fetcher: Fetcher) -> None:
+def test_partitions_take_turns_when_a_response_has_no_room_for_all(fetcher: Fetcher) -> None:
     fetcher.create("a", 3)
     for name in ("a0", "a1", "a2"):
         for _ in range(2):
             fetcher.produce(name)
     offsets = {"a0": 0, "a1": 0, "a2": 0}
     assert fetcher.fetch(offsets, max_bytes=1) == [("a0", 0, ONE), ("a1", 0, 0), ("a2", 0, 0)]
-    # The session remembers its partitions in the order of the answer; only an incremental fetch moves them.
+    # The session remembers its partitions in the order of the response; only an incremental fetch moves them.
     seen = []
     offsets["a0"] = 1
     changed = {"a0": 1}
@@ -177,16 +177,16 @@ def test_partitions_take_turns_when_an_answer_has_no_room_for_all(fetcher: Fetch
 def test_wrong_sessions_and_epochs(fetcher: Fetcher) -> None:
     fetcher.create("a")
     for session_id, epoch in ((0, 1), (77, 1)):
-        answer = fetcher.ask(["a0"], session_id=session_id, session_epoch=epoch)
-        assert (answer.error_code, answer.session_id) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
-        assert answer.responses == ()
+        response = fetcher.ask(["a0"], session_id=session_id, session_epoch=epoch)
+        assert (response.error_code, response.session_id) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
+        assert response.responses == ()
     fetcher.fetch(["a0"])
     for epoch in (2, 7, -3):
-        answer = fetcher.ask(session_epoch=epoch)
-        assert (answer.error_code, answer.session_id) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 0)
+        response = fetcher.ask(session_epoch=epoch)
+        assert (response.error_code, response.session_id) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 0)
     other = BY_ID if fetcher.version == BY_NAME else BY_NAME
-    answer = fetcher.ask(version=other)
-    assert (answer.error_code, answer.session_id) == (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, 0)
+    response = fetcher.ask(version=other)
+    assert (response.error_code, response.session_id) == (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, 0)
     assert fetcher.fetch() == []
 
 
@@ -196,8 +196,8 @@ def test_a_session_left_without_partitions_is_over(fetcher: Fetcher) -> None:
     session_id = fetcher.session_id
     assert fetcher.fetch(forget=["a0"]) == []
     assert fetcher.session_id == 0
-    answer = fetcher.ask(session_id=session_id, session_epoch=2)
-    assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    response = fetcher.ask(session_id=session_id, session_epoch=2)
+    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_an_empty_fetch_opens_a_session_too(fetcher: Fetcher) -> None:
@@ -284,8 +284,8 @@ def test_where_the_logs_part(fetcher: Fetcher, epoch: int, offset: int, expected
     fetcher.create("a")
     for _ in range(3):
         fetcher.produce("a0")
-    answer = fetcher.ask({"a0": offset}, session_epoch=LAST, parts={"last_fetched_epoch": epoch})
-    (part,) = answer.responses[0].partitions
+    response = fetcher.ask({"a0": offset}, session_epoch=LAST, parts={"last_fetched_epoch": epoch})
+    (part,) = response.responses[0].partitions
     diverging = part.diverging_epoch
     assert (part.error_code, diverging.epoch, diverging.end_offset, size(part)) == expected
 
@@ -298,7 +298,7 @@ def test_a_wait_ends_with_records_or_with_what_is_wrong(fetcher: Fetcher, any_br
         question = fetcher.request({"a1": 0}, max_wait_ms=FOR_EVER_MS, min_bytes=1)
         fetcher.client.send(request_bytes(question, fetcher.version))
         other.ask(produce_request(fetcher.topics["a"], batch(b"x" * 1000)), 9)
-        answer = fetcher.listed(decode_response(FetchResponse, fetcher.version, fetcher.client.frame())[1])
-    assert answer == [("a0", 0, ONE), ("a1", 0, 0)]
+        response = fetcher.listed(decode_response(FetchResponse, fetcher.version, fetcher.client.frame())[1])
+    assert response == [("a0", 0, ONE), ("a1", 0, 0)]
     fetcher.epoch += 1
     assert fetcher.fetch({"a0": 1}, max_wait_ms=50, min_bytes=1) == []

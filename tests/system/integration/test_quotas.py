@@ -77,18 +77,18 @@ def client(any_broker: AnyBroker) -> Iterator[Client]:
 def throttled(
     client: Client, request: Callable[[], ResponseT], throttle_ms: Callable[[ResponseT], int]
 ) -> tuple[ResponseT, int]:
-    """Ask until the answer asks for silence, which it does once the quota holds and is used up; and there is silence.
+    """Ask until the response asks for silence, which it does once the quota holds and is used up; and there is silence.
 
-    The next request of the connection is not answered before its time, which is counted from before the answer: this
+    The next request of the connection is not answered before its time, which is counted from before the response: this
     process may be late to see it.
     """
     for _ in range(40):
         begun = time.monotonic()
-        answer = request()
-        if throttle_ms(answer):
+        response = request()
+        if throttle_ms(response):
             client.ask(ApiVersionsRequest(), 0)
-            assert time.monotonic() - begun >= throttle_ms(answer) / 1000 - 0.01
-            return answer, throttle_ms(answer)
+            assert time.monotonic() - begun >= throttle_ms(response) / 1000 - 0.01
+            return response, throttle_ms(response)
         time.sleep(0.01)
     raise AssertionError("nothing was throttled")
 
@@ -98,8 +98,8 @@ def test_a_producer_above_its_byte_rate_is_answered_and_then_muted(
 ) -> None:
     topic = new_topic()
     alter(client, {"client-id": client.client_id}, producer_byte_rate=RATE)
-    answer, wait_ms = throttled(client, lambda: client.produce(topic), lambda answer: answer.throttle_time_ms)
-    assert answer.responses[0].partition_responses[0].error_code == 0
+    response, wait_ms = throttled(client, lambda: client.produce(topic), lambda response: response.throttle_time_ms)
+    assert response.responses[0].partition_responses[0].error_code == 0
     # Four pieces are 8 per cent more than ten seconds allow; the ten are eleven at the end of a window.
     assert 0 < wait_ms < 4000
     other = Client(any_broker)
@@ -111,8 +111,8 @@ def test_a_consumer_above_its_byte_rate_gets_an_empty_response(client: Client, n
     topic = new_topic()
     client.produce(topic)
     alter(client, {"client-id": client.client_id}, consumer_byte_rate=RATE)
-    answer, wait_ms = throttled(client, lambda: client.fetch(topic), lambda answer: answer.throttle_time_ms)
-    assert answer.responses == ()
+    response, wait_ms = throttled(client, lambda: client.fetch(topic), lambda response: response.throttle_time_ms)
+    assert response.responses == ()
     assert 0 < wait_ms < 4000
 
 
@@ -124,8 +124,8 @@ def test_a_client_above_its_mutation_rate_is_refused(client: Client) -> None:
         name = f"{client.client_id}-{next(numbers)}"
         wanted = CreatableTopic(name=name, num_partitions=6, replication_factor=1)
         request = CreateTopicsRequest(topics=(wanted,), timeout_ms=10_000, validate_only=True)
-        answer = client.ask(request, 7)
-        return answer.topics[0].error_code, answer.throttle_time_ms
+        response = client.ask(request, 7)
+        return response.topics[0].error_code, response.throttle_time_ms
 
     code, wait_ms = eventually(create, ~IsOneOf((0, 0)), within_s=PATIENCE_S)
     assert ErrorCode.of(code) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -242,9 +242,9 @@ def test_our_client_lives_with_a_request_quota(limited: Client, ours: Cluster, t
 
 def change(client: Client, *entries: RequestedEntryData, validate_only: bool = False) -> list[int]:
     """The error codes of the entities, in the order of their names."""
-    answer = client.ask(AlterClientQuotasRequest(entries=entries, validate_only=validate_only), 1)
+    response = client.ask(AlterClientQuotasRequest(entries=entries, validate_only=validate_only), 1)
     ordered = sorted(
-        answer.entries, key=lambda each: str([(part.entity_type, part.entity_name) for part in each.entity])
+        response.entries, key=lambda each: str([(part.entity_type, part.entity_name) for part in each.entity])
     )
     return [each.error_code for each in ordered]
 
@@ -300,9 +300,9 @@ def test_quotas_are_found_by_filters(client: Client) -> None:
 def test_filters_that_make_no_sense(
     client: Client, components: list[tuple[str, int, str | None]], code: ErrorCode
 ) -> None:
-    answer = describe(client, *components)
-    assert ErrorCode.of(answer.error_code) is code
-    assert answer.entries is None
+    response = describe(client, *components)
+    assert ErrorCode.of(response.error_code) is code
+    assert response.entries is None
 
 
 @pytest.mark.parametrize(

@@ -265,8 +265,8 @@ def test_silent_producers_are_forgotten(broker: BrokerDriver) -> None:
     broker.clock.advance(1001)
     broker.run(run_periodic(broker.broker, "producer id expiry"))
     # Unknown now, it may begin anywhere; before, this would be a repetition.
-    answer = broker.produce("t", idempotent(batch(b"a"), producer_id=5, sequence=0))
-    assert (answer.error_code, answer.base_offset) == (0, 1)
+    response = broker.produce("t", idempotent(batch(b"a"), producer_id=5, sequence=0))
+    assert (response.error_code, response.base_offset) == (0, 1)
 
 
 def test_a_full_disk_refuses_one_partition_and_the_broker_lives() -> None:
@@ -389,9 +389,9 @@ def test_closing_drops_the_appends_that_have_not_begun_and_completes_the_others(
             await closing
 
         broker.run(close())
-        answers = [each.exception() or each.result() for each in producing]
-        assert sum(isinstance(each, ProduceResponse) for each in answers) == 2
-        assert sum(isinstance(each, CloseConnection) for each in answers) == 20
+        responses = [each.exception() or each.result() for each in producing]
+        assert sum(isinstance(each, ProduceResponse) for each in responses) == 2
+        assert sum(isinstance(each, CloseConnection) for each in responses) == 20
         assert len(begun) == 2
         broker.open()
         assert sum(broker.broker.partitions.get("t", index).log.log_end_offset for index in range(22)) == 2

@@ -35,14 +35,14 @@ def all_values(broker: BrokerDriver, *, committed: bool = True, topic: str = "t"
 
 def offset_at(broker: BrokerDriver, timestamp: int, *, committed: bool) -> ListOffsetsPartitionResponse:
     topics = (ListOffsetsTopic(name="t", partitions=(ListOffsetsPartition(partition_index=0, timestamp=timestamp),)),)
-    answer = broker.ask(ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=topics), 7)
-    return answer.topics[0].partitions[0]
+    response = broker.ask(ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=topics), 7)
+    return response.topics[0].partitions[0]
 
 
 def delete_before(broker: BrokerDriver, offset: int) -> int:
     parts = (DeleteRecordsPartition(partition_index=0, offset=offset),)
-    answer = broker.ask(DeleteRecordsRequest(topics=(DeleteRecordsTopic(name="t", partitions=parts),)), 2)
-    return answer.topics[0].partitions[0].low_watermark
+    response = broker.ask(DeleteRecordsRequest(topics=(DeleteRecordsTopic(name="t", partitions=parts),)), 2)
+    return response.topics[0].partitions[0].low_watermark
 
 
 def producers(broker: BrokerDriver, *names: str) -> list[DirectProducer]:
@@ -94,8 +94,8 @@ def test_a_marker_ends_their_wait(broker: BrokerDriver) -> None:
     broker.settle()
     assert not waiting.done()
     writer.commit()
-    answer = broker.answer(waiting)
-    data = answer.responses[0].partitions[0]
+    response = broker.response(waiting)
+    data = response.responses[0].partitions[0]
     assert (data.last_stable_offset, data.aborted_transactions) == (2, ())
     assert values_in(data)[:1] == [b"x"]
 
@@ -110,8 +110,8 @@ def test_the_marker_of_another_ends_their_wait(broker: BrokerDriver) -> None:
     waiting = broker.begin(fetch_request("t", isolation_level=1, max_wait_ms=60_000, min_bytes=150), 11)
     broker.settle()
     first.abort()
-    answer = broker.answer(waiting)
-    (aborted,) = answer.responses[0].partitions[0].aborted_transactions or ()
+    response = broker.response(waiting)
+    (aborted,) = response.responses[0].partitions[0].aborted_transactions or ()
     assert (aborted.producer_id, aborted.first_offset) == (first.producer_id, 0)
 
 
@@ -139,8 +139,8 @@ def test_offsets_that_they_may_look_for(broker: BrokerDriver) -> None:
     broker.produce("t", batch(b"after", timestamp_ms=3000))
 
     def found(timestamp: int, *, committed: bool) -> tuple[int, int]:
-        answer = offset_at(broker, timestamp, committed=committed)
-        return answer.offset, answer.timestamp
+        response = offset_at(broker, timestamp, committed=committed)
+        return response.offset, response.timestamp
 
     assert [found(LATEST, committed=flag) for flag in (False, True)] == [(3, -1), (1, -1)]
     assert [found(EARLIEST, committed=flag) for flag in (False, True)] == [(0, -1), (0, -1)]

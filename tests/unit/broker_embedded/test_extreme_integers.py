@@ -1,4 +1,4 @@
-"""Every API with the least and the largest integers in every field: an answer or an error code, never an exception.
+"""Every API with the least and the largest integers in every field: a response or an error code, never an exception.
 
 The requests are those that do something (`tests.support.good_requests`). Those about transactions and groups are also
 sent by a producer and by members that exist, because most arithmetic comes after the look whether there is one.

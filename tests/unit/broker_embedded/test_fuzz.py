@@ -1,4 +1,4 @@
-"""Anything at all, as frames, records and files of a log: an answer or an error, never a surprise.
+"""Anything at all, as frames, records and files of a log: a response or an error, never a surprise.
 
 Hypothesis makes what is nearly right; what coverage-guided fuzzing found to be of interest is replayed from
 tests/golden/fuzz. `tests.support.fuzz_targets` says what a surprise is.

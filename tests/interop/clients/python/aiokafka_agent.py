@@ -123,8 +123,8 @@ class AiokafkaAgent(Agent):
 
     async def create_topic(self, servers: str, topic: str, partitions: int, configs: dict[str, str]) -> None:
         async with _admin(servers) as admin:
-            answer = await admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=configs)])
-        for _, code, *_ in answer.topic_errors:
+            response = await admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=configs)])
+        for _, code, *_ in response.topic_errors:
             _raise(code)
 
     async def add_partitions(self, servers: str, topic: str, total: int) -> None:
@@ -133,8 +133,8 @@ class AiokafkaAgent(Agent):
 
     async def delete_topic(self, servers: str, topic: str) -> None:
         async with _admin(servers) as admin:
-            answer = await admin.delete_topics([topic])
-        for _, code in answer.topic_error_codes:
+            response = await admin.delete_topics([topic])
+        for _, code in response.topic_error_codes:
             _raise(code)
 
     async def topics(self, servers: str) -> Json:
@@ -149,8 +149,8 @@ class AiokafkaAgent(Agent):
 
     async def topic_config(self, servers: str, topic: str) -> Json:
         async with _admin(servers) as admin:
-            (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
-        ((code, _, _, _, entries),) = answer.resources
+            (response,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+        ((code, _, _, _, entries),) = response.resources
         _raise(code)
         return {name: value for name, value, *_ in entries}
 
@@ -158,8 +158,8 @@ class AiokafkaAgent(Agent):
         """Not incremental: what is not named goes back to its default."""
         async with _admin(servers) as admin:
             resource = ConfigResource(ConfigResourceType.TOPIC, topic, configs)
-            (answer,) = await admin.alter_configs([resource])
-        for code, *_ in answer.resources:
+            (response,) = await admin.alter_configs([resource])
+        for code, *_ in response.resources:
             _raise(code)
 
     async def delete_records(self, servers: str, topic: str, before: dict[str, int]) -> Json:
@@ -181,8 +181,8 @@ class AiokafkaAgent(Agent):
             elif at == "latest":
                 found = await consumer.end_offsets(wanted)
             else:
-                answers = await consumer.offsets_for_times(dict.fromkeys(wanted, int(at)))
-                found = {item: answer.offset if answer else -1 for item, answer in answers.items()}
+                responses = await consumer.offsets_for_times(dict.fromkeys(wanted, int(at)))
+                found = {item: response.offset if response else -1 for item, response in responses.items()}
         finally:
             await consumer.stop()
         return {item.partition: offset for item, offset in found.items()}
@@ -193,8 +193,8 @@ class AiokafkaAgent(Agent):
 
     async def describe_group(self, servers: str, group: str) -> Json:
         async with _admin(servers) as admin:
-            (answer,) = await admin.describe_consumer_groups([group])
-        ((code, _, state, _, _, members, *_),) = answer.groups
+            (response,) = await admin.describe_consumer_groups([group])
+        ((code, _, state, _, _, members, *_),) = response.groups
         _raise(code)
         return {"state": state, "members": {client: _assigned(bytes_) for _, client, _, _, bytes_ in members}}
 

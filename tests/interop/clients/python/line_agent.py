@@ -133,11 +133,11 @@ class Agent:
 
 def serve(agent: Agent) -> None:
     """Do what the lines of the standard input say, until it ends. What clients print goes to the standard error."""
-    answers, sys.stdout = sys.stdout, sys.stderr
+    responses, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
-        answer = _done(agent, json.loads(line))
+        response = _done(agent, json.loads(line))
         with suppress(BrokenPipeError):
-            print(json.dumps(answer), file=answers, flush=True)
+            print(json.dumps(response), file=responses, flush=True)
 
 
 def _done(agent: Agent, request: Mapping[str, Json]) -> Json:

@@ -94,8 +94,8 @@ class OldKafkaPythonAgent(Agent):
             elif at == "latest":
                 found = consumer.end_offsets(wanted)
             else:
-                answers = consumer.offsets_for_times(dict.fromkeys(wanted, at))
-                found = {item: answer.offset if answer else -1 for item, answer in answers.items()}
+                responses = consumer.offsets_for_times(dict.fromkeys(wanted, at))
+                found = {item: response.offset if response else -1 for item, response in responses.items()}
         return {item.partition: offset for item, offset in found.items()}
 
     def create_topic(self, servers: str, topic: str, partitions: int, configs: dict[str, str]) -> None:
@@ -122,9 +122,9 @@ class OldKafkaPythonAgent(Agent):
 
     def topic_config(self, servers: str, topic: str) -> Json:
         with closing(self._admin(servers)) as admin:
-            answer = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
-        (answer,) = answer if isinstance(answer, list) else [answer]
-        ((_, _, _, _, entries),) = answer.resources
+            response = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+        (response,) = response if isinstance(response, list) else [response]
+        ((_, _, _, _, entries),) = response.resources
         return {name: value for name, value, *_ in entries}
 
     def alter_config(self, servers: str, topic: str, configs: dict[str, str]) -> None:
@@ -158,7 +158,7 @@ class OldKafkaPythonAgent(Agent):
         return KafkaAdminClient(bootstrap_servers=servers)  # it asks the broker for the versions it has
 
     def _code(self, error: BaseException) -> int | None:
-        # The admin client raises an error of its own, with the answer in its text.
+        # The admin client raises an error of its own, with the response in its text.
         found = re.search(r"error_code=([1-9]\d*)", str(error))
         code = getattr(error, "errno", None)
         return code if isinstance(code, int) and code >= 0 else int(found[1]) if found else None

@@ -31,5 +31,5 @@ def test_a_log_may_have_more_segments_than_the_process_may_have_open_files(tmp_p
     directory = tmp_path / "t-0"
     directory.mkdir()
     command = [sys.executable, "-c", MANY_SEGMENTS, str(directory)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[4])
-    assert answer.stdout == "done\n", answer.stderr
+    response = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[4])
+    assert response.stdout == "done\n", response.stderr

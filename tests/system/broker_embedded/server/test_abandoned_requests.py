@@ -146,7 +146,7 @@ def test_lookups_by_time_do_not_wait_for_appends(broker: EmbeddedBroker, monkeyp
 
 
 @pytest.mark.parametrize(("acks", "begun"), [(1, 1), (0, 10)])
-def test_partitions_are_not_begun_after_the_client_has_left_unless_it_wants_no_answer(
+def test_partitions_are_not_begun_after_the_client_has_left_unless_it_wants_no_response(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, acks: int, begun: int
 ) -> None:
     appends = Held(monkeypatch, LocalPartition, "append", 1)
@@ -203,8 +203,8 @@ def test_records_with_acks_0_of_a_client_that_left_outlive_connections_max_idle_
         eventually(lambda: len(broker._server._connections), 0)
         eventually(lambda: reserved(broker), 0)
         with RawClient(broker.bootstrap_servers) as client:
-            answer = client.ask(fetch_request("compacted"), 7)
-            assert answer.responses[0].partitions[0].high_watermark == 2
+            response = client.ask(fetch_request("compacted"), 7)
+            assert response.responses[0].partitions[0].high_watermark == 2
 
 
 def test_a_client_that_leaves_is_noticed_although_its_requests_fill_the_buffer(
@@ -259,6 +259,6 @@ def test_a_conversion_for_an_old_client_ends_between_batches_when_it_leaves(
             eventually(lambda: ended(broker), 1)
             converted.release()
             eventually(lambda: len(broker._server._connections), 1)
-            answer = client.ask(fetch_request("plain", 2), 2)
-            assert answer.responses[0].partitions[0].error_code == 0
+            response = client.ask(fetch_request("plain", 2), 2)
+            assert response.responses[0].partitions[0].error_code == 0
         assert len(converted.begun) == 2, "the first batch for the client that left, the last for the one that did not"

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 import pytest
 
 from broker_embedded.handlers.support.registry import CloseConnection
-from broker_embedded.server.connection import Answer
+from broker_embedded.server.connection import ResponseFrame
 from broker_embedded.server.outbox import Outbox
 from spark_kafka_native.protocol.errors import LocalProtocolError, RemoteProtocolError
 from tests.support.connection_client import LIMIT, Client, echo, framed, run, settle
@@ -73,20 +73,20 @@ def test_impossible_sizes_close_the_connection_with_a_reason(caplog: pytest.LogC
     assert f"it sent a request of {size} bytes; sizes are 1 to {LIMIT}" in caplog.text
 
 
-def test_the_next_request_waits_for_the_answer_before_it() -> None:
+def test_the_next_request_waits_for_the_response_before_it() -> None:
     async def story() -> None:
         gates = [asyncio.Event() for _ in range(3)]
         begun: list[int] = []
 
-        def serve(frame: memoryview) -> Awaitable[Answer]:
+        def serve(frame: memoryview) -> Awaitable[ResponseFrame]:
             number = frame[0]
             begun.append(number)
 
-            async def answer() -> Answer:
+            async def response() -> ResponseFrame:
                 await gates[number].wait()
                 return [framed(bytes([number]))]
 
-            return answer()
+            return response()
 
         client = Client(serve)
         await client.send(b"".join(framed(bytes([number])) for number in range(3)))
@@ -103,7 +103,7 @@ def test_the_next_request_waits_for_the_answer_before_it() -> None:
     run(story)
 
 
-def test_a_request_without_an_answer_lets_the_next_one_go() -> None:
+def test_a_request_without_a_response_lets_the_next_one_go() -> None:
     async def story() -> None:
         client = Client(lambda frame: None if frame[0] == ord("-") else echo(frame))
         await client.send(framed(b"-quiet") + framed(b"loud"))
@@ -126,11 +126,11 @@ def test_a_client_that_disconnects_within_a_request_is_logged(caplog: pytest.Log
 
 def test_requests_before_a_half_close_are_answered() -> None:
     async def story() -> None:
-        async def answer(frame: bytes) -> Answer:
+        async def response(frame: bytes) -> ResponseFrame:
             await eventually_async(lambda: client.connection._ended, True)
             return [framed(frame)]
 
-        client = Client(lambda frame: answer(bytes(frame)))
+        client = Client(lambda frame: response(bytes(frame)))
         await client.send(framed(b"one") + framed(b"two") + framed(b"half")[:5])
         client.sock.shutdown(socket.SHUT_WR)
         assert [await client.frame(), await client.frame()] == [b"one", b"two"]
@@ -144,8 +144,8 @@ def test_a_client_that_wants_no_answers_and_leaves_is_let_go(first_later: bool) 
     async def story() -> None:
         served: list[bytes] = []
 
-        def serve(frame: memoryview) -> Answer | Awaitable[Answer]:
-            async def later() -> Answer:
+        def serve(frame: memoryview) -> ResponseFrame | Awaitable[ResponseFrame]:
+            async def later() -> ResponseFrame:
                 await eventually_async(lambda: client.connection._ended, True)
                 return None
 
@@ -165,7 +165,7 @@ def test_answers_given_before_a_long_request_do_not_wait_for_it() -> None:
     async def story() -> None:
         gate = asyncio.Event()
 
-        async def long() -> Answer:
+        async def long() -> ResponseFrame:
             await gate.wait()
             return [framed(b"long")]
 
@@ -182,11 +182,11 @@ def test_answers_that_the_system_does_not_take_at_once_leave_while_a_long_reques
     async def story() -> None:
         gate = asyncio.Event()
 
-        async def long() -> Answer:
+        async def long() -> ResponseFrame:
             await gate.wait()
             return [framed(b"long")]
 
-        def serve(frame: memoryview) -> Answer | Awaitable[Answer]:
+        def serve(frame: memoryview) -> ResponseFrame | Awaitable[ResponseFrame]:
             return long() if frame[0] == ord("l") else [framed(b"y" * 60_000)]
 
         client = Client(serve)
@@ -243,8 +243,8 @@ def test_short_responses_of_one_loop_iteration_are_sent_together(monkeypatch: py
 def test_a_request_that_breaks_closes_its_connection_alone(
     caplog: pytest.LogCaptureFixture, error: Exception, said: str, later: bool
 ) -> None:
-    def serve(frame: memoryview) -> Answer | Awaitable[Answer]:
-        async def fail() -> Answer:
+    def serve(frame: memoryview) -> ResponseFrame | Awaitable[ResponseFrame]:
+        async def fail() -> ResponseFrame:
             raise error
 
         if later:
@@ -264,15 +264,15 @@ def test_a_request_that_breaks_closes_its_connection_alone(
     assert said in caplog.text
 
 
-def test_closing_when_idle_lets_the_present_answer_out() -> None:
+def test_closing_when_idle_lets_the_present_response_out() -> None:
     async def story() -> None:
         gate = asyncio.Event()
 
-        async def answer() -> Answer:
+        async def response() -> ResponseFrame:
             await gate.wait()
             return [framed(b"done")]
 
-        client, idle = Client(lambda _: answer()), Client(echo)
+        client, idle = Client(lambda _: response()), Client(echo)
         await client.send(framed(b"x") * 2)
         await settle()
         client.connection.close_when_idle()
@@ -290,14 +290,14 @@ def test_closing_cancels_the_request_that_is_worked_on() -> None:
     async def story() -> None:
         cancelled = asyncio.Event()
 
-        async def answer() -> Answer:
+        async def response() -> ResponseFrame:
             try:
                 await asyncio.Event().wait()
             finally:
                 cancelled.set()
             return None
 
-        client = Client(lambda _: answer())
+        client = Client(lambda _: response())
         await client.send(framed(b"x"))
         await settle()
         assert client.connection.is_parked
@@ -312,16 +312,16 @@ def test_the_work_of_a_request_is_cleaned_up_when_the_connection_closes() -> Non
     async def story() -> None:
         cleaned = asyncio.Event()
 
-        async def answer() -> Answer:
+        async def response() -> ResponseFrame:
             try:
                 await asyncio.Event().wait()
             finally:
                 cleaned.set()
             return None
 
-        def serve(_: memoryview) -> Awaitable[Answer]:
-            asyncio.get_running_loop().call_soon(client.connection.close, "before the answer's task has begun")
-            return answer()
+        def serve(_: memoryview) -> Awaitable[ResponseFrame]:
+            asyncio.get_running_loop().call_soon(client.connection.close, "before the response's task has begun")
+            return response()
 
         client = Client(serve)
         await client.send(framed(b"x"))
@@ -330,10 +330,10 @@ def test_the_work_of_a_request_is_cleaned_up_when_the_connection_closes() -> Non
     run(story)
 
 
-def mixed(frame: memoryview) -> Answer | Awaitable[Answer]:
+def mixed(frame: memoryview) -> ResponseFrame | Awaitable[ResponseFrame]:
     """Answers at once, later, with much, or not at all, by the first letter."""
 
-    async def later(content: bytes) -> Answer:
+    async def later(content: bytes) -> ResponseFrame:
         for _ in range(content[5] % 2 * 10):
             await asyncio.sleep(0)  # the connection reads and sends while this request is worked on
         return [framed(content)]
@@ -370,9 +370,9 @@ def test_responses_have_the_order_of_their_requests(seed: int) -> None:
             client.sock.shutdown(socket.SHUT_WR)
 
         writing = asyncio.create_task(write())
-        answers = [await client.frame() for kind in kinds if kind != "n"]
-        assert [answer[:6] for answer in answers] == [request[:6] for request in requests if request[:1] != b"n"]
-        assert {len(answer) for answer in answers} == {6, 300_006}
+        responses = [await client.frame() for kind in kinds if kind != "n"]
+        assert [response[:6] for response in responses] == [request[:6] for request in requests if request[:1] != b"n"]
+        assert {len(response) for response in responses} == {6, 300_006}
         await writing
         assert await client.at_end()
 

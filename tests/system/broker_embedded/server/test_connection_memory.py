@@ -2,7 +2,7 @@ import asyncio
 import contextlib
 import struct
 
-from broker_embedded.server.connection import Answer
+from broker_embedded.server.connection import ResponseFrame
 from broker_embedded.server.memory import RequestMemory
 from tests.support.connection_client import LIMIT, Client, echo, framed, run, settle
 
@@ -22,11 +22,11 @@ def test_a_claimed_size_sets_no_memory_aside() -> None:
     run(story)
 
 
-def test_a_reader_that_does_not_read_costs_one_answer() -> None:
+def test_a_reader_that_does_not_read_costs_one_response() -> None:
     async def story() -> None:
         served: list[int] = []
 
-        def serve(frame: memoryview) -> Answer:
+        def serve(frame: memoryview) -> ResponseFrame:
             served.append(len(frame))
             return [framed(b"y" * 5_000_000)]
 
@@ -58,11 +58,11 @@ def test_large_requests_share_a_budget_and_wait_for_it() -> None:
         memory = RequestMemory(100_000)
         gate = asyncio.Event()
 
-        async def answer(frame: memoryview) -> Answer:
+        async def response(frame: memoryview) -> ResponseFrame:
             await gate.wait()
             return [framed(bytes(frame[:1]))]
 
-        first, second = (Client(answer, memory=memory) for _ in range(2))
+        first, second = (Client(response, memory=memory) for _ in range(2))
         await first.send(framed(b"1" * 150_000)[:-1])
         await settle()
         writing = asyncio.create_task(second.send(framed(b"2" * 800_000)))
@@ -125,12 +125,12 @@ def test_a_buffer_that_a_handler_still_looks_into_is_not_lent_again() -> None:
     async def story() -> None:
         seen: list[memoryview] = []
 
-        async def answer(frame: memoryview) -> Answer:
+        async def response(frame: memoryview) -> ResponseFrame:
             seen.append(frame)
             await asyncio.Event().wait()
             return None
 
-        client = Client(answer)
+        client = Client(response)
         await client.send(framed(b"precious"))
         await settle()
         client.connection.close("gone")

@@ -80,9 +80,9 @@ def test_every_api_answers_in_every_version(broker: EmbeddedBroker) -> None:
             name = f"topic-{key}-{version}"
             if key in MADE_BEFORE:
                 broker.create_topic(name)
-            answer = client.ask(GOOD_REQUESTS[key](Asking(version, topic_id, name)), version, correlation_id=number)
-            assert type(answer) is all_requests()[key].response
+            response = client.ask(GOOD_REQUESTS[key](Asking(version, topic_id, name)), version, correlation_id=number)
+            assert type(response) is all_requests()[key].response
             errors: set[int] = set()
-            error_finder(type(answer))(answer, errors.add)
-            assert errors == expected_errors(key, version), (all_requests()[key].api_name, version, answer)
+            error_finder(type(response))(response, errors.add)
+            assert errors == expected_errors(key, version), (all_requests()[key].api_name, version, response)
     assert inner.metrics().requests == len(asked)

@@ -51,8 +51,8 @@ def shake(client: RawClient, mechanism: str = "PLAIN", version: int = 1) -> Erro
 
 
 def authenticate(client: RawClient, token: bytes, version: int = 2) -> SaslAuthenticateResponse:
-    answer: SaslAuthenticateResponse = client.ask(SaslAuthenticateRequest(auth_bytes=token), version)
-    return answer
+    response: SaslAuthenticateResponse = client.ask(SaslAuthenticateRequest(auth_bytes=token), version)
+    return response
 
 
 def is_refusing(broker: EmbeddedBroker) -> None:
@@ -68,8 +68,8 @@ def bare(token: bytes) -> bytes:
 def test_plain(client: RawClient, version: int) -> None:
     assert client.ask(VERSIONS, 3).error_code == ErrorCode.NONE
     assert shake(client) is ErrorCode.NONE
-    answer = authenticate(client, RIGHT, version)
-    assert (answer.error_code, bytes(answer.auth_bytes)) == (ErrorCode.NONE, b"")
+    response = authenticate(client, RIGHT, version)
+    assert (response.error_code, bytes(response.auth_bytes)) == (ErrorCode.NONE, b"")
     assert client.ask(METADATA, 9).brokers
 
 
@@ -109,10 +109,10 @@ def test_a_wrong_password_is_answered_late_and_then_the_connection_ends() -> Non
         broker.advance(DELAY_MS - 1)
         is_refusing(broker)
         broker.advance(1)
-        _, answer = decode_response(SaslAuthenticateResponse, 2, client.frame())
+        _, response = decode_response(SaslAuthenticateResponse, 2, client.frame())
         assert client.is_closed()
-    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert answer.error_message == "Authentication failed: Invalid username or password"
+    assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert response.error_message == "Authentication failed: Invalid username or password"
 
 
 def test_a_wrong_bare_token_is_not_answered(client: RawClient) -> None:
@@ -122,9 +122,9 @@ def test_a_wrong_bare_token_is_not_answered(client: RawClient) -> None:
 
 
 def test_a_mechanism_that_there_is_not(client: RawClient) -> None:
-    answer = client.ask(SaslHandshakeRequest(mechanism="GSSAPI"), 1)
-    assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
-    assert answer.mechanisms == ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    response = client.ask(SaslHandshakeRequest(mechanism="GSSAPI"), 1)
+    assert response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert response.mechanisms == ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
     assert client.is_closed()
 
 
@@ -154,7 +154,7 @@ def test_api_versions_may_be_sent_again_after_an_unknown_version(client: RawClie
 def test_other_requests_before_the_login_close_the_connection(client: RawClient, data: bytes) -> None:
     client.send(data)
     while not client.is_closed():
-        pass  # the answer to the first ApiVersions
+        pass  # the response to the first ApiVersions
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -187,7 +187,7 @@ def test_a_login_fails_where_a_fault_raises(running: EmbeddedBroker, client: Raw
     assert client.is_closed()
 
 
-def test_a_delayed_answer_is_no_way_around(running: EmbeddedBroker, client: RawClient) -> None:
+def test_a_delayed_response_is_no_way_around(running: EmbeddedBroker, client: RawClient) -> None:
     running.faults.delay("SaslAuthenticate", ms=20, times=1)
     shake(client)
     assert authenticate(client, WRONG).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED

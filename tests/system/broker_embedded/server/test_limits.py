@@ -123,8 +123,8 @@ def test_a_waiting_connection_is_accepted_when_the_limit_is_raised(
             eventually(lambda: caplog.text, Contains("new connections wait"))
             config = IncrementalAlterConfig(name="max.connections", config_operation=0, value="2")
             resource = AlterConfigsResource(resource_type=4, resource_name="", configs=(config,))
-            (answer,) = first.ask(IncrementalAlterConfigsRequest(resources=(resource,)), 1).responses
-            assert answer.error_code == 0, answer
+            (response,) = first.ask(IncrementalAlterConfigsRequest(resources=(resource,)), 1).responses
+            assert response.error_code == 0, response
             broker.advance(ms=1000)
             assert decode_correlation_id(second.frame()) == 1
 

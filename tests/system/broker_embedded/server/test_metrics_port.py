@@ -29,7 +29,7 @@ def url(broker: EmbeddedBroker) -> str:
 
 
 def ask(url: str, request: bytes) -> bytes:
-    """The whole answer to some bytes."""
+    """The whole response to some bytes."""
     host, _, port = url.removeprefix("http://").removesuffix("/metrics").rpartition(":")
     with socket.create_connection((host, int(port)), timeout=60) as sock:
         sock.sendall(request)
@@ -41,9 +41,9 @@ def ask(url: str, request: bytes) -> bytes:
 
 def test_metrics_can_be_read_repeatedly(url: str) -> None:
     for _ in range(3):
-        with urllib.request.urlopen(url, timeout=60) as answer:
-            assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
-            text = answer.read().decode()
+        with urllib.request.urlopen(url, timeout=60) as response:
+            assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+            text = response.read().decode()
         assert "kafka_server_replicamanager_partitioncount 1\n" in text
 
 

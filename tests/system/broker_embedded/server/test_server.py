@@ -50,8 +50,8 @@ def test_records_of_all_sizes_come_back_by_sendfile(broker: EmbeddedBroker, clie
     rng = random.Random(1)
     values = [rng.randbytes(size) for size in (0, 1, 100, 511, 16_000, 17_000, 100_000, 3_000_000, 3_500_000, 5)]
     for value in values:
-        answer = client.ask(produce_request("sizes", batch(value)), 9)
-        assert answer.responses[0].partition_responses[0].error_code == 0
+        response = client.ask(produce_request("sizes", batch(value)), 9)
+        assert response.responses[0].partition_responses[0].error_code == 0
     received: list[bytes] = []
     while len(received) < len(values):
         fetched = client.ask(fetch_request("sizes", len(received), max_partition=50_000_000), 11)
@@ -66,13 +66,13 @@ def test_a_slow_reader_gets_everything_and_others_do_not_wait_for_it(broker: Emb
     with RawClient(broker.bootstrap_servers) as slow:
         question = fetch_request("slow", max_partition=50_000_000)
         slow.send(request_bytes(question, 11) * 3)
-        select.select([slow.sock], [], [], 60)  # the first answer is on its way
+        select.select([slow.sock], [], [], 60)  # the first response is on its way
         assert_alive(broker)
         for _ in range(3):
             frame = slow.frame()
             assert len(frame) > 10_000_000
-            _, answer = decode_response(FetchResponse, 11, frame)
-            assert len(values_in(answer.responses[0].partitions[0])) == 5
+            _, response = decode_response(FetchResponse, 11, frame)
+            assert len(values_in(response.responses[0].partitions[0])) == 5
 
 
 def test_answers_come_in_the_order_of_the_requests(client: RawClient) -> None:
@@ -94,8 +94,8 @@ def test_a_long_poll_is_answered_by_the_append_of_another(broker: EmbeddedBroker
     eventually(lambda: broker._server.broker.delayed.count, IsInt(gt=0))
     with RawClient(broker.bootstrap_servers) as other:
         other.ask(produce_request("poll", batch(b"now")), 9)
-    _, answer = decode_response(FetchResponse, 11, client.frame())
-    assert values_in(answer.responses[0].partitions[0]) == [b"now"]
+    _, response = decode_response(FetchResponse, 11, client.frame())
+    assert values_in(response.responses[0].partitions[0]) == [b"now"]
 
 
 @pytest.mark.parametrize("removed", [False, True], ids=["before file.delete.delay.ms", "after it"])
@@ -117,8 +117,8 @@ def test_a_topic_deleted_while_it_is_sent_arrives_until_its_files_are_removed(
         with pytest.raises(ConnectionError):
             client.receive(size)
     else:
-        _, answer = decode_response(FetchResponse, 11, client.receive(size))
-        assert len(values_in(answer.responses[0].partitions[0])) == 5
+        _, response = decode_response(FetchResponse, 11, client.receive(size))
+        assert len(values_in(response.responses[0].partitions[0])) == 5
 
 
 @pytest.mark.parametrize(
@@ -186,9 +186,9 @@ def test_acks_0_with_an_error_closes_the_connection(broker: EmbeddedBroker, clie
 
 def test_a_client_that_is_too_new_finds_its_way(client: RawClient) -> None:
     client.send(struct.pack(">ihhih", 14, 18, 9, 5, -1) + b"\0\x02a\x02")
-    correlation_id, answer = decode_response(ApiVersionsResponse, 0, client.frame())
-    assert (correlation_id, answer.error_code) == (5, ErrorCode.UNSUPPORTED_VERSION)
-    (own,) = answer.api_keys
+    correlation_id, response = decode_response(ApiVersionsResponse, 0, client.frame())
+    assert (correlation_id, response.error_code) == (5, ErrorCode.UNSUPPORTED_VERSION)
+    (own,) = response.api_keys
     request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
     assert client.ask(request, own.max_version).error_code == 0
 

@@ -25,9 +25,9 @@ def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
 def begin(broker: EmbeddedBroker) -> InitProducerIdResponse:
     request = InitProducerIdRequest(transactional_id="id", transaction_timeout_ms=15_000)
     with RawClient(broker.bootstrap_servers) as client:
-        answer = client.ask(request, 5)
-    assert answer.error_code == 0
-    return answer
+        response = client.ask(request, 5)
+    assert response.error_code == 0
+    return response
 
 
 def write(broker: EmbeddedBroker, producer: InitProducerIdResponse) -> None:

@@ -69,23 +69,23 @@ def partitions(broker: TestBroker) -> dict[str, int]:
 
 def produce(broker: TestBroker, records: bytearray) -> int:
     with RawClient(broker.bootstrap_servers) as client:
-        answer = client.ask(produce_request("t", records), 9).responses[0].partition_responses[0]
-    assert answer.error_code == 0
-    return answer.base_offset
+        response = client.ask(produce_request("t", records), 9).responses[0].partition_responses[0]
+    assert response.error_code == 0
+    return response.base_offset
 
 
 def code_of_produce(broker: TestBroker) -> int:
     with RawClient(broker.bootstrap_servers) as client:
-        answer = client.ask(produce_request("t", batch(b"x")), 9)
-    return answer.responses[0].partition_responses[0].error_code
+        response = client.ask(produce_request("t", batch(b"x")), 9)
+    return response.responses[0].partition_responses[0].error_code
 
 
 def values(broker: TestBroker) -> list[bytes]:
     found: list[bytes] = []
     with RawClient(broker.bootstrap_servers) as client:
         while True:
-            answer = client.ask(fetch_request("t", len(found)), 11)
-            new = values_in(answer.responses[0].partitions[0])
+            response = client.ask(fetch_request("t", len(found)), 11)
+            new = values_in(response.responses[0].partitions[0])
             if not new:
                 return found
             found += new
@@ -223,8 +223,8 @@ def test_time_passes_at_once(controlled: TestBroker) -> None:
         controlled.advance(minutes=30)
         assert client.is_closed()  # it was idle for longer than connections.max.idle.ms
     with RawClient(controlled.bootstrap_servers) as client:
-        answer = client.ask(fetch_request("old", 1), 11).responses[0].partitions[0]
-    assert (answer.error_code, answer.log_start_offset) == (0, 1)
+        response = client.ask(fetch_request("old", 1), 11).responses[0].partitions[0]
+    assert (response.error_code, response.log_start_offset) == (0, 1)
 
 
 def test_topics_can_be_deleted(controlled: TestBroker) -> None:
@@ -263,16 +263,16 @@ def test_every_acknowledged_record_is_there_once_after_kills(process: BrokerProc
     acknowledged: list[bytes] = []
     for round_number in range(4):
         with RawClient(process.bootstrap_servers) as client:
-            answer = client.ask(InitProducerIdRequest(transactional_id=None), 4)
-            ids.append(answer.producer_id)
+            response = client.ask(InitProducerIdRequest(transactional_id=None), 4)
+            ids.append(response.producer_id)
             for sequence in range(30):
                 value = b"%d-%d" % (round_number, sequence)
-                records = idempotent(batch(value), producer_id=answer.producer_id, sequence=sequence)
+                records = idempotent(batch(value), producer_id=response.producer_id, sequence=sequence)
                 produced = client.ask(produce_request("t", records), 9).responses[0].partition_responses[0]
                 assert produced.error_code == 0
                 acknowledged.append(value)
-            # The last one is in doubt: sent, and the broker killed before its answer was read.
-            last = idempotent(batch(b"%d-last" % round_number), producer_id=answer.producer_id, sequence=30)
+            # The last one is in doubt: sent, and the broker killed before its response was read.
+            last = idempotent(batch(b"%d-last" % round_number), producer_id=response.producer_id, sequence=30)
             client.send(request_bytes(produce_request("t", last), 9))
             process.kill()
         process.restart()

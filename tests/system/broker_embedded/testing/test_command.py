@@ -27,8 +27,8 @@ async def test_the_lines_say_where_broker_and_port_are(tmp_path: Path) -> None:
     def look(first: str, second: str, port: str) -> None:
         for line in (first, second):
             RawClient(line.removeprefix("listening on ")).sock.close()
-        with urllib.request.urlopen(port.removeprefix("controlled at "), timeout=60) as answer:
-            assert json.loads(answer.read())["bootstrap_servers"] == first.removeprefix("listening on ")
+        with urllib.request.urlopen(port.removeprefix("controlled at "), timeout=60) as response:
+            assert json.loads(response.read())["bootstrap_servers"] == first.removeprefix("listening on ")
 
     settings = {
         "listeners": "PLAINTEXT://127.0.0.1:0,SECOND://127.0.0.1:0",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker_embedded.platform.platform import ManualClock
-from broker_embedded.testing.control import Answer, Control, _plain
+from broker_embedded.testing.control import Control, ControlResponse, _plain
 from broker_embedded.testing.fields import FieldError
 from broker_embedded.testing.restartable import RestartableBroker
 from broker_embedded.testing.scopes import Scope
@@ -30,7 +30,7 @@ class ControlDriver:
     def __call__(self, method: str, path: str, **fields: Any) -> dict[str, Any]:
         return self.do(method, path, fields).result()
 
-    def do(self, method: str, path: str, fields: dict[str, Any] | None = None) -> Answer:
+    def do(self, method: str, path: str, fields: dict[str, Any] | None = None) -> ControlResponse:
         return self.loop.run_until_complete(asyncio.wait_for(self.control.do(method, path, fields), 30))
 
     def close(self) -> None:
@@ -121,9 +121,9 @@ def test_requests_are_listed_and_forgotten(say: ControlDriver) -> None:
             client.ask(fetch_request("u"), 11)
 
     say.loop.run_until_complete(talk())
-    answer = say("GET", "/requests", api="Fetch")
-    assert answer["counts"] == {"Fetch": 2}
-    assert [each["request"]["topics"][0]["topic"] for each in answer["requests"]] == ["t", "u"]
+    response = say("GET", "/requests", api="Fetch")
+    assert response["counts"] == {"Fetch": 2}
+    assert [each["request"]["topics"][0]["topic"] for each in response["requests"]] == ["t", "u"]
     assert [each["number"] for each in say("GET", "/requests", client_id="raw", after=1)["requests"]] == [2]
     assert [each["number"] for each in say("GET", "/requests", most=1)["requests"]] == [1]
     assert say("GET", "/requests", api="Produce")["requests"] == []
@@ -169,17 +169,17 @@ def test_metrics_are_plain(say: ControlDriver) -> None:
 def test_a_failed_command_has_its_reason(
     say: ControlDriver, method: str, path: str, fields: dict[str, Any], status: int, body: dict[str, str]
 ) -> None:
-    answer = say.do(method, path, fields)
-    assert answer.status == status
-    assert answer.body["problem"].startswith(body.pop("problem"))
-    assert {name: value for name, value in answer.body.items() if name != "problem"} == body
+    response = say.do(method, path, fields)
+    assert response.status == status
+    assert response.body["problem"].startswith(body.pop("problem"))
+    assert {name: value for name, value in response.body.items() if name != "problem"} == body
 
 
 def test_commands_of_a_stopped_broker_are_refused(say: ControlDriver) -> None:
     say("POST", "/stop")
     for method, path, fields in (("GET", "/topics", {}), ("POST", "/topics", {"name": "t"}), ("GET", "/metrics", {})):
-        answer = say.do(method, path, fields)
-        assert (answer.status, answer.body["problem"]) == (409, "the broker does not run")
+        response = say.do(method, path, fields)
+        assert (response.status, response.body["problem"]) == (409, "the broker does not run")
 
 
 def test_a_failed_start_has_its_reason(say: ControlDriver) -> None:
@@ -190,19 +190,19 @@ def test_a_failed_start_has_its_reason(say: ControlDriver) -> None:
         other.start()
 
     say.loop.run_until_complete(start())
-    answer = say.do("POST", "/start")
-    assert answer.status == 409
-    assert "in use by another broker" in answer.body["problem"]
+    response = say.do("POST", "/start")
+    assert response.status == 409
+    assert "in use by another broker" in response.body["problem"]
     say.loop.run_until_complete(other.stop())
 
 
 def test_an_error_response_is_raised() -> None:
-    assert Answer(body={"a": 1}).result() == {"a": 1}
+    assert ControlResponse(body={"a": 1}).result() == {"a": 1}
     with pytest.raises(FieldError, match="ms: is missing"):
-        Answer(status=400, body={"field": "ms", "problem": "is missing"}).result()
+        ControlResponse(status=400, body={"field": "ms", "problem": "is missing"}).result()
     with pytest.raises(KafkaError, match=r"why.*\(POLICY_VIOLATION, "):
-        Answer(status=400, body={"error": "POLICY_VIOLATION", "problem": "why"}).result()
+        ControlResponse(status=400, body={"error": "POLICY_VIOLATION", "problem": "why"}).result()
     with pytest.raises(LookupError, match="no fault 9"):
-        Answer(status=404, body={"problem": "there is no fault 9"}).result()
+        ControlResponse(status=404, body={"problem": "there is no fault 9"}).result()
     with pytest.raises(RuntimeError, match="does not run"):
-        Answer(status=409, body={"problem": "the broker does not run"}).result()
+        ControlResponse(status=409, body={"problem": "the broker does not run"}).result()

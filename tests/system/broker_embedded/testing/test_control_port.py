@@ -33,7 +33,7 @@ def ask(
     return response.status, json.loads(response.read())
 
 
-def raw_answer(broker: EmbeddedBroker, request: bytes) -> bytes:
+def raw_response(broker: EmbeddedBroker, request: bytes) -> bytes:
     """What the port sends for some bytes until it closes the connection."""
     host, _, port = broker.control_url.removeprefix("http://").rpartition(":")
     with socket.create_connection((host, int(port)), timeout=60) as sock:
@@ -84,7 +84,7 @@ def test_web_pages_are_kept_out(http_client: http.client.HTTPConnection) -> None
 
 
 def test_expect_100_continue_is_answered(broker: EmbeddedBroker) -> None:
-    said = raw_answer(
+    said = raw_response(
         broker,
         b"POST /clock/advance HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 8\r\n"
         b"Connection: close\r\n\r\n" + b'{"ms":0}',
@@ -93,7 +93,7 @@ def test_expect_100_continue_is_answered(broker: EmbeddedBroker) -> None:
 
 
 def test_a_large_body_is_refused(broker: EmbeddedBroker) -> None:
-    said = raw_answer(
+    said = raw_response(
         broker,
         b"POST /faults HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048577\r\n\r\n" + b" " * 1_048_577,
     )
@@ -115,7 +115,7 @@ def test_a_large_body_is_refused(broker: EmbeddedBroker) -> None:
 def test_a_malformed_request_is_answered_and_the_connection_closed(
     broker: EmbeddedBroker, request_: bytes, status: bytes
 ) -> None:
-    assert raw_answer(broker, request_).split(b" ", 2)[1] == status
+    assert raw_response(broker, request_).split(b" ", 2)[1] == status
 
 
 @pytest.mark.parametrize(
@@ -124,16 +124,16 @@ def test_a_malformed_request_is_answered_and_the_connection_closed(
 def test_a_client_that_disconnects_amid_a_request_does_not_disturb_others(
     broker: EmbeddedBroker, request_: bytes
 ) -> None:
-    raw_answer(broker, request_)
+    raw_response(broker, request_)
     assert broker.now_ms() > 0
-    assert raw_answer(broker, b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+    assert raw_response(broker, b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n").startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_stop_of_the_broker_leaves_no_connection_open(tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path, control=True) as broker:
         host, _, port = broker.control_url.removeprefix("http://").rpartition(":")
         idle = socket.create_connection((host, int(port)), timeout=60)
-        raw_answer(broker, b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")  # the connection before it is accepted, too
+        raw_response(broker, b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")  # the connection before it is accepted, too
     with idle:
         assert idle.recv(1) == b""
     with pytest.raises(ConnectionRefusedError):

@@ -120,8 +120,8 @@ def test_requests_need_not_be_kept(tmp_path: Path) -> None:
 
 def test_the_control_port_stays_while_the_broker_is_down(tmp_path: Path) -> None:
     def post(url: str) -> dict[str, object]:
-        with urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=60) as answer:
-            body: dict[str, object] = json.loads(answer.read())
+        with urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=60) as response:
+            body: dict[str, object] = json.loads(response.read())
             return body
 
     with EmbeddedBroker(tmp_path / "data", topics={"t": 1}, control=True) as broker:

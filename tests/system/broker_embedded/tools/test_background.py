@@ -138,8 +138,8 @@ def test_an_output_that_is_a_pipe_is_named(tool: Tool, tmp_path: Path, monkeypat
     monkeypatch.setenv("LOG_DIR", str(tmp_path))
     for script, output in OUTPUTS.items():
         os.mkfifo(tmp_path / output)
-        answer = tool(script, "-daemon", "some.properties")
-        assert (answer.status, answer.err) == (1, f"{script}: {tmp_path / output} is not a regular file\n")
+        response = tool(script, "-daemon", "some.properties")
+        assert (response.status, response.err) == (1, f"{script}: {tmp_path / output} is not a regular file\n")
 
 
 def test_a_missing_file_is_an_error_of_the_script(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,6 +153,6 @@ def test_the_output_may_go_to_another_directory(tool: Tool, tmp_path: Path, monk
     file.write_text("")
     monkeypatch.setenv("LOG_DIR", str(file))
     for script in SERVERS:
-        answer = tool(script, "-daemon", "some.properties")
-        assert (answer.status, str(file) in answer.err) == (1, True)
+        response = tool(script, "-daemon", "some.properties")
+        assert (response.status, str(file) in response.err) == (1, True)
         assert OUTPUTS[script] in tool(script, "--help").out

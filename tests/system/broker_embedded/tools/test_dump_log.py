@@ -13,8 +13,8 @@ LOG = "t-0/00000000000000000000.log"
 def test_a_file_that_does_not_exist_is_named(tool: Tool, tmp_path: Path) -> None:
     for name in ("nope.log", "00000000000000000000.index", "nope.txt"):
         path = str(tmp_path / name)
-        answer = tool("kafka-dump-log", "--files", path)
-        assert (answer.status, answer.err) == (1, f"kafka-dump-log: --files: {path} does not exist\n")
+        response = tool("kafka-dump-log", "--files", path)
+        assert (response.status, response.err) == (1, f"kafka-dump-log: --files: {path} does not exist\n")
 
 
 def test_batches_and_records(tool: Tool, tmp_path: Path) -> None:

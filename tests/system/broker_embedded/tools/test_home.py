@@ -19,8 +19,8 @@ def test_every_script_is_there_and_runs(home: Path) -> None:
 def test_making_it_again_renews_it(tool: Tool, home: Path) -> None:
     (home / "bin" / "kafka-topics.sh").write_text("")
     (home / "data").mkdir()
-    answer = tool("home", str(home))
-    assert (answer.status, answer.out) == (0, f"KAFKA_HOME={home}\n")
+    response = tool("home", str(home))
+    assert (response.status, response.out) == (0, f"KAFKA_HOME={home}\n")
     assert "kafka-topics" in (home / "bin" / "kafka-topics.sh").read_text()
     assert (home / "data").is_dir()
 

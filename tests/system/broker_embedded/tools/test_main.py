@@ -13,14 +13,14 @@ from tests.support.tools import Tool, calling
 
 
 def test_a_tool_that_is_not_there(tool: Tool) -> None:
-    answer = tool("kafka-mirror-maker")
-    assert (answer.status, answer.err.endswith("; no 'kafka-mirror-maker'\n")) == (2, True)
+    response = tool("kafka-mirror-maker")
+    assert (response.status, response.err.endswith("; no 'kafka-mirror-maker'\n")) == (2, True)
 
 
 def test_without_a_name_the_tools_are_listed(tool: Tool) -> None:
-    answer = tool()
-    assert answer.status == 2
-    assert "home, kafka-configs, kafka-console-consumer" in answer.err
+    response = tool()
+    assert response.status == 2
+    assert "home, kafka-configs, kafka-console-consumer" in response.err
 
 
 def test_the_tools_without_a_broker_name_the_package_that_has_its_tools(
@@ -28,20 +28,20 @@ def test_the_tools_without_a_broker_name_the_package_that_has_its_tools(
 ) -> None:
     tool = calling(main, capfd, monkeypatch)
     more = "python -m broker_embedded.tools: the same tools, and those of the bundled broker"
-    answer = tool("kafka-server-start")
-    assert (answer.status, answer.err.splitlines()[0].endswith(f"; no 'kafka-server-start'; {more}")) == (2, True)
-    answer = tool("--help")
-    assert (answer.status, answer.lines[0]) == (0, "usage: python -m spark_kafka_native.tools TOOL ...")
-    assert {line.split()[0] for line in answer.lines[2:-3]} == set(TOOLS)
-    assert answer.lines[-2] == more
+    response = tool("kafka-server-start")
+    assert (response.status, response.err.splitlines()[0].endswith(f"; no 'kafka-server-start'; {more}")) == (2, True)
+    response = tool("--help")
+    assert (response.status, response.lines[0]) == (0, "usage: python -m spark_kafka_native.tools TOOL ...")
+    assert {line.split()[0] for line in response.lines[2:-3]} == set(TOOLS)
+    assert response.lines[-2] == more
 
 
 def test_help_has_a_line_for_each_tool(tool: Tool) -> None:
     for option in ("--help", "-h"):
-        answer = tool(option)
-        assert (answer.status, answer.err) == (0, "")
-        assert answer.lines[0] == "usage: python -m broker_embedded.tools TOOL ..."
-        assert {line.split()[0] for line in answer.lines[2:-2]} == {"exactly-once", "home", *SCRIPTS}
+        response = tool(option)
+        assert (response.status, response.err) == (0, "")
+        assert response.lines[0] == "usage: python -m broker_embedded.tools TOOL ..."
+        assert {line.split()[0] for line in response.lines[2:-2]} == {"exactly-once", "home", *SCRIPTS}
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("home", "home"), ("kafka-nothing",)])

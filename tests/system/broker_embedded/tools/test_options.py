@@ -29,8 +29,8 @@ def test_a_file_that_cannot_be_read_is_named_and_ends_with_1(
     file = tmp_path / "some.file"
     if is_there:
         file.write_bytes(b"key=\xff")
-    answer = tool(*arguments, str(file))
-    assert (answer.status, str(file) in answer.err) == (1, True), answer.err
+    response = tool(*arguments, str(file))
+    assert (response.status, str(file) in response.err) == (1, True), response.err
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_a_file_that_cannot_be_read_is_named_and_ends_with_1(
     ],
 )
 def test_an_unknown_option_is_the_first_error(tool: Tool, arguments: tuple[str, ...], words: str) -> None:
-    answer = tool(*arguments)
-    assert (answer.status, words in answer.err) == (2, True), answer.err
+    response = tool(*arguments)
+    assert (response.status, words in response.err) == (2, True), response.err
 
 
 def test_values_that_begin_with_a_dash_are_no_options(tool: Tool, tmp_path: Path) -> None:

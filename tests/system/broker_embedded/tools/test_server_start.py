@@ -23,9 +23,9 @@ def test_settings_may_be_overridden(tmp_path: Path) -> None:
 def test_a_setting_that_cannot_be_honoured_is_named(tool: Tool, tmp_path: Path) -> None:
     properties = tmp_path / "server.properties"
     properties.write_text("listeners=SSL://:1\n")
-    answer = tool("kafka-server-start", str(properties))
-    assert answer.status == 2
-    assert "server.properties: listeners: SSL://:1 needs SSL" in answer.err
+    response = tool("kafka-server-start", str(properties))
+    assert response.status == 2
+    assert "server.properties: listeners: SSL://:1 needs SSL" in response.err
     assert "--override: 'x' is not KEY=VALUE" in tool("kafka-server-start", str(properties), "--override", "x").err
 
 
@@ -33,8 +33,8 @@ def test_a_missing_jaas_file_is_no_bad_setting(tool: Tool, tmp_path: Path, monke
     properties = tmp_path / "server.properties"
     properties.write_text("listeners=SASL_PLAINTEXT://127.0.0.1:0\n")
     monkeypatch.setenv("KAFKA_OPTS", f"-Djava.security.auth.login.config={tmp_path / 'none.conf'}")
-    answer = tool("kafka-server-start", str(properties))
-    assert (answer.status, str(tmp_path / "none.conf") in answer.err) == (1, True)
+    response = tool("kafka-server-start", str(properties))
+    assert (response.status, str(tmp_path / "none.conf") in response.err) == (1, True)
 
 
 def test_an_address_that_is_taken_ends_it(tool: Tool, tmp_path: Path) -> None:
@@ -43,9 +43,9 @@ def test_an_address_that_is_taken_ends_it(tool: Tool, tmp_path: Path) -> None:
     properties.write_text(f"listeners=PLAINTEXT://127.0.0.1:{port}\nlog.dirs={tmp_path / 'data'}\n")
     command = [sys.executable, "-m", "broker_embedded.tools", "kafka-server-start", str(properties)]
     with started(command, until="Kafka Server started") as process:
-        answer = tool("kafka-server-start", str(properties))
-        assert answer.status == 1
-        assert str(port) in answer.err
+        response = tool("kafka-server-start", str(properties))
+        assert response.status == 1
+        assert str(port) in response.err
         process.send_signal(signal.SIGTERM)
         eventually(process.poll, IsInt, within_s=60)
 

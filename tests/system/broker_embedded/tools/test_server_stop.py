@@ -90,9 +90,9 @@ def test_a_server_whose_process_id_is_another_process_here_is_not_stopped(home: 
         assert server.stdout is not None
         assert server.stdout.readline() == b"locked\n"
         script = home / "bin" / "kafka-server-stop.sh"
-        answer = subprocess.run([script], capture_output=True, timeout=120, check=False, text=True)
-        assert (answer.returncode, answer.stdout) == (1, "")
-        assert answer.stderr == (
+        response = subprocess.run([script], capture_output=True, timeout=120, check=False, text=True)
+        assert (response.returncode, response.stdout) == (1, "")
+        assert response.stderr == (
             f"A kafka server holds {path}, but not as process {innocent.pid} of this machine. "
             "It runs on another host or in another container: stop it there\n"
         )

@@ -56,5 +56,5 @@ def test_unreadable_credentials_are_no_bad_option(tool: Tool, properties: str, t
     file = tmp_path / "data" / "scram-credentials.json"
     file.parent.mkdir()
     file.write_text("{")
-    answer = tool("kafka-storage", "format", "-t", "c", "-c", properties, "-S", "SCRAM-SHA-256=[name=a,password=b]")
-    assert (answer.status, str(file) in answer.err) == (1, True)
+    response = tool("kafka-storage", "format", "-t", "c", "-c", properties, "-S", "SCRAM-SHA-256=[name=a,password=b]")
+    assert (response.status, str(file) in response.err) == (1, True)

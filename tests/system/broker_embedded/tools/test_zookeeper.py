@@ -9,10 +9,10 @@ from tests.support.tools import Tool, run_script
 def ask(port: int, word: bytes) -> bytes:
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(word)
-        answer = b""
+        response = b""
         while piece := connection.recv(1000):
-            answer += piece
-        return answer
+            response += piece
+        return response
 
 
 def test_only_four_letter_status_commands_are_answered(tmp_path: Path) -> None:
@@ -29,8 +29,8 @@ def test_only_four_letter_status_commands_are_answered(tmp_path: Path) -> None:
 def test_a_bad_file_is_named(tool: Tool, tmp_path: Path) -> None:
     properties = tmp_path / "zookeeper.properties"
     properties.write_text("clientPort=many\n")
-    answer = tool("zookeeper-server-start", str(properties))
-    assert (answer.status, "zookeeper.properties: " in answer.err) == (2, True)
+    response = tool("zookeeper-server-start", str(properties))
+    assert (response.status, "zookeeper.properties: " in response.err) == (2, True)
 
 
 def test_the_stand_in_for_zookeeper_is_stopped_by_its_script(home: Path, tmp_path: Path) -> None:
@@ -43,5 +43,5 @@ def test_the_stand_in_for_zookeeper_is_stopped_by_its_script(home: Path, tmp_pat
 
 
 def test_the_zookeeper_shell_prints_that_there_is_no_zookeeper(tool: Tool) -> None:
-    answer = tool("zookeeper-shell", "localhost:2181", "ls", "/")
-    assert (answer.status, "this KAFKA_HOME has no ZooKeeper" in answer.err) == (2, True)
+    response = tool("zookeeper-shell", "localhost:2181", "ls", "/")
+    assert (response.status, "this KAFKA_HOME has no ZooKeeper" in response.err) == (2, True)

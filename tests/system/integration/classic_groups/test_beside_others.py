@@ -63,8 +63,8 @@ def test_positions_that_members_need_are_not_deleted(
     def delete(group: str) -> tuple[int, dict[str, int]]:
         part = (OffsetDeleteRequestPartition(partition_index=0),)
         topics = tuple(OffsetDeleteRequestTopic(name=topic, partitions=part) for topic in (read, left, "missing"))
-        answer = admin.ask(OffsetDeleteRequest(group_id=group, topics=topics), 0)
-        return answer.error_code, {topic.name: topic.partitions[0].error_code for topic in answer.topics}
+        response = admin.ask(OffsetDeleteRequest(group_id=group, topics=topics), 0)
+        return response.error_code, {topic.name: topic.partitions[0].error_code for topic in response.topics}
 
     missing = {"missing": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert delete(group_id) == (0, {read: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, left: 0} | missing)
@@ -115,11 +115,11 @@ def test_lists(server: Server, member: MakeMember, admin: RawClient, group_id: s
     stabilize(member())
 
     def listed(version: int, **filters: tuple[str, ...]) -> dict[str, tuple[str, str, str]]:
-        answer = admin.ask(ListGroupsRequest(**filters), version)
-        assert answer.error_code == 0
+        response = admin.ask(ListGroupsRequest(**filters), version)
+        assert response.error_code == 0
         return {
             group.group_id: (group.protocol_type, group.group_state, group.group_type)
-            for group in answer.groups
+            for group in response.groups
             if group.group_id in {group_id, simple}
         }
 
@@ -139,8 +139,8 @@ def test_deletion(server: Server, member: MakeMember, admin: RawClient, group_id
     topic = TopicMaker(server)()
 
     def delete(*groups: str) -> dict[str, int]:
-        answer = admin.ask(DeleteGroupsRequest(groups_names=groups), version)
-        return {result.group_id: result.error_code for result in answer.results}
+        response = admin.ask(DeleteGroupsRequest(groups_names=groups), version)
+        return {result.group_id: result.error_code for result in response.results}
 
     busy = member()
     stabilize(busy)

@@ -15,10 +15,10 @@ from tests.system.integration.classic_groups.conftest import MakeMember
 @pytest.mark.parametrize("version", range(10))
 def test_a_member_alone_in_every_version(member: MakeMember, version: int) -> None:
     alone = member()
-    answer = alone.join(version)
-    assert (answer.error_code, answer.generation_id, answer.leader) == (0, 1, alone.member_id)
-    assert (answer.protocol_type, answer.protocol_name) == ("consumer" if version >= 7 else None, "range")
-    (itself,) = answer.members
+    response = alone.join(version)
+    assert (response.error_code, response.generation_id, response.leader) == (0, 1, alone.member_id)
+    assert (response.protocol_type, response.protocol_name) == ("consumer" if version >= 7 else None, "range")
+    (itself,) = response.members
     assert (itself.member_id, itself.metadata) == (alone.member_id, subscription("t"))
     assert alone.sync({alone.member_id: b"all"}).assignment == b"all"
     assert alone.heartbeat() is ErrorCode.NONE
@@ -26,9 +26,9 @@ def test_a_member_alone_in_every_version(member: MakeMember, version: int) -> No
 
 def test_members_share_and_members_leave(member: MakeMember) -> None:
     members = [member() for _ in range(3)]
-    answers = join_all(*members)
-    assert [len(answer.members) for answer in answers] == [3, 0, 0]
-    assert {answer.leader for answer in answers} == {members[0].member_id}
+    responses = join_all(*members)
+    assert [len(response.members) for response in responses] == [3, 0, 0]
+    assert {response.leader for response in responses} == {members[0].member_id}
     sync_all(*members)
     first, second, third = members
     assert first.leave() is ErrorCode.NONE
@@ -66,8 +66,8 @@ def test_members_that_do_not_rejoin_in_time_are_removed(member: MakeMember) -> N
     slow, new = member(), member()
     slow.rebalance_timeout_ms = new.rebalance_timeout_ms = 3_000
     stabilize(slow)
-    answer = new.join()
-    assert (answer.generation_id, answer.leader) == (2, new.member_id)
+    response = new.join()
+    assert (response.generation_id, response.leader) == (2, new.member_id)
     assert slow.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -89,21 +89,21 @@ def test_the_protocol_that_all_know_is_chosen_by_votes(member: MakeMember) -> No
         members, ({"range": b"r", "sticky": b"s"}, both, {"sticky": b"s", "range": b"r", "other": b""}), strict=True
     ):
         each.protocols = protocols
-    answers = join_all(*members)
-    assert {answer.protocol_name for answer in answers} == {"sticky"}
-    assert [found.metadata for found in answers[0].members if found.member_id == members[0].member_id] == [b"s"]
+    responses = join_all(*members)
+    assert {response.protocol_name for response in responses} == {"sticky"}
+    assert [found.metadata for found in responses[0].members if found.member_id == members[0].member_id] == [b"s"]
 
 
 def test_a_follower_that_rejoins_unchanged_starts_no_rebalance(member: MakeMember) -> None:
     leader, follower = member(), member()
     stabilize(leader, follower)
-    answer = follower.join()
-    assert (answer.error_code, answer.generation_id, answer.members) == (0, leader.generation, ())
+    response = follower.join()
+    assert (response.error_code, response.generation_id, response.members) == (0, leader.generation, ())
     assert leader.heartbeat() is ErrorCode.NONE
     leader.begin_join()
     follower.heartbeat_until(ErrorCode.REBALANCE_IN_PROGRESS)
     follower.begin_join()
-    assert {each.joined().generation_id for each in (leader, follower)} == {answer.generation_id + 1}
+    assert {each.joined().generation_id for each in (leader, follower)} == {response.generation_id + 1}
 
 
 @pytest.mark.parametrize("version", [5, 8, 9])
@@ -112,12 +112,12 @@ def test_a_restarted_static_leader_rejoins_without_a_rebalance(
 ) -> None:
     before, follower, after = member(instance_id="i"), member(), member(instance_id="i")
     stabilize(before, follower)
-    answer = after.join(version)
-    assert (answer.error_code, answer.generation_id) == (0, before.generation)
+    response = after.join(version)
+    assert (response.error_code, response.generation_id) == (0, before.generation)
     assert after.member_id != before.member_id
-    assert answer.skip_assignment is (version >= 9)
-    assert answer.leader == (after.member_id if version >= 9 else before.member_id)
-    assert len(answer.members) == (2 if version >= 9 else 0)
+    assert response.skip_assignment is (version >= 9)
+    assert response.leader == (after.member_id if version >= 9 else before.member_id)
+    assert len(response.members) == (2 if version >= 9 else 0)
     assert after.sync().assignment == before.member_id.encode()
     assert follower.heartbeat() is ErrorCode.NONE
     assert before.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
@@ -142,9 +142,9 @@ def test_the_predecessor_of_a_static_member_is_fenced_where_it_waits(member: Mak
 def test_an_administrator_lets_static_members_go(member: MakeMember, admin: RawClient, group_id: str) -> None:
     stabilize(member(instance_id="i"))
     identities = (MemberIdentity(member_id="", group_instance_id="i"), MemberIdentity(member_id="unknown"))
-    answer = admin.ask(LeaveGroupRequest(group_id=group_id, members=identities), 5)
-    assert answer.error_code == 0
-    assert {(found.group_instance_id, found.error_code) for found in answer.members} == {
+    response = admin.ask(LeaveGroupRequest(group_id=group_id, members=identities), 5)
+    assert response.error_code == 0
+    assert {(found.group_instance_id, found.error_code) for found in response.members} == {
         ("i", 0),
         (None, ErrorCode.UNKNOWN_MEMBER_ID),
     }
@@ -169,19 +169,19 @@ def test_an_administrator_lets_static_members_go(member: MakeMember, admin: RawC
 def test_invalid_joins_are_refused(member: MakeMember, fields: dict[str, Any], code: ErrorCode) -> None:
     stabilize(member())
     sender = member()
-    answer = sender.client.ask(sender.join_request(**fields), 9)
-    assert answer.error_code == code
-    assert answer.generation_id == -1
-    assert (answer.protocol_type, answer.leader, answer.members) == (None, "", ())
+    response = sender.client.ask(sender.join_request(**fields), 9)
+    assert response.error_code == code
+    assert response.generation_id == -1
+    assert (response.protocol_type, response.leader, response.members) == (None, "", ())
     if code is not ErrorCode.MEMBER_ID_REQUIRED:
-        assert answer.member_id == fields.get("member_id", "")
+        assert response.member_id == fields.get("member_id", "")
 
 
 def test_a_full_group(member: MakeMember) -> None:
     members = [member() for _ in range(4)]
     stabilize(*members)
-    answer = (late := member()).client.ask(late.join_request(), 9)
-    assert (answer.error_code, answer.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+    response = (late := member()).client.ask(late.join_request(), 9)
+    assert (response.error_code, response.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     assert members[3].join().error_code == 0
 
 

@@ -50,12 +50,12 @@ def test_end_txn_may_be_sent_again(transactions: Transactions, name: str, topic:
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-def test_an_end_whose_answer_was_lost_is_found_done(
+def test_an_end_whose_response_was_lost_is_found_done(
     transactions: Transactions, name: str, topic: str, commit: bool
 ) -> None:
     handle = transactions.prepared(name, topic, "a")
     node_id = coordinator_of(transactions.cluster, handle)
-    transactions.end_without_an_answer(handle, commit=commit, node_id=node_id)
+    transactions.end_without_response(handle, commit=commit, node_id=node_id)
     ongoing = TransactionState.ONGOING
     eventually(lambda: describe_transactions(transactions.cluster, [name])[name].state, ~IsOneOf(ongoing))
     ending = end_transaction(transactions.cluster, handle, commit=commit)

@@ -190,9 +190,9 @@ def test_classic_members_join_a_consumer_group(
 ) -> None:
     new = member(topic)
     new.join()
-    answer = classic.join()
-    assert (answer.generation_id, answer.leader, answer.members) == (3, "", ())
-    assert (answer.protocol_type, answer.protocol_name) == ("consumer", "range")
+    response = classic.join()
+    assert (response.generation_id, response.leader, response.members) == (3, "", ())
+    assert (response.protocol_type, response.protocol_name) == ("consumer", "range")
     assert classic.heartbeat(generation_id=9) is ErrorCode.ILLEGAL_GENERATION
     assert classic.heartbeat(member_id=new.member_id, generation_id=2) is ErrorCode.UNKNOWN_MEMBER_ID
     classic.sync()
@@ -207,8 +207,8 @@ def test_classic_members_join_a_consumer_group(
 def test_classic_members_with_other_protocols_are_refused(member: MakeMember, classic: RawMember, topic: str) -> None:
     member(topic).join()
     for fields in ({"protocol_type": "connect"}, {"protocols": ()}):
-        answer = classic.client.ask(classic.join_request(**fields), 9)
-        assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        response = classic.client.ask(classic.join_request(**fields), 9)
+        assert response.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_consumers_of_librdkafka_share_a_topic_and_take_over(server: Server, group_id: str, topic: str) -> None:

@@ -17,8 +17,8 @@ MakeMember = Callable[..., RawConsumer]
 
 def test_epochs_of_a_member_alone(member: MakeMember, admin: RawClient, group_id: str, topic: str) -> None:
     alone = member(topic)
-    answer = alone.join()
-    assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == (alone.member_id, 2, 500)
+    response = alone.join()
+    assert (response.member_id, response.member_epoch, response.heartbeat_interval_ms) == (alone.member_id, 2, 500)
     assert alone.numbers() == [0, 1, 2, 3]
     group = describe(admin, group_id)
     assert (group.group_state, group.group_epoch, group.assignment_epoch, group.assignor_name) == (
@@ -201,15 +201,15 @@ JOIN: dict[str, Any] = {
 def test_invalid_heartbeats_are_refused(
     member: MakeMember, version: int, fields: dict[str, Any], code: ErrorCode
 ) -> None:
-    answer = member().ask(version, **{**JOIN, **fields})
-    assert ErrorCode.of(answer.error_code) is code
-    assert (answer.error_message is not None, answer.member_id, answer.member_epoch) == (True, None, 0)
+    response = member().ask(version, **{**JOIN, **fields})
+    assert ErrorCode.of(response.error_code) is code
+    assert (response.error_message is not None, response.member_id, response.member_epoch) == (True, None, 0)
 
 
 def test_an_id_is_made_in_version_0(member: MakeMember) -> None:
-    answer = member().ask(0, **{**JOIN, "member_id": ""})
-    assert answer.error_code == 0
-    assert answer.member_id
+    response = member().ask(0, **{**JOIN, "member_id": ""})
+    assert response.error_code == 0
+    assert response.member_id
 
 
 def test_epochs_that_are_not_the_members(member: MakeMember, topic: str) -> None:
@@ -222,7 +222,7 @@ def test_epochs_that_are_not_the_members(member: MakeMember, topic: str) -> None
     assert other.code(member_epoch=-1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_an_answer_that_got_lost(member: MakeMember, topic: str) -> None:
+def test_a_response_that_got_lost(member: MakeMember, topic: str) -> None:
     first, second = member(topic), member(topic)
     first.join()
     had = first.owned
@@ -238,8 +238,8 @@ def test_an_answer_that_got_lost(member: MakeMember, topic: str) -> None:
 def test_a_full_group(member: MakeMember, topic: str) -> None:
     for _ in range(4):
         member(topic).join()
-    answer = member(topic).ask(**JOIN)
-    assert ErrorCode.of(answer.error_code) is ErrorCode.GROUP_MAX_SIZE_REACHED
+    response = member(topic).ask(**JOIN)
+    assert ErrorCode.of(response.error_code) is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
 def test_a_static_member_comes_back_to_what_it_had(
@@ -251,8 +251,8 @@ def test_a_static_member_comes_back_to_what_it_had(
     settle(first, second)
     epoch = describe(admin, group_id).group_epoch
     had = first.owned
-    answer = first.ask(member_epoch=-2)
-    assert (answer.member_id, answer.member_epoch) == (first.member_id, -2)
+    response = first.ask(member_epoch=-2)
+    assert (response.member_id, response.member_epoch) == (first.member_id, -2)
     again = member(topic, instance_id="i")
     assert again.join().member_epoch == first.epoch
     assert again.owned == had

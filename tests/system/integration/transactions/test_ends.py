@@ -10,7 +10,7 @@ from tests.system.integration.transactions.conftest import MakeProducer
 
 
 def test_end_txn_sent_again(producer: RawProducer, reader: RawClient, topic: str) -> None:
-    """The answer was lost: the same end is the same answer, the other one is refused."""
+    """The response was lost: the same end is the same response, the other one is refused."""
     for commit in (True, False):
         producer.write(topic, f"{commit}")
         first = producer.end(commit=commit)
@@ -31,17 +31,17 @@ def test_end_txn_without_an_open_transaction(new_producer: MakeProducer) -> None
     producer = new_producer(level=2).begin()
     assert code(producer.end(commit=True)) is ErrorCode.INVALID_TXN_STATE
     # A producer that does not know what it has written may make sure (KIP-890).
-    answer = producer.end(commit=False)
-    assert (code(answer), answer.producer_epoch) == (ErrorCode.NONE, producer.epoch + 1)
+    response = producer.end(commit=False)
+    assert (code(response), response.producer_epoch) == (ErrorCode.NONE, producer.epoch + 1)
 
 
 @pytest.mark.parametrize("version", range(6))
 def test_every_version_of_end_txn(new_producer: MakeProducer, reader: RawClient, topic: str, version: int) -> None:
     producer = new_producer(level=1).begin()
     producer.write(topic, "a")
-    answer = producer.end(commit=True, version=version)
+    response = producer.end(commit=True, version=version)
     expected = (producer.producer_id, producer.epoch + 1) if version >= 5 else (-1, -1)
-    assert (code(answer), answer.producer_id, answer.producer_epoch) == (ErrorCode.NONE, *expected)
+    assert (code(response), response.producer_id, response.producer_epoch) == (ErrorCode.NONE, *expected)
     shows(reader, topic, "a")
 
 

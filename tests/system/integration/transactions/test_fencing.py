@@ -19,9 +19,9 @@ def test_the_epoch_rises_with_every_producer(new_producer: MakeProducer) -> None
 
 @pytest.mark.parametrize("version", range(6))
 def test_every_version_of_init_producer_id(new_producer: MakeProducer, version: int) -> None:
-    answer = new_producer().init(version)
-    assert (code(answer), answer.producer_epoch) == (ErrorCode.NONE, 0)
-    assert answer.producer_id >= 0
+    response = new_producer().init(version)
+    assert (code(response), response.producer_epoch) == (ErrorCode.NONE, 0)
+    assert response.producer_id >= 0
 
 
 def test_a_new_producer_aborts_what_the_old_one_left(
@@ -77,7 +77,7 @@ def test_a_producer_that_names_itself_gets_the_next_epoch(producer: RawProducer,
     shows(reader, topic, "kept")
 
 
-def test_a_producer_that_names_itself_again_gets_the_same_answer(new_producer: MakeProducer) -> None:
+def test_a_producer_that_names_itself_again_gets_the_same_response(new_producer: MakeProducer) -> None:
     producer = new_producer().begin()
     claim: dict[str, Any] = {"producer_id": producer.producer_id, "producer_epoch": producer.epoch}
     first = producer.init(**claim)

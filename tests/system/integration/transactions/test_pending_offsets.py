@@ -95,8 +95,8 @@ def test_a_deleted_offset_takes_the_pending_one_along(
     producer.send_offsets(group_id, {(topic, 0): 5, (topic, 1): 6})
     parts = (OffsetDeleteRequestPartition(partition_index=0),)
     topics = (OffsetDeleteRequestTopic(name=topic, partitions=parts),)
-    answer = reader.ask(OffsetDeleteRequest(group_id=group_id, topics=topics), 0)
-    assert (answer.error_code, answer.topics[0].partitions[0].error_code) == (0, 0)
+    response = reader.ask(OffsetDeleteRequest(group_id=group_id, topics=topics), 0)
+    assert (response.error_code, response.topics[0].partitions[0].error_code) == (0, 0)
     assert committed_offset(reader, group_id, topic, stable=True) == -1
     assert committed_offset(reader, group_id, topic, 1, stable=True) is UNSTABLE
     producer.commit()

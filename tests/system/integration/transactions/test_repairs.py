@@ -13,17 +13,17 @@ from tests.system.integration.transactions.conftest import MakeProducer
 
 
 def listed(reader: RawClient, version: int = 2, **filters: object) -> dict[str, str]:
-    answer = reader.ask(ListTransactionsRequest(**filters), version)  # type: ignore[arg-type]  # by name
-    assert answer.error_code == 0
-    return {state.transactional_id: state.transaction_state for state in answer.transaction_states}
+    response = reader.ask(ListTransactionsRequest(**filters), version)  # type: ignore[arg-type]  # by name
+    assert response.error_code == 0
+    return {state.transactional_id: state.transaction_state for state in response.transaction_states}
 
 
 def abort(reader: RawClient, topic: str, producer_id: int, epoch: int) -> ErrorCode:
     """A marker from an administrator."""
     topics = (WritableTxnMarkerTopic(name=topic, partition_indexes=(0,)),)
     marker = WritableTxnMarker(producer_id=producer_id, producer_epoch=epoch, topics=topics, coordinator_epoch=0)
-    (answer,) = reader.ask(WriteTxnMarkersRequest(markers=(marker,)), 1).markers
-    return ErrorCode.of(answer.topics[0].partitions[0].error_code)
+    (response,) = reader.ask(WriteTxnMarkersRequest(markers=(marker,)), 1).markers
+    return ErrorCode.of(response.topics[0].partitions[0].error_code)
 
 
 def test_the_states_of_a_transaction(producer: RawProducer, reader: RawClient, topic: str) -> None:
@@ -46,8 +46,8 @@ def test_the_states_of_a_transaction(producer: RawProducer, reader: RawClient, t
 
 
 def test_unknown_ids(reader: RawClient, producer: RawProducer) -> None:
-    answer = reader.ask(DescribeTransactionsRequest(transactional_ids=("no-such-id", producer.transactional_id)), 0)
-    codes = {state.transactional_id: ErrorCode.of(state.error_code) for state in answer.transaction_states}
+    response = reader.ask(DescribeTransactionsRequest(transactional_ids=("no-such-id", producer.transactional_id)), 0)
+    codes = {state.transactional_id: ErrorCode.of(state.error_code) for state in response.transaction_states}
     assert codes == {"no-such-id": ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, producer.transactional_id: ErrorCode.NONE}
 
 
@@ -65,8 +65,8 @@ def test_lists_and_their_filters(new_producer: MakeProducer, name: str, reader: 
     assert idle.transactional_id not in listed(reader, state_filters=("Ongoing",))
     assert busy.transactional_id not in listed(reader, duration_filter=600_000)
     assert only_busy.items() <= listed(reader, duration_filter=0).items()
-    answer = reader.ask(ListTransactionsRequest(state_filters=("Nonsense",)), 2)
-    assert (answer.unknown_state_filters, answer.transaction_states) == (("Nonsense",), ())
+    response = reader.ask(ListTransactionsRequest(state_filters=("Nonsense",)), 2)
+    assert (response.unknown_state_filters, response.transaction_states) == (("Nonsense",), ())
     wrong = reader.ask(ListTransactionsRequest(transactional_id_pattern="("), 2)
     assert wrong.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     busy.abort()

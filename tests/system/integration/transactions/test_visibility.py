@@ -16,8 +16,8 @@ from tests.system.integration.transactions.conftest import MakeProducer
 def plain(client: RawClient, topic: str, value: str) -> None:
     """Write a record outside of all transactions."""
     records = batch(value.encode(), timestamp_ms=int(time.time() * 1000))
-    (answer,) = client.ask(produce_request(topic, records), 9).responses
-    assert answer.partition_responses[0].error_code == 0
+    (response,) = client.ask(produce_request(topic, records), 9).responses
+    assert response.partition_responses[0].error_code == 0
 
 
 def test_committed_records_are_seen_and_aborted_ones_are_not(

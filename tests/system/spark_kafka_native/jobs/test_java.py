@@ -107,9 +107,9 @@ def test_the_wrapper_drops_one_argument_and_passes_on_the_others_whole(
     ensure_java()
     arguments = ["-cp", "two words:$HOME", "--add-modules=jdk.incubator.vector", "", "--add-modules=other", "*", 'a"b']
     wrapper = Path(os.environ["JAVA_HOME"], "bin", "java")
-    answer = subprocess.run([wrapper, *arguments], capture_output=True, text=True, check=True)
+    response = subprocess.run([wrapper, *arguments], capture_output=True, text=True, check=True)
     arguments.remove("--add-modules=jdk.incubator.vector")
-    assert answer.stdout.splitlines() == [f"[{argument}]" for argument in arguments]
+    assert response.stdout.splitlines() == [f"[{argument}]" for argument in arguments]
 
 
 def test_the_wrapper_follows_a_runtime_that_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

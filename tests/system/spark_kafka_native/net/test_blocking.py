@@ -69,8 +69,8 @@ def server(serve: Callable[[socket.socket], None]) -> Iterator[HostPort]:
 
 def test_a_request_is_answered(cluster: ScriptedCluster) -> None:
     with connect(cluster) as connection:
-        answer = connection.call(MetadataRequest(topics=None))
-    assert answer.cluster_id == "scripted"
+        response = connection.call(MetadataRequest(topics=None))
+    assert response.cluster_id == "scripted"
     assert connection.closed
     assert connection.fileno() == -1
 
@@ -87,9 +87,9 @@ def test_many_requests_may_be_in_flight_and_are_answered_in_order(cluster: Scrip
         deadline = Deadline.after_ms(60_000)
         sent = [connection.send(InitProducerIdRequest(transactional_id=None), deadline=deadline) for _ in range(20)]
         assert connection.in_flight == 20
-        answers = [connection.receive(deadline) for _ in range(20)]
-    assert [sent for sent, _ in answers] == sent
-    ids = [answer.producer_id for _, answer in answers]  # type: ignore[attr-defined]  # of any API
+        responses = [connection.receive(deadline) for _ in range(20)]
+    assert [sent for sent, _ in responses] == sent
+    ids = [response.producer_id for _, response in responses]  # type: ignore[attr-defined]  # of any API
     assert ids == sorted(ids)
 
 
@@ -154,7 +154,7 @@ def _large_metadata_request(names: list[str]) -> MetadataRequest:
     ],
     ids=str,
 )
-def test_a_broken_answer_closes_the_connection_and_names_broker_and_api(
+def test_a_broken_response_closes_the_connection_and_names_broker_and_api(
     cluster: ScriptedCluster, step: Step, complaint: str
 ) -> None:
     cluster.script(MetadataRequest, step)
@@ -270,7 +270,7 @@ def test_an_address_that_drops_packets_leaves_time_for_the_next(
             assert connection.call(MetadataRequest()).cluster_id == "scripted"
 
 
-def test_an_address_whose_server_does_not_answer_leaves_time_for_the_next(
+def test_an_address_whose_server_does_not_respond_leaves_time_for_the_next(
     cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with server(lambda _: None) as silent:
@@ -281,7 +281,7 @@ def test_an_address_whose_server_does_not_answer_leaves_time_for_the_next(
 
 
 @pytest.mark.parametrize(
-    ("answer", "complaint"),
+    ("response", "complaint"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "its response begins with 'HTTP'"),
         (b"\x15\x03\x03\x00\x02\x02\x46", "like a TLS server; security.protocol is PLAINTEXT"),
@@ -289,8 +289,8 @@ def test_an_address_whose_server_does_not_answer_leaves_time_for_the_next(
         (b"\0\0\0\x08\0\0\0\x63\0\0\0\0", "does not speak Kafka's protocol (response 99 came where the response to 0"),
     ],
 )
-def test_a_server_that_does_not_speak_kafka(answer: bytes, complaint: str) -> None:
-    with server(lambda connection: connection.sendall(answer)) as address:
+def test_a_server_that_does_not_speak_kafka(response: bytes, complaint: str) -> None:
+    with server(lambda connection: connection.sendall(response)) as address:
         with pytest.raises(BrokerUnreachable) as caught:
             Connection.open(address, OPTIONS)
         assert complaint in str(caught.value)
@@ -311,7 +311,7 @@ def test_an_idle_connection_is_stale_once_the_broker_has_closed_it(cluster: Scri
         eventually(connection.is_stale, True)
 
 
-def test_a_connection_with_an_answer_outstanding_is_stale(cluster: ScriptedCluster) -> None:
+def test_a_connection_with_a_response_outstanding_is_stale(cluster: ScriptedCluster) -> None:
     with connect(cluster) as connection:
         connection.send(MetadataRequest(), deadline=Deadline.after_ms(60_000))
         assert connection.is_stale()
@@ -334,9 +334,9 @@ def test_written_pieces_arrive_whole_however_little_the_socket_takes(cluster: Sc
         assert not connection.write_some(), "the socket took all at once"
         eventually(connection.write_some, True)
         connection.receive(Deadline.after_ms(60_000))
-        _, answer = connection.receive(Deadline.after_ms(60_000))
-    assert isinstance(answer, MetadataResponse)
-    assert [topic.name for topic in answer.topics] == names
+        _, response = connection.receive(Deadline.after_ms(60_000))
+    assert isinstance(response, MetadataResponse)
+    assert [topic.name for topic in response.topics] == names
 
 
 def test_self_connection_counts_as_refused(monkeypatch: pytest.MonkeyPatch) -> None:

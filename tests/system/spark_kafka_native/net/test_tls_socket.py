@@ -158,7 +158,7 @@ def test_a_cipher_suite_that_is_not_configured_is_refused(tmp_path: Path) -> Non
 
 
 @contextmanager
-def listener(answer: bytes | None) -> Iterator[HostPort]:
+def listener(response: bytes | None) -> Iterator[HostPort]:
     """A server that answers once, or hangs up (empty), or says nothing (None)."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -166,10 +166,10 @@ def listener(answer: bytes | None) -> Iterator[HostPort]:
             connection, _ = listening.accept()
             with connection, contextlib.suppress(ConnectionError):
                 connection.recv(4096)
-                if answer is None:
+                if response is None:
                     stop.wait(30)
-                elif answer:
-                    connection.sendall(answer)
+                elif response:
+                    connection.sendall(response)
                     connection.recv(4096)
 
         stop = threading.Event()
@@ -186,8 +186,8 @@ def test_a_listener_without_tls_hangs_up() -> None:
 
 
 def test_a_listener_that_speaks_something_else() -> None:
-    answer = b"HTTP/1.1 400 Bad Request\r\n\r\n"
-    with listener(answer) as address, pytest.raises(AuthenticationFailed, match="does not speak TLS") as caught:
+    response = b"HTTP/1.1 400 Bad Request\r\n\r\n"
+    with listener(response) as address, pytest.raises(AuthenticationFailed, match="does not speak TLS") as caught:
         Connection.open(address, options())
     assert caught.value.option == "security.protocol"
 
@@ -196,10 +196,12 @@ CLOSE_NOTIFY = b"\x15\x03\x03\x00\x02\x01\x00"
 USER_CANCELED = b"\x15\x03\x03\x00\x02\x01\x5a"
 
 
-@pytest.mark.parametrize("answer", [CLOSE_NOTIFY, USER_CANCELED + CLOSE_NOTIFY], ids=["close_notify", "user_canceled"])
+@pytest.mark.parametrize(
+    "response", [CLOSE_NOTIFY, USER_CANCELED + CLOSE_NOTIFY], ids=["close_notify", "user_canceled"]
+)
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
-def test_a_broker_that_shuts_down_in_the_handshake_may_be_tried_again(answer: bytes, version: str) -> None:
-    with listener(answer) as address, pytest.raises(BrokerUnreachable, match="closed the TLS session") as caught:
+def test_a_broker_that_shuts_down_in_the_handshake_may_be_tried_again(response: bytes, version: str) -> None:
+    with listener(response) as address, pytest.raises(BrokerUnreachable, match="closed the TLS session") as caught:
         Connection.open(address, options(enabled_protocols=(version,)))
     assert caught.value.retriable
 

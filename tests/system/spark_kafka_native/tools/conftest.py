@@ -4,7 +4,7 @@ import pytest
 
 from spark_kafka_native.tools.__main__ import main
 from tests.support.brokers import AnyBroker
-from tests.support.tools import Answer, Tool, calling
+from tests.support.tools import Tool, ToolResult, calling
 
 NUMBERS = itertools.count(1)
 
@@ -22,7 +22,7 @@ def tool(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def on_broker(tool: Tool, any_broker: AnyBroker) -> Tool:
-    def call(name: str, *arguments: str, stdin: bytes = b"") -> Answer:
+    def call(name: str, *arguments: str, stdin: bytes = b"") -> ToolResult:
         return tool(name, "--bootstrap-server", any_broker.bootstrap_servers, *arguments, stdin=stdin)
 
     return call

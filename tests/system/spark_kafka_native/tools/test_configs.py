@@ -42,9 +42,9 @@ def test_without_a_name_all_topics_are_described(on_broker: Tool, topic: str) ->
 
 
 def test_settings_of_brokers(on_broker: Tool) -> None:
-    answer = on_broker("kafka-configs", "--describe", "--all", "--broker", "1")
-    assert answer.status == 0
-    assert any(line.startswith("  num.partitions=") for line in answer.lines)
+    response = on_broker("kafka-configs", "--describe", "--all", "--broker", "1")
+    assert response.status == 0
+    assert any(line.startswith("  num.partitions=") for line in response.lines)
     first = "Default configs for brokers in the cluster are:"
     assert on_broker("kafka-configs", "--describe", "--broker-defaults").lines[0] == first
     every = on_broker("kafka-configs", "--describe", "--entity-type", "brokers").lines
@@ -52,10 +52,10 @@ def test_settings_of_brokers(on_broker: Tool) -> None:
 
 
 def test_what_the_cluster_refuses(on_broker: Tool, topic: str) -> None:
-    answer = on_broker("kafka-configs", "--alter", "--topic", topic, "--add-config", "retention.ms=soon")
-    assert answer.status == 1
-    assert topic in answer.err
-    assert "retention.ms" in answer.err
+    response = on_broker("kafka-configs", "--alter", "--topic", topic, "--add-config", "retention.ms=soon")
+    assert response.status == 1
+    assert topic in response.err
+    assert "retention.ms" in response.err
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,6 @@ def test_what_the_cluster_refuses(on_broker: Tool, topic: str) -> None:
     ],
 )
 def test_bad_options(on_broker: Tool, arguments: tuple[str, ...], words: str) -> None:
-    answer = on_broker("kafka-configs", *arguments)
-    assert answer.status == 2
-    assert words in answer.err
+    response = on_broker("kafka-configs", *arguments)
+    assert response.status == 2
+    assert words in response.err

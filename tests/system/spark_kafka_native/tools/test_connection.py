@@ -18,26 +18,26 @@ from tests.support.tools import Tool
     ],
 )
 def test_invalid_bootstrap_server_is_a_bad_option(tool: Tool, arguments: tuple[str, ...], words: str) -> None:
-    answer = tool("kafka-topics", "--list", *arguments)
-    assert (answer.status, answer.out) == (2, "")
-    assert answer.err.startswith("kafka-topics: ")
-    assert words in answer.err
+    response = tool("kafka-topics", "--list", *arguments)
+    assert (response.status, response.out) == (2, "")
+    assert response.err.startswith("kafka-topics: ")
+    assert words in response.err
 
 
 def test_properties_in_a_file_are_the_clients(tool: Tool, tmp_path: Path) -> None:
     properties = tmp_path / "client.properties"
     properties.write_text("request.timeout.ms=many\n")
-    answer = tool("kafka-topics", "--list", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(properties))
-    assert answer.status == 2
-    assert "request.timeout.ms: 'many' is not an integer" in answer.err
+    response = tool("kafka-topics", "--list", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(properties))
+    assert response.status == 2
+    assert "request.timeout.ms: 'many' is not an integer" in response.err
 
 
 def test_a_cluster_that_is_not_there_is_named(tool: Tool, tmp_path: Path) -> None:
     properties = tmp_path / "client.properties"
     properties.write_text("default.api.timeout.ms=200\nrequest.timeout.ms=100\n")
-    answer = tool("kafka-topics", "--list", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(properties))
-    assert answer.status == 1
-    assert "127.0.0.1:1" in answer.out
+    response = tool("kafka-topics", "--list", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(properties))
+    assert response.status == 1
+    assert "127.0.0.1:1" in response.out
 
 
 def test_a_server_that_cannot_be_reached_is_reported_once_while_the_tool_tries_again(
@@ -47,8 +47,8 @@ def test_a_server_that_cannot_be_reached_is_reported_once_while_the_tool_tries_a
     properties.write_text("default.api.timeout.ms=500\nrequest.timeout.ms=100\nreconnect.backoff.ms=1\n")
     servers = ("--bootstrap-server", "127.0.0.1:1,127.0.0.2:1")
     for _ in range(2):
-        answer = tool("kafka-get-offsets", *servers, "--command-config", str(properties))
-        *tries, last = answer.err.splitlines()
+        response = tool("kafka-get-offsets", *servers, "--command-config", str(properties))
+        *tries, last = response.err.splitlines()
         assert sorted(tries) == [
             IsStr(regex=rf"{host}:1: connection refused; trying again for 0\.[0-9]+ s")
             for host in ("127.0.0.1", "127.0.0.2")
@@ -77,8 +77,8 @@ def test_names_that_do_not_exist_are_a_bad_option(
     properties = tmp_path / "client.properties"
     properties.write_text("default.api.timeout.ms=200\nrequest.timeout.ms=100\n")
     arguments = ("--list", "--bootstrap-server", "nosuch:1", "--command-config", str(properties))
-    answer = tool("kafka-topics", *arguments)
-    assert (answer.status, answer.err.splitlines()[0].startswith(words)) == (status, True), answer.err
+    response = tool("kafka-topics", *arguments)
+    assert (response.status, response.err.splitlines()[0].startswith(words)) == (status, True), response.err
 
 
 def test_one_name_that_exists_is_enough(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,11 +91,11 @@ def test_one_name_that_exists_is_enough(tool: Tool, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     with EmbeddedBroker(topics={"t": 1}) as broker:
-        answer = tool("kafka-topics", "--list", "--bootstrap-server", f"nosuch:1,{broker.bootstrap_servers}")
-    assert (answer.status, answer.lines) == (0, ["t"])
+        response = tool("kafka-topics", "--list", "--bootstrap-server", f"nosuch:1,{broker.bootstrap_servers}")
+    assert (response.status, response.lines) == (0, ["t"])
 
 
 def test_options_are_not_guessed_from_their_beginnings(tool: Tool) -> None:
-    answer = tool("kafka-topics", "--list", "--boot", "127.0.0.1:1")
-    assert answer.status == 2
-    assert "--boot" in answer.err
+    response = tool("kafka-topics", "--list", "--boot", "127.0.0.1:1")
+    assert response.status == 2
+    assert "--boot" in response.err

@@ -39,10 +39,10 @@ def topic(on_broker: Tool, name: str) -> str:
 
 
 def consume(on_broker: Tool, topic: str, *arguments: str) -> list[str]:
-    answer = on_broker("kafka-console-consumer", "--topic", topic, "--timeout-ms", "1", *arguments)
-    assert answer.status == 0, answer.err
-    assert answer.err.endswith(f"Processed a total of {len(answer.lines)} messages\n")
-    return answer.lines
+    response = on_broker("kafka-console-consumer", "--topic", topic, "--timeout-ms", "1", *arguments)
+    assert response.status == 0, response.err
+    assert response.err.endswith(f"Processed a total of {len(response.lines)} messages\n")
+    return response.lines
 
 
 def test_reading_begins_at_the_end_or_at_the_beginning(on_broker: Tool, topic: str) -> None:
@@ -71,10 +71,10 @@ def test_group_of_the_console_consumer_continues(on_broker: Tool, topic: str) ->
 
 
 def test_topics_by_regular_expression(on_broker: Tool, topic: str) -> None:
-    answer = on_broker(
+    response = on_broker(
         "kafka-console-consumer", "--include", f"{topic}|nothing", "--from-beginning", "--max-messages", "6"
     )
-    assert len(answer.lines) == 6
+    assert len(response.lines) == 6
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,6 @@ def test_topics_by_regular_expression(on_broker: Tool, topic: str) -> None:
     ],
 )
 def test_bad_options(on_broker: Tool, topic: str, arguments: tuple[str, ...], words: str) -> None:
-    answer = on_broker("kafka-console-consumer", "--topic", topic, "--timeout-ms", "1", *arguments)
-    assert answer.status == 2
-    assert words in answer.err
+    response = on_broker("kafka-console-consumer", "--topic", topic, "--timeout-ms", "1", *arguments)
+    assert response.status == 2
+    assert words in response.err

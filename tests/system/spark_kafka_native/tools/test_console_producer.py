@@ -51,6 +51,6 @@ def test_lines_are_produced(on_broker: Tool, name: str) -> None:
     ],
 )
 def test_bad_options(on_broker: Tool, arguments: tuple[str, ...], words: str) -> None:
-    answer = on_broker("kafka-console-producer", "--topic", "t", *arguments, stdin=b"x\n")
-    assert answer.status == 2
-    assert words in answer.err
+    response = on_broker("kafka-console-producer", "--topic", "t", *arguments, stdin=b"x\n")
+    assert response.status == 2
+    assert words in response.err

@@ -24,9 +24,9 @@ def test_groups_are_listed(on_broker: Tool, topic: str) -> None:
 
 
 def test_offsets_and_lag_are_described(on_broker: Tool, topic: str) -> None:
-    answer = on_broker("kafka-consumer-groups", "--describe", "--group", topic)
-    assert answer.err == f"\nConsumer group '{topic}' has no active members.\n"
-    header, row = cells(answer.lines)
+    response = on_broker("kafka-consumer-groups", "--describe", "--group", topic)
+    assert response.err == f"\nConsumer group '{topic}' has no active members.\n"
+    header, row = cells(response.lines)
     verbose = on_broker("kafka-consumer-groups", "--describe", "--group", topic, "--offsets", "--verbose")
     assert cells(verbose.lines)[0][3] == "LEADER-EPOCH"
     assert header[:6] == ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
@@ -44,22 +44,22 @@ def test_state_and_members_are_described(on_broker: Tool, topic: str) -> None:
 
 
 def test_unknown_group_is_an_error(on_broker: Tool) -> None:
-    answer = on_broker("kafka-consumer-groups", "--describe", "--group", "not-there")
-    assert (answer.status, "not-there" in answer.err) == (1, True)
+    response = on_broker("kafka-consumer-groups", "--describe", "--group", "not-there")
+    assert (response.status, "not-there" in response.err) == (1, True)
 
 
 def test_a_group_is_deleted(on_broker: Tool, topic: str) -> None:
-    answer = on_broker("kafka-consumer-groups", "--delete", "--group", topic)
-    assert answer.out == f"Deletion of requested consumer groups ('{topic}') was successful.\n"
+    response = on_broker("kafka-consumer-groups", "--delete", "--group", topic)
+    assert response.out == f"Deletion of requested consumer groups ('{topic}') was successful.\n"
     assert topic not in on_broker("kafka-consumer-groups", "--list").lines
     again = on_broker("kafka-consumer-groups", "--delete", "--group", topic)
     assert (again.status, f"Deletion of group '{topic}' failed" in again.err) == (1, True)
 
 
 def test_offsets_are_deleted(on_broker: Tool, topic: str) -> None:
-    answer = on_broker("kafka-consumer-groups", "--delete-offsets", "--group", topic, "--topic", f"{topic}:0")
-    assert answer.lines[0] == f"Request succeeded for deleting offsets from group {topic}."
-    assert cells(answer.lines)[2] == [topic, "0", "Successful"]
+    response = on_broker("kafka-consumer-groups", "--delete-offsets", "--group", topic, "--topic", f"{topic}:0")
+    assert response.lines[0] == f"Request succeeded for deleting offsets from group {topic}."
+    assert cells(response.lines)[2] == [topic, "0", "Successful"]
     refused = on_broker("kafka-consumer-groups", "--delete-offsets", "--group", "not-there", "--topic", topic)
     assert refused.status == 1
 
@@ -67,8 +67,8 @@ def test_offsets_are_deleted(on_broker: Tool, topic: str) -> None:
 def test_offsets_are_reset_only_with_execute(on_broker: Tool, topic: str) -> None:
     arguments = ("--reset-offsets", "--group", topic, "--topic", topic, "--to-earliest")
     for execute, position in (((), "4"), (("--execute",), "0")):
-        answer = on_broker("kafka-consumer-groups", *arguments, *execute)
-        assert cells(answer.lines)[1] == [topic, topic, "0", "0"]
+        response = on_broker("kafka-consumer-groups", *arguments, *execute)
+        assert cells(response.lines)[1] == [topic, topic, "0", "0"]
         row = cells(on_broker("kafka-consumer-groups", "--describe", "--group", topic).lines)[1]
         assert row[3] == position
 
@@ -82,6 +82,6 @@ def test_offsets_are_reset_only_with_execute(on_broker: Tool, topic: str) -> Non
     ],
 )
 def test_bad_options(on_broker: Tool, arguments: tuple[str, ...], words: str) -> None:
-    answer = on_broker("kafka-consumer-groups", *arguments)
-    assert answer.status == 2
-    assert words in answer.err
+    response = on_broker("kafka-consumer-groups", *arguments)
+    assert response.status == 2
+    assert words in response.err

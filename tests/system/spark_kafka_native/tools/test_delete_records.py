@@ -19,8 +19,8 @@ def test_records_before_an_offset_are_deleted(on_broker: Tool, tmp_path: Path) -
     on_broker("kafka-topics", "--create", "--topic", topic, "--partitions", "1")
     on_broker("kafka-console-producer", "--topic", topic, stdin=b"a\nb\nc\n")
     file = written(tmp_path / "offsets.json", {"topic": topic, "partition": 0, "offset": 2})
-    answer = on_broker("kafka-delete-records", "--offset-json-file", str(file))
-    assert (answer.status, answer.lines[-1]) == (0, f"partition: {topic}-0\tlow_watermark: 2")
+    response = on_broker("kafka-delete-records", "--offset-json-file", str(file))
+    assert (response.status, response.lines[-1]) == (0, f"partition: {topic}-0\tlow_watermark: 2")
     assert on_broker("kafka-get-offsets", "--topic", topic, "--time", "earliest").out == f"{topic}:0:2\n"
     beyond = written(tmp_path / "offsets.json", {"topic": topic, "partition": 0, "offset": 9})
     refused = on_broker("kafka-delete-records", "--offset-json-file", str(beyond))

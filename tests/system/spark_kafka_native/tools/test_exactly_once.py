@@ -74,9 +74,9 @@ def test_recover_commits_the_decided_batch_and_aborts_others(on_broker: Tool, co
     prefix, topic = query.names.prefix, query.topic
 
     def command(*arguments: str) -> list[str]:
-        answer = on_broker("exactly-once", *arguments)
-        assert (answer.status, answer.err) == (0, "")
-        return answer.lines
+        response = on_broker("exactly-once", *arguments)
+        assert (response.status, response.err) == (0, "")
+        return response.lines
 
     query.commit(query.write(0))
     decided = query.write(1)
@@ -153,8 +153,8 @@ def aborted(transactional_id: str) -> Steps[None]:
     ],
 )
 def test_bad_usage(on_broker: Tool, arguments: tuple[str, ...], says: str) -> None:
-    answer = on_broker("exactly-once", *arguments)
-    assert (answer.status, says in answer.err) == (2, True), answer.err
+    response = on_broker("exactly-once", *arguments)
+    assert (response.status, says in response.err) == (2, True), response.err
 
 
 @pytest.mark.parametrize("command", ["status", "recover", "run-again", "release", "remove"])
@@ -163,9 +163,9 @@ def test_unused_prefix_is_an_error_and_creates_nothing(on_broker: Tool, query: Q
     with TransactionalProducer(query.cluster, f"{unused}.driver.of.another.program") as producer:
         producer.begin()
         producer.abort()
-    answer = on_broker("exactly-once", command, unused)
-    assert (answer.status, answer.out) == (1, "")
-    assert f"there is nothing of prefix {unused}: no topic {unused}.decisions, no transactional id" in answer.err
+    response = on_broker("exactly-once", command, unused)
+    assert (response.status, response.out) == (1, "")
+    assert f"there is nothing of prefix {unused}: no topic {unused}.decisions, no transactional id" in response.err
     assert f"{unused}.decisions" not in query.cluster.metadata(None).topics
     assert describe_transactions(query.cluster, [f"{unused}.driver"]) == {}
 
@@ -176,8 +176,8 @@ def test_remove_is_repeatable_after_the_topic_of_decisions_was_deleted(on_broker
     delete_topics(query.cluster, [topic])
     eventually(lambda: topic in query.cluster.metadata(None).topics, False)
     for command in ("status", "run-again"):
-        answer = on_broker("exactly-once", command, prefix)
-        assert (answer.status, f"no topic {topic}, only transactional ids" in answer.err) == (1, True), answer.err
+        response = on_broker("exactly-once", command, prefix)
+        assert (response.status, f"no topic {topic}, only transactional ids" in response.err) == (1, True), response.err
     assert topic not in query.cluster.metadata(None).topics
     for _ in range(2):
         removed = on_broker("exactly-once", "remove", prefix)

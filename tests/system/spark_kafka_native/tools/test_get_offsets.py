@@ -15,8 +15,8 @@ def topic(on_broker: Tool, name: str) -> str:
     [("latest", "3"), ("-1", "3"), ("earliest", "0"), ("-2", "0"), ("1", "0"), ("99999999999999", "")],
 )
 def test_positions_and_times(on_broker: Tool, topic: str, time: str, offset: str) -> None:
-    answer = on_broker("kafka-get-offsets", "--topic", topic, "--time", time)
-    assert (answer.status, answer.out) == (0, f"{topic}:0:{offset}\n")
+    response = on_broker("kafka-get-offsets", "--topic", topic, "--time", time)
+    assert (response.status, response.out) == (0, f"{topic}:0:{offset}\n")
 
 
 def test_all_topics_and_chosen_partitions(on_broker: Tool, topic: str) -> None:

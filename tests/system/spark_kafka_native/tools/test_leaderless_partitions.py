@@ -14,7 +14,7 @@ from spark_kafka_native.protocol.messages.list_groups import ListedGroup, ListGr
 from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.scripted_broker import KAFKA_2_1, Respond, ScriptedCluster, Silent
-from tests.support.tools import Answer, Tool
+from tests.support.tools import Tool, ToolResult
 
 GROUPS = ("g", "h")
 NO_LEADER, NO_BROKER = -1, 9
@@ -33,7 +33,7 @@ def brokers() -> Iterator[ScriptedCluster]:
         yield made
 
 
-def groups_tool(tool: Tool, brokers: ScriptedCluster, *arguments: str) -> Answer:
+def groups_tool(tool: Tool, brokers: ScriptedCluster, *arguments: str) -> ToolResult:
     listed = tuple(ListedGroup(group_id=group, protocol_type="consumer") for group in GROUPS)
     brokers.script(ListGroupsRequest, Respond(lambda _: ListGroupsResponse(groups=listed)))
     for _ in GROUPS:
@@ -50,11 +50,11 @@ def _described(request: DescribeGroupsRequest) -> DescribeGroupsResponse:
 def test_offsets_of_groups_are_described_without_the_ends_that_have_no_leader(
     tool: Tool, brokers: ScriptedCluster
 ) -> None:
-    answer = groups_tool(tool, brokers, "--describe", "--all-groups")
-    rows = [line.split()[:6] for line in answer.lines if line.startswith(GROUPS)]
+    response = groups_tool(tool, brokers, "--describe", "--all-groups")
+    rows = [line.split()[:6] for line in response.lines if line.startswith(GROUPS)]
     ends = (("0", "-5"), ("-", "-"), ("-", "-"))
     assert rows == [[group, "t", str(at), "5", *end] for group in GROUPS for at, end in enumerate(ends)]
-    assert answer.status == 0
+    assert response.status == 0
 
 
 @pytest.mark.parametrize("position", ["--to-earliest", "--to-latest", "--to-current"])
@@ -63,16 +63,16 @@ def test_offsets_of_partitions_without_a_leader_are_not_reset(
     tool: Tool, brokers: ScriptedCluster, topics: tuple[str, ...], position: str
 ) -> None:
     before = len(brokers.received)
-    answer = groups_tool(tool, brokers, "--reset-offsets", "--group", "g", *topics, position, "--execute")
-    assert (answer.status, answer.out) == (1, "")
+    response = groups_tool(tool, brokers, "--reset-offsets", "--group", "g", *topics, position, "--execute")
+    assert (response.status, response.out) == (1, "")
     words = "group g: no offset was reset, because these partitions have no leader: t-1, t-2"
-    assert answer.err.splitlines()[-1] == f"kafka-consumer-groups: {words}"
+    assert response.err.splitlines()[-1] == f"kafka-consumer-groups: {words}"
     assert not any(isinstance(request, ListOffsetsRequest) for _, request, _ in brokers.received[before:])
 
 
 def test_offsets_of_partitions_with_a_leader_are_reset(tool: Tool, brokers: ScriptedCluster) -> None:
-    answer = groups_tool(tool, brokers, "--reset-offsets", "--group", "g", "--topic", "t:0", "--to-latest")
-    assert (answer.status, answer.lines[-1].split()) == (0, ["g", "t", "0", "0"])
+    response = groups_tool(tool, brokers, "--reset-offsets", "--group", "g", "--topic", "t:0", "--to-latest")
+    assert (response.status, response.lines[-1].split()) == (0, ["g", "t", "0", "0"])
 
 
 @pytest.mark.parametrize("action", [("--describe",), ("--reset-offsets", "--topic", "t:0", "--to-latest")])
@@ -87,7 +87,7 @@ def test_a_timeout_bounds_the_look_up_of_offsets(
 
 
 def test_get_offsets_skips_partitions_without_a_leader(tool: Tool, brokers: ScriptedCluster) -> None:
-    answer = tool("kafka-get-offsets", "--bootstrap-server", brokers.bootstrap_servers, "--topic", "t")
-    assert (answer.status, answer.out) == (0, "t:0:0\n")
+    response = tool("kafka-get-offsets", "--bootstrap-server", brokers.bootstrap_servers, "--topic", "t")
+    assert (response.status, response.out) == (0, "t:0:0\n")
     words = "Skip getting offsets for topic-partition {0} due to error: {0} has no leader"
-    assert answer.err.splitlines() == [words.format(partition) for partition in ("t-1", "t-2")]
+    assert response.err.splitlines() == [words.format(partition) for partition in ("t-1", "t-2")]

@@ -48,8 +48,8 @@ def reset(on_broker: Tool, made: set[str]) -> Tool:
 )
 def test_positions(reset: Tool, position: tuple[str, ...], offset: int) -> None:
     for topics in (("--topic", f"{TOPIC}:0"), ("--all-topics",)):
-        answer = reset(*topics, *position)
-        assert answer.lines[-1].split() == [TOPIC, TOPIC, "0", str(offset)], answer.err
+        response = reset(*topics, *position)
+        assert response.lines[-1].split() == [TOPIC, TOPIC, "0", str(offset)], response.err
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,9 @@ def test_positions(reset: Tool, position: tuple[str, ...], offset: int) -> None:
     ],
 )
 def test_bad_options(reset: Tool, arguments: tuple[str, ...], words: str) -> None:
-    answer = reset(*arguments)
-    assert answer.status == 2
-    assert words in answer.err
+    response = reset(*arguments)
+    assert response.status == 2
+    assert words in response.err
 
 
 def test_durations() -> None:

@@ -26,9 +26,9 @@ def name(on_broker: Tool, name: str) -> str:
 
 
 def described(on_broker: Tool, *options: str) -> list[str]:
-    answer = on_broker("kafka-topics", "--describe", *options)
-    assert (answer.status, answer.err) == (0, "")
-    return answer.lines
+    response = on_broker("kafka-topics", "--describe", *options)
+    assert (response.status, response.err) == (0, "")
+    return response.lines
 
 
 def test_partitions_are_chosen_by_leaders_and_in_sync_replicas(on_broker: Tool, name: str) -> None:
@@ -52,8 +52,8 @@ def test_topics_without_overrides_are_left_out(tool: Tool) -> None:
 
 def test_settings_of_the_broker_are_configs_of_its_topics(tool: Tool) -> None:
     with EmbeddedBroker(topics={"t": 1}, settings={"as.version": "3.9", "log.retention.ms": "5000"}) as broker:
-        answer = tool("kafka-topics", "--bootstrap-server", broker.bootstrap_servers, "--describe")
-    assert answer.lines[0].endswith("\tConfigs: retention.ms=5000")
+        response = tool("kafka-topics", "--bootstrap-server", broker.bootstrap_servers, "--describe")
+    assert response.lines[0].endswith("\tConfigs: retention.ms=5000")
 
 
 def test_a_topic_is_described_by_its_id(on_broker: Tool, name: str) -> None:
@@ -71,17 +71,17 @@ def test_a_topic_is_described_by_its_id(on_broker: Tool, name: str) -> None:
 
 def test_brokers_that_do_not_know_of_eligible_leader_replicas(tool: Tool) -> None:
     with EmbeddedBroker(topics={"t": 1}, settings={"as.version": "3.0"}) as broker:
-        answer = tool("kafka-topics", "--bootstrap-server", broker.bootstrap_servers, "--describe")
-    assert answer.lines[1].endswith("\tElr: N/A\tLastKnownElr: N/A")
+        response = tool("kafka-topics", "--bootstrap-server", broker.bootstrap_servers, "--describe")
+    assert response.lines[1].endswith("\tElr: N/A\tLastKnownElr: N/A")
 
 
 def test_a_partition_whose_leader_is_no_live_broker_has_none(tool: Tool) -> None:
     configs = (DescribeConfigsResourceResult(name="min.insync.replicas", value="2", config_source=5),)
-    answer = DescribeConfigsResponse(results=(DescribeConfigsResult(configs=configs),))
+    response = DescribeConfigsResponse(results=(DescribeConfigsResult(configs=configs),))
     with ScriptedCluster(topics={"t": 2}, versions={**KAFKA_2_1, 32: (0, 4)}) as brokers:
         brokers.partition("t", 1).leader = 9
         for option in ("--unavailable-partitions", "--under-min-isr-partitions"):
-            brokers.script(DescribeConfigsRequest, Respond(lambda _: answer))
+            brokers.script(DescribeConfigsRequest, Respond(lambda _: response))
             arguments = ("--bootstrap-server", brokers.bootstrap_servers, "--describe", option)
             lines = tool("kafka-topics", *arguments).lines
             assert lines[-1].startswith("\tTopic: t\tPartition: 1\tLeader: none\t")
@@ -91,9 +91,9 @@ def test_a_partition_whose_leader_is_no_live_broker_has_none(tool: Tool) -> None
 @pytest.mark.parametrize("option", ["--under-min-isr-partitions", "--at-min-isr-partitions"])
 def test_a_broker_without_min_insync_replicas_is_an_error(tool: Tool, option: str) -> None:
     configs = (DescribeConfigsResourceResult(name="retention.ms", value="2", config_source=5),)
-    answer = DescribeConfigsResponse(results=(DescribeConfigsResult(configs=configs),))
+    response = DescribeConfigsResponse(results=(DescribeConfigsResult(configs=configs),))
     with ScriptedCluster(topics={"t": 1}, versions={**KAFKA_2_1, 32: (0, 4)}) as brokers:
-        brokers.script(DescribeConfigsRequest, Respond(lambda _: answer))
+        brokers.script(DescribeConfigsRequest, Respond(lambda _: response))
         described = tool("kafka-topics", "--bootstrap-server", brokers.bootstrap_servers, "--describe", option)
     words = f"{option}: the cluster returns no min.insync.replicas for topic t"
     assert (described.status, described.out, described.err) == (1, "", f"kafka-topics: {words}\n")

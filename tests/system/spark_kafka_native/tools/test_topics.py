@@ -56,7 +56,7 @@ def test_if_exists_and_if_not_exists_ignore_errors(on_broker: Tool, name: str) -
 @pytest.mark.parametrize(
     ("api", "arguments"), [("Metadata", ("--create", "--if-not-exists")), ("DeleteTopics", ("--delete", "--if-exists"))]
 )
-def test_the_answer_to_a_change_decides_whether_a_topic_exists_and_not_older_metadata(
+def test_the_response_to_a_change_decides_whether_a_topic_exists_and_not_older_metadata(
     tool: Tool, api: str, arguments: tuple[str, ...]
 ) -> None:
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -101,9 +101,9 @@ def test_names_that_metrics_may_confuse_are_warned_of(on_broker: Tool, name: str
     ],
 )
 def test_bad_options(on_broker: Tool, arguments: tuple[str, ...], words: str) -> None:
-    answer = on_broker("kafka-topics", *arguments)
-    assert answer.status == 2
-    assert words in answer.err
+    response = on_broker("kafka-topics", *arguments)
+    assert response.status == 2
+    assert words in response.err
 
 
 def test_replicas_may_be_assigned(on_broker: Tool, name: str) -> None:

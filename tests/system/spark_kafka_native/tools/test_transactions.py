@@ -30,16 +30,16 @@ def table(lines: list[str]) -> list[dict[str, str]]:
 
 
 def test_transactions_of_all_brokers(on_broker: Tool, producer: RawProducer) -> None:
-    answer = on_broker("kafka-transactions", "list")
-    assert answer.status == 0
+    response = on_broker("kafka-transactions", "list")
+    assert response.status == 0
     row = {
         "TransactionalId": "tool-tx",
         "Coordinator": "1",
         "ProducerId": str(producer.producer_id),
         "TransactionState": "Ongoing",
     }
-    assert row in table(answer.lines)
-    assert len({len(line.expandtabs(1)) for line in answer.lines}) == 1
+    assert row in table(response.lines)
+    assert len({len(line.expandtabs(1)) for line in response.lines}) == 1
     matching = ("list", "--transactional-id-pattern", "tool-.x")
     assert table(on_broker("kafka-transactions", *matching).lines) == [row]
     assert table(on_broker("kafka-transactions", *matching, "--duration-filter", "3600000").lines) == []
@@ -151,9 +151,9 @@ def test_hanging_transactions(tool: Tool, old_manners: EmbeddedBroker) -> None:
         assert known.produce("hung", "a", timestamps=an_hour_ago).error_code == ErrorCode.NONE
 
     def found(*scope: str) -> list[dict[str, str]]:
-        answer = tool("kafka-transactions", "--bootstrap-server", servers, "find-hanging", *scope)
-        assert (answer.status, answer.err) == (0, "")
-        return table(answer.lines)
+        response = tool("kafka-transactions", "--bootstrap-server", servers, "find-hanging", *scope)
+        assert (response.status, response.err) == (0, "")
+        return table(response.lines)
 
     (row,) = found("--topic", "hung")
     assert int(row.pop("Duration(min)")) >= 60

@@ -242,7 +242,7 @@ def test_waiting_members_get_not_coordinator_when_the_broker_stops(broker: Broke
     assert len(broker.broker.groups._pending) == 1
     broker.broker.groups.release()
     broker.settle()
-    assert broker.answer(task).error_code == ErrorCode.NOT_COORDINATOR
+    assert broker.response(task).error_code == ErrorCode.NOT_COORDINATOR
     assert heartbeat(broker, "m") is ErrorCode.NOT_COORDINATOR
     assert len(broker.broker.groups._pending) == 0
     broker.restart()
@@ -253,7 +253,7 @@ def test_waiting_members_get_not_coordinator_when_the_offsets_topic_is_deleted(b
     task = join(broker)
     broker.delete("__consumer_offsets")
     broker.settle()
-    assert broker.answer(task).error_code == ErrorCode.NOT_COORDINATOR
+    assert broker.response(task).error_code == ErrorCode.NOT_COORDINATOR
     assert not broker.broker.groups.all
     member_id = stable(broker)
     assert heartbeat(broker, member_id) is ErrorCode.NONE
@@ -270,12 +270,12 @@ def test_the_member_of_a_client_that_disconnects_while_it_waits_stays(broker: Br
     assert group_of(broker).state is ClassicState.EMPTY
 
 
-def test_an_answer_may_come_with_the_decision_that_parks_its_request(broker: BrokerDriver) -> None:
+def test_a_response_may_come_with_the_decision_that_parks_its_request(broker: BrokerDriver) -> None:
     groups = broker.broker.groups
     request_id = groups.new_request_id()
 
     def decide(_: Group | None, __: int) -> Outcome[str]:
-        return Outcome(answer=Pending(request_id=request_id), replies=(Reply(request_id=request_id, answer="now"),))
+        return Outcome(response=Pending(request_id=request_id), replies=(Reply(request_id=request_id, response="now"),))
 
     assert broker.run(groups.apply("g", decide)) == "now"
     assert len(groups._pending) == 0
@@ -302,9 +302,9 @@ def test_assignments_that_cannot_be_written_down_are_not_given(
     broker, faults = faulty
     task = join(broker)
     broker.advance(3_000)
-    answer = broker.answer(task)
+    response = broker.response(task)
     faults.fail("write *.log")
-    request = SyncGroupRequest(group_id="g", generation_id=1, member_id=answer.member_id)
+    request = SyncGroupRequest(group_id="g", generation_id=1, member_id=response.member_id)
     assert broker.ask(request, 0).error_code == ErrorCode.NOT_COORDINATOR
     assert group_of(broker).state is ClassicState.PREPARING_REBALANCE
 
@@ -316,7 +316,7 @@ def test_a_decision_that_has_another_one_for_failures(faulty: tuple[BrokerDriver
     records = (CoordinatorRecord(key=b"\x00\x63", value=b""),)
 
     def decide(_: Group | None, __: int) -> Outcome[ErrorCode]:
-        return Outcome(answer=ErrorCode.NONE, records=records, otherwise=lambda code: Outcome(answer=code))
+        return Outcome(response=ErrorCode.NONE, records=records, otherwise=lambda code: Outcome(response=code))
 
     assert broker.run(broker.broker.groups.apply("g", decide)) is ErrorCode.NOT_COORDINATOR
 
@@ -331,7 +331,7 @@ def test_decisions_about_a_group_take_turns_while_the_disk_is_waited_for(broker:
             generation = group.generation if isinstance(group, ClassicGroup) else 0
             seen.append((number, generation))
             made = ClassicGroup(group_id="g", config=groups.context.classic, generation=generation + 1)
-            return Outcome(answer=number, records=(CoordinatorRecord(key=b"\x00\x63", value=b""),), group=made)
+            return Outcome(response=number, records=(CoordinatorRecord(key=b"\x00\x63", value=b""),), group=made)
 
         return decision
 
@@ -362,7 +362,7 @@ def test_changes_during_release_of_the_groups_are_dropped(broker: BrokerDriver, 
     else:
         broker.run(groups.forget_topic("__consumer_offsets"))
     appended.set()
-    assert broker.answer(task).error_code == ErrorCode.NOT_COORDINATOR
+    assert broker.response(task).error_code == ErrorCode.NOT_COORDINATOR
     assert not groups.all
     assert len(groups._pending) == 0
 
@@ -395,7 +395,7 @@ def test_a_timer_that_is_cancelled_while_it_waits_for_the_lock_does_nothing(brok
     broker.restart({"log.flush.interval.messages": 1})
     key = ("session", stable(broker))
     groups = broker.broker.groups
-    cancelled = Outcome(answer=None, timers=(CancelTimer(key=key),))
+    cancelled = Outcome(response=None, timers=(CancelTimer(key=key),))
 
     async def cancel_just_in_time() -> None:
         groups._on_timer("g", key)  # due while another request holds the lock

@@ -196,7 +196,7 @@ def test_a_marker_may_be_heard_of_before_the_commit_in_front_of_it(
         end(broker, P, commit=decision)
         return where
 
-    groups.log.append_on_disk = slow_append  # type: ignore[method-assign]  # its answer is late
+    groups.log.append_on_disk = slow_append  # type: ignore[method-assign]  # its response is late
     commit(broker, to=5, producer=P)
     groups.log.append_on_disk = append  # type: ignore[method-assign]  # as it was
     assert (offsets(broker), is_unstable(broker)) == (decided, False)

@@ -105,7 +105,7 @@ def test_read_committed_fetches_continue_after_the_marker(broker: BrokerDriver) 
     request = fetch_request("t", isolation_level=1, min_bytes=1, max_wait_ms=60_000)
     waiting = broker.pending(request, 11)
     write(broker, producer, T0)
-    assert broker.answer(waiting).responses[0].partitions[0].last_stable_offset == 2
+    assert broker.response(waiting).responses[0].partitions[0].last_stable_offset == 2
 
 
 def test_markers_of_many_partitions_yield_to_other_requests(broker: BrokerDriver) -> None:

@@ -29,7 +29,7 @@ def test_unknown_members_are_refused_by_groups_of_every_type(group: Group | None
         lambda: decisions.sync(group, SyncGroupRequest(group_id="g", member_id="x"), 1, 0),
     ):
         assert refused(decide).code is ErrorCode.UNKNOWN_MEMBER_ID
-    left = decisions.leave(group, LeaveGroupRequest(group_id="g", members=(MemberIdentity(member_id="x"),)), 0).answer
+    left = decisions.leave(group, LeaveGroupRequest(group_id="g", members=(MemberIdentity(member_id="x"),)), 0).response
     assert [member.error_code for member in left.members] == [ErrorCode.UNKNOWN_MEMBER_ID]  # type: ignore[union-attr]  # no wait
 
 
@@ -47,14 +47,14 @@ def test_a_commit_of_a_member_needs_a_group(version: int, code: ErrorCode) -> No
 
 
 def test_a_timer_of_a_group_that_was_deleted_changes_nothing() -> None:
-    assert decisions.timer_fired(None, JOIN_TIMER, 0) == Outcome(answer=None)
+    assert decisions.timer_fired(None, JOIN_TIMER, 0) == Outcome(response=None)
 
 
 def test_only_consumer_groups_subscribe_to_regular_expressions() -> None:
     assert set(decisions.subscribed_regexes(CONSUMER)) == {"a.*"}
     for group in (None, CLASSIC):
         assert not decisions.subscribed_regexes(group)
-        assert decisions.regexes_resolved(group, {"a.*": frozenset({"a"})}, 1, 0) == Outcome(answer=None)
+        assert decisions.regexes_resolved(group, {"a.*": frozenset({"a"})}, 1, 0) == Outcome(response=None)
 
 
 def test_a_simple_group_is_a_classic_one_without_a_protocol() -> None:
@@ -62,13 +62,13 @@ def test_a_simple_group_is_a_classic_one_without_a_protocol() -> None:
     assert (group.group_type, group.state_name, group.protocol_type, group.is_empty) == ("classic", "Empty", "", True)
 
 
-def test_an_outcome_with_an_answer_only_changes_nothing() -> None:
-    outcome = Outcome(answer=5)
+def test_an_outcome_with_a_response_only_changes_nothing() -> None:
+    outcome = Outcome(response=5)
     assert (outcome.records, outcome.timers, outcome.replies) == ((), (), ())
     assert (outcome.group, outcome.removed, outcome.otherwise) == (None, False, None)
 
 
 def test_an_outcome_cannot_be_changed_after_it_was_decided() -> None:
-    outcome = Outcome(answer=5, records=(CoordinatorRecord(key=b"k", value=None),))
+    outcome = Outcome(response=5, records=(CoordinatorRecord(key=b"k", value=None),))
     with pytest.raises(dataclasses.FrozenInstanceError):
-        outcome.answer = 6  # type: ignore[misc]  # what must fail
+        outcome.response = 6  # type: ignore[misc]  # what must fail

@@ -64,12 +64,12 @@ class Story:
     def commit(self, group: str, partition: TopicPartition, offset: int, **others: int | str) -> ErrorCode:
         outcome = self.decide_commit(group, partition, offset, **others)  # type: ignore[arg-type]  # by name
         self.carry_out(group, outcome)
-        return outcome.answer[partition]  # type: ignore[index]  # it is never pending
+        return outcome.response[partition]  # type: ignore[index]  # it is never pending
 
     def expire(self, group: str, retention_ms: int) -> bool:
         outcome = self.state.expire(self.groups.get(group), self.now_ms, retention_ms)
         self.carry_out(group, outcome)
-        return bool(outcome.answer)
+        return bool(outcome.response)
 
     def carry_out(self, group: str, outcome: Outcome[object]) -> None:
         for record in outcome.records:
@@ -182,7 +182,7 @@ def test_offset_delete_refuses_partitions_of_subscribed_topics(story: Story) -> 
         story.commit("g", partition, 5)
     story.groups["g"] = STABLE
     outcome = story.state.delete(STABLE, "g", [A0, B0, TopicPartition("b", 1)])
-    assert outcome.answer == {
+    assert outcome.response == {
         A0: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
         B0: ErrorCode.NONE,
         TopicPartition("b", 1): ErrorCode.NONE,
@@ -287,7 +287,7 @@ def test_a_deleted_topic_takes_its_positions_along(story: Story) -> None:
         story.commit(group, B0, 5)
     for group in story.state.groups_in("a"):
         outcome = story.state.forget_topic(group, "a")
-        assert outcome.answer is False
+        assert outcome.response is False
         story.carry_out(group, outcome)
     assert [story.offset(group, part) for group in ("g", "h") for part in (A0, B0)] == [None, 5, None, 5]
 

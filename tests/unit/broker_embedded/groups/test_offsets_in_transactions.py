@@ -54,8 +54,8 @@ class Story:
             transactional = TxnOffsetCommitRequest(group_id=group, producer_id=producer)
             outcome = self.state.commit_in_transaction(known, transactional, commits, now_ms=self.now_ms, config=CONFIG)
         self.carry_out(group, outcome, producer)
-        assert isinstance(outcome.answer, dict)
-        return outcome.answer
+        assert isinstance(outcome.response, dict)
+        return outcome.response
 
     def carry_out(self, group: str, outcome: Outcome[object], producer: int | None = None) -> None:
         transaction = None if producer is None else PendingTransaction(0, producer)
@@ -184,7 +184,7 @@ def test_the_group_checks_transactional_commits(story: Story) -> None:
         with pytest.raises(KafkaError, match="ILLEGAL_GENERATION"):
             story.state.commit_in_transaction(known, request, [], now_ms=0, config=CONFIG)
     outcome = story.state.commit_in_transaction(group, replace(request, generation_id=3), [], now_ms=0, config=CONFIG)
-    assert (outcome.answer, outcome.timers) == ({}, ())
+    assert (outcome.response, outcome.timers) == ({}, ())
 
 
 def test_a_position_that_is_forgotten_takes_what_is_pending_along(story: Story) -> None:

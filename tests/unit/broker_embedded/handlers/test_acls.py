@@ -31,6 +31,6 @@ def test_each_filter_is_refused_in_every_version(broker: BrokerDriver, version: 
 def test_there_is_no_authorizer_in_any_version(broker: BrokerDriver, version: int) -> None:
     broker.passing_for("3.9")
     request = DescribeAclsRequest(resource_type_filter=1, operation=1, permission_type=1)
-    answer = broker.ask(request, version)
-    assert (answer.error_code, answer.resources) == (ErrorCode.SECURITY_DISABLED, ())
-    assert "No Authorizer" in (answer.error_message or "")
+    response = broker.ask(request, version)
+    assert (response.error_code, response.resources) == (ErrorCode.SECURITY_DISABLED, ())
+    assert "No Authorizer" in (response.error_message or "")

@@ -49,11 +49,11 @@ def ask(
 ) -> list[dict[TopicPartition, int]]:
     """Error codes by partition, of each transaction."""
     if version in BETWEEN_BROKERS:
-        answer = broker.ask(AddPartitionsToTxnRequest(transactions=transactions), version)
-        assert [result.transactional_id for result in answer.results_by_transaction] == [
+        response = broker.ask(AddPartitionsToTxnRequest(transactions=transactions), version)
+        assert [result.transactional_id for result in response.results_by_transaction] == [
             wanted.transactional_id for wanted in transactions
         ]
-        results = [result.topic_results for result in answer.results_by_transaction]
+        results = [result.topic_results for result in response.results_by_transaction]
     else:
         (only,) = transactions
         request = AddPartitionsToTxnRequest(

@@ -18,9 +18,9 @@ def asked(broker: BrokerDriver, version: int) -> ApiVersionsResponse:
 
 @pytest.mark.parametrize("version", range(5))
 def test_the_ranges_come_in_every_version(broker: BrokerDriver, version: int) -> None:
-    answer = asked(broker, version)
-    assert answer.error_code == 0
-    ranges = {item.api_key: (item.min_version, item.max_version) for item in answer.api_keys}
+    response = asked(broker, version)
+    assert response.error_code == 0
+    ranges = {item.api_key: (item.min_version, item.max_version) for item in response.api_keys}
     assert ranges[18] == (0, 4)
     assert ranges[0] == (0, 13)
     assert list(ranges) == sorted(ranges)
@@ -28,29 +28,29 @@ def test_the_ranges_come_in_every_version(broker: BrokerDriver, version: int) ->
 
 @pytest.mark.parametrize("name", SPEAKING)
 def test_the_api_versions_of_a_release_are_those_of_its_brokers(broker: BrokerDriver, name: str) -> None:
-    answer = asked(broker.passing_for(name), 0)
+    response = asked(broker.passing_for(name), 0)
     expected = {key: versions for key, versions in offered_by_real_brokers()[name].items() if key in registered_apis()}
-    assert {item.api_key: (item.min_version, item.max_version) for item in answer.api_keys} == expected
+    assert {item.api_key: (item.min_version, item.max_version) for item in response.api_keys} == expected
 
 
 def test_features_with_minimum_level_0_are_listed_since_v4(broker: BrokerDriver) -> None:
     supported = {item.name: (item.min_version, item.max_version) for item in asked(broker, 3).supported_features}
     assert supported == {"metadata.version": (7, 30)}
-    answer = asked(broker, 4)
-    assert {item.name: (item.min_version, item.max_version) for item in answer.supported_features} == {
+    response = asked(broker, 4)
+    assert {item.name: (item.min_version, item.max_version) for item in response.supported_features} == {
         "eligible.leader.replicas.version": (0, 1),
         "group.version": (0, 1),
         "kraft.version": (0, 1),
         "metadata.version": (7, 30),
         "transaction.version": (0, 2),
     }
-    assert {item.name: item.max_version_level for item in answer.finalized_features} == {
+    assert {item.name: item.max_version_level for item in response.finalized_features} == {
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
         "metadata.version": 30,
         "transaction.version": 2,
     }
-    assert answer.finalized_features_epoch >= 0
+    assert response.finalized_features_epoch >= 0
 
 
 def test_a_changed_feature_level_is_listed_with_a_later_epoch(broker: BrokerDriver) -> None:
@@ -59,19 +59,19 @@ def test_a_changed_feature_level_is_listed_with_a_later_epoch(broker: BrokerDriv
         update = FeatureUpdateKey(feature="transaction.version", max_version_level=level, upgrade_type=1 + (level < 2))
         assert broker.ask(UpdateFeaturesRequest(feature_updates=(update,)), 2).error_code == 0
         for _ in range(2):
-            answer = asked(broker, 4)
-            found = {item.name: item.max_version_level for item in answer.finalized_features}
+            response = asked(broker, 4)
+            found = {item.name: item.max_version_level for item in response.finalized_features}
             assert found.get("transaction.version", 0) == level
-            assert answer.finalized_features_epoch > before.finalized_features_epoch
+            assert response.finalized_features_epoch > before.finalized_features_epoch
             broker.restart()
-        before = answer
+        before = response
 
 
 @pytest.mark.parametrize(("name", "epoch"), [("2.4", -1), ("2.7", 0), ("3.9", 0)])
 def test_releases_with_zookeeper_have_no_features(broker: BrokerDriver, name: str, epoch: int) -> None:
-    answer = asked(broker.passing_for(name), 3)
-    assert (answer.supported_features, answer.finalized_features) == ((), ())
-    assert answer.finalized_features_epoch == epoch
+    response = asked(broker.passing_for(name), 3)
+    assert (response.supported_features, response.finalized_features) == ((), ())
+    assert response.finalized_features_epoch == epoch
 
 
 @pytest.mark.parametrize("name", ["0.8.2", "0.9"])
@@ -83,12 +83,12 @@ def test_the_oldest_releases_close_the_connection(broker: BrokerDriver, name: st
 @pytest.mark.parametrize(
     ("name", "ranges"), [("0.10.0", []), ("2.3", []), ("2.4", [(18, 0, 3)]), ("4.3", [(18, 0, 4)])]
 )
-def test_the_answer_to_a_version_that_is_too_new_names_the_range_since_2_4(
+def test_the_response_to_a_version_that_is_too_new_names_the_range_since_2_4(
     name: str, ranges: list[tuple[int, int, int]]
 ) -> None:
-    answer = unsupported_version(release(name))
-    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert [(item.api_key, item.min_version, item.max_version) for item in answer.api_keys] == ranges
+    response = unsupported_version(release(name))
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(item.api_key, item.min_version, item.max_version) for item in response.api_keys] == ranges
 
 
 @pytest.mark.parametrize(

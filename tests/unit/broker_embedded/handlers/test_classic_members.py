@@ -21,11 +21,11 @@ def group_of(broker: BrokerDriver) -> ClassicGroup:
 
 @pytest.mark.parametrize("version", range(10))
 def test_a_member_alone(broker: BrokerDriver, version: int) -> None:
-    answer = join(broker, version)
-    assert (answer.error_code, answer.generation_id, answer.leader) == (0, 1, answer.member_id)
-    assert (answer.protocol_type, answer.protocol_name) == ("consumer" if version >= 7 else None, "range")
-    assert answer.members == (JoinGroupResponseMember(member_id=answer.member_id, metadata=subscription("t")),)
-    assert not answer.skip_assignment
+    response = join(broker, version)
+    assert (response.error_code, response.generation_id, response.leader) == (0, 1, response.member_id)
+    assert (response.protocol_type, response.protocol_name) == ("consumer" if version >= 7 else None, "range")
+    assert response.members == (JoinGroupResponseMember(member_id=response.member_id, metadata=subscription("t")),)
+    assert not response.skip_assignment
 
 
 @pytest.mark.parametrize("version", range(10))
@@ -46,24 +46,24 @@ def test_a_member_id_starts_with_the_client_id(broker: BrokerDriver) -> None:
 
 @pytest.mark.parametrize("version", range(10))
 def test_an_error_in_every_version(broker: BrokerDriver, version: int) -> None:
-    answer = broker.ask(join_request("g", "unknown"), version)
-    assert (answer.error_code, answer.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "unknown")
-    assert (answer.generation_id, answer.leader, answer.members) == (-1, "", ())
+    response = broker.ask(join_request("g", "unknown"), version)
+    assert (response.error_code, response.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "unknown")
+    assert (response.generation_id, response.leader, response.members) == (-1, "", ())
 
 
 @pytest.mark.parametrize("version", range(5, 10))
 def test_a_response_without_protocol_can_be_encoded_in_every_version(broker: BrokerDriver, version: int) -> None:
     member_id = stable(broker, group_instance_id="i")
     assert broker.ask(join_request(group_instance_id="i"), version).error_code == ErrorCode.NONE
-    answer = broker.ask(join_request("g", member_id, group_instance_id="i"), version)
+    response = broker.ask(join_request("g", member_id, group_instance_id="i"), version)
     protocol = None if version >= 7 else ""
-    assert (answer.error_code, answer.protocol_name) == (ErrorCode.FENCED_INSTANCE_ID, protocol)
+    assert (response.error_code, response.protocol_name) == (ErrorCode.FENCED_INSTANCE_ID, protocol)
 
 
 def test_a_group_that_cannot_be_kept_now(broker: BrokerDriver) -> None:
     broker.restart({"message.max.bytes": 100})
-    answer = broker.ask(join_request("g" * 100), 9)
-    assert (answer.error_code, answer.member_id) == (ErrorCode.UNKNOWN_SERVER_ERROR, "")
+    response = broker.ask(join_request("g" * 100), 9)
+    assert (response.error_code, response.member_id) == (ErrorCode.UNKNOWN_SERVER_ERROR, "")
     assert not broker.broker.groups.all
 
 
@@ -71,7 +71,7 @@ def test_settings_of_the_broker_count(broker: BrokerDriver) -> None:
     broker.restart({"group.min.session.timeout.ms": 100, "group.initial.rebalance.delay.ms": 0})
     task = begin_join(broker, join_request(session_timeout_ms=100), 0)
     broker.settle()
-    assert broker.answer(task).generation_id == 1
+    assert broker.response(task).generation_id == 1
     assert broker.ask(join_request(session_timeout_ms=99), 0).error_code == ErrorCode.INVALID_SESSION_TIMEOUT
 
 
@@ -93,7 +93,7 @@ def test_the_leader_and_a_follower(broker: BrokerDriver, version: int) -> None:
     request = sync_request(leader.member_id, assignments=assignments)
     first = broker.ask(request, version)
     broker.settle()
-    second = broker.answer(waiting)
+    second = broker.response(waiting)
     assert (first.assignment, second.assignment) == (leader.member_id.encode(), follower.member_id.encode())
     names = ("consumer", "range") if version >= 5 else (None, None)
     assert (first.protocol_type, first.protocol_name) == (second.protocol_type, second.protocol_name) == names
@@ -101,8 +101,8 @@ def test_the_leader_and_a_follower(broker: BrokerDriver, version: int) -> None:
 
 @pytest.mark.parametrize("version", range(6))
 def test_a_sync_group_error_in_every_version(broker: BrokerDriver, version: int) -> None:
-    answer = broker.ask(sync_request("unknown"), version)
-    assert (answer.error_code, answer.assignment) == (ErrorCode.UNKNOWN_MEMBER_ID, b"")
+    response = broker.ask(sync_request("unknown"), version)
+    assert (response.error_code, response.assignment) == (ErrorCode.UNKNOWN_MEMBER_ID, b"")
 
 
 @pytest.mark.parametrize(
@@ -140,9 +140,9 @@ def test_leave_group_of_one_member_has_one_error_code(broker: BrokerDriver, vers
 def test_several_members_have_a_code_each(broker: BrokerDriver, version: int) -> None:
     stable(broker, group_instance_id="i")
     members = (MemberIdentity(member_id="", group_instance_id="i"), MemberIdentity(member_id="unknown"))
-    answer = broker.ask(LeaveGroupRequest(group_id="g", members=members), version)
-    assert answer.error_code == 0
-    assert answer.members == (
+    response = broker.ask(LeaveGroupRequest(group_id="g", members=members), version)
+    assert response.error_code == 0
+    assert response.members == (
         MemberResponse(member_id="", group_instance_id="i"),
         MemberResponse(member_id="unknown", group_instance_id=None, error_code=ErrorCode.UNKNOWN_MEMBER_ID),
     )
@@ -155,8 +155,8 @@ def test_a_group_that_is_not_there(broker: BrokerDriver, version: int) -> None:
         assert broker.ask(request, version).error_code == ErrorCode.UNKNOWN_MEMBER_ID
         return
     request = LeaveGroupRequest(group_id="g", members=(MemberIdentity(member_id="m"),))
-    answer = broker.ask(request, version)
-    assert (answer.error_code, answer.members[0].error_code) == (0, ErrorCode.UNKNOWN_MEMBER_ID)
+    response = broker.ask(request, version)
+    assert (response.error_code, response.members[0].error_code) == (0, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 @pytest.mark.parametrize("version", range(6))

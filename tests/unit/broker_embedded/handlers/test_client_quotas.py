@@ -33,9 +33,9 @@ def test_the_entities_that_match_the_filter_are_described(broker: BrokerDriver, 
     alter(broker, {"user": "ann"}, producer_byte_rate=1024.0, request_percentage=12.5)
     alter(broker, {"user": "ann", "client-id": None}, consumer_byte_rate=5.0)
     alter(broker, {"client-id": "etl"}, consumer_byte_rate=6.0)
-    answer = describe(broker, ("user", EXACT, "ann"), version=version)
-    assert (answer.error_code, answer.error_message) == (0, None)
-    assert formatted(answer) == {
+    response = describe(broker, ("user", EXACT, "ann"), version=version)
+    assert (response.error_code, response.error_message) == (0, None)
+    assert formatted(response) == {
         "user=ann": {"producer_byte_rate": 1024, "request_percentage": 12.5},
         "client-id=<default>, user=ann": {"consumer_byte_rate": 5},
     }
@@ -54,9 +54,9 @@ def test_the_entities_that_match_the_filter_are_described(broker: BrokerDriver, 
 def test_a_filter_that_makes_no_sense(
     broker: BrokerDriver, component: tuple[str, int, str | None], code: ErrorCode
 ) -> None:
-    answer = describe(broker, component)
-    assert (answer.error_code, answer.entries) == (code, None)
-    assert answer.error_message
+    response = describe(broker, component)
+    assert (response.error_code, response.entries) == (code, None)
+    assert response.error_message
 
 
 INVALID = ErrorCode.INVALID_REQUEST
@@ -71,9 +71,9 @@ def test_quotas_are_set_and_removed(broker: BrokerDriver, version: int) -> None:
     request = AlterClientQuotasRequest(
         entries=(entry({"user": "ann"}, producer_byte_rate=1024.0), entry({"client-id": None}, request_percentage=50.0))
     )
-    answer = broker.ask(request, version)
-    assert [(each.error_code, each.error_message) for each in answer.entries] == [(0, None)] * 2
-    assert [each.entity[0].entity_name for each in answer.entries] == ["ann", None]
+    response = broker.ask(request, version)
+    assert [(each.error_code, each.error_message) for each in response.entries] == [(0, None)] * 2
+    assert [each.entity[0].entity_name for each in response.entries] == ["ann", None]
     assert quotas_of(broker) == {
         "user=ann": {"producer_byte_rate": 1024},
         "client-id=<default>": {"request_percentage": 50},
@@ -92,8 +92,8 @@ def test_each_entity_is_answered_by_itself(broker: BrokerDriver) -> None:
             entry({}, producer_byte_rate=1.0),
         )
     )
-    answer = broker.ask(request, 1)
-    assert [(error(each), bool(each.error_message)) for each in answer.entries] == [(INVALID, True)] * 3
+    response = broker.ask(request, 1)
+    assert [(error(each), bool(each.error_message)) for each in response.entries] == [(INVALID, True)] * 3
     assert quotas_of(broker) == {"user=bob": {"producer_byte_rate": 1}}
 
 
@@ -123,6 +123,6 @@ def test_every_entity_has_an_error_if_the_file_cannot_be_written(broker: BrokerD
     request = AlterClientQuotasRequest(
         entries=(entry({"user": "ann"}, producer_byte_rate=1.0), entry({"user": "bob"}, producer_byte_rate=1.0))
     )
-    answer = broker.ask(request, 1)
-    assert [error(each) for each in answer.entries] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    response = broker.ask(request, 1)
+    assert [error(each) for each in response.entries] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
     assert quotas_of(broker) == {}

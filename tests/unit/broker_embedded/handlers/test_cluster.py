@@ -22,18 +22,18 @@ from tests.support.broker_driver import NODE, BrokerDriver
 
 @pytest.mark.parametrize("version", range(3))
 def test_the_cluster_in_every_version(broker: BrokerDriver, version: int) -> None:
-    answer = broker.ask(DescribeClusterRequest(), version)
-    assert (answer.error_code, answer.endpoint_type) == (0, 1)
-    assert (answer.cluster_id, answer.controller_id) == (broker.broker.image.cluster_id, 1)
-    assert answer.brokers == (DescribeClusterBroker(broker_id=1, host=NODE.host, port=NODE.port),)
-    assert answer.cluster_authorized_operations == -(2**31)
+    response = broker.ask(DescribeClusterRequest(), version)
+    assert (response.error_code, response.endpoint_type) == (0, 1)
+    assert (response.cluster_id, response.controller_id) == (broker.broker.image.cluster_id, 1)
+    assert response.brokers == (DescribeClusterBroker(broker_id=1, host=NODE.host, port=NODE.port),)
+    assert response.cluster_authorized_operations == -(2**31)
 
 
 def test_describe_cluster_with_all_options(broker: BrokerDriver) -> None:
-    answer = broker.ask(DescribeClusterRequest(include_cluster_authorized_operations=True), 0)
-    assert answer.cluster_authorized_operations == 0b1_1111_1010_0000
-    answer = broker.ask(DescribeClusterRequest(include_fenced_brokers=True), 2)
-    assert [node.is_fenced for node in answer.brokers] == [False]
+    response = broker.ask(DescribeClusterRequest(include_cluster_authorized_operations=True), 0)
+    assert response.cluster_authorized_operations == 0b1_1111_1010_0000
+    response = broker.ask(DescribeClusterRequest(include_fenced_brokers=True), 2)
+    assert [node.is_fenced for node in response.brokers] == [False]
 
 
 @pytest.mark.parametrize(
@@ -41,31 +41,31 @@ def test_describe_cluster_with_all_options(broker: BrokerDriver) -> None:
 )
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_broker_knows_of_brokers_only(broker: BrokerDriver, version: int, endpoints: int, code: ErrorCode) -> None:
-    answer = broker.ask(DescribeClusterRequest(endpoint_type=endpoints), version)
-    assert (answer.error_code, answer.cluster_id, answer.brokers) == (code, "", ())
-    assert answer.error_message
+    response = broker.ask(DescribeClusterRequest(endpoint_type=endpoints), version)
+    assert (response.error_code, response.cluster_id, response.brokers) == (code, "", ())
+    assert response.error_message
 
 
 def quorum(
     broker: BrokerDriver, topic: str = "__cluster_metadata", index: int = 0, *, version: int = 2
 ) -> DescribeQuorumResponse:
     wanted = RequestedTopicData(topic_name=topic, partitions=(RequestedPartitionData(partition_index=index),))
-    answer = broker.ask(DescribeQuorumRequest(topics=(wanted,)), version)
-    assert answer.error_code == 0
-    return answer
+    response = broker.ask(DescribeQuorumRequest(topics=(wanted,)), version)
+    assert response.error_code == 0
+    return response
 
 
 @pytest.mark.parametrize("version", range(3))
 def test_the_broker_leads_alone_in_every_version(broker: BrokerDriver, version: int) -> None:
-    answer = quorum(broker, version=version)
-    ((found,),) = [topic.partitions for topic in answer.topics]
+    response = quorum(broker, version=version)
+    ((found,),) = [topic.partitions for topic in response.topics]
     assert (found.error_code, found.leader_id, found.observers) == (0, 1, ())
     (voter,) = found.current_voters
     assert (voter.replica_id, voter.log_end_offset) == (1, found.high_watermark)
     if version >= 1:
         assert voter.last_fetch_timestamp == voter.last_caught_up_timestamp == broker.clock.now_ms()
     if version >= 2:
-        (node,) = answer.nodes
+        (node,) = response.nodes
         assert (node.node_id, [(item.host, item.port) for item in node.listeners]) == (1, [(NODE.host, NODE.port)])
 
 
@@ -73,8 +73,8 @@ def test_metadata_offsets_grow_with_changes_to_topics(broker: BrokerDriver) -> N
     before = quorum(broker).topics[0].partitions[0].high_watermark
     broker.create("t")
     assert quorum(broker).topics[0].partitions[0].high_watermark == before + 1
-    answer = broker.ask(DescribeQuorumRequest(), 2)
-    assert (answer.error_code, answer.topics, answer.nodes) == (0, (), ())
+    response = broker.ask(DescribeQuorumRequest(), 2)
+    assert (response.error_code, response.topics, response.nodes) == (0, (), ())
 
 
 @pytest.mark.parametrize(("topic", "index"), [("__cluster_metadata", 1), ("t", 0)])
@@ -94,9 +94,9 @@ def elect(
 @pytest.mark.parametrize(("version", "kind"), [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1)])
 def test_the_leader_stays_in_every_version(broker: BrokerDriver, version: int, kind: int) -> None:
     broker.create("t", partitions=2)
-    answer = elect(broker, ("t", (0, 1)), kind=kind, version=version)
-    assert answer.error_code == 0
-    (topic,) = answer.replica_election_results
+    response = elect(broker, ("t", (0, 1)), kind=kind, version=version)
+    assert response.error_code == 0
+    (topic,) = response.replica_election_results
     not_needed = ErrorCode.ELECTION_NOT_NEEDED
     assert [(part.partition_id, part.error_code) for part in topic.partition_result] == [
         (0, not_needed),
@@ -117,16 +117,16 @@ def test_partitions_that_are_not_there(broker: BrokerDriver) -> None:
 
 def test_an_election_of_all_partitions_lists_only_those_that_elected(broker: BrokerDriver) -> None:
     broker.create("t", partitions=2)
-    answer = broker.ask(ElectLeadersRequest(topic_partitions=None), 2)
-    assert answer.error_code == 0
-    assert [(topic.topic, topic.partition_result) for topic in answer.replica_election_results] == [("t", ())]
+    response = broker.ask(ElectLeadersRequest(topic_partitions=None), 2)
+    assert response.error_code == 0
+    assert [(topic.topic, topic.partition_result) for topic in response.replica_election_results] == [("t", ())]
 
 
 def test_elections_that_do_not_exist(broker: BrokerDriver) -> None:
     broker.create("t")
-    answer = elect(broker, ("t", (0,)), kind=7)
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
-    assert [part.error_code for topic in answer.replica_election_results for part in topic.partition_result] == [
+    response = elect(broker, ("t", (0,)), kind=7)
+    assert response.error_code == ErrorCode.INVALID_REQUEST
+    assert [part.error_code for topic in response.replica_election_results for part in topic.partition_result] == [
         ErrorCode.INVALID_REQUEST
     ]
     assert elect(broker, kind=7).error_code == 0
@@ -139,9 +139,9 @@ def test_elections_that_do_not_exist(broker: BrokerDriver) -> None:
     [(1, ErrorCode.INVALID_REQUEST), (2, ErrorCode.BROKER_ID_NOT_REGISTERED), (-1, ErrorCode.BROKER_ID_NOT_REGISTERED)],
 )
 def test_no_broker_is_unregistered(broker: BrokerDriver, broker_id: int, code: ErrorCode) -> None:
-    answer = broker.ask(UnregisterBrokerRequest(broker_id=broker_id), 0)
-    assert answer.error_code == code
-    assert str(broker_id) in (answer.error_message or "")
+    response = broker.ask(UnregisterBrokerRequest(broker_id=broker_id), 0)
+    assert response.error_code == code
+    assert str(broker_id) in (response.error_message or "")
 
 
 @pytest.mark.parametrize("version", range(7))
@@ -160,8 +160,8 @@ def test_the_coordinator_of_a_group_in_every_version(broker: BrokerDriver, versi
 @pytest.mark.parametrize("version", range(1, 7))
 def test_transactional_ids(broker: BrokerDriver, version: int) -> None:
     fields: dict[str, Any] = {"coordinator_keys": ("id",)} if version >= 4 else {"key": "id"}
-    answer = broker.ask(FindCoordinatorRequest(key_type=1, **fields), version)
-    found = answer.coordinators[0] if version >= 4 else answer
+    response = broker.ask(FindCoordinatorRequest(key_type=1, **fields), version)
+    found = response.coordinators[0] if version >= 4 else response
     assert (found.error_code, found.node_id, found.host, found.port) == (0, 1, NODE.host, NODE.port)
     assert list(broker.broker.image.topics) == ["__transaction_state"]
 
@@ -178,4 +178,4 @@ def test_coordinators_of_other_key_types_are_refused(broker: BrokerDriver, key_t
 
 def test_concurrent_requests_create_the_topic_once(broker: BrokerDriver) -> None:
     tasks = [broker.begin(FindCoordinatorRequest(key="g"), 3) for _ in range(5)]
-    assert {answer.error_code for task in tasks if (answer := broker.run(task))} == {0}
+    assert {response.error_code for task in tasks if (response := broker.run(task))} == {0}

@@ -52,9 +52,9 @@ def join(broker: BrokerDriver, member_id: str, **fields: Any) -> ConsumerGroupHe
     return beat(broker, member_id, 0, **{**wants, **fields})
 
 
-def numbers(answer: ConsumerGroupHeartbeatResponse) -> list[int]:
-    assert answer.assignment is not None
-    return [number for topic in answer.assignment.topic_partitions for number in topic.partitions]
+def numbers(response: ConsumerGroupHeartbeatResponse) -> list[int]:
+    assert response.assignment is not None
+    return [number for topic in response.assignment.topic_partitions for number in topic.partitions]
 
 
 def commit(broker: BrokerDriver, member_id: str, epoch: int, version: int = 9) -> int:
@@ -75,22 +75,22 @@ def test_members_come_and_share(broker: BrokerDriver) -> None:
 
 
 def test_a_member_without_an_id_is_given_one_in_version_0(broker: BrokerDriver) -> None:
-    answer = join(broker, "", version=0)
-    assert answer.error_code == 0
-    assert answer.member_id
-    assert beat(broker, answer.member_id, answer.member_epoch, version=0).error_code == 0
+    response = join(broker, "", version=0)
+    assert response.error_code == 0
+    assert response.member_id
+    assert beat(broker, response.member_id, response.member_epoch, version=0).error_code == 0
 
 
 def test_refusals_say_why(broker: BrokerDriver) -> None:
-    answer = join(broker, "")
-    assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
-    answer = join(broker, "a", server_assignor="magic")
-    assert answer.error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
-    answer = beat(broker, "a", 3)
-    assert (answer.error_code, answer.member_id) == (ErrorCode.GROUP_ID_NOT_FOUND, None)
-    assert answer.error_message
-    answer = join(broker, "a", subscribed_topic_regex="(")
-    assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    response = join(broker, "")
+    assert (response.error_code, response.error_message) == (ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
+    response = join(broker, "a", server_assignor="magic")
+    assert response.error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
+    response = beat(broker, "a", 3)
+    assert (response.error_code, response.member_id) == (ErrorCode.GROUP_ID_NOT_FOUND, None)
+    assert response.error_message
+    response = join(broker, "a", subscribed_topic_regex="(")
+    assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert broker.broker.groups.get("g") is None
 
 
@@ -218,12 +218,15 @@ def test_offsets_of_a_simple_group_stay_with_the_consumer_group(broker: BrokerDr
 
 def test_a_classic_member_joins_and_the_group_goes_back_when_it_is_left(broker: BrokerDriver) -> None:
     join(broker, "a")
-    answer = broker.ask(join_request(), 3)
-    assert (answer.error_code, answer.generation_id) == (0, 3)
+    response = broker.ask(join_request(), 3)
+    assert (response.error_code, response.generation_id) == (0, 3)
     beat(broker, "a", -1)
     broker.restart()
     (described,) = broker.ask(DescribeGroupsRequest(groups=("g",)), 6).groups
-    assert (described.group_state, [member.member_id for member in described.members]) == ("Stable", [answer.member_id])
+    assert (described.group_state, [member.member_id for member in described.members]) == (
+        "Stable",
+        [response.member_id],
+    )
 
 
 def test_a_group_may_have_settings_of_its_own(broker: BrokerDriver) -> None:

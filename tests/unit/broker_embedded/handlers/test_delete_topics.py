@@ -80,5 +80,5 @@ def test_the_broker_may_forbid_it(broker: BrokerDriver, version: int, code: Erro
 def test_two_who_delete_the_same_topic_at_once(broker: BrokerDriver) -> None:
     broker.create("a")
     tasks = [broker.begin(DeleteTopicsRequest(topic_names=("a",)), 5) for _ in range(2)]
-    codes = [answer.responses[0].error_code for task in tasks if (answer := broker.run(task))]
+    codes = [response.responses[0].error_code for task in tasks if (response := broker.run(task))]
     assert sorted(codes) == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

@@ -136,9 +136,9 @@ def test_groups_without_settings_are_described_up_to_a_bound(
 
 
 def listed(broker: BrokerDriver, *types: int) -> list[tuple[str, int]]:
-    answer = broker.ask(ListConfigResourcesRequest(resource_types=types), 1)
-    assert answer.error_code == 0
-    return [(resource.resource_name, resource.resource_type) for resource in answer.config_resources]
+    response = broker.ask(ListConfigResourcesRequest(resource_types=types), 1)
+    assert response.error_code == 0
+    return [(resource.resource_name, resource.resource_type) for resource in response.config_resources]
 
 
 def test_all_and_some(broker: BrokerDriver) -> None:
@@ -148,10 +148,10 @@ def test_all_and_some(broker: BrokerDriver) -> None:
     assert listed(broker, 2) == [("a", 2), ("b", 2)]
     assert listed(broker, 2, 4) == [("1", 4), ("a", 2), ("b", 2)]
     assert listed(broker, 16) == listed(broker, 32) == []
-    answer = broker.ask(ListConfigResourcesRequest(), 0)  # v0 lists subscriptions to metrics only
-    assert (answer.error_code, answer.config_resources) == (0, ())
+    response = broker.ask(ListConfigResourcesRequest(), 0)  # v0 lists subscriptions to metrics only
+    assert (response.error_code, response.config_resources) == (0, ())
 
 
 def test_a_type_that_does_not_exist(broker: BrokerDriver) -> None:
-    answer = broker.ask(ListConfigResourcesRequest(resource_types=(2, 64)), 1)
-    assert (answer.error_code, answer.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, ())
+    response = broker.ask(ListConfigResourcesRequest(resource_types=(2, 64)), 1)
+    assert (response.error_code, response.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, ())

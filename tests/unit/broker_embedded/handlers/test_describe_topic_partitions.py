@@ -19,11 +19,11 @@ def page(
     return broker.ask(request, 0)
 
 
-def summary(answer: DescribeTopicPartitionsResponse) -> list[tuple[str | None, list[int]]]:
+def summary(response: DescribeTopicPartitionsResponse) -> list[tuple[str | None, list[int]]]:
     """Topics and their partitions, then where the next page starts."""
-    assert all(topic.error_code == 0 for topic in answer.topics)
-    found = [(topic.name, [part.partition_index for part in topic.partitions]) for topic in answer.topics]
-    cursor = answer.next_cursor
+    assert all(topic.error_code == 0 for topic in response.topics)
+    found = [(topic.name, [part.partition_index for part in topic.partitions]) for topic in response.topics]
+    cursor = response.next_cursor
     return found if cursor is None else [*found, (f"next {cursor.topic_name}", [cursor.partition_index])]
 
 
@@ -79,17 +79,17 @@ def test_the_broker_has_a_limit_too(broker: BrokerDriver) -> None:
 
 
 def test_topics_that_are_not_there_take_no_room(broker: BrokerDriver) -> None:
-    answer = page(broker, "b", "a/b", "aa", limit=1)
-    assert [(topic.name, topic.error_code) for topic in answer.topics] == [
+    response = page(broker, "b", "a/b", "aa", limit=1)
+    assert [(topic.name, topic.error_code) for topic in response.topics] == [
         ("a/b", ErrorCode.INVALID_TOPIC_EXCEPTION),
         ("aa", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("b", 0),
     ]
-    assert answer.next_cursor == Cursor(topic_name="b", partition_index=1)
+    assert response.next_cursor == Cursor(topic_name="b", partition_index=1)
 
 
 @pytest.mark.parametrize("start", [("c", 0), ("z", 0), ("a", -1)])
 def test_a_cursor_that_leads_nowhere_spoils_the_request(broker: BrokerDriver, start: tuple[str, int]) -> None:
-    answer = page(broker, "a", "b", start=start)
-    assert [topic.error_code for topic in answer.topics] == [ErrorCode.INVALID_REQUEST] * 2
+    response = page(broker, "a", "b", start=start)
+    assert [topic.error_code for topic in response.topics] == [ErrorCode.INVALID_REQUEST] * 2
     assert page(broker, start=("a", -1)).topics == ()

@@ -32,9 +32,9 @@ def end(
 def test_an_end_and_its_repetition(broker: BrokerDriver, version: int, commit: bool) -> None:
     mine = begun(broker, version)
     for _ in range(2):
-        answer = end(broker, mine.producer, version, commit=commit)
+        response = end(broker, mine.producer, version, commit=commit)
         after = (mine.producer.producer_id, 1) if version >= 5 else (-1, -1)
-        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, *after)
+        assert (response.error_code, response.producer_id, response.producer_epoch) == (0, *after)
     assert mine.state == ("CompleteCommit" if commit else "CompleteAbort")
     assert committed(broker) == ([b"a"] if commit else [])
     assert markers(broker) == [("COMMIT" if commit else "ABORT", mine.producer.producer_id, int(version >= 5))]
@@ -51,8 +51,8 @@ def test_end_txn_of_another_producer_is_refused(broker: BrokerDriver, version: i
         ("other", mine.producer, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
         ("", mine.producer, ErrorCode.INVALID_REQUEST),
     ]:
-        answer = end(broker, producer, version, name=name, commit=True)
-        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
+        response = end(broker, producer, version, name=name, commit=True)
+        assert (response.error_code, response.producer_id, response.producer_epoch) == (code, -1, -1)
     assert mine.state == "Ongoing"
 
 

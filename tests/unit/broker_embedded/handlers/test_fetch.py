@@ -99,8 +99,8 @@ def test_offsets_out_of_range(broker: BrokerDriver, offset: int) -> None:
 def test_missing_topics_and_partitions(broker: BrokerDriver) -> None:
     broker.create("t")
     broker.produce("t", batch(b"0"))
-    answer = broker.ask(many(broker, {"t": {0: 0, 7: 0}, "u": {0: 0}}), 11)
-    assert [[code(part) for part in topic.partitions] for topic in answer.responses] == [
+    response = broker.ask(many(broker, {"t": {0: 0, 7: 0}, "u": {0: 0}}), 11)
+    assert [[code(part) for part in topic.partitions] for topic in response.responses] == [
         [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
         [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
     ]
@@ -129,11 +129,11 @@ def test_the_first_batch_comes_whole_and_the_limits_hold_for_the_rest(broker: Br
 def test_a_partition_with_nothing_leaves_the_first_batch_to_the_next(broker: BrokerDriver) -> None:
     broker.create("t", partitions=2)
     broker.produce("t", batch(b"x" * 1000), 1)
-    answer = broker.ask(many(broker, {"t": {0: 0, 1: 0}}, max_bytes=1), 11)
-    assert [size(part) for part in answer.responses[0].partitions] == [0, len(batch(b"x" * 1000))]
+    response = broker.ask(many(broker, {"t": {0: 0, 1: 0}}, max_bytes=1), 11)
+    assert [size(part) for part in response.responses[0].partitions] == [0, len(batch(b"x" * 1000))]
 
 
-def test_the_broker_limits_the_answer_too(broker: BrokerDriver) -> None:
+def test_the_broker_limits_the_response_too(broker: BrokerDriver) -> None:
     broker.restart({"fetch.max.bytes": 1024})
     broker.create("t")
     for _ in range(3):
@@ -148,8 +148,8 @@ def test_the_broker_limits_the_answer_too(broker: BrokerDriver) -> None:
 def test_leader_epochs(broker: BrokerDriver, epoch: int, expected: ErrorCode) -> None:
     broker.create("t")
     part = FetchPartition(partition=0, current_leader_epoch=epoch, partition_max_bytes=1)
-    answer = broker.ask(FetchRequest(topics=(FetchTopic(topic="t", partitions=(part,)),)), 12)
-    assert code(answer.responses[0].partitions[0]) is expected
+    response = broker.ask(FetchRequest(topics=(FetchTopic(topic="t", partitions=(part,)),)), 12)
+    assert code(response.responses[0].partitions[0]) is expected
 
 
 def led_a_second_time(broker: BrokerDriver, name: str) -> TopicImage:
@@ -166,12 +166,12 @@ def test_an_old_leader_epoch_is_fenced_and_answered_with_the_leader(broker: Brok
     topic_id = led_a_second_time(broker, "t").topic_id
     part = FetchPartition(partition=0, current_leader_epoch=0, partition_max_bytes=1)
     request = FetchRequest(topics=(FetchTopic(topic="t", topic_id=topic_id, partitions=(part,)),))
-    answer = broker.ask(request, version)
-    data = answer.responses[0].partitions[0]
+    response = broker.ask(request, version)
+    data = response.responses[0].partitions[0]
     assert code(data) is ErrorCode.FENCED_LEADER_EPOCH
     leader = (data.current_leader.leader_id, data.current_leader.leader_epoch)
     assert leader == ((1, 1) if version >= 16 else (-1, -1))
-    addresses = [(node.node_id, node.host, node.port) for node in answer.node_endpoints]
+    addresses = [(node.node_id, node.host, node.port) for node in response.node_endpoints]
     assert addresses == ([(1, NODE.host, NODE.port)] if version >= 16 else [])
 
 
@@ -185,8 +185,8 @@ def test_followers_are_turned_away(broker: BrokerDriver, version: int, others: d
         topic_id=broker.topic_id("t"),
         partitions=(FetchPartition(partition=0, partition_max_bytes=1),),
     )
-    answer = broker.ask(FetchRequest(topics=(topic,), **others), version)  # type: ignore[arg-type]  # by name
-    assert code(answer.responses[0].partitions[0]) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    response = broker.ask(FetchRequest(topics=(topic,), **others), version)  # type: ignore[arg-type]  # by name
+    assert code(response.responses[0].partitions[0]) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_committed_readers_get_an_empty_list_of_aborted_transactions(broker: BrokerDriver) -> None:
@@ -198,7 +198,7 @@ def test_committed_readers_get_an_empty_list_of_aborted_transactions(broker: Bro
 
 
 def values(broker: BrokerDriver, task: "asyncio.Task[FetchResponse | None]") -> list[bytes]:
-    return values_in(broker.answer(task).responses[0].partitions[0])
+    return values_in(broker.response(task).responses[0].partitions[0])
 
 
 def test_an_append_wakes_who_waits(broker: BrokerDriver) -> None:
@@ -216,8 +216,8 @@ def test_an_append_wakes_who_is_about_to_wait(broker: BrokerDriver) -> None:
         broker.broker.partitions.get("t", 0).append(batch(b"0"))
         broker.broker.delayed.changed(TopicPartition("t", 0))
 
-    answer = broker.ask(fetch_request("t", max_wait_ms=LONG_MS, min_bytes=1), 11, meanwhile=append)
-    assert values_in(answer.responses[0].partitions[0]) == [b"0"]
+    response = broker.ask(fetch_request("t", max_wait_ms=LONG_MS, min_bytes=1), 11, meanwhile=append)
+    assert values_in(response.responses[0].partitions[0]) == [b"0"]
 
 
 def test_the_wait_ends_when_enough_has_come_and_not_before(broker: BrokerDriver) -> None:
@@ -229,7 +229,7 @@ def test_the_wait_ends_when_enough_has_come_and_not_before(broker: BrokerDriver)
         broker.settle()
         assert not task.done()
     broker.produce("t", batch(b"x" * 100), 1)
-    assert [size(part) for part in broker.answer(task).responses[0].partitions] == [one, 2 * one]
+    assert [size(part) for part in broker.response(task).responses[0].partitions] == [one, 2 * one]
 
 
 def test_the_wait_ends_with_its_time(broker: BrokerDriver) -> None:
@@ -262,8 +262,8 @@ def test_deleting_a_topic_ends_a_waiting_fetch(broker: BrokerDriver, again: bool
     broker.delete("t")
     if again:
         broker.create("t")
-    answer = broker.answer(task)
-    assert code(answer.responses[0].partitions[0]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    response = broker.response(task)
+    assert code(response.responses[0].partitions[0]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_a_stop_answers_who_waits(broker: BrokerDriver) -> None:
@@ -276,8 +276,8 @@ def test_a_stop_answers_who_waits(broker: BrokerDriver) -> None:
 def test_a_partition_named_twice_is_answered_once(broker: BrokerDriver) -> None:
     broker.create("t")
     part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
-    answer = broker.ask(FetchRequest(topics=(FetchTopic(topic="t", partitions=(part, part)),)), 11)
-    assert len(answer.responses[0].partitions) == 1
+    response = broker.ask(FetchRequest(topics=(FetchTopic(topic="t", partitions=(part, part)),)), 11)
+    assert len(response.responses[0].partitions) == 1
 
 
 @pytest.fixture
@@ -320,8 +320,8 @@ def test_v3_gets_the_first_message_whole(old_broker: BrokerDriver) -> None:
 def test_an_old_client_waits_too(old_broker: BrokerDriver) -> None:
     task = old_broker.pending(fetch_request("t", 3, max_wait_ms=LONG_MS, min_bytes=1), 2)
     old_broker.produce("t", batch(b"d"))
-    answer = old_broker.answer(task)
-    assert [value for _, value in old_values(answer.responses[0].partitions[0])] == [b"d"]
+    response = old_broker.response(task)
+    assert [value for _, value in old_values(response.responses[0].partitions[0])] == [b"d"]
 
 
 @pytest.mark.parametrize(("version", "expected"), [(9, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (10, ErrorCode.NONE)])

@@ -61,9 +61,9 @@ def filled(broker: BrokerDriver) -> BrokerDriver:
 
 
 def listed(broker: BrokerDriver, version: int = 5, **filters: tuple[str, ...]) -> dict[str, ListedGroup]:
-    answer = broker.ask(ListGroupsRequest(**filters), version)
-    assert answer.error_code == 0
-    return {group.group_id: group for group in answer.groups}
+    response = broker.ask(ListGroupsRequest(**filters), version)
+    assert response.error_code == 0
+    return {group.group_id: group for group in response.groups}
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -104,8 +104,8 @@ def test_filters(filled: BrokerDriver, filters: dict[str, tuple[str, ...]], name
 def test_only_empty_groups_are_deleted(broker: BrokerDriver, version: int) -> None:
     gone, stays = (stable(broker, group_id=group) for group in ("gone", "stays"))
     broker.ask(LeaveGroupRequest(group_id="gone", member_id=gone), 0)
-    answer = broker.ask(DeleteGroupsRequest(groups_names=("gone", "stays", "unknown", "gone")), version)
-    assert set(answer.results) == {
+    response = broker.ask(DeleteGroupsRequest(groups_names=("gone", "stays", "unknown", "gone")), version)
+    assert set(response.results) == {
         DeletableGroupResult(group_id="gone"),
         DeletableGroupResult(group_id="stays", error_code=ErrorCode.NON_EMPTY_GROUP),
         DeletableGroupResult(group_id="unknown", error_code=ErrorCode.GROUP_ID_NOT_FOUND),

@@ -10,16 +10,16 @@ from tests.support.coordinator_driver import T0, Coordinated, committed, is_stab
 
 
 def new_id(broker: BrokerDriver, version: int = 4) -> int:
-    answer = broker.ask(InitProducerIdRequest(transactional_id=None), version)
-    assert (answer.error_code, answer.producer_epoch) == (0, 0)
-    return answer.producer_id
+    response = broker.ask(InitProducerIdRequest(transactional_id=None), version)
+    assert (response.error_code, response.producer_epoch) == (0, 0)
+    return response.producer_id
 
 
 def test_ids_in_every_version_are_all_different(broker: BrokerDriver) -> None:
     ids = [new_id(broker, version) for version in range(6) for _ in range(3)]
-    answer = broker.ask(InitProducerIdRequest(transactional_id=None, producer_id=ids[0], producer_epoch=3), 3)
-    assert (answer.error_code, answer.producer_epoch) == (0, 0)
-    ids.append(answer.producer_id)
+    response = broker.ask(InitProducerIdRequest(transactional_id=None, producer_id=ids[0], producer_epoch=3), 3)
+    assert (response.error_code, response.producer_epoch) == (0, 0)
+    ids.append(response.producer_id)
     assert len(set(ids)) == len(ids)
     assert min(ids) >= 0
 
@@ -40,10 +40,10 @@ def begin(broker: BrokerDriver, version: int = 5, name: str = "mine", **others: 
 
 @pytest.mark.parametrize("version", range(6))
 def test_each_producer_that_begins_has_a_later_epoch(broker: BrokerDriver, version: int) -> None:
-    answers = [begin(broker, version) for _ in range(3)]
-    assert [(answer.error_code, answer.producer_epoch) for answer in answers] == [(0, 0), (0, 1), (0, 2)]
-    assert len({answer.producer_id for answer in answers}) == 1
-    assert begin(broker, version, "other").producer_id != answers[0].producer_id
+    responses = [begin(broker, version) for _ in range(3)]
+    assert [(response.error_code, response.producer_epoch) for response in responses] == [(0, 0), (0, 1), (0, 2)]
+    assert len({response.producer_id for response in responses}) == 1
+    assert begin(broker, version, "other").producer_id != responses[0].producer_id
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -58,8 +58,8 @@ def test_each_producer_that_begins_has_a_later_epoch(broker: BrokerDriver, versi
 def test_invalid_init_producer_ids_are_refused(
     broker: BrokerDriver, version: int, name: str, timeout_ms: int, code: ErrorCode
 ) -> None:
-    answer = begin(broker, version, name, transaction_timeout_ms=timeout_ms)
-    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
+    response = begin(broker, version, name, transaction_timeout_ms=timeout_ms)
+    assert (response.error_code, response.producer_id, response.producer_epoch) == (code, -1, -1)
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
@@ -68,7 +68,7 @@ def test_a_producer_that_sends_its_id_and_epoch_gets_the_next_epoch(broker: Brok
     claim: dict[str, Any] = {"producer_id": first.producer_id, "producer_epoch": first.producer_epoch}
     second = begin(broker, version, **claim)
     assert (second.error_code, second.producer_id, second.producer_epoch) == (0, first.producer_id, 1)
-    assert begin(broker, version, **claim).producer_epoch == 1  # it asks again: the answer was lost
+    assert begin(broker, version, **claim).producer_epoch == 1  # it asks again: the response was lost
     begin(broker)
     fenced = ErrorCode.PRODUCER_FENCED if version >= 4 else ErrorCode.INVALID_PRODUCER_EPOCH
     assert begin(broker, version, **claim).error_code == fenced
@@ -86,10 +86,10 @@ def test_init_producer_id_aborts_the_open_transaction(broker: BrokerDriver) -> N
     old, new = Coordinated(broker, "mine"), Coordinated(broker, "mine")
     old.begin()
     old.write(b"a", T0)
-    answer = begin(broker)
-    assert answer.error_code == 0
+    response = begin(broker)
+    assert response.error_code == 0
     assert (committed(broker), is_stable(broker)) == ([], True)
-    new.use(ProducerIdAndEpoch(producer_id=answer.producer_id, epoch=answer.producer_epoch))
+    new.use(ProducerIdAndEpoch(producer_id=response.producer_id, epoch=response.producer_epoch))
     new.write(b"b", T0)
     new.end()
     assert committed(broker) == [b"b"]

@@ -22,9 +22,9 @@ from tests.support.disk import FaultyFileSystem
 def directory(
     broker: BrokerDriver, topics: tuple[DescribableLogDirTopic, ...] | None = None, *, version: int = 5
 ) -> DescribeLogDirsResult:
-    answer = broker.ask(DescribeLogDirsRequest(topics=topics), version)
-    assert answer.error_code == 0
-    (result,) = answer.results
+    response = broker.ask(DescribeLogDirsRequest(topics=topics), version)
+    assert response.error_code == 0
+    (result,) = response.results
     assert result.log_dir == str(broker.data_dir)
     return result
 
@@ -80,10 +80,10 @@ def move(
         AlterReplicaLogDir(path=path, topics=(AlterReplicaLogDirTopic(name=topic, partitions=indexes),))
         for path, topic, indexes in wanted
     )
-    answer = broker.ask(AlterReplicaLogDirsRequest(dirs=dirs), version)
+    response = broker.ask(AlterReplicaLogDirsRequest(dirs=dirs), version)
     return {
         (topic.topic_name, part.partition_index): part.error_code
-        for topic in answer.results
+        for topic in response.results
         for part in topic.partitions
     }
 

@@ -24,26 +24,26 @@ def about(broker: BrokerDriver, name: str, version: int = 12, *, create: bool = 
     return topic
 
 
-def names(answer: MetadataResponse) -> list[str | None]:
-    return [topic.name for topic in answer.topics]
+def names(response: MetadataResponse) -> list[str | None]:
+    return [topic.name for topic in response.topics]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_topic_in_every_version(broker: BrokerDriver, version: int) -> None:
     broker.create("t", partitions=3)
-    answer = broker.ask(MetadataRequest(topics=topics("t")), version)
-    (node,) = answer.brokers
+    response = broker.ask(MetadataRequest(topics=topics("t")), version)
+    (node,) = response.brokers
     assert (node.node_id, node.host, node.port) == (NODE.node_id, NODE.host, NODE.port)
-    (topic,) = answer.topics
+    (topic,) = response.topics
     assert (topic.error_code, topic.name) == (0, "t")
     assert [part.partition_index for part in topic.partitions] == [0, 1, 2]
     assert {(part.error_code, part.leader_id, part.replica_nodes, part.isr_nodes) for part in topic.partitions} == {
         (0, 1, (1,), (1,))
     }
     if version >= 1:
-        assert answer.controller_id == 1
+        assert response.controller_id == 1
     if version >= 2:
-        assert answer.cluster_id == broker.broker.image.cluster_id
+        assert response.cluster_id == broker.broker.image.cluster_id
     if version >= 7:
         assert {part.leader_epoch for part in topic.partitions} == {0}
     if version >= 10:
@@ -80,7 +80,7 @@ def test_old_versions_always_let_it(broker: BrokerDriver) -> None:
 def test_concurrent_requests_get_the_same_auto_created_topic(broker: BrokerDriver) -> None:
     request = MetadataRequest(topics=topics("new"))
     tasks = [broker.begin(request, 12) for _ in range(5)]
-    ids = {answer.topics[0].topic_id for task in tasks if (answer := broker.run(task))}
+    ids = {response.topics[0].topic_id for task in tasks if (response := broker.run(task))}
     assert len(ids) == 1
     assert UUID(int=0) not in ids
 
@@ -132,20 +132,20 @@ def test_topics_by_id(broker: BrokerDriver, version: int) -> None:
 )
 def test_topic_ids_are_refused_in_v10_and_v11(broker: BrokerDriver, version: int, wanted: MetadataRequestTopic) -> None:
     broker.create("a")
-    answer = broker.ask(MetadataRequest(topics=(wanted, *topics("a"))), version)
-    assert [topic.error_code for topic in answer.topics] == [ErrorCode.INVALID_REQUEST] * 2
-    assert answer.brokers == ()
+    response = broker.ask(MetadataRequest(topics=(wanted, *topics("a"))), version)
+    assert [topic.error_code for topic in response.topics] == [ErrorCode.INVALID_REQUEST] * 2
+    assert response.brokers == ()
 
 
 @pytest.mark.parametrize("version", VERSIONS[8:])
 def test_operations_without_an_authorizer_are_all(broker: BrokerDriver, version: int) -> None:
     broker.create("a")
     request = MetadataRequest(topics=topics("a"), include_topic_authorized_operations=True)
-    answer = broker.ask(request, version)
-    assert answer.topics[0].topic_authorized_operations == 0b1101_1111_1000
-    assert answer.cluster_authorized_operations == -(2**31)
+    response = broker.ask(request, version)
+    assert response.topics[0].topic_authorized_operations == 0b1101_1111_1000
+    assert response.cluster_authorized_operations == -(2**31)
     if version <= 10:
         request = MetadataRequest(topics=None, include_cluster_authorized_operations=True)
-        answer = broker.ask(request, version)
-        assert answer.cluster_authorized_operations == 0b1_1111_1010_0000
-        assert answer.topics[0].topic_authorized_operations == -(2**31)
+        response = broker.ask(request, version)
+        assert response.cluster_authorized_operations == 0b1_1111_1010_0000
+        assert response.topics[0].topic_authorized_operations == -(2**31)

@@ -30,9 +30,11 @@ def delete(
     return broker.ask(OffsetDeleteRequest(group_id=group_id, topics=wanted), 0)
 
 
-def codes(answer: OffsetDeleteResponse) -> dict[tuple[str, int], int]:
-    assert answer.error_code == 0
-    return {(topic.name, part.partition_index): part.error_code for topic in answer.topics for part in topic.partitions}
+def codes(response: OffsetDeleteResponse) -> dict[tuple[str, int], int]:
+    assert response.error_code == 0
+    return {
+        (topic.name, part.partition_index): part.error_code for topic in response.topics for part in topic.partitions
+    }
 
 
 def left(broker: BrokerDriver) -> set[str]:
@@ -40,9 +42,9 @@ def left(broker: BrokerDriver) -> set[str]:
 
 
 def test_committed_offsets_are_deleted(filled: BrokerDriver) -> None:
-    answer = delete(filled, "t", "missing", partitions=(0, 7))
+    response = delete(filled, "t", "missing", partitions=(0, 7))
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert codes(answer) == {("t", 0): 0, ("t", 7): missing, ("missing", 0): missing, ("missing", 7): missing}
+    assert codes(response) == {("t", 0): 0, ("t", 7): missing, ("missing", 0): missing, ("missing", 7): missing}
     for _ in range(2):
         assert left(filled) == {"t-1", "u-0", "u-1"}
         filled.crash()
@@ -59,8 +61,8 @@ def test_positions_that_members_need_stay(filled: BrokerDriver) -> None:
     ("group_id", "code"), [("", ErrorCode.INVALID_GROUP_ID), ("unknown", ErrorCode.GROUP_ID_NOT_FOUND)]
 )
 def test_a_group_that_is_not_there(filled: BrokerDriver, group_id: str, code: ErrorCode) -> None:
-    answer = delete(filled, "t", group_id=group_id)
-    assert (answer.error_code, answer.topics) == (code, ())
+    response = delete(filled, "t", group_id=group_id)
+    assert (response.error_code, response.topics) == (code, ())
 
 
 def test_a_group_whose_members_are_no_consumers(filled: BrokerDriver) -> None:

@@ -49,12 +49,12 @@ def test_old_versions_have_one_group(filled: BrokerDriver, version: int) -> None
         OffsetFetchRequestTopic(name="t", partition_indexes=(0, 1, 9)),
         OffsetFetchRequestTopic(name="missing", partition_indexes=(0,)),
     )
-    answer = filled.ask(OffsetFetchRequest(group_id="g", topics=wanted), version)
-    assert answer.error_code == 0
+    response = filled.ask(OffsetFetchRequest(group_id="g", topics=wanted), version)
+    assert response.error_code == 0
     epoch = 0 if version >= 5 else -1
     assert {
         (topic.name, part.partition_index): (part.committed_offset, part.committed_leader_epoch, part.metadata)
-        for topic in answer.topics
+        for topic in response.topics
         for part in topic.partitions
     } == {
         ("t", 0): (5, epoch, "note"),
@@ -62,17 +62,17 @@ def test_old_versions_have_one_group(filled: BrokerDriver, version: int) -> None
         ("t", 9): (-1, -1, ""),
         ("missing", 0): (-1, -1, ""),
     }
-    assert {part.error_code for topic in answer.topics for part in topic.partitions} == {0}
+    assert {part.error_code for topic in response.topics for part in topic.partitions} == {0}
 
 
 @pytest.mark.parametrize("version", MANY_GROUPS)
 def test_several_groups_in_new_versions(filled: BrokerDriver, version: int) -> None:
     topics = (OffsetFetchRequestTopics(name="t", partition_indexes=(0, 1)),)
     groups = tuple(OffsetFetchRequestGroup(group_id=name, topics=topics) for name in ("g", "unknown"))
-    answer = filled.ask(OffsetFetchRequest(groups=groups), version)
-    assert [(group.group_id, group.error_code) for group in answer.groups] == [("g", 0), ("unknown", 0)]
-    assert flat(answer.groups[0]) == {("t", 0): (5, 0, "note", 0), ("t", 1): (-1, -1, "", 0)}
-    assert flat(answer.groups[1]) == {("t", 0): (-1, -1, "", 0), ("t", 1): (-1, -1, "", 0)}
+    response = filled.ask(OffsetFetchRequest(groups=groups), version)
+    assert [(group.group_id, group.error_code) for group in response.groups] == [("g", 0), ("unknown", 0)]
+    assert flat(response.groups[0]) == {("t", 0): (5, 0, "note", 0), ("t", 1): (-1, -1, "", 0)}
+    assert flat(response.groups[1]) == {("t", 0): (-1, -1, "", 0), ("t", 1): (-1, -1, "", 0)}
 
 
 def test_topics_by_id(filled: BrokerDriver) -> None:
@@ -92,8 +92,8 @@ def test_topics_by_id(filled: BrokerDriver) -> None:
 
 @pytest.mark.parametrize("version", range(2, 8))
 def test_null_is_all_topics_in_old_versions(filled: BrokerDriver, version: int) -> None:
-    answer = filled.ask(OffsetFetchRequest(group_id="g", topics=None), version)
-    assert {(topic.name, topic.partitions[0].committed_offset) for topic in answer.topics} == {("t", 5), ("u", 7)}
+    response = filled.ask(OffsetFetchRequest(group_id="g", topics=None), version)
+    assert {(topic.name, topic.partitions[0].committed_offset) for topic in response.topics} == {("t", 5), ("u", 7)}
     assert filled.ask(OffsetFetchRequest(group_id="unknown", topics=None), version).topics == ()
 
 
@@ -143,8 +143,8 @@ def test_require_stable_answers_unstable_offset_commit_for_pending_offsets(
     found = []
     for topics in (wanted, None):
         groups = (OffsetFetchRequestGroup(group_id="g", topics=topics),)
-        answer = filled.ask(OffsetFetchRequest(groups=groups, require_stable=require_stable), version)
-        found.append([part for topic in answer.groups[0].topics for part in topic.partitions])
+        response = filled.ask(OffsetFetchRequest(groups=groups, require_stable=require_stable), version)
+        found.append([part for topic in response.groups[0].topics for part in topic.partitions])
     named, everything = found
     codes = [ErrorCode.UNSTABLE_OFFSET_COMMIT if require_stable else 0] * 2
     assert [part.error_code for part in named] == [*codes, 0]

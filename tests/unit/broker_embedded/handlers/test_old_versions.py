@@ -43,8 +43,8 @@ def topic(broker: BrokerDriver, release: str) -> BrokerDriver:
     return broker.passing_for(release)
 
 
-def code(answer: PartitionProduceResponse | PartitionData | ListOffsetsPartitionResponse) -> ErrorCode:
-    return ErrorCode.of(answer.error_code)
+def code(response: PartitionProduceResponse | PartitionData | ListOffsetsPartitionResponse) -> ErrorCode:
+    return ErrorCode.of(response.error_code)
 
 
 def raw(data: PartitionData) -> bytes:
@@ -72,8 +72,8 @@ def test_a_producer_and_a_consumer_of_each_release(broker: BrokerDriver, release
     sent_by = [version for version in range(3) if version in versions]
     for index, version in enumerate(sent_by):
         magic = 1 if version == 2 else 0
-        answer = broker.produce("t", message_set(b"a", b"b", magic=magic, compression=codec), version=version)
-        assert (code(answer), answer.base_offset) == (ErrorCode.NONE, 2 * index)
+        response = broker.produce("t", message_set(b"a", b"b", magic=magic, compression=codec), version=version)
+        assert (code(response), response.base_offset) == (ErrorCode.NONE, 2 * index)
     values = [b"a", b"b"] * len(sent_by)
     for version in range(4):
         if version in broker.broker.config.release.served(1):
@@ -91,8 +91,8 @@ def test_answers_have_what_their_version_has(old: BrokerDriver) -> None:
     old.settings["log.message.timestamp.type"] = "LogAppendTime"
     old.open()
     for version, time in ((0, -1), (1, -1), (2, NOW_MS)):
-        answer = old.produce("t", message_set(b"a"), version=version)
-        assert (answer.log_append_time_ms, answer.log_start_offset) == (time, -1)
+        response = old.produce("t", message_set(b"a"), version=version)
+        assert (response.log_append_time_ms, response.log_start_offset) == (time, -1)
     assert {message.timestamp for message in fetched(old, version=2)} == {NOW_MS}
 
 
@@ -117,8 +117,8 @@ def test_record_batches_may_come_in_old_versions_too(old: BrokerDriver, version:
 
 @pytest.mark.parametrize("records", [b"", message_set(b"a")[:-1], message_set(b"a")[:15], batch(b"a")[:-1]])
 def test_a_produce_without_a_whole_message_appends_nothing(old: BrokerDriver, records: bytes) -> None:
-    answer = old.produce("t", records, version=2)
-    assert (code(answer), answer.base_offset) == (ErrorCode.NONE, -1)
+    response = old.produce("t", records, version=2)
+    assert (code(response), response.base_offset) == (ErrorCode.NONE, -1)
     assert old.run(old.begin(produce_request("t", records, acks=0), 2)) is None
     assert old.values("t") == []
 
@@ -140,8 +140,8 @@ def test_a_produce_without_a_whole_message_appends_nothing(old: BrokerDriver, re
 def test_bad_message_sets_are_refused_with_a_code(
     old: BrokerDriver, records: bytes | None, expected: ErrorCode
 ) -> None:
-    answer = old.produce("t", records, version=2)
-    assert (code(answer), answer.base_offset) == (expected, -1)
+    response = old.produce("t", records, version=2)
+    assert (code(response), response.base_offset) == (expected, -1)
     assert old.values("t") == []
     with pytest.raises(CloseConnection, match=f"acks=0 failed: t-0: {expected.name}"):
         old.run(old.begin(produce_request("t", records, acks=0), 2))
@@ -167,16 +167,16 @@ def test_records_to_blame_are_named_from_v8_on(broker: BrokerDriver) -> None:
         LogRecord(2, NOW_MS - 1001, b"k", b"c"),
     ]
     sent = bytes(write_batch(records, base_offset=0))
-    answer = broker.produce("t", sent, version=8)
-    assert code(answer) is ErrorCode.INVALID_TIMESTAMP
-    assert [error.batch_index for error in answer.record_errors] == [1, 2]
-    first, second = (error.batch_index_error_message or "" for error in answer.record_errors)
+    response = broker.produce("t", sent, version=8)
+    assert code(response) is ErrorCode.INVALID_TIMESTAMP
+    assert [error.batch_index for error in response.record_errors] == [1, 2]
+    first, second = (error.batch_index_error_message or "" for error in response.record_errors)
     assert "without a key" in first
     assert "message.timestamp.before.max.ms" in second
-    assert answer.error_message is not None
-    assert answer.error_message.startswith("t-0: record 1: ")
-    old_answer = broker.produce("t", sent, version=7)
-    assert (code(old_answer), old_answer.record_errors) == (ErrorCode.INVALID_TIMESTAMP, ())
+    assert response.error_message is not None
+    assert response.error_message.startswith("t-0: record 1: ")
+    old_response = broker.produce("t", sent, version=7)
+    assert (code(old_response), old_response.record_errors) == (ErrorCode.INVALID_TIMESTAMP, ())
     unkeyed = bytes(write_batch(records[1:2], base_offset=0))
     assert code(broker.produce("t", unkeyed, version=9)) is ErrorCode.INVALID_RECORD
     assert broker.values("t") == []

@@ -18,9 +18,9 @@ def move(
 ) -> int:
     part = ReassignablePartition(partition_index=index, replicas=replicas)
     request = AlterPartitionReassignmentsRequest(topics=(ReassignableTopic(name=topic, partitions=(part,)),))
-    answer = broker.ask(request, version)
-    assert (answer.error_code, answer.error_message, answer.allow_replication_factor_change) == (0, None, True)
-    ((result,),) = [topic.partitions for topic in answer.responses]
+    response = broker.ask(request, version)
+    assert (response.error_code, response.error_message, response.allow_replication_factor_change) == (0, None, True)
+    ((result,),) = [topic.partitions for topic in response.responses]
     assert bool(result.error_message) == bool(result.error_code)
     return result.error_code
 
@@ -56,8 +56,8 @@ def test_the_error_message_names_an_unknown_topic_or_partition(broker: BrokerDri
         ReassignableTopic(name=name, partitions=(ReassignablePartition(partition_index=9, replicas=(1,)),))
         for name in ("t", "missing")
     )
-    answer = broker.ask(AlterPartitionReassignmentsRequest(topics=topics), 1)
-    messages = [part.error_message for topic in answer.responses for part in topic.partitions]
+    response = broker.ask(AlterPartitionReassignmentsRequest(topics=topics), 1)
+    messages = [part.error_message for topic in response.responses for part in topic.partitions]
     assert messages == ["Unable to find partition t:9.", "Unable to find a topic named missing."]
 
 
@@ -74,5 +74,5 @@ def test_the_error_message_names_an_unknown_topic_or_partition(broker: BrokerDri
 )
 def test_no_moves(broker: BrokerDriver, topics: tuple[ListPartitionReassignmentsTopics, ...] | None) -> None:
     broker.create("t")
-    answer = broker.ask(ListPartitionReassignmentsRequest(topics=topics), 0)
-    assert (answer.error_code, answer.error_message, answer.topics) == (0, None, ())
+    response = broker.ask(ListPartitionReassignmentsRequest(topics=topics), 0)
+    assert (response.error_code, response.error_message, response.topics) == (0, None, ())

@@ -26,8 +26,8 @@ NAMED = range(3, 13)
 MANY = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def code(answer: PartitionProduceResponse) -> ErrorCode:
-    return ErrorCode.of(answer.error_code)
+def code(response: PartitionProduceResponse) -> ErrorCode:
+    return ErrorCode.of(response.error_code)
 
 
 @pytest.mark.parametrize("acks", [1, -1])
@@ -35,9 +35,9 @@ def code(answer: PartitionProduceResponse) -> ErrorCode:
 def test_a_batch_in_every_version_with_names(broker: BrokerDriver, version: int, acks: int) -> None:
     broker.create("t")
     broker.produce("t", batch(b"0", b"1"))
-    answer = broker.produce("t", batch(b"2"), acks=acks, version=version)
-    assert (answer.error_code, answer.base_offset, answer.log_append_time_ms) == (0, 2, -1)
-    assert answer.log_start_offset == (0 if version >= 5 else -1)
+    response = broker.produce("t", batch(b"2"), acks=acks, version=version)
+    assert (response.error_code, response.base_offset, response.log_append_time_ms) == (0, 2, -1)
+    assert response.log_start_offset == (0 if version >= 5 else -1)
     assert broker.values("t") == [b"0", b"1", b"2"]
 
 
@@ -71,9 +71,9 @@ def test_several_topics_and_partitions_each_for_itself(broker: BrokerDriver) -> 
             for name in ("a", "b", "c")
         ),
     )
-    answer = broker.ask(request, 12)
+    response = broker.ask(request, 12)
     assert [
-        (topic.name, [(part.index, code(part)) for part in topic.partition_responses]) for topic in answer.responses
+        (topic.name, [(part.index, code(part)) for part in topic.partition_responses]) for topic in response.responses
     ] == [
         ("a", [(1, ErrorCode.NONE), (0, ErrorCode.NONE)]),
         ("b", [(1, MANY), (0, ErrorCode.NONE)]),
@@ -150,33 +150,33 @@ def test_bad_records_are_refused_with_a_code(
     broker: BrokerDriver, records: bytes | None, version: int, expected: ErrorCode
 ) -> None:
     broker.create("t")
-    answer = broker.produce("t", records, version=version)
-    assert code(answer) is expected
-    assert (answer.base_offset, answer.log_start_offset) == (-1, -1)
+    response = broker.produce("t", records, version=version)
+    assert code(response) is expected
+    assert (response.base_offset, response.log_start_offset) == (-1, -1)
     assert broker.values("t") == []
     assert code(broker.produce("t", batch(b"good"))) is ErrorCode.NONE
 
 
 def test_errors_are_explained_from_v8_on(broker: BrokerDriver) -> None:
     broker.create("t", max_message_bytes="100")
-    answer = broker.produce("t", batch(b"x" * 200), version=8)
-    assert code(answer) is ErrorCode.MESSAGE_TOO_LARGE
-    assert answer.error_message
+    response = broker.produce("t", batch(b"x" * 200), version=8)
+    assert code(response) is ErrorCode.MESSAGE_TOO_LARGE
+    assert response.error_message
     assert broker.produce("t", batch(b"x" * 200), version=7).error_message is None
 
 
 def test_the_brokers_own_topics_are_not_written_to(broker: BrokerDriver) -> None:
     broker.run(broker.broker.groups.make_ready())
     assert code(broker.produce("__consumer_offsets", batch(b"x"))) is ErrorCode.INVALID_TOPIC_EXCEPTION
-    answer = broker.ask(produce_request("__consumer_offsets", batch(b"x")), 9, client_id="__admin_client")
-    assert answer.responses[0].partition_responses[0].error_code == 0
+    response = broker.ask(produce_request("__consumer_offsets", batch(b"x")), 9, client_id="__admin_client")
+    assert response.responses[0].partition_responses[0].error_code == 0
 
 
 def test_a_repeated_batch_is_there_once(broker: BrokerDriver) -> None:
     broker.create("t")
     for _ in range(3):
-        answer = broker.produce("t", idempotent(batch(b"a", b"b"), producer_id=5, sequence=0))
-        assert (code(answer), answer.base_offset) == (ErrorCode.NONE, 0)
+        response = broker.produce("t", idempotent(batch(b"a", b"b"), producer_id=5, sequence=0))
+        assert (code(response), response.base_offset) == (ErrorCode.NONE, 0)
     refused = broker.produce("t", idempotent(batch(b"d"), producer_id=5, sequence=3))
     assert code(refused) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert (refused.base_offset, refused.log_start_offset) == (-1, 0)
@@ -189,8 +189,8 @@ def test_a_repeated_batch_is_there_once_over_restarts(broker: BrokerDriver, how:
     for sequence in range(4):
         broker.produce("t", idempotent(batch(b"%d" % sequence), producer_id=5, sequence=sequence))
     getattr(broker, how)()
-    answer = broker.produce("t", idempotent(batch(b"3"), producer_id=5, sequence=3))
-    assert (code(answer), answer.base_offset) == (ErrorCode.NONE, 3)
+    response = broker.produce("t", idempotent(batch(b"3"), producer_id=5, sequence=3))
+    assert (code(response), response.base_offset) == (ErrorCode.NONE, 3)
     assert code(broker.produce("t", idempotent(batch(b"4"), producer_id=5, sequence=4))) is ErrorCode.NONE
     assert broker.values("t") == [b"0", b"1", b"2", b"3", b"4"]
 
@@ -203,7 +203,7 @@ def test_appends_that_wait_for_the_disk_do_it_beside_the_event_loop(broker: Brok
     broker.settle()
     broker.run(asyncio.wait_for(broker.begin(produce_request("t", batch(b"x"), acks=acks), 9), 10))
     assert log.local.flushed_offset == 1
-    assert values_in(broker.answer(waiting).responses[0].partitions[0]) == [b"x"]
+    assert values_in(broker.response(waiting).responses[0].partitions[0]) == [b"x"]
 
 
 def test_an_append_whose_client_has_left_wakes_who_waits(broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +222,7 @@ def test_an_append_whose_client_has_left_wakes_who_waits(broker: BrokerDriver, m
     broker.settle()
     assert (producing.cancelled(), waiting.done()) == (True, False)
     disk_is_free.set()
-    assert values_in(broker.answer(waiting).responses[0].partitions[0]) == [b"x"]
+    assert values_in(broker.response(waiting).responses[0].partitions[0]) == [b"x"]
 
 
 def test_a_deleted_topic_is_gone_for_producers(broker: BrokerDriver) -> None:

@@ -65,9 +65,9 @@ def ask(broker: BrokerDriver, version: int = 2, **filters: Any) -> ListTransacti
 
 
 def listed(broker: BrokerDriver, version: int = 2, **filters: Any) -> dict[str, str]:
-    answer = ask(broker, version, **filters)
-    assert answer.error_code == 0
-    return {state.transactional_id: state.transaction_state for state in answer.transaction_states}
+    response = ask(broker, version, **filters)
+    assert response.error_code == 0
+    return {state.transactional_id: state.transaction_state for state in response.transaction_states}
 
 
 @pytest.fixture
@@ -101,8 +101,8 @@ def test_those_that_pass_the_filters(broker: BrokerDriver, ids: dict[str, int]) 
 
 
 def test_an_unknown_transactional_id_is_described_with_an_error(broker: BrokerDriver, ids: dict[str, int]) -> None:
-    answer = ask(broker, state_filters=("Ongoing", "Bored"))
-    assert answer.unknown_state_filters == ("Bored",)
-    assert len(answer.transaction_states) == len(ids) - 1
+    response = ask(broker, state_filters=("Ongoing", "Bored"))
+    assert response.unknown_state_filters == ("Bored",)
+    assert len(response.transaction_states) == len(ids) - 1
     refused = ask(broker, transactional_id_pattern="(")
     assert (refused.error_code, refused.transaction_states) == (ErrorCode.INVALID_REGULAR_EXPRESSION, ())

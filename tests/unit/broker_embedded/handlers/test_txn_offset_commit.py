@@ -29,10 +29,10 @@ class Producer:
 
     def init(self) -> InitProducerIdResponse:
         request = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=60_000)
-        answer = self.broker.ask(request, 4)
-        assert answer.error_code == 0
-        self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
-        return answer
+        response = self.broker.ask(request, 4)
+        assert response.error_code == 0
+        self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+        return response
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -60,10 +60,10 @@ class Producer:
         return [part.error_code for part in topic.partitions]
 
     def end(self, *, commit: bool = True, version: int = 3) -> None:
-        answer = self.broker.ask(EndTxnRequest(**self.fields, committed=commit), version)
-        assert answer.error_code == 0
+        response = self.broker.ask(EndTxnRequest(**self.fields, committed=commit), version)
+        assert response.error_code == 0
         if version >= ADDING_VERSION:
-            self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+            self.producer_id, self.epoch = response.producer_id, response.producer_epoch
 
 
 def committed(broker: BrokerDriver, partition: int = 0, group: str = "g") -> int | None:
@@ -177,11 +177,11 @@ def test_commits_and_the_end_at_once_take_turns(broker: BrokerDriver, version: i
     commits = [broker.begin(producer.request((0, 5), group_id="g"), version) for producer in producers]
     ends = [broker.begin(EndTxnRequest(**producer.fields, committed=True), 3) for producer in producers]
     commits += [broker.begin(producer.request((1, 6), group_id="g"), 4) for producer in producers]
-    answers = broker.run(asyncio.gather(*commits))
-    assert {answer.error_code for answer in broker.run(asyncio.gather(*ends)) if answer} == {0}
-    early, late = answers[:4], answers[4:]
-    assert {part.error_code for answer in early if answer for part in answer.topics[0].partitions} == {0}
-    codes = {part.error_code for answer in late if answer for part in answer.topics[0].partitions}
+    responses = broker.run(asyncio.gather(*commits))
+    assert {response.error_code for response in broker.run(asyncio.gather(*ends)) if response} == {0}
+    early, late = responses[:4], responses[4:]
+    assert {part.error_code for response in early if response for part in response.topics[0].partitions} == {0}
+    codes = {part.error_code for response in late if response for part in response.topics[0].partitions}
     refusals = {ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TXN_STATE}
     assert codes <= {ErrorCode.NONE, *refusals}
     topic_id = broker.topic_id("t")

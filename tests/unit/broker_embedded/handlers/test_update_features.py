@@ -19,10 +19,10 @@ def update(broker: BrokerDriver, *wanted: tuple[str, int], version: int = 2, **o
 
 @pytest.mark.parametrize("version", range(3))
 def test_a_feature_that_is_at_its_level_in_every_version(broker: BrokerDriver, version: int) -> None:
-    answer = update(broker, ("group.version", 1), ("metadata.version", 30), version=version)
-    assert (answer.error_code, answer.error_message, update(broker).error_code) == (0, None, 0)
+    response = update(broker, ("group.version", 1), ("metadata.version", 30), version=version)
+    assert (response.error_code, response.error_message, update(broker).error_code) == (0, None, 0)
     if version <= 1:
-        assert [(result.feature, result.error_code) for result in answer.results] == [
+        assert [(result.feature, result.error_code) for result in response.results] == [
             ("group.version", 0),
             ("metadata.version", 0),
         ]
@@ -50,10 +50,10 @@ def test_a_feature_that_is_at_its_level_in_every_version(broker: BrokerDriver, v
 def test_invalid_feature_updates_are_refused(
     broker: BrokerDriver, name: str, level: int, others: dict[str, int], said: str
 ) -> None:
-    answer = update(broker, (name, level), ("metadata.version", 30), **others)
-    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
-    assert said in (answer.error_message or "")
-    assert name in (answer.error_message or "")
+    response = update(broker, (name, level), ("metadata.version", 30), **others)
+    assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert said in (response.error_message or "")
+    assert name in (response.error_message or "")
 
 
 def level(broker: BrokerDriver) -> int:
@@ -81,9 +81,9 @@ def test_transaction_version_can_be_lowered_and_raised_and_survives_a_restart(
 @pytest.mark.parametrize(("version", "others"), [(0, {"allow_downgrade": True}), (2, {"upgrade_type": 2})])
 def test_an_upgrade_flagged_as_downgrade_is_refused(broker: BrokerDriver, version: int, others: dict[str, Any]) -> None:
     assert update(broker, ("transaction.version", 1), version=version, **others).error_code == 0
-    answer = update(broker, ("transaction.version", 2), version=version, **others)
-    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
-    assert "it is above the current level 1, but the request asks for a downgrade" in (answer.error_message or "")
+    response = update(broker, ("transaction.version", 2), version=version, **others)
+    assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "it is above the current level 1, but the request asks for a downgrade" in (response.error_message or "")
     assert level(broker) == 1
 
 

@@ -35,15 +35,15 @@ def asked(tmp_path: Path, *names: str, everybody: bool = False) -> DescribeUserS
 
 @pytest.mark.parametrize("everybody", [True, False])
 def test_all_users(tmp_path: Path, everybody: bool) -> None:
-    answer = asked(tmp_path, everybody=everybody)
-    assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, None)
-    assert {result.user: result.credential_infos for result in answer.results} == {"alice": ALICE, "bob": BOB}
-    assert {(result.error_code, result.error_message) for result in answer.results} == {(ErrorCode.NONE, None)}
+    response = asked(tmp_path, everybody=everybody)
+    assert (response.error_code, response.error_message) == (ErrorCode.NONE, None)
+    assert {result.user: result.credential_infos for result in response.results} == {"alice": ALICE, "bob": BOB}
+    assert {(result.error_code, result.error_message) for result in response.results} == {(ErrorCode.NONE, None)}
 
 
 def test_some_users(tmp_path: Path) -> None:
-    answer = asked(tmp_path, "bob", "carol", "alice", "alice")
-    assert [(result.user, result.error_code, result.credential_infos) for result in answer.results] == [
+    response = asked(tmp_path, "bob", "carol", "alice", "alice")
+    assert [(result.user, result.error_code, result.credential_infos) for result in response.results] == [
         ("bob", ErrorCode.NONE, BOB),
         ("carol", ErrorCode.RESOURCE_NOT_FOUND, ()),
         ("alice", ErrorCode.DUPLICATE_RESOURCE, ()),
@@ -61,13 +61,13 @@ def request(*names: str, delete: str | None = None) -> AlterUserScramCredentials
 
 
 def test_each_user_is_answered(broker: BrokerDriver) -> None:
-    answer = broker.ask(request("alice", "", delete="bob"), 0)
-    assert {result.user: result.error_code for result in answer.results} == {
+    response = broker.ask(request("alice", "", delete="bob"), 0)
+    assert {result.user: result.error_code for result in response.results} == {
         "alice": ErrorCode.NONE,
         "": ErrorCode.UNACCEPTABLE_CREDENTIAL,
         "bob": ErrorCode.RESOURCE_NOT_FOUND,
     }
-    assert {result.user: result.error_message is None for result in answer.results}["alice"]
+    assert {result.user: result.error_message is None for result in response.results}["alice"]
     broker.restart()
     assert broker.broker.scram_users.describe(None) == {"alice": {"SCRAM-SHA-256": 4096}}
     assert "hunter2" not in (broker.data_dir / CREDENTIALS.name).read_text()
@@ -83,9 +83,9 @@ def test_a_disk_that_fails(tmp_path: Path) -> None:
     disk.make_directory("/data")
     with BrokerDriver(Path("/data"), file_system=files) as broker:
         files.fail(f"create {CREDENTIALS.name}*", errno.ENOSPC)
-        answer = broker.ask(request("alice", delete="bob"), 0)
-        assert {result.user for result in answer.results} == {"alice", "bob"}
-        codes = {result.user: result.error_code for result in answer.results}
+        response = broker.ask(request("alice", delete="bob"), 0)
+        assert {result.user for result in response.results} == {"alice", "bob"}
+        codes = {result.user: result.error_code for result in response.results}
         assert codes["alice"] == ErrorCode.KAFKA_STORAGE_ERROR
         assert broker.broker.scram_users.describe(None) == {}
         files.heal()

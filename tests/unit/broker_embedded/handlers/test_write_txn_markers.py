@@ -37,15 +37,15 @@ def marker(mine: Coordinated, *topics: tuple[str, int], commit: bool = False, **
 def write(broker: BrokerDriver, version: int, *wanted: WritableTxnMarker) -> list[dict[TopicPartition, int]]:
     if version == 0:
         broker.passing_for(BEFORE_4)
-    answer = broker.ask(WriteTxnMarkersRequest(markers=wanted), version)
-    assert [result.producer_id for result in answer.markers] == [one.producer_id for one in wanted]
+    response = broker.ask(WriteTxnMarkersRequest(markers=wanted), version)
+    assert [result.producer_id for result in response.markers] == [one.producer_id for one in wanted]
     return [
         {
             TopicPartition(topic.name, found.partition_index): found.error_code
             for topic in result.topics
             for found in topic.partitions
         }
-        for result in answer.markers
+        for result in response.markers
     ]
 
 

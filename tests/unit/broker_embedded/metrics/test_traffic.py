@@ -21,9 +21,9 @@ from tests.support.strategies import messages
 def test_requests_are_counted_by_api_and_version() -> None:
     traffic = Traffic()
     for version, code in ((3, 0), (3, ErrorCode.INVALID_REQUEST), (4, 0)):
-        answer = FindCoordinatorResponse(error_code=code)
-        traffic.answered(10, "FindCoordinator", version, bytes_in=5, bytes_out=7, ns=1000, answer=answer)
-    traffic.answered(0, "Produce", 9, bytes_in=100, bytes_out=0, ns=1000, answer=None)
+        response = FindCoordinatorResponse(error_code=code)
+        traffic.answered(10, "FindCoordinator", version, bytes_in=5, bytes_out=7, ns=1000, response=response)
+    traffic.answered(0, "Produce", 9, bytes_in=100, bytes_out=0, ns=1000, response=None)
     found = traffic.apis[10]
     assert (found.name, dict(found.versions), dict(found.errors)) == ("FindCoordinator", {3: 2, 4: 1}, {42: 1})
     assert (found.bytes_in, found.bytes_out, found.times.count) == (15, 21, 3)
@@ -155,8 +155,8 @@ def test_the_error_codes_of_every_response_are_counted(cls: Any) -> None:
 
 def test_errors_of_the_whole_and_of_parts() -> None:
     parts = tuple(PartitionData(partition_index=index, error_code=code) for index, code in enumerate((0, 3, 1, 3)))
-    answer = FetchResponse(error_code=70, responses=(FetchableTopicResponse(partitions=parts),))
-    assert by_function(answer) == {70: 1, 3: 2, 1: 1}
+    response = FetchResponse(error_code=70, responses=(FetchableTopicResponse(partitions=parts),))
+    assert by_function(response) == {70: 1, 3: 2, 1: 1}
 
 
 def test_a_list_that_is_not_there_has_none() -> None:

@@ -147,7 +147,7 @@ def test_batches_that_vanish_are_passed_over() -> None:
     assert consume(log, magic=0, max_bytes=1, whole_first=True) == [5, 7]
 
 
-def test_zstd_ends_an_answer_or_is_refused() -> None:
+def test_zstd_ends_a_response_or_is_refused() -> None:
     log = OldFormatLog()
     log.put_batch(b"a", b"b")
     log.put_batch(b"c", compression=ZSTD)
@@ -197,7 +197,7 @@ def test_a_disk_error_is_raised() -> None:
     assert refused(down_convert, log.log, 0, (region,), magic=1, until_offset=1).code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_the_records_converted_for_one_answer_are_bounded_and_the_rest_comes_next(
+def test_the_records_converted_for_one_response_are_bounded_and_the_rest_comes_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(down_conversion, "_MOST_RECORDS", 5)

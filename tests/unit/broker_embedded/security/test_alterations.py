@@ -33,8 +33,8 @@ def codes(*items: Deletion | Upsertion) -> tuple[dict[str, ErrorCode], Credentia
 
 def test_a_password_is_set() -> None:
     for name in ("alice", "bob"):
-        answer, changed = codes(upsertion(name))
-        assert answer == {name: ErrorCode.NONE}
+        response, changed = codes(upsertion(name))
+        assert response == {name: ErrorCode.NONE}
         expected = ScramCredential.of_password("SCRAM-SHA-256", Secret("hunter2"), salt=b"salt")
         assert changed == {**KNOWN, ScramUser(name, "SCRAM-SHA-256"): expected}
 
@@ -77,8 +77,8 @@ def test_the_bounds_are_allowed(iterations: int) -> None:
      (upsertion(), upsertion(), upsertion())],
 )  # fmt: skip
 def test_a_user_may_be_changed_once_in_a_request(items: tuple[Deletion | Upsertion, ...]) -> None:
-    answer, changed = codes(*items, upsertion("bob"))
-    assert answer == {"alice": ErrorCode.DUPLICATE_RESOURCE, "bob": ErrorCode.NONE}
+    response, changed = codes(*items, upsertion("bob"))
+    assert response == {"alice": ErrorCode.DUPLICATE_RESOURCE, "bob": ErrorCode.NONE}
     assert changed.keys() == {ALICE, ScramUser("bob", "SCRAM-SHA-256")}
     assert changed[ALICE] == KNOWN[ALICE]
 

@@ -48,14 +48,14 @@ class Story:
         return ErrorCode.of(self.session.handshake(mechanism, bare_tokens=bare_tokens).error_code)
 
     def say(self, mechanism: Mechanism) -> SaslAuthenticateResponse:
-        """All messages of a client; the last answer."""
+        """All messages of a client; the last response."""
         token: bytes | None = mechanism.first()
         while token is not None:
-            answer = self.session.authenticate(token)
-            if answer.error_code:
-                return answer
-            token = mechanism.reply(bytes(answer.auth_bytes))
-        return answer
+            response = self.session.authenticate(token)
+            if response.error_code:
+                return response
+            token = mechanism.reply(bytes(response.auth_bytes))
+        return response
 
     def log_in(self, name: str = "alice", password: Secret = WORD) -> SaslAuthenticateResponse:
         assert self.shake() is ErrorCode.NONE
@@ -71,8 +71,8 @@ def test_the_usual_way_in() -> None:
     assert AUTHENTICATE in story.allowed
     assert METADATA not in story.allowed
     assert not story.session.expects_bare_token
-    answer = story.say(Plain("alice", WORD))
-    assert (answer.error_code, answer.error_message, answer.session_lifetime_ms) == (ErrorCode.NONE, "", 0)
+    response = story.say(Plain("alice", WORD))
+    assert (response.error_code, response.error_message, response.session_lifetime_ms) == (ErrorCode.NONE, "", 0)
     assert story.allowed == {METADATA, HANDSHAKE, VERSIONS, AUTHENTICATE}
     assert (story.session.user, story.session.is_open, story.opened) == ("alice", True, 1)
 
@@ -89,8 +89,8 @@ def test_scram_takes_two_messages() -> None:
 def test_a_session_is_not_authenticated_amid_scram() -> None:
     story = Story()
     story.shake("SCRAM-SHA-256")
-    answer = story.session.authenticate(Scram("SCRAM-SHA-256", "alice", WORD).first())
-    assert (answer.error_code, answer.session_lifetime_ms) == (ErrorCode.NONE, 0)
+    response = story.session.authenticate(Scram("SCRAM-SHA-256", "alice", WORD).first())
+    assert (response.error_code, response.session_lifetime_ms) == (ErrorCode.NONE, 0)
     assert (story.session.user, story.session.is_open, METADATA in story.allowed) == (ANONYMOUS, False, False)
 
 
@@ -100,17 +100,17 @@ def test_a_session_is_not_authenticated_amid_scram() -> None:
 def test_a_wrong_password(mechanism: Mechanism) -> None:
     story = Story()
     story.shake(mechanism.name)
-    answer = story.say(mechanism)
-    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert story.session.failure == f"it did not log in: {answer.error_message}"
+    response = story.say(mechanism)
+    assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert story.session.failure == f"it did not log in: {response.error_message}"
     assert (story.allowed, story.opened, story.session.user) == (set(), 0, ANONYMOUS)
 
 
 def test_a_mechanism_that_there_is_not() -> None:
     story = Story()
-    answer = story.session.handshake("GSSAPI", bare_tokens=False)
-    assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
-    assert answer.mechanisms == ("PLAIN", "SCRAM-SHA-256")
+    response = story.session.handshake("GSSAPI", bare_tokens=False)
+    assert response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert response.mechanisms == ("PLAIN", "SCRAM-SHA-256")
     assert story.session.failure == "it requested the SASL mechanism 'GSSAPI'; enabled are PLAIN, SCRAM-SHA-256"
     assert story.allowed == set()
 
@@ -192,9 +192,9 @@ def test_a_second_reauthentication_within_a_second_is_refused() -> None:
 def test_reauthentication_as_another_user_is_refused() -> None:
     story = Story(lasts_ms=5000)
     story.log_in("alice")
-    answer = story.log_in("bob")
-    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert "Cannot change principals" in str(answer.error_message)
+    response = story.log_in("bob")
+    assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert "Cannot change principals" in str(response.error_message)
     assert (story.session.user, story.allowed) == ("alice", set())
 
 
@@ -202,9 +202,9 @@ def test_reauthentication_with_another_mechanism_is_refused() -> None:
     story = Story(lasts_ms=5000)
     story.log_in()
     assert story.shake("SCRAM-SHA-256") is ErrorCode.NONE
-    answer = story.say(Scram("SCRAM-SHA-256", "alice", WORD))
-    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert "must use the same mechanism, PLAIN" in str(answer.error_message)
+    response = story.say(Scram("SCRAM-SHA-256", "alice", WORD))
+    assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert "must use the same mechanism, PLAIN" in str(response.error_message)
     assert story.allowed == set()
 
 

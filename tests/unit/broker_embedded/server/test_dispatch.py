@@ -12,7 +12,7 @@ from spark_kafka_native.protocol.messages.metadata import MetadataRequest, Metad
 from tests.support.broker_driver import NODE, BrokerDriver, to_bytes
 
 
-def answer(broker: BrokerDriver, frame: bytes) -> bytes | None:
+def raw_response(broker: BrokerDriver, frame: bytes) -> bytes | None:
     """The response to a request frame, both without their sizes."""
     found = broker.dispatcher.serve(Peer(node=NODE), memoryview(bytearray(frame)), Throttle())
     chunks = broker.run(found) if inspect.isawaitable(found) else found
@@ -25,7 +25,7 @@ def frame(api_key: int, version: int, rest: bytes = b"") -> bytes:
 
 @pytest.mark.parametrize("version", [5, 99, -1])
 def test_a_version_of_api_versions_that_is_too_new_is_answered_in_v0(broker: BrokerDriver, version: int) -> None:
-    raw = answer(broker, frame(18, version, b"\0whatever a later version may hold"))
+    raw = raw_response(broker, frame(18, version, b"\0whatever a later version may hold"))
     assert raw is not None
     correlation_id, response = decode_response(ApiVersionsResponse, 0, raw)
     assert correlation_id == 7
@@ -49,20 +49,20 @@ def test_an_api_that_is_not_served_closes_the_connection(
     broker: BrokerDriver, api_key: int, version: int, said: str
 ) -> None:
     with pytest.raises(CloseConnection, match=said):
-        answer(broker, frame(api_key, version, b"\0" * 20))
+        raw_response(broker, frame(api_key, version, b"\0" * 20))
 
 
 def test_a_request_cut_anywhere_is_bad_bytes(broker: BrokerDriver) -> None:
     whole = to_bytes(request_frame(MetadataRequest(topics=None), 12, 7, "test"))[4:]
     for length in range(len(whole)):
         with pytest.raises(RemoteProtocolError):
-            answer(broker, whole[:length])
+            raw_response(broker, whole[:length])
 
 
 def test_bytes_after_a_request_are_ignored_as_by_apache_kafka(broker: BrokerDriver) -> None:
     # librdkafka 2.16 sends some after Metadata v13.
     whole = to_bytes(request_frame(MetadataRequest(topics=None), 13, 7, "test"))[4:]
-    raw = answer(broker, whole + b"\x01\0\0")
+    raw = raw_response(broker, whole + b"\x01\0\0")
     assert raw is not None
     assert decode_response(MetadataResponse, 13, raw)[1].error_code == 0
 
@@ -70,6 +70,6 @@ def test_bytes_after_a_request_are_ignored_as_by_apache_kafka(broker: BrokerDriv
 def test_a_client_without_a_name_is_served(broker: BrokerDriver) -> None:
     for client_id in (None, ""):
         request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
-        raw = answer(broker, to_bytes(request_frame(request, 3, 7, client_id))[4:])
+        raw = raw_response(broker, to_bytes(request_frame(request, 3, 7, client_id))[4:])
         assert raw is not None
         assert decode_response(ApiVersionsResponse, 3, raw)[1].error_code == 0

@@ -33,8 +33,8 @@ def produce_to(*partitions: int, acks: int = -1) -> ProduceRequest:
     return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=(TopicProduceData(name="t", partition_data=data),))
 
 
-def codes(answer: Any) -> dict[int, int]:
-    return {part.index: part.error_code for topic in answer.responses for part in topic.partition_responses}
+def codes(response: Any) -> dict[int, int]:
+    return {part.index: part.error_code for topic in response.responses for part in topic.partition_responses}
 
 
 def ends(broker: BrokerDriver) -> list[int]:
@@ -107,7 +107,7 @@ def test_a_stop_does_not_wait_for_delays(broker: BrokerDriver, injector: Injecto
     assert task.done()
 
 
-def test_a_produce_that_wants_no_answer_fails_by_losing_its_connection(
+def test_a_produce_that_wants_no_response_fails_by_losing_its_connection(
     broker: BrokerDriver, injector: Injector
 ) -> None:
     fail(injector, partition=1)
@@ -120,16 +120,16 @@ def test_a_produce_that_wants_no_answer_fails_by_losing_its_connection(
 
 def test_metadata_with_an_error_names_the_brokers_all_the_same(broker: BrokerDriver, injector: Injector) -> None:
     fail(injector, "Metadata", "LEADER_NOT_AVAILABLE", topic="t")
-    answer = broker.ask(MetadataRequest(topics=None), 12)
-    assert [each.node_id for each in answer.brokers] == [1]
-    assert {topic.name: topic.error_code for topic in answer.topics} == {"t": 5, "u": 0}
+    response = broker.ask(MetadataRequest(topics=None), 12)
+    assert [each.node_id for each in response.brokers] == [1]
+    assert {topic.name: topic.error_code for topic in response.topics} == {"t": 5, "u": 0}
 
 
 def test_some_topics_are_created_although_others_fail(broker: BrokerDriver, injector: Injector) -> None:
     fail(injector, "CreateTopics", "POLICY_VIOLATION", topic="b", message="no")
     wanted = tuple(CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in "abc")
-    answer = broker.ask(CreateTopicsRequest(topics=wanted), 7)
-    assert {topic.name: (topic.error_code, topic.error_message) for topic in answer.topics} == {
+    response = broker.ask(CreateTopicsRequest(topics=wanted), 7)
+    assert {topic.name: (topic.error_code, topic.error_message) for topic in response.topics} == {
         "a": (0, None),
         "b": (44, "no"),
         "c": (0, None),
@@ -154,9 +154,9 @@ def test_a_fetch_in_a_session_fails_as_soon_as_it_names_its_partitions(
     fault = fail(injector, "Fetch", "KAFKA_STORAGE_ERROR", topic="t", partition=1, times=1)
     assert fetch(broker, session_id, 1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert fault.calls == 0
-    answer = fetch(broker, 0, 0, 0, 1)
-    assert (answer.error_code, answer.session_id) == (0, 0)
-    assert {part.partition_index: part.error_code for part in answer.responses[0].partitions} == {0: 0, 1: 56}
+    response = fetch(broker, 0, 0, 0, 1)
+    assert (response.error_code, response.session_id) == (0, 0)
+    assert {part.partition_index: part.error_code for part in response.responses[0].partitions} == {0: 0, 1: 56}
     assert fault.is_spent
     assert fetch(broker, 0, 0, 0, 1).session_id > 0
 
@@ -174,8 +174,8 @@ def test_a_fetch_that_fails_in_part_does_not_wait(broker: BrokerDriver, injector
     wanted = request.topics[0].partitions[0]
     both = (wanted, type(wanted)(partition=1, partition_max_bytes=1 << 20))
     topics = (type(request.topics[0])(topic="t", partitions=both),)
-    answer: Any = broker.ask(FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics), 11)
-    assert {part.partition_index: part.error_code for part in answer.responses[0].partitions} == {0: 0, 1: 6}
+    response: Any = broker.ask(FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics), 11)
+    assert {part.partition_index: part.error_code for part in response.responses[0].partitions} == {0: 0, 1: 6}
 
 
 def test_paused_partitions_look_empty_and_wait_until_they_are_resumed(broker: BrokerDriver, injector: Injector) -> None:
@@ -202,8 +202,8 @@ def test_a_fetch_that_waits_already_is_paused_too(broker: BrokerDriver, injector
     broker.settle()
     injector.pauses.pause(Scope(topic="t"))
     broker.produce("t", batch(b"x"))
-    answer: Any = broker.run(waiting)
-    assert [(part.error_code, part.records) for part in answer.responses[0].partitions] == [(0, b"")]
+    response: Any = broker.run(waiting)
+    assert [(part.error_code, part.records) for part in response.responses[0].partitions] == [(0, b"")]
     injector.pauses.clear()
     assert broker.values("t") == [b"x"]
 
@@ -222,8 +222,8 @@ def test_partitions_beside_paused_ones_are_read(broker: BrokerDriver, injector: 
     for index in (0, 1):
         broker.produce("t", batch(b"v%d" % index), index)
     injector.pauses.pause(Scope(topic="t", partition=0))
-    answer = fetch(broker, 0, -1, 0, 1)
+    response = fetch(broker, 0, -1, 0, 1)
     sizes = {
-        part.partition_index: len(part.records or b"") > 0 for topic in answer.responses for part in topic.partitions
+        part.partition_index: len(part.records or b"") > 0 for topic in response.responses for part in topic.partitions
     }
     assert sizes == {0: False, 1: True}

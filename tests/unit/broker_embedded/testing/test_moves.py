@@ -15,8 +15,8 @@ from tests.support.broker_driver import BrokerDriver, batch, fetch_request, prod
 
 
 def produce(broker: BrokerDriver, client_id: str, partition: int = 0) -> int:
-    answer = broker.ask(produce_request("t", batch(b"x"), partition), 9, client_id=client_id)
-    return answer.responses[0].partition_responses[0].error_code
+    response = broker.ask(produce_request("t", batch(b"x"), partition), 9, client_id=client_id)
+    return response.responses[0].partition_responses[0].error_code
 
 
 def look(broker: BrokerDriver, client_id: str, *topics: str) -> Any:
@@ -50,8 +50,8 @@ def test_the_new_leader_epoch_is_real(broker: BrokerDriver, injector: Injector) 
     wanted = old.topics[0].partitions[0]
     asked = type(wanted)(partition=0, current_leader_epoch=0, partition_max_bytes=1 << 20)
     topics = (type(old.topics[0])(topic="t", partitions=(asked,)),)
-    answer: Any = broker.ask(type(old)(topics=topics), 11)
-    assert answer.responses[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
+    response: Any = broker.ask(type(old)(topics=topics), 11)
+    assert response.responses[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
     (topic,) = look(broker, "a", "t").topics
     assert {part.partition_index: part.leader_epoch for part in topic.partitions} == {0: 1, 1: 0, 2: 0}
     log = broker.broker.partitions.get("t", 0).log

@@ -35,10 +35,10 @@ def rest_of(plan: RequestPlan) -> list[int]:
 
 
 def codes(plan: RequestPlan) -> dict[int, int]:
-    """The error of each partition in the answer, the broker having served the rest."""
+    """The error of each partition in the response, the broker having served the rest."""
     served = None if plan.rest is None else refusal(plan.rest, 9, ErrorCode.NONE)
-    answer: Any = plan.answer(served)
-    return {part.index: part.error_code for topic in answer.responses for part in topic.partition_responses}
+    response: Any = plan.response(served)
+    return {part.index: part.error_code for topic in response.responses for part in topic.partition_responses}
 
 
 def test_without_faults_the_request_is_the_rest() -> None:
@@ -98,9 +98,9 @@ def test_errors_can_be_written_into_the_brokers_response() -> None:
     plan = planned(fault(api="Metadata", error="LEADER_NOT_AVAILABLE"), request=MetadataRequest(topics=None))
     assert plan.rest == MetadataRequest(topics=None)
     assert plan.written == [(EVERYTHING, ErrorCode.LEADER_NOT_AVAILABLE)]
-    answer: Any = plan.answer(MetadataResponse(topics=(MetadataResponseTopic(name="t"),)))
-    assert answer.topics[0].error_code == 5
-    assert plan.answer(None) is None
+    response: Any = plan.response(MetadataResponse(topics=(MetadataResponseTopic(name="t"),)))
+    assert response.topics[0].error_code == 5
+    assert plan.response(None) is None
 
 
 def test_a_part_can_be_refused_without_a_fault() -> None:

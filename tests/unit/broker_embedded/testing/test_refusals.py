@@ -79,10 +79,10 @@ def names_in(value: Struct, version: int) -> set[object]:
 @each_api
 def test_every_version_of_every_api_can_be_refused(api: type[Request[Any]]) -> None:
     for version, code in itertools.product(versions_of(api), CODES):
-        answer = refusal(sample(api, version), version, code)
-        raw = to_bytes(encode(answer, version))
+        response = refusal(sample(api, version), version, code)
+        raw = to_bytes(encode(response, version))
         read: Any = decode(api.response, raw, version)
-        assert read == answer
+        assert read == response
         if not (api.api_name == "DescribeLogDirs" and version < 3):  # that answer has no place for it
             assert code in codes_in(read, version)
         assert set(codes_in(read, version)) <= {code, ErrorCode.NONE}
@@ -138,28 +138,28 @@ FETCH = FetchRequest(session_id=7, topics=(FetchTopic(topic="t", partitions=(Fet
 def test_fetch_has_a_top_level_error_and_one_of_each_partition(
     version: int, code: ErrorCode, whole: int, parts: list[int]
 ) -> None:
-    answer = refusal(FETCH, version, code)
-    assert isinstance(answer, FetchResponse)
-    assert answer.error_code == whole
-    found = [part for topic in answer.responses for part in topic.partitions]
+    response = refusal(FETCH, version, code)
+    assert isinstance(response, FetchResponse)
+    assert response.error_code == whole
+    found = [part for topic in response.responses for part in topic.partitions]
     assert [part.error_code for part in found] == parts
     assert all((part.high_watermark, part.records) == (-1, b"") for part in found)
-    assert answer.session_id == (7 if version >= 7 else 0)
+    assert response.session_id == (7 if version >= 7 else 0)
 
 
 def test_an_error_about_partitions_where_none_is_named_goes_to_the_whole() -> None:
-    answer: Any = refusal(FetchRequest(), 11, ErrorCode.OFFSET_OUT_OF_RANGE)
-    assert (answer.error_code, answer.responses) == (1, ())
+    response: Any = refusal(FetchRequest(), 11, ErrorCode.OFFSET_OUT_OF_RANGE)
+    assert (response.error_code, response.responses) == (1, ())
 
 
 def test_any_error_can_be_put_to_partitions() -> None:
-    answer: Any = refusal(FETCH, 13, ErrorCode.UNKNOWN_SERVER_ERROR, in_items=True)
-    assert (answer.error_code, answer.responses[0].partitions[0].error_code) == (0, -1)
+    response: Any = refusal(FETCH, 13, ErrorCode.UNKNOWN_SERVER_ERROR, in_items=True)
+    assert (response.error_code, response.responses[0].partitions[0].error_code) == (0, -1)
 
 
 def test_the_first_version_of_list_offsets_answers_with_no_offsets() -> None:
-    answer: Any = refusal(sample(ListOffsetsRequest, 0), 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    assert answer.topics[0].partitions[0].old_style_offsets == ()
+    response: Any = refusal(sample(ListOffsetsRequest, 0), 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert response.topics[0].partitions[0].old_style_offsets == ()
 
 
 def offset_fetch(version: int) -> OffsetFetchRequest:
@@ -229,9 +229,9 @@ def test_markers_are_refused_by_producer_and_transactions_by_id() -> None:
 def test_a_refused_join_tells_the_client_nothing() -> None:
     request = JoinGroupRequest(group_id="g", member_id="m")
     for version, protocol in ((6, ""), (7, None)):
-        answer: Any = refusal(request, version, ErrorCode.UNKNOWN_MEMBER_ID)
-        assert (answer.error_code, answer.generation_id, answer.member_id) == (25, -1, "")
-        assert answer.protocol_name == protocol
+        response: Any = refusal(request, version, ErrorCode.UNKNOWN_MEMBER_ID)
+        assert (response.error_code, response.generation_id, response.member_id) == (25, -1, "")
+        assert response.protocol_name == protocol
 
 
 def test_members_that_leave_may_be_unknown_each_by_itself() -> None:
@@ -244,15 +244,15 @@ def test_members_that_leave_may_be_unknown_each_by_itself() -> None:
 
 
 def test_acls_are_answered_one_for_one() -> None:
-    answer: Any = refusal(CreateAclsRequest(creations=(AclCreation(), AclCreation())), 2, ErrorCode.SECURITY_DISABLED)
-    assert [each.error_code for each in answer.results] == [54, 54]
+    response: Any = refusal(CreateAclsRequest(creations=(AclCreation(), AclCreation())), 2, ErrorCode.SECURITY_DISABLED)
+    assert [each.error_code for each in response.results] == [54, 54]
 
 
 def test_directories_are_answered_by_topic() -> None:
     topics = (AlterReplicaLogDirTopic(name="t", partitions=(1, 2)),)
     request = AlterReplicaLogDirsRequest(dirs=(AlterReplicaLogDir(path="/d", topics=topics),))
-    answer: Any = refusal(request, 2, ErrorCode.LOG_DIR_NOT_FOUND)
-    (topic,) = answer.results
+    response: Any = refusal(request, 2, ErrorCode.LOG_DIR_NOT_FOUND)
+    (topic,) = response.results
     assert topic.topic_name == "t"
     assert [(part.partition_index, part.error_code) for part in topic.partitions] == [(1, 57), (2, 57)]
 
@@ -265,7 +265,7 @@ def test_a_topic_that_is_requested_by_id_has_no_name() -> None:
     assert new.topics[0].name is None
 
 
-def test_an_item_of_an_answer_keeps_its_name_alone() -> None:
+def test_an_item_of_a_response_keeps_its_name_alone() -> None:
     partition = MetadataResponsePartition(partition_index=3, leader_id=1, replica_nodes=(1,), isr_nodes=(1,))
     topic = MetadataResponseTopic(name="t", topic_id=UUID(int=5), partitions=(partition,))
     api = MetadataRequest.response

@@ -259,10 +259,10 @@ def codes(response: MetadataResponse) -> dict[str | None, tuple[int, list[int]]]
 
 
 def metadata_with(scope: Scope, code: ErrorCode = ErrorCode.LEADER_NOT_AVAILABLE) -> MetadataResponse:
-    answer = write_into(METADATA, 13, scope, IDS_OF, code)
-    assert isinstance(answer, MetadataResponse)
-    assert answer.brokers == METADATA.brokers
-    return answer
+    response = write_into(METADATA, 13, scope, IDS_OF, code)
+    assert isinstance(response, MetadataResponse)
+    assert response.brokers == METADATA.brokers
+    return response
 
 
 def test_metadata_is_served_with_the_injected_error() -> None:
@@ -274,8 +274,8 @@ def test_metadata_is_served_with_the_injected_error() -> None:
 
 
 def test_metadata_can_be_answered_with_rebootstrap_required() -> None:
-    answer = metadata_with(EVERYTHING, ErrorCode.REBOOTSTRAP_REQUIRED)
-    assert (answer.error_code, answer.topics) == (129, METADATA.topics)
+    response = metadata_with(EVERYTHING, ErrorCode.REBOOTSTRAP_REQUIRED)
+    assert (response.error_code, response.topics) == (129, METADATA.topics)
 
 
 @pytest.mark.parametrize(
@@ -314,8 +314,8 @@ def test_whole_requests_for_all_topics_are_refused_without_their_names() -> None
 
 
 def test_directories_of_old_answers_get_the_error() -> None:
-    answer = DescribeLogDirsResponse(results=(LogDirResult(log_dir="/d", topics=()),))
-    written = write_into(answer, 1, EVERYTHING, {}, ErrorCode.KAFKA_STORAGE_ERROR)
+    response = DescribeLogDirsResponse(results=(LogDirResult(log_dir="/d", topics=()),))
+    written = write_into(response, 1, EVERYTHING, {}, ErrorCode.KAFKA_STORAGE_ERROR)
     assert written == DescribeLogDirsResponse(results=(LogDirResult(error_code=56, log_dir="/d"),))
 
 
@@ -348,7 +348,7 @@ def test_two_answers_become_one() -> None:
     } == {"t": [(0, 0), (1, 6)], "u": [(0, 0)]}
 
 
-def test_the_rest_of_a_joined_answer_is_the_first_ones() -> None:
+def test_the_rest_of_a_joined_response_is_the_first_ones() -> None:
     request = FetchRequest(topics=(FetchTopic(topic="t", partitions=(FetchPartition(partition=0),)),))
     first: Any = refusal(request, 11, ErrorCode.OFFSET_OUT_OF_RANGE)
     joined: Any = join(METADATA, MetadataResponse(cluster_id="other"), 9)

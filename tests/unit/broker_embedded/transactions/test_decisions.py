@@ -73,7 +73,7 @@ def test_an_unknown_transactional_id_starts_at_epoch_0(claimed: ProducerIdAndEpo
     assert begun.producer == producer(0)
     assert (begun.state, begun.timeout_ms, begun.started_ms, begun.updated_ms) == (EMPTY, 30_000, -1, NOW_MS)
     if claimed is not None:
-        assert begin_producer(begun, claimed, 30_000, NOW_MS).producer == producer(0), "the answer was lost"
+        assert begin_producer(begun, claimed, 30_000, NOW_MS).producer == producer(0), "the response was lost"
 
 
 @pytest.mark.parametrize("state", DONE)
@@ -143,7 +143,7 @@ def test_after_the_last_epoch_comes_another_producer_id(
     for _ in range(2):
         assert not needs_producer_id_to_begin(begun, claimed)
         begun = begin_producer(begun, claimed, 60_000, NOW_MS)
-        assert begun.producer == producer(0, FRESH_ID), "the answer was lost"
+        assert begun.producer == producer(0, FRESH_ID), "the response was lost"
 
 
 def test_the_last_epoch_is_given_again_for_a_retry() -> None:
@@ -205,7 +205,7 @@ def test_a_producer_that_initializes_again_amid_a_transaction_aborts_it_first(
     fresh = FRESH_ID if needs_producer_id_to_begin(over, claimed) else None
     begun = begin_producer(over, claimed, 60_000, NOW_MS, fresh_producer_id=fresh)
     assert begun.producer == (producer(epoch + 1) if epoch < LAST_EPOCH else producer(0, FRESH_ID))
-    assert begin_producer(begun, claimed, 60_000, NOW_MS).producer == begun.producer, "the answer was lost"
+    assert begin_producer(begun, claimed, 60_000, NOW_MS).producer == begun.producer, "the response was lost"
 
 
 @pytest.mark.parametrize("version", TransactionVersion)
@@ -424,7 +424,7 @@ def test_the_last_epoch_of_version_2_is_followed_by_another_producer_id(commit: 
     assert refusal(finish, decided, producer(0, FRESH_ID), commit=commit, version=TV_2) is CONCURRENT
     over = complete(decided, NOW_MS)
     assert (over.producer, over.previous_producer_id, over.next_producer_id) == (producer(0, FRESH_ID), ID, -1)
-    assert finish(over, claimed, commit=commit, version=TV_2) is over, "the answer was lost"
+    assert finish(over, claimed, commit=commit, version=TV_2) is over, "the response was lost"
     assert refusal(finish, over, claimed, commit=not commit, version=TV_2) is NO_STATE
     assert begin_producer(over, claimed, 60_000, NOW_MS).producer == producer(0, FRESH_ID)
 

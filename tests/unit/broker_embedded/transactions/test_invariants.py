@@ -1,7 +1,7 @@
 """Whatever producers, time and crashes do: an outcome stands, a fenced producer changes nothing, a repeated request is
 answered as before.
 
-A world is what the coordinator knows of one id, and the producers of its answers. Every possible step is
+A world is what the coordinator knows of one id, and the producers of its responses. Every possible step is
 taken, to some depth; beyond it steps are drawn. Clients act as any producer that they ever were, so that fenced ones
 stay about forever, and replies get lost. Every decision is also read from its record: there are crashes everywhere.
 """
@@ -58,7 +58,7 @@ class Coordinator:
         return self.next_id
 
     def ask(self, request: Request) -> ProducerIdAndEpoch | ErrorCode:
-        """The answer; NONE where it names no producer."""
+        """The response; NONE where it names no producer."""
         try:
             return self._begin(request) if request.kind == "init" else self._use(request)
         except KafkaError as error:
@@ -137,21 +137,21 @@ def check_step(before: World, after: World) -> None:
     assert bool(new.partitions) is (new.state is TransactionState.ONGOING) or new.state.is_prepared
 
 
-def check_answer(
-    world: World, request: Request, answer: ProducerIdAndEpoch | ErrorCode, known: Transaction | None
+def check_response(
+    world: World, request: Request, response: ProducerIdAndEpoch | ErrorCode, known: Transaction | None
 ) -> None:
     """A producer id and epoch is answered once; only the last one that was answered changes anything."""
-    if isinstance(answer, ProducerIdAndEpoch):
-        assert answer.epoch <= LAST_EPOCH
-        assert all(client == request.client for producer, client in world.given if producer == answer)
+    if isinstance(response, ProducerIdAndEpoch):
+        assert response.epoch <= LAST_EPOCH
+        assert all(client == request.client for producer, client in world.given if producer == response)
     is_ongoing = world.known is not None and world.known.state is TransactionState.ONGOING
     if known != world.known and request.claimed is not None and (is_ongoing or request.kind != "init"):
         assert world.given[-1] == (request.claimed, request.client)
 
 
-def check_repeated(world: World, request: Request, answer: ProducerIdAndEpoch | ErrorCode, done: Coordinator) -> None:
+def check_repeated(world: World, request: Request, response: ProducerIdAndEpoch | ErrorCode, done: Coordinator) -> None:
     """The response got lost: the request is sent again at once, after completion, or after a crash."""
-    if request.claimed is None or not (isinstance(answer, ProducerIdAndEpoch) or answer is ErrorCode.NONE):
+    if request.claimed is None or not (isinstance(response, ProducerIdAndEpoch) or response is ErrorCode.NONE):
         return
     for crashes in (False, True):
         for completes in (False, True):
@@ -165,9 +165,9 @@ def check_repeated(world: World, request: Request, answer: ProducerIdAndEpoch | 
             if before is not None and before.state.is_prepared:
                 assert repeated is ErrorCode.CONCURRENT_TRANSACTIONS
             elif crashes and request.kind == "init":
-                assert repeated in {answer, ErrorCode.PRODUCER_FENCED}, "the epoch before is not in the log"
+                assert repeated in {response, ErrorCode.PRODUCER_FENCED}, "the epoch before is not in the log"
             else:
-                assert repeated == answer
+                assert repeated == response
 
 
 def requests(world: World, versions: tuple[TransactionVersion, ...]) -> Iterator[Request]:
@@ -185,12 +185,12 @@ def by_requests(world: World, level: TransactionVersion, versions: tuple[Transac
     """The worlds after each request, whether its reply arrives or not."""
     for request in requests(world, versions):
         coordinator = Coordinator(world.known, world.next_id, level)
-        answer = coordinator.ask(request)
-        check_answer(world, request, answer, coordinator.known)
-        check_repeated(world, request, answer, coordinator)
+        response = coordinator.ask(request)
+        check_response(world, request, response, coordinator.known)
+        check_repeated(world, request, response, coordinator)
         after = replace(world, known=coordinator.known, next_id=coordinator.next_id)
-        if isinstance(answer, ProducerIdAndEpoch) and (answer, request.client) not in world.given:
-            after = replace(after, given=(*world.given, (answer, request.client)))
+        if isinstance(response, ProducerIdAndEpoch) and (response, request.client) not in world.given:
+            after = replace(after, given=(*world.given, (response, request.client)))
         check_step(world, after)
         yield after
 

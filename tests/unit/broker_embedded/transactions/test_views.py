@@ -47,9 +47,9 @@ def ids(**filters: Any) -> list[int]:
 
 
 def test_all_are_listed_with_producer_and_state() -> None:
-    answer = matching()
-    assert (answer.error_code, answer.unknown_state_filters) == (ErrorCode.NONE, ())
-    assert answer.transaction_states[1] == list_transactions.TransactionState(
+    response = matching()
+    assert (response.error_code, response.unknown_state_filters) == (ErrorCode.NONE, ())
+    assert response.transaction_states[1] == list_transactions.TransactionState(
         transactional_id="job-2", producer_id=2, transaction_state="Ongoing"
     )
     assert ids() == [1, 2, 3, 4, 5]
@@ -84,9 +84,9 @@ def test_filters(filters: dict[str, Any], expected: list[int]) -> None:
 
 
 def test_unknown_states_are_listed_and_match_nothing() -> None:
-    answer = matching(state_filters=("ongoing", "Ongoing", "Nonsense", "ongoing"))
-    assert answer.unknown_state_filters == ("ongoing", "Nonsense")
-    assert [found.producer_id for found in answer.transaction_states] == [2, 3]
+    response = matching(state_filters=("ongoing", "Ongoing", "Nonsense", "ongoing"))
+    assert response.unknown_state_filters == ("ongoing", "Nonsense")
+    assert [found.producer_id for found in response.transaction_states] == [2, 3]
     assert matching(state_filters=("Nonsense",)).transaction_states == ()
 
 

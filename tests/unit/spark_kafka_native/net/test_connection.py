@@ -178,7 +178,7 @@ def test_answers_are_paired_with_requests_in_order() -> None:
     assert connection.in_flight == 0
 
 
-def test_an_response_out_of_order_is_refused() -> None:
+def test_a_response_out_of_order_is_refused() -> None:
     connection = connected()
     connection.ask(MetadataRequest())
     second, _ = connection.ask(MetadataRequest())
@@ -216,7 +216,7 @@ def test_zeroes_after_a_response_pass_and_other_bytes_do_not() -> None:
 
 
 @pytest.mark.parametrize("cut", range(20))
-def test_every_cut_of_an_response_is_refused(cut: int) -> None:
+def test_every_cut_of_a_response_is_refused(cut: int) -> None:
     connection = connected()
     sent, _ = connection.ask(MetadataRequest())
     whole = frame(MetadataResponse(cluster_id="abcdefgh"), sent.version, sent.correlation_id)

@@ -37,10 +37,10 @@ class FirstOffset:
         )
         return ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name="t", partitions=parts),))
 
-    def take(self, answer: ListOffsetsResponse, found: dict[TopicPartition, int]) -> PartitionErrors:
+    def take(self, response: ListOffsetsResponse, found: dict[TopicPartition, int]) -> PartitionErrors:
         offsets = {
             TopicPartition(topic.name, part.partition_index): part.offset
-            for topic in answer.topics
+            for topic in response.topics
             for part in topic.partitions
         }
         errors: PartitionErrors = {min(offsets): self.errors.pop()} if self.errors else {}

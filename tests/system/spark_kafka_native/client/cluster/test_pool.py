@@ -54,7 +54,7 @@ def test_two_borrowers_get_two_connections(cluster: ScriptedCluster, pool: Conne
 
 
 @pytest.mark.feature("run.retry")
-def test_a_connection_with_an_answer_outstanding_is_closed(cluster: ScriptedCluster, pool: ConnectionPool) -> None:
+def test_a_connection_with_a_response_outstanding_is_closed(cluster: ScriptedCluster, pool: ConnectionPool) -> None:
     connection = pool.borrow(address(cluster), Deadline.after_ms(SOON))
     connection.send(MetadataRequest(), deadline=Deadline.after_ms(SOON))
     pool.give_back(connection)
@@ -106,7 +106,7 @@ def test_connections_idle_for_too_long_are_closed_when_another_broker_is_used() 
         pool.close()
 
 
-def test_idle_connections_share_the_memory_of_one_large_answer() -> None:
+def test_idle_connections_share_the_memory_of_one_large_response() -> None:
     with ScriptedCluster(topics={f"{number:05}-{'x' * 240}": 1 for number in range(1_000)}) as cluster:
         pool = ConnectionPool(cluster.config())
         frame_socket._released.clear()  # or one connection takes what a test before left, which is not traced

@@ -195,7 +195,7 @@ def test_endless_throttling_ends_with_an_error_that_names_it(
 
 
 def test_a_broker_before_2_0_that_withholds_records_for_ever_ends_the_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It sits out the throttle itself: nothing sleeps here, and only the wait for its answers takes time."""
+    """It sits out the throttle itself: nothing sleeps here, and only the wait for its responses takes time."""
     with ScriptedCluster(topics={"t": 1}, versions=KAFKA_0_11, topic_ids=False) as brokers:
         brokers.script(FetchRequest, *[Throttle(20)] * 100_000)
         with (

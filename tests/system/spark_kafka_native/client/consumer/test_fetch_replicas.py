@@ -37,15 +37,15 @@ class Racks:
         brokers.script(FetchRequest, *[Respond(self.lead)] * 100, broker=LEADER)
 
     def lead(self, request: FetchRequest) -> Response:
-        return self._answer(request, sends_away=request.rack_id == "near")
+        return self._response(request, sends_away=request.rack_id == "near")
 
     def serve(self, request: FetchRequest) -> Response:
-        return self._answer(request, until=self.replica_end)
+        return self._response(request, until=self.replica_end)
 
     def replica_does(self, *steps: Step) -> None:
         self.brokers.script(FetchRequest, *steps, *[Respond(self.serve)] * 100, broker=REPLICA)
 
-    def _answer(self, request: FetchRequest, *, sends_away: bool = False, until: int = 10**9) -> Response:
+    def _response(self, request: FetchRequest, *, sends_away: bool = False, until: int = 10**9) -> Response:
         wanted = request.topics[0].partitions[0]
         has_some = wanted.fetch_offset < until and not sends_away
         part = PartitionData(

@@ -41,8 +41,8 @@ def test_a_corrupt_batch_ends_the_read_right_before_it(
     assert f"t-0: records at offset {number * ROWS} are corrupt: " in str(caught.value)
     assert found == list(range(number * ROWS))
     asked = [request.topics[0].partitions[0].fetch_offset for request in brokers.requests(FetchRequest)]
-    in_larger_answers = at == LENGTH  # a batch with a large length is first fetched with that size
-    assert asked.count(number * ROWS) == 2 + in_larger_answers, "once more, and no more"
+    in_larger_responses = at == LENGTH  # a batch with a large length is first fetched with that size
+    assert asked.count(number * ROWS) == 2 + in_larger_responses, "once more, and no more"
 
 
 @pytest.mark.parametrize("number", [0, 4])

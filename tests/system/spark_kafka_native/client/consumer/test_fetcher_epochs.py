@@ -228,12 +228,12 @@ def test_damage_between_epochs_is_no_divergence(brokers: ScriptedCluster) -> Non
     partition = brokers.partition("t")
     sound, partition.batches[12] = partition.batches[12], partition.batches[12][:-1] + b"?"
     with Cluster(brokers.config()) as cluster, OneRange(cluster, T0, 50, 2 * LAST) as fetcher:
-        answers = fetcher.fetcher._take
+        responses = fetcher.fetcher._take
 
         def repair(*arguments: Any) -> None:
             if len(brokers.requests(FetchRequest)) > 1:
                 partition.batches[12] = sound
-            answers(*arguments)
+            responses(*arguments)
 
         fetcher.fetcher._take = repair  # type: ignore[method-assign,assignment]  # spied on, on purpose
         assert sum(batch.num_rows for batch in fetcher) == 150

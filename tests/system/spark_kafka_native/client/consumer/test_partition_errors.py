@@ -39,7 +39,7 @@ def brokers() -> Iterator[ScriptedCluster]:
 
 
 def changed(brokers: ScriptedCluster, number: int, change: Callable[[PartitionData], PartitionData | None]) -> Respond:
-    """An answer with a batch of every partition, but another part of one of them."""
+    """A response with a batch of every partition, but another part of one of them."""
 
     def respond(request: FetchRequest) -> Response:
         parts = []

@@ -114,10 +114,10 @@ def test_a_broker_that_does_not_know_of_the_topic_yet_is_asked_again(brokers: Sc
         leader = planning.leader(T0)
 
     def lagging(request: MetadataRequest) -> MetadataResponse:
-        answer = brokers.brokers[1].carry_out(request, KAFKA_4_3[3][1])
-        assert isinstance(answer, MetadataResponse)
-        topics = tuple(dataclasses.replace(topic, topic_id=uuid.UUID(int=7)) for topic in answer.topics)
-        return dataclasses.replace(answer, topics=topics)
+        response = brokers.brokers[1].carry_out(request, KAFKA_4_3[3][1])
+        assert isinstance(response, MetadataResponse)
+        topics = tuple(dataclasses.replace(topic, topic_id=uuid.UUID(int=7)) for topic in response.topics)
+        return dataclasses.replace(response, topics=topics)
 
     brokers.script(FetchRequest, Refuse(ErrorCode.UNKNOWN_TOPIC_ID))
     brokers.script(MetadataRequest, Respond(lagging), Respond(lagging), Pass(), Respond(lagging))

@@ -21,7 +21,7 @@ from spark_kafka_native.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from spark_kafka_native.records.arrow.encode import EncodedBatch
-from tests.support.fake_answers import answer
+from tests.support.fake_responses import respond
 from tests.support.record_batches import batch_of
 from tests.support.scripted_broker import (
     KAFKA_0_11,
@@ -101,7 +101,7 @@ def test_produce_requests_have_acks_and_timeout(brokers: ScriptedCluster) -> Non
     assert brokers.partition("t").headers()[0].producer_id == -1
 
 
-def test_acks_0_waits_for_no_answer_and_keeps_the_order(brokers: ScriptedCluster) -> None:
+def test_acks_0_waits_for_no_response_and_keeps_the_order(brokers: ScriptedCluster) -> None:
     with SenderDriver(brokers, acks="0") as driver:
         for number in range(30):
             for partition in range(PARTITIONS):
@@ -200,7 +200,7 @@ def test_a_batch_too_large_for_the_broker_is_split(driver: SenderDriver) -> None
         if largest > 130:
             response = refusal(request, 13, ErrorCode.MESSAGE_TOO_LARGE)
         else:
-            response = answer(request, 13, driver.brokers.state, 1, driver.brokers.ports)
+            response = respond(request, 13, driver.brokers.state, 1, driver.brokers.ports)
         assert isinstance(response, ProduceResponse)
         return response
 

@@ -331,7 +331,7 @@ def test_refused_rows_do_not_change_the_transaction(brokers: ScriptedCluster, pr
     assert state_of(brokers) == "CompleteCommit"
 
 
-def test_an_end_without_an_answer_is_in_doubt(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_an_end_without_a_response_is_in_doubt(brokers: ScriptedCluster, cluster: Cluster) -> None:
     with TransactionalProducer(cluster) as producer:
         producer.begin()
         write(producer, "a")

@@ -17,7 +17,7 @@ SECRET = "app-hunter2 &+"
 
 
 class Server(http.server.ThreadingHTTPServer):
-    answers: list[tuple[int, bytes]]
+    responses: list[tuple[int, bytes]]
     asked: list[tuple[dict[str, str], dict[str, list[str]]]]
 
 
@@ -27,7 +27,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         form = urllib.parse.parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
         self.server.asked.append((dict(self.headers), form))
-        status, body = self.server.answers.pop(0)
+        status, body = self.server.responses.pop(0)
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         if status == 302:
@@ -42,7 +42,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[Server]:
     with Server(("127.0.0.1", 0), Handler) as running:
-        running.answers, running.asked = [], []
+        running.responses, running.asked = [], []
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         yield running
@@ -67,7 +67,7 @@ def refusal(token_server: TokenServer) -> SaslError:
 
 
 def test_client_credentials(server: Server) -> None:
-    server.answers.append((200, json.dumps({"access_token": "opaque", "expires_in": 60}).encode()))
+    server.responses.append((200, json.dumps({"access_token": "opaque", "expires_in": 60}).encode()))
     token = dataclasses.replace(source(server), scope="kafka read").fetch()
     assert token.value == Secret("opaque")
     assert token.expires_at is not None
@@ -78,14 +78,14 @@ def test_client_credentials(server: Server) -> None:
 
 
 def test_credentials_may_be_encoded_first(server: Server) -> None:
-    server.answers.append((200, b'{"access_token": "opaque"}'))
+    server.responses.append((200, b'{"access_token": "opaque"}'))
     assert dataclasses.replace(source(server), urlencode=True).fetch().expires_at is None
     sent = base64.b64decode(server.asked[0][0]["Authorization"].removeprefix("Basic ")).decode()
     assert sent == "app:app-hunter2+%26%2B"
 
 
 def test_a_server_that_is_busy_is_asked_again(server: Server) -> None:
-    server.answers += [(503, b""), (429, b"busy"), (200, b'{"id_token": "t"}')]
+    server.responses += [(503, b""), (429, b"busy"), (200, b'{"id_token": "t"}')]
     pauses: list[float] = []
     assert source(server).fetch(sleep=pauses.append).value == Secret("t")
     assert len(pauses) == 2
@@ -104,7 +104,7 @@ def test_a_server_that_is_busy_is_asked_again(server: Server) -> None:
     ],
 )
 def test_answers_without_a_token(server: Server, status: int, body: bytes, complaint: str) -> None:
-    server.answers.append((status, body))
+    server.responses.append((status, body))
     error = refusal(source(server))
     assert complaint in str(error)
     assert not error.retriable
@@ -112,7 +112,7 @@ def test_answers_without_a_token(server: Server, status: int, body: bytes, compl
 
 
 def test_a_server_that_stays_busy(server: Server) -> None:
-    server.answers += [(503, b"")] * 100
+    server.responses += [(503, b"")] * 100
     assert refusal(source(server)).retriable
 
 

@@ -145,7 +145,7 @@ def test_a_refused_abort_names_partition_and_producer(
     assert caught.value.code is code
 
 
-def test_an_answer_without_the_partition_is_not_taken_for_an_abort(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_response_without_the_partition_is_not_taken_for_an_abort(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(WriteTxnMarkersRequest, Respond(lambda _: WriteTxnMarkersResponse()))
     with pytest.raises(KafkaError, match="t-1 is missing from WriteTxnMarkers"):
         abort_transaction(cluster, SPEC)

@@ -119,7 +119,7 @@ def test_a_producer_id_may_be_refused(
 
 def test_the_error_after_the_deadline_has_the_last_reason(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(InitProducerIdRequest, *[Refuse(ErrorCode.CONCURRENT_TRANSACTIONS)] * 1000)
-    with pytest.raises(ProducerFailed, match=r"previous transaction is still being completed|no answer|be reached"):
+    with pytest.raises(ProducerFailed, match=r"previous transaction is still being completed|no response|be reached"):
         init_producer(cluster, "sink", patience_ms=100)
 
 
@@ -146,12 +146,12 @@ def test_of_several_errors_the_most_specific_is_raised(
 ) -> None:
     codes = iter([ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
 
-    def answer(request: Any) -> Any:
-        answers: list[Any] = [refusal(request, 3, code) for code in codes]
-        parts = [part for found in answers for part in found.results_by_topic_v3_and_below]
-        return type(answers[0])(results_by_topic_v3_and_below=(parts[0], parts[-1]))
+    def response(request: Any) -> Any:
+        responses: list[Any] = [refusal(request, 3, code) for code in codes]
+        parts = [part for found in responses for part in found.results_by_topic_v3_and_below]
+        return type(responses[0])(results_by_topic_v3_and_below=(parts[0], parts[-1]))
 
-    brokers.script(AddPartitionsToTxnRequest, Respond(answer))
+    brokers.script(AddPartitionsToTxnRequest, Respond(response))
     with pytest.raises(TransactionFailed, match="u-0 cannot be added to the transaction") as caught:
         add_partitions(cluster, identity, PARTS[:2], deadline_of(cluster, None))
     assert caught.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -246,11 +246,11 @@ def test_a_published_version_keeps_its_files_when_a_newer_one_cannot_be_read(tmp
 
 
 @pytest.mark.parametrize("folder", ["_leases", "_loads", "_manifests"])
-@pytest.mark.parametrize("error", [FileExistsError("it is there"), TimeoutError("no answer")])
+@pytest.mark.parametrize("error", [FileExistsError("it is there"), TimeoutError("no response")])
 def test_file_created_by_a_lost_put_is_accepted(tmp_path: Path, folder: str, error: OSError) -> None:
     """An object store's client repeats a PUT whose answer was lost, and the second one finds the file of the first."""
 
-    class LosesAnAnswer(LocalStorage):
+    class LosesAResponse(LocalStorage):
         lost = False
 
         def create(self, path: str, data: bytes) -> None:
@@ -259,7 +259,7 @@ def test_file_created_by_a_lost_put_is_accepted(tmp_path: Path, folder: str, err
                 self.lost = True
                 raise error
 
-    storage = LosesAnAnswer(str(tmp_path / "target"))
+    storage = LosesAResponse(str(tmp_path / "target"))
     story = Story(tmp_path / "target", storage)
     story.tail_entries = 1
     story.produce("t", 0, 10)

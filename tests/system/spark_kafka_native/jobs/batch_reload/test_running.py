@@ -13,23 +13,23 @@ from tests.support.reload_driver import run_here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Result:
     name: str
     length: int
 
 
-def measure(word: str) -> Answer:
+def measure(word: str) -> Result:
     if not word:
         raise ReloadError("there is an empty word")
-    return Answer(name=word, length=len(word) << 33)
+    return Result(name=word, length=len(word) << 33)
 
 
 def test_local_runner() -> None:
     seen: list[int] = []
-    assert run_here(measure, ["a", "bc"], Answer, seen.append) == [measure("a"), measure("bc")]
+    assert run_here(measure, ["a", "bc"], Result, seen.append) == [measure("a"), measure("bc")]
     assert seen == [1, 2]
     with pytest.raises(ReloadError, match="a task returned str, not Answer"):
-        run_here(str, ["a"], Answer, seen.append)
+        run_here(str, ["a"], Result, seen.append)
 
 
 @pytest.mark.spark
@@ -38,20 +38,20 @@ def test_on_spark_one_task_each(spark: SparkSession) -> None:
     runner = SparkRunner(spark, "words")
     seen: list[int] = []
     words = [f"{'x' * length}ü" for length in range(9)]
-    answers = runner(measure, words, Answer, seen.append)
-    assert sorted(answers, key=lambda answer: answer.length) == [measure(word) for word in words]
+    responses = runner(measure, words, Result, seen.append)
+    assert sorted(responses, key=lambda response: response.length) == [measure(word) for word in words]
     assert seen == sorted(seen)
     assert seen[-1] == 9
-    assert runner(measure, [], Answer, seen.append) == []
+    assert runner(measure, [], Result, seen.append) == []
     with pytest.raises(PySparkException, match="there is an empty word"):
-        runner(measure, ["a", ""], Answer, seen.append)
+        runner(measure, ["a", ""], Result, seen.append)
 
     def enough(_: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        runner(measure, words, Answer, enough)
-    assert len(runner(measure, words, Answer, seen.append)) == 9, "the session is as it was"
+        runner(measure, words, Result, enough)
+    assert len(runner(measure, words, Result, seen.append)) == 9, "the session is as it was"
 
 
 @pytest.mark.spark
@@ -83,7 +83,7 @@ def test_an_interrupted_action_starts_no_further_job(spark: SparkSession) -> Non
 @pytest.mark.spark
 def test_pandas_is_not_needed(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    assert SparkRunner(spark, "words")(measure, ["a"], Answer, lambda _: None) == [measure("a")]
+    assert SparkRunner(spark, "words")(measure, ["a"], Result, lambda _: None) == [measure("a")]
 
 
 @pytest.mark.spark
@@ -101,8 +101,8 @@ def test_a_task_gets_its_own_item_only(spark: SparkSession, monkeypatch: pytest.
 
         monkeypatch.setattr(CloudPickleSerializer, "dumps", dump)
         words = [f"{number:05d}" * 1000 for number in range(count)]
-        answers = SparkRunner(spark, "words")(measure, words, Answer, lambda _: None)
-        assert sorted(answers, key=lambda answer: answer.name) == [measure(word) for word in words]
+        responses = SparkRunner(spark, "words")(measure, words, Result, lambda _: None)
+        assert sorted(responses, key=lambda response: response.name) == [measure(word) for word in words]
         return max(sizes)
 
     assert largest(30) == pytest.approx(largest(3), abs=1000)

@@ -74,7 +74,7 @@ def test_partitions_that_do_not_exist_are_left_out(topics: Topics, offsets: Clus
 
 
 @pytest.mark.feature("better.recreated")
-def test_ids_of_topics_are_those_of_the_last_answer(topics: Topics, offsets: ClusterOffsets) -> None:
+def test_ids_of_topics_are_those_of_the_last_response(topics: Topics, offsets: ClusterOffsets) -> None:
     one, two = topics.create(1), topics.create(1)
     assert offsets.topic_ids([one, two]) == {}
     offsets.topics([one, two, "no-such-topic"])
@@ -106,7 +106,7 @@ def test_commits_of_a_group(topics: Topics, isolation: str) -> None:
         unreachable.committed(group, [second], timeout_ms=600)
 
 
-def test_servers_that_do_not_answer_are_named() -> None:
+def test_servers_that_do_not_respond_are_named() -> None:
     unreachable = ClusterOffsets(config("127.0.0.1:1", default_api_timeout_ms="300"))
     with pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:1"):
         unreachable.topics(["t"])

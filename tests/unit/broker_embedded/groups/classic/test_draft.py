@@ -62,7 +62,7 @@ def test_a_dismissed_member_is_answered() -> None:
     draft = ClassicDraft(FULL, 9)
     draft.dismiss(draft.members["m"])
     (reply,) = draft.outcome(None).replies
-    assert (reply.request_id, reply.answer.error_code) == (1, ErrorCode.UNKNOWN_MEMBER_ID)
+    assert (reply.request_id, reply.response.error_code) == (1, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 def test_of_two_changes_of_a_timer_the_last_counts() -> None:

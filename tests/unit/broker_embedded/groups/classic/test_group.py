@@ -185,7 +185,7 @@ def test_waiting_members_are_answered_when_the_broker_stops() -> None:
     group = GroupDriver()
     calls = [group.join(name) for name in "ab"]
     assert {
-        (reply.request_id, reply.answer.error_code) for reply in group.classic.released(ErrorCode.NOT_COORDINATOR)
+        (reply.request_id, reply.response.error_code) for reply in group.classic.released(ErrorCode.NOT_COORDINATOR)
     } == {(call.request_id, ErrorCode.NOT_COORDINATOR) for call in calls}
     group.advance(ms=6_000)
     call = group.sync("b")
@@ -284,7 +284,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(names=st.sets(NAMES, min_size=1))
     def leave(self, names: set[str]) -> None:
-        if self.group.log_error is None:  # or the answer of the last one to leave is an error
+        if self.group.log_error is None:  # or the response of the last one to leave is an error
             self.group.leave(*sorted(names))
 
     @rule(ms=st.sampled_from([1, 1_000, 2_999, 3_000, 6_000, 31_000]))
@@ -314,11 +314,15 @@ class GroupMachine(RuleBasedStateMachine):
     def answers_agree(self) -> None:
         for call in [call for call in getattr(self, "waiting", ()) if not call.waits]:
             self.waiting.remove(call)
-            answer = call.answer
-            if answer.error_code == ErrorCode.NONE and answer.protocol_name is not None and hasattr(answer, "leader"):
-                leader = self.leaders.setdefault(answer.generation_id, answer.leader)
-                assert leader == answer.leader or self.instances  # a static one's successor has another id
-                assert (answer.leader == answer.member_id) == bool(answer.members)
+            response = call.response
+            if (
+                response.error_code == ErrorCode.NONE
+                and response.protocol_name is not None
+                and hasattr(response, "leader")
+            ):
+                leader = self.leaders.setdefault(response.generation_id, response.leader)
+                assert leader == response.leader or self.instances  # a static one's successor has another id
+                assert (response.leader == response.member_id) == bool(response.members)
 
     def teardown(self) -> None:
         if not hasattr(self, "group"):

@@ -16,9 +16,9 @@ def group() -> GroupDriver:
 def test_a_new_member_is_given_its_id_first(group: GroupDriver) -> None:
     call = group.ask_join("a")
     assert call.code is ErrorCode.MEMBER_ID_REQUIRED
-    assert call.answer.member_id.startswith("a-")
+    assert call.response.member_id.startswith("a-")
     assert group.state is ClassicState.EMPTY
-    assert group.ask_join("a", member_id=call.answer.member_id).waits
+    assert group.ask_join("a", member_id=call.response.member_id).waits
 
 
 def test_an_old_client_joins_at_once(group: GroupDriver) -> None:
@@ -27,14 +27,14 @@ def test_an_old_client_joins_at_once(group: GroupDriver) -> None:
 
 
 def test_an_id_that_is_not_used_is_forgotten(group: GroupDriver) -> None:
-    given = group.ask_join("a", session_timeout_ms=7_000).answer.member_id
+    given = group.ask_join("a", session_timeout_ms=7_000).response.member_id
     group.advance(ms=7_000)
     assert group.ask_join("a", member_id=given).code is ErrorCode.UNKNOWN_MEMBER_ID
     assert not group.timers
 
 
 def test_an_id_can_be_given_back(group: GroupDriver) -> None:
-    given = group.ask_join("a").answer.member_id
+    given = group.ask_join("a").response.member_id
     assert group.leave(given) == [ErrorCode.NONE]
     assert not group.timers
 
@@ -44,17 +44,17 @@ def test_an_unknown_member_id_is_refused(group: GroupDriver) -> None:
     assert group.group is None
     group.stabilize("a")
     call = group.join("b", member_id="made-up")
-    assert (call.code, call.answer.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "made-up")
+    assert (call.code, call.response.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "made-up")
 
 
 def test_an_id_that_was_given_is_not_for_a_static_member(group: GroupDriver) -> None:
-    given = group.ask_join("a").answer.member_id
+    given = group.ask_join("a").response.member_id
     assert group.ask_join("a", member_id=given, instance_id="i").code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_group_needs_an_id(group: GroupDriver) -> None:
     call = group.join("a", member_id="m", group_id="")
-    assert (call.code, call.answer.member_id) == (ErrorCode.INVALID_GROUP_ID, "m")
+    assert (call.code, call.response.member_id) == (ErrorCode.INVALID_GROUP_ID, "m")
     assert group.group is None
 
 
@@ -92,22 +92,22 @@ def test_the_protocol_with_the_most_votes_wins(group: GroupDriver) -> None:
     group.join("a", protocols={"range": subscription("t"), "sticky": subscription("t")})
     calls = [group.join(name, protocols={"sticky": subscription(), "range": subscription()}) for name in "bc"]
     group.advance(ms=6_000)
-    assert calls[0].answer.protocol_name == "sticky"
-    assert calls[0].answer.protocol_type == "consumer"
+    assert calls[0].response.protocol_name == "sticky"
+    assert calls[0].response.protocol_type == "consumer"
 
 
 def test_a_protocol_that_not_all_know_gets_no_votes(group: GroupDriver) -> None:
     calls = [group.join(name, protocols={"sticky": subscription(), "range": subscription()}) for name in "ab"]
     group.join("c", protocols=RANGE)
     group.advance(ms=9_000)
-    assert calls[0].answer.protocol_name == "range"
+    assert calls[0].response.protocol_name == "range"
 
 
 def test_a_full_group_refuses_another_member() -> None:
     group = GroupDriver(max_size=2)
     group.stabilize("a", "b")
     call = group.join("c")
-    assert (call.code, call.answer.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+    assert (call.code, call.response.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     assert group.named() == {"a", "b"}
 
 
@@ -124,7 +124,7 @@ def test_in_a_rebalance_it_is_the_last_to_come_who_find_no_room() -> None:
 
 def test_ids_are_given_out_beyond_the_size_and_then_are_worth_nothing() -> None:
     group = GroupDriver(max_size=1)
-    first, second = (group.ask_join(name).answer.member_id for name in "ab")
+    first, second = (group.ask_join(name).response.member_id for name in "ab")
     assert group.ask_join("a", member_id=first).waits
     assert group.ask_join("b", member_id=second).code is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert not group.classic.pending
@@ -146,25 +146,25 @@ def test_a_group_that_has_become_too_large_is_cut_when_it_is_read_from_the_log()
 def test_a_follower_that_rejoins_unchanged_starts_no_rebalance(group: GroupDriver) -> None:
     group.stabilize("a", "b")
     call = group.join("b")
-    assert (call.code, call.answer.generation_id, call.answer.members) == (ErrorCode.NONE, 1, ())
-    assert (call.answer.leader, call.answer.protocol_name) == (group.ids["a"], "range")
-    assert group.sync("b").answer.assignment == b"b"
+    assert (call.code, call.response.generation_id, call.response.members) == (ErrorCode.NONE, 1, ())
+    assert (call.response.leader, call.response.protocol_name) == (group.ids["a"], "range")
+    assert group.sync("b").response.assignment == b"b"
 
 
 def test_a_follower_that_reads_something_else_makes_a_rebalance(group: GroupDriver) -> None:
     group.stabilize("a", "b")
     assert group.join("b", protocols={"range": subscription("u")}).waits
     assert group.heartbeat("a") is ErrorCode.REBALANCE_IN_PROGRESS
-    assert group.join("a").answer.members[1].metadata == subscription("u")
+    assert group.join("a").response.members[1].metadata == subscription("u")
     assert group.generation == 2
 
 
-def test_an_answer_that_got_lost_is_given_again(group: GroupDriver) -> None:
+def test_a_response_that_got_lost_is_given_again(group: GroupDriver) -> None:
     for name in "ab":
         group.join(name)
     group.advance(ms=6_000)
-    assert len(group.join("a").answer.members) == 2
-    assert group.join("b").answer.members == ()
+    assert len(group.join("a").response.members) == 2
+    assert group.join("b").response.members == ()
     assert group.state is ClassicState.COMPLETING_REBALANCE
     assert group.generation == 1
 
@@ -184,7 +184,7 @@ def test_the_last_of_two_join_requests_of_a_member_is_answered(group: GroupDrive
     second = group.join("a")
     assert first.code is ErrorCode.REBALANCE_IN_PROGRESS
     group.join("b")
-    assert second.answer.generation_id == 2
+    assert second.response.generation_id == 2
 
 
 def test_an_empty_group_has_no_members_to_come_back(group: GroupDriver) -> None:
@@ -205,9 +205,13 @@ def test_a_restarted_static_member_rejoins_without_a_rebalance(group: GroupDrive
     group.settle()
     old, generation = group.ids["s"], group.generation
     call = group.join("s2", instance_id="i")
-    assert (call.code, call.answer.generation_id, call.answer.skip_assignment) == (ErrorCode.NONE, generation, False)
+    assert (call.code, call.response.generation_id, call.response.skip_assignment) == (
+        ErrorCode.NONE,
+        generation,
+        False,
+    )
     assert group.state is ClassicState.STABLE
-    assert group.sync("s2").answer.assignment == b"s"
+    assert group.sync("s2").response.assignment == b"s"
     assert group.heartbeat("s", member_id=old) is ErrorCode.FENCED_INSTANCE_ID
     assert group.heartbeat("s2") is ErrorCode.NONE
     group.restart()
@@ -218,17 +222,17 @@ def test_a_restarted_static_member_rejoins_without_a_rebalance(group: GroupDrive
 def test_a_restarted_static_leader_skips_the_assignment(group: GroupDriver) -> None:
     group.stabilize("s", instance_id="i")
     call = group.join("s2", instance_id="i")
-    assert call.answer.skip_assignment
-    assert call.answer.leader == call.answer.member_id
-    assert [member.member_id for member in call.answer.members] == [call.answer.member_id]
+    assert call.response.skip_assignment
+    assert call.response.leader == call.response.member_id
+    assert [member.member_id for member in call.response.members] == [call.response.member_id]
 
 
 def test_a_static_leader_that_cannot_skip_assignment_is_answered_another_leader(group: GroupDriver) -> None:
     group.stabilize("s", instance_id="i")
     old = group.ids["s"]
     call = group.join("s2", instance_id="i", version=8)
-    assert (call.answer.leader, call.answer.members, call.answer.skip_assignment) == (old, (), False)
-    assert group.sync("s2").answer.assignment == b"s"
+    assert (call.response.leader, call.response.members, call.response.skip_assignment) == (old, (), False)
+    assert group.sync("s2").response.assignment == b"s"
 
 
 def test_a_static_member_that_comes_back_may_read_other_topics(group: GroupDriver) -> None:
@@ -240,16 +244,16 @@ def test_a_static_member_that_comes_back_may_read_other_topics(group: GroupDrive
 def test_a_static_member_with_another_protocol_makes_a_rebalance(group: GroupDriver) -> None:
     group.stabilize("s", instance_id="i", protocols=BOTH)
     call = group.join("s2", instance_id="i", protocols={"sticky": b"\x00\x00\x00\x00\x00\x00", "range": b""})
-    assert call.answer.protocol_name == "sticky"
+    assert call.response.protocol_name == "sticky"
     assert group.generation == 2
 
 
 def test_the_predecessor_of_a_static_member_is_fenced_where_it_waits(group: GroupDriver) -> None:
     first = group.join("s", instance_id="i")
     second = group.join("s2", instance_id="i")
-    assert (first.code, first.answer.member_id) == (ErrorCode.FENCED_INSTANCE_ID, group.ids["s"])
+    assert (first.code, first.response.member_id) == (ErrorCode.FENCED_INSTANCE_ID, group.ids["s"])
     group.advance(ms=6_000)
-    assert second.answer.leader == group.ids["s2"]
+    assert second.response.leader == group.ids["s2"]
 
 
 def test_the_predecessor_is_fenced_while_it_waits_for_its_assignment(group: GroupDriver) -> None:
@@ -269,7 +273,7 @@ def test_restarted_static_members_that_have_not_synced(group: GroupDriver) -> No
     group.sync("a", {"a": b"1", "s": b"2"})
     group.join("s2", instance_id="i")
     assert group.classic.pending_sync == {group.ids["s2"]}
-    assert group.sync("s2").answer.assignment == b"2"
+    assert group.sync("s2").response.assignment == b"2"
     assert not group.classic.pending_sync
 
 
@@ -277,7 +281,7 @@ def test_a_static_member_with_an_old_id_is_fenced(group: GroupDriver) -> None:
     group.stabilize("s", instance_id="i")
     group.join("s2", instance_id="i")
     call = group.join("s")
-    assert (call.code, call.answer.protocol_name) == (ErrorCode.FENCED_INSTANCE_ID, None)
+    assert (call.code, call.response.protocol_name) == (ErrorCode.FENCED_INSTANCE_ID, None)
     assert group.join("x", member_id="m", instance_id="j").code is ErrorCode.UNKNOWN_MEMBER_ID
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from broker_embedded.groups.classic.member import (
     ClassicMember,
-    as_join_answer,
+    as_join_response,
     require_member,
     static_member,
     subscribed_topics,
@@ -72,7 +72,7 @@ def test_members_are_found_by_either_id() -> None:
 
 
 def test_the_leader_gets_all_members() -> None:
-    assert as_join_answer(MEMBERS, "range") == (
+    assert as_join_response(MEMBERS, "range") == (
         JoinGroupResponseMember(member_id="m", metadata=b"range"),
         JoinGroupResponseMember(member_id="s", group_instance_id="i", metadata=b"range"),
     )

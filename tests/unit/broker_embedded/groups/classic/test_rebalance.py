@@ -13,10 +13,10 @@ def group() -> GroupDriver:
 def test_all_members_are_in_the_first_generation(group: GroupDriver) -> None:
     calls = {name: group.join(name) for name in "abc"}
     group.advance(ms=9_000)
-    assert {call.answer.generation_id for call in calls.values()} == {1}
-    assert {call.answer.leader for call in calls.values()} == {group.ids["a"]}
-    assert [len(call.answer.members) for call in calls.values()] == [3, 0, 0]
-    assert {call.answer.member_id for call in calls.values()} == set(group.members)
+    assert {call.response.generation_id for call in calls.values()} == {1}
+    assert {call.response.leader for call in calls.values()} == {group.ids["a"]}
+    assert [len(call.response.members) for call in calls.values()] == [3, 0, 0]
+    assert {call.response.member_id for call in calls.values()} == set(group.members)
     assert group.state is ClassicState.COMPLETING_REBALANCE
 
 
@@ -42,14 +42,14 @@ def test_the_first_rebalance_waits_while_members_join_up_to_the_rebalance_timeou
     group.advance(ms=end_ms - len(names) * every_ms - 1)
     assert call.waits
     group.advance(ms=1)
-    assert len(call.answer.members) == 1 + len(names)
+    assert len(call.response.members) == 1 + len(names)
 
 
 def test_without_an_initial_delay_the_first_member_is_answered_at_once() -> None:
     group = GroupDriver(initial_rebalance_delay_ms=0)
     call = group.join("a")
     group.advance(ms=0)
-    assert call.answer.generation_id == 1
+    assert call.response.generation_id == 1
 
 
 def test_a_rebalance_ends_when_the_last_member_has_joined(group: GroupDriver) -> None:
@@ -59,7 +59,7 @@ def test_a_rebalance_ends_when_the_last_member_has_joined(group: GroupDriver) ->
     group.join("a")
     assert new.waits
     group.join("b")
-    assert (new.answer.generation_id, group.state) == (2, ClassicState.COMPLETING_REBALANCE)
+    assert (new.response.generation_id, group.state) == (2, ClassicState.COMPLETING_REBALANCE)
 
 
 def test_members_that_do_not_rejoin_are_removed(group: GroupDriver) -> None:
@@ -69,7 +69,7 @@ def test_members_that_do_not_rejoin_are_removed(group: GroupDriver) -> None:
         group.advance(ms=5_000)
         for name in "ab":
             group.heartbeat(name)
-    assert [member.member_id for member in new.answer.members] == [group.ids["c"]]
+    assert [member.member_id for member in new.response.members] == [group.ids["c"]]
     assert group.leader == "c"
     assert group.heartbeat("a") is ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -78,10 +78,10 @@ def test_static_members_that_do_not_rejoin_stay(group: GroupDriver) -> None:
     group.stabilize("s", instance_id="i", session_timeout_ms=60_000, rebalance_timeout_ms=20_000)
     new = group.join("a", rebalance_timeout_ms=20_000)
     group.advance(ms=20_000)
-    assert len(new.answer.members) == 2
+    assert len(new.response.members) == 2
     assert group.leader == "a"  # the leader before is not there to lead
     group.sync("a", {"a": b"1", "s": b"2"})
-    assert group.sync("s").answer.assignment == b"2"
+    assert group.sync("s").response.assignment == b"2"
 
 
 def test_static_members_that_neither_rejoin_nor_sync_are_removed(group: GroupDriver) -> None:
@@ -105,7 +105,7 @@ def test_a_rebalance_of_static_members_alone_begins_again_until_one_comes(group:
     assert (group.state, group.generation) == (ClassicState.PREPARING_REBALANCE, 1)
     call = group.join("u", **patient)
     group.advance(ms=20_000)
-    assert (call.answer.generation_id, group.leader) == (2, "u")
+    assert (call.response.generation_id, group.leader) == (2, "u")
 
 
 def test_the_leader_is_replaced_when_it_goes(group: GroupDriver) -> None:
@@ -113,7 +113,7 @@ def test_the_leader_is_replaced_when_it_goes(group: GroupDriver) -> None:
     group.leave("a")
     assert group.leader == "b"
     group.join("c")
-    assert len(group.join("b").answer.members) == 2
+    assert len(group.join("b").response.members) == 2
 
 
 def test_a_group_whose_last_member_leaves_writes_an_empty_group(group: GroupDriver) -> None:
@@ -151,7 +151,7 @@ def test_those_who_have_an_id_are_waited_for(group: GroupDriver) -> None:
     call = group.join("a")
     assert call.waits
     assert group.join("b").waits is False
-    assert len(call.answer.members) == 2
+    assert len(call.response.members) == 2
 
 
 def test_those_who_have_an_id_and_do_not_come_are_not_waited_for_long(group: GroupDriver) -> None:
@@ -159,7 +159,7 @@ def test_those_who_have_an_id_and_do_not_come_are_not_waited_for_long(group: Gro
     group.ask_join("b", session_timeout_ms=6_000)
     call = group.join("a")
     group.advance(ms=6_000)
-    assert len(call.answer.members) == 1
+    assert len(call.response.members) == 1
 
 
 @pytest.mark.parametrize(

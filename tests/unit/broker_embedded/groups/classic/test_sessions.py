@@ -44,7 +44,7 @@ def test_members_that_wait_for_their_assignment_may_heartbeat() -> None:
 
 
 def test_heartbeats_of_clients_that_have_not_joined_are_refused(group: GroupDriver) -> None:
-    given = group.ask_join("c").answer.member_id
+    given = group.ask_join("c").response.member_id
     assert group.heartbeat("c", member_id=given) is ErrorCode.UNKNOWN_MEMBER_ID
     assert GroupDriver().heartbeat("a") is ErrorCode.UNKNOWN_MEMBER_ID
     group.leave(given)
@@ -56,7 +56,7 @@ def test_heartbeats_of_clients_that_have_not_joined_are_refused(group: GroupDriv
 def test_those_who_stay_make_a_new_generation(group: GroupDriver) -> None:
     assert group.leave("a") == [ErrorCode.NONE]
     assert group.heartbeat("b") is ErrorCode.REBALANCE_IN_PROGRESS
-    assert group.join("b").answer.generation_id == 2
+    assert group.join("b").response.generation_id == 2
 
 
 def test_every_member_of_a_leave_group_has_its_own_code(group: GroupDriver) -> None:
@@ -74,13 +74,13 @@ def test_a_rebalance_ends_without_the_last_member_that_had_not_rejoined(group: G
         group.leave("b")
     else:
         group.advance(ms=10_000)
-    assert len(call.answer.members) == 1
+    assert len(call.response.members) == 1
 
 
 def test_a_member_that_waits_goes(group: GroupDriver) -> None:
     waiting = group.join("a")
     assert group.leave("a") == [ErrorCode.NONE]
-    assert (waiting.code, waiting.answer.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
+    assert (waiting.code, waiting.response.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
 
 
 def test_a_member_that_waits_for_its_assignment_goes() -> None:
@@ -103,7 +103,7 @@ def test_the_last_member_goes_before_the_first_generation() -> None:
 
 
 def test_an_id_that_was_waited_for_is_given_back(group: GroupDriver) -> None:
-    given = group.ask_join("c").answer.member_id
+    given = group.ask_join("c").response.member_id
     calls = [group.join(name) for name in "ab"]
     assert calls[1].waits
     assert group.leave(given) == [ErrorCode.NONE]
@@ -170,7 +170,7 @@ def test_the_session_of_a_member_that_waits_in_join_group_does_not_end(group: Gr
         group.heartbeat("b")
     assert call.waits
     group.join("b")
-    assert call.answer.generation_id == 2
+    assert call.response.generation_id == 2
 
 
 def test_a_new_member_whose_client_may_be_gone_is_given_up() -> None:
@@ -178,7 +178,7 @@ def test_a_new_member_whose_client_may_be_gone_is_given_up() -> None:
     group.stabilize("a", session_timeout_ms=600_000, rebalance_timeout_ms=900_000)
     call = group.join("b", rebalance_timeout_ms=900_000)
     group.advance(ms=300_000)
-    assert (call.code, call.answer.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
+    assert (call.code, call.response.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
     assert group.named() == {"a"}
 
 

@@ -19,8 +19,8 @@ def test_the_assignment_of_the_leader_reaches_all_members(group: GroupDriver) ->
     waiting = group.sync("b")
     assert waiting.waits
     call = group.sync("a", {"a": b"1", "b": b"2"})
-    assert (call.answer.assignment, waiting.answer.assignment) == (b"1", b"2")
-    assert (call.answer.protocol_type, call.answer.protocol_name) == ("consumer", "range")
+    assert (call.response.assignment, waiting.response.assignment) == (b"1", b"2")
+    assert (call.response.protocol_type, call.response.protocol_name) == ("consumer", "range")
     assert group.state is ClassicState.STABLE
     assert group.classic.pending_sync == frozenset()
 
@@ -28,18 +28,18 @@ def test_the_assignment_of_the_leader_reaches_all_members(group: GroupDriver) ->
 def test_a_sync_after_the_leaders_is_answered_at_once(group: GroupDriver) -> None:
     group.sync("a", {"a": b"1", "b": b"2"})
     assert group.classic.pending_sync == {group.ids["b"]}
-    assert group.sync("b").answer.assignment == b"2"
-    assert group.sync("b").answer.assignment == b"2"
+    assert group.sync("b").response.assignment == b"2"
+    assert group.sync("b").response.assignment == b"2"
 
 
 def test_members_without_an_assignment_get_an_empty_one(group: GroupDriver) -> None:
     waiting = group.sync("b")
     group.sync("a", {"a": b"1", "unknown": b"2"})
-    assert (waiting.code, waiting.answer.assignment) == (ErrorCode.NONE, b"")
+    assert (waiting.code, waiting.response.assignment) == (ErrorCode.NONE, b"")
 
 
 def test_a_leader_that_assigns_nothing(group: GroupDriver) -> None:
-    assert group.sync("a").answer.assignment == b""
+    assert group.sync("a").response.assignment == b""
     assert group.state is ClassicState.STABLE
 
 
@@ -92,7 +92,7 @@ def test_the_last_of_two_sync_requests_of_a_member_is_answered(group: GroupDrive
     first, second = group.sync("b"), group.sync("b")
     assert first.code is ErrorCode.REBALANCE_IN_PROGRESS
     group.sync("a", {"b": b"2"})
-    assert second.answer.assignment == b"2"
+    assert second.response.assignment == b"2"
 
 
 def test_a_leader_that_falls_silent_is_not_waited_for_for_ever(group: GroupDriver) -> None:
@@ -116,7 +116,7 @@ def test_assignments_that_cannot_be_written_down_are_not_given(group: GroupDrive
     group.settle()
     assert group.generation == 2
     group.restart()
-    assert group.sync("b").answer.assignment == b"b"
+    assert group.sync("b").response.assignment == b"b"
 
 
 def test_sessions_restart_with_the_assignment(group: GroupDriver) -> None:

@@ -43,10 +43,10 @@ def bring_to_rest(group: ConsumerDriver, *clients: ClassicClient) -> None:
 
 def code_of(request: Callable[[], Any]) -> ErrorCode:
     try:
-        answer = request()
+        response = request()
     except KafkaError as error:
         return error.code
-    return answer if isinstance(answer, ErrorCode) else ErrorCode.of(answer.error_code)
+    return response if isinstance(response, ErrorCode) else ErrorCode.of(response.error_code)
 
 
 def sync_code(group: ConsumerDriver, client: ClassicClient, **fields: object) -> ErrorCode:
@@ -59,10 +59,14 @@ def beat_code(group: ConsumerDriver, client: ClassicClient, **fields: object) ->
 
 def test_a_join_is_answered_at_once_with_the_epoch_as_generation(group: ConsumerDriver) -> None:
     client = ClassicClient(topics=("t",))
-    answer = group.classic_join(client)
-    assert isinstance(answer, JoinGroupResponse)
-    assert (answer.generation_id, answer.protocol_type, answer.protocol_name) == (3, "consumer", "cooperative-sticky")
-    assert (answer.leader, answer.members, answer.skip_assignment) == ("", (), False)
+    response = group.classic_join(client)
+    assert isinstance(response, JoinGroupResponse)
+    assert (response.generation_id, response.protocol_type, response.protocol_name) == (
+        3,
+        "consumer",
+        "cooperative-sticky",
+    )
+    assert (response.leader, response.members, response.skip_assignment) == ("", (), False)
     assert group.consumer_group.members[client.member_id].state is MemberState.UNRELEASED_PARTITIONS
 
 
@@ -231,7 +235,7 @@ def test_a_member_that_does_not_come_back_is_given_up(group: ConsumerDriver, old
     group.advance(10_000)
     group.beat("a")
     assert beat_code(group, old) is ErrorCode.REBALANCE_IN_PROGRESS
-    assert group.timers["join", old.member_id] == due_ms, "a second answer does not extend the timeout"
+    assert group.timers["join", old.member_id] == due_ms, "a second response does not extend the timeout"
     group.fire(("join", old.member_id))
     assert old.member_id not in group.consumer_group.members
     group.settle()

@@ -94,10 +94,10 @@ def test_a_static_member_comes_back_with_the_classic_protocol(group: ConsumerDri
     had = group.owned("a")
     group.leave("a", epoch=-2)
     new = ClassicClient(topics=("t",), instance_id="i")
-    answer = group.classic_join(new)
-    assert not isinstance(answer, Pending)
+    response = group.classic_join(new)
+    assert not isinstance(response, Pending)
     found = classic(group)
-    assert (found.state, found.generation) == (ClassicState.STABLE, answer.generation_id)
+    assert (found.state, found.generation) == (ClassicState.STABLE, response.generation_id)
     assert "i" in {member.instance_id for member in found.members.values()}
     group.classic_sync(new)
     assert {f"t-{number}" for number in new.owned["t"]} == had

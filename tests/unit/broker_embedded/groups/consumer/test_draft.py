@@ -26,7 +26,7 @@ def group() -> ConsumerDriver:
 
 def test_a_decision_that_changes_nothing_leaves_the_group_as_it_is(group: ConsumerDriver) -> None:
     outcome = ConsumerDraft(group.consumer_group, 0).decided("answer")
-    assert (outcome.answer, outcome.records, outcome.group, outcome.timers) == ("answer", (), None, ())
+    assert (outcome.response, outcome.records, outcome.group, outcome.timers) == ("answer", (), None, ())
 
 
 def test_the_last_word_about_a_timer_counts(group: ConsumerDriver) -> None:

@@ -18,8 +18,8 @@ def group() -> ConsumerDriver:
 
 
 def test_the_first_member_gets_everything_at_once(group: ConsumerDriver) -> None:
-    answer = group.join("a", topics=["t"])
-    assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == ("a-id", 2, 5000)
+    response = group.join("a", topics=["t"])
+    assert (response.member_id, response.member_epoch, response.heartbeat_interval_ms) == ("a-id", 2, 5000)
     assert group.owned("a") == ALL
     assert (group.epochs, group.state) == ((2, 2), "Stable")
 
@@ -105,7 +105,7 @@ def test_an_epoch_that_the_member_has_not_is_fenced(group: ConsumerDriver) -> No
         assert refused(group.ask, member_id="a-id", member_epoch=epoch).code is ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_a_lost_answer_does_no_harm(group: ConsumerDriver) -> None:
+def test_a_lost_response_does_no_harm(group: ConsumerDriver) -> None:
     group.join("a", topics=["t"])
     group.join("b", topics=["t"])
     owned = group.clients["a"].owned
@@ -216,8 +216,8 @@ def test_a_static_member_gets_back_what_it_had(group: ConsumerDriver) -> None:
     assert group.leave("a", epoch=-2).member_epoch == -2
     group.beat("b")
     assert len(group.owned("b")) == 2, "its part waits for it"
-    answer = group.join("a2", topics=["t"], instance_id="i")
-    assert (answer.member_epoch, group.owned("a2")) == (epochs[1], had)
+    response = group.join("a2", topics=["t"], instance_id="i")
+    assert (response.member_epoch, group.owned("a2")) == (epochs[1], had)
     assert group.epochs == epochs
     assert group.state == "Stable"
 

@@ -73,7 +73,7 @@ class Group(RuleBasedStateMachine):
             self.group.clients.pop(name)
 
     @rule(name=NAMES)
-    def lose_an_answer(self, name: str) -> None:
+    def lose_a_response(self, name: str) -> None:
         client = self.group.clients.get(name)
         if client is None or not client.epoch:
             return

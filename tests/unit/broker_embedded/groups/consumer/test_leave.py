@@ -16,8 +16,8 @@ def group() -> ConsumerDriver:
 
 
 def test_the_partitions_of_a_member_that_leaves_go_to_the_others(group: ConsumerDriver) -> None:
-    answer = group.leave("a")
-    assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == ("a-id", -1, 0)
+    response = group.leave("a")
+    assert (response.member_id, response.member_epoch, response.heartbeat_interval_ms) == ("a-id", -1, 0)
     assert group.state == "Assigning"
     group.settle()
     assert len(group.owned("b")) == 4

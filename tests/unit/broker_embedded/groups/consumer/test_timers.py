@@ -116,4 +116,4 @@ def test_a_timer_whose_records_cannot_be_written_has_done_nothing(group: Consume
 
 @pytest.mark.parametrize("key", [JOIN_TIMER, SYNC_TIMER])
 def test_timers_that_fire_after_a_downgrade_do_nothing(group: ConsumerDriver, key: tuple[str, ...]) -> None:
-    assert decisions.timer_fired(group.consumer_group, key, 0) == Outcome(answer=None)
+    assert decisions.timer_fired(group.consumer_group, key, 0) == Outcome(response=None)

@@ -47,9 +47,9 @@ def test_a_partition_that_was_not_added(broker: BrokerDriver, version: int) -> N
     expected = ErrorCode.TRANSACTION_ABORTABLE if version >= 11 else ErrorCode.INVALID_TXN_STATE
     assert codes(broker, producer.request(("t", 1), ("t", 0)), version) == [expected, ErrorCode.NONE]
     assert broker.values("t") == [b"value"]
-    answer = producer.produce("t", partition=1, version=version)
-    assert answer.error_message == ("t-1 is not part of id's transaction" if version >= 8 else None)
-    assert answer.log_start_offset == -1
+    response = producer.produce("t", partition=1, version=version)
+    assert response.error_message == ("t-1 is not part of id's transaction" if version >= 8 else None)
+    assert response.log_start_offset == -1
     assert broker.values("t", partition=1) == []
 
 
@@ -215,8 +215,8 @@ def test_a_transaction_begins_only_when_nothing_is_being_decided(broker: BrokerD
     waiting = broker.pending(producer.request(("t", 0)), 12)
     assert ends(broker) == (0, 0)
     broker.run(lock.__aexit__(None, None, None))
-    answer = broker.answer(waiting)
-    assert code(answer.responses[0].partition_responses[0]) is ErrorCode.NONE
+    response = broker.response(waiting)
+    assert code(response.responses[0].partition_responses[0]) is ErrorCode.NONE
     assert ends(broker) == (0, 1)
 
 

@@ -65,8 +65,8 @@ def test_an_api_is_bound_to_the_components_of_its_handlers_parameters(broker: Br
         return HeartbeatResponse(throttle_time_ms=7)
 
     api = Api.of(HeartbeatRequest, "0-4", handler).bind(broker.broker.components())
-    answer = api.handler(HeartbeatRequest(), RequestContext(version=4, client_id="test", node=NODE))
-    assert answer == HeartbeatResponse(throttle_time_ms=7)
+    response = api.handler(HeartbeatRequest(), RequestContext(version=4, client_id="test", node=NODE))
+    assert response == HeartbeatResponse(throttle_time_ms=7)
 
 
 def test_a_handler_whose_component_does_not_exist_is_refused_at_the_start(broker: BrokerDriver) -> None:

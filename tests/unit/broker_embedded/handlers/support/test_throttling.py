@@ -36,11 +36,11 @@ def test_a_producer_above_its_byte_rate_is_throttled(broker: BrokerDriver) -> No
     broker.create("t")
     alter(broker, ME, producer_byte_rate=100.0)
     value = batch(b"x" * 1500)
-    answer = broker.ask(produce_request("t", value), 9)
-    assert answer.responses[0].partition_responses[0].error_code == 0
+    response = broker.ask(produce_request("t", value), 9)
+    assert response.responses[0].partition_responses[0].error_code == 0
     expected_ms = (len(value) + FRAME / 2 - 1000) * 10
-    assert abs(answer.throttle_time_ms - expected_ms) < FRAME / 2 * 10
-    assert broker.throttle.wait_ms == answer.throttle_time_ms
+    assert abs(response.throttle_time_ms - expected_ms) < FRAME / 2 * 10
+    assert broker.throttle.wait_ms == response.throttle_time_ms
     assert broker.ask(produce_request("t", value), 9, client_id="other").throttle_time_ms == 0
 
 
@@ -48,9 +48,9 @@ def test_a_throttle_time_is_cut_at_what_its_field_holds(broker: BrokerDriver) ->
     """3 MB at a byte a second are 35 days, more than an int32 of milliseconds."""
     broker.create("t", max_message_bytes="4000000")
     alter(broker, ME, producer_byte_rate=1.0)
-    answer = broker.ask(produce_request("t", batch(b"x" * 3_000_000)), 9)
-    assert answer.responses[0].partition_responses[0].error_code == 0
-    assert broker.throttle.wait_ms == answer.throttle_time_ms == INT32_MAX
+    response = broker.ask(produce_request("t", batch(b"x" * 3_000_000)), 9)
+    assert response.responses[0].partition_responses[0].error_code == 0
+    assert broker.throttle.wait_ms == response.throttle_time_ms == INT32_MAX
 
 
 @pytest.mark.parametrize("rate", [5e-324, 1.7e308, math.inf])
@@ -58,10 +58,10 @@ def test_a_throttle_time_is_cut_at_what_its_field_holds(broker: BrokerDriver) ->
 def test_rates_of_any_size_are_enforced(broker: BrokerDriver, kind: str, rate: float) -> None:
     alter(broker, ME, **{kind: rate})
     topics = (CreatableTopic(name="t", num_partitions=1, replication_factor=1),)
-    answer = broker.ask(CreateTopicsRequest(topics=topics), 5)
-    assert answer.topics[0].error_code == 0
+    response = broker.ask(CreateTopicsRequest(topics=topics), 5)
+    assert response.topics[0].error_code == 0
     expected_ms = 0 if rate > 1 else 1000 if kind == "request_percentage" else INT32_MAX
-    assert answer.throttle_time_ms == expected_ms
+    assert response.throttle_time_ms == expected_ms
 
 
 def test_the_throttle_time_is_0_again_after_a_wait(broker: BrokerDriver) -> None:
@@ -95,24 +95,24 @@ def test_a_consumer_above_its_byte_rate_gets_an_empty_response_first(broker: Bro
     filled(broker)
     alter(broker, ME, consumer_byte_rate=200.0)
     question = fetch_request("t", max_bytes=1)
-    answers = [broker.ask(question, 11) for _ in range(2)]
-    assert [len(answer.responses) for answer in answers] == [1, 0]
-    wait_ms = answers[1].throttle_time_ms
+    responses = [broker.ask(question, 11) for _ in range(2)]
+    assert [len(response.responses) for response in responses] == [1, 0]
+    wait_ms = responses[1].throttle_time_ms
     assert 0 < wait_ms == broker.throttle.wait_ms
     broker.advance(12_000)
     (topic,) = broker.ask(question, 11).responses
     assert values_in(topic.partitions[0]) == [b"x" * 1000]
 
 
-def test_an_answer_is_never_larger_than_the_quota_allows_without_silence(broker: BrokerDriver) -> None:
+def test_a_response_is_never_larger_than_the_quota_allows_without_silence(broker: BrokerDriver) -> None:
     filled(broker)
     alter(broker, ME, consumer_byte_rate=300.0)
     for _ in range(5):
-        answer = broker.ask(fetch_request("t"), 11)
-        if answer.responses:
+        response = broker.ask(fetch_request("t"), 11)
+        if response.responses:
             break
-        broker.advance(answer.throttle_time_ms)
-    assert len(values_in(answer.responses[0].partitions[0])) == 2
+        broker.advance(response.throttle_time_ms)
+    assert len(values_in(response.responses[0].partitions[0])) == 2
     others = broker.ask(fetch_request("t"), 11, client_id="other")
     assert len(values_in(others.responses[0].partitions[0])) == 5
 
@@ -142,8 +142,8 @@ def test_a_client_above_its_request_percentage_is_throttled(
     spend(monkeypatch, 150)
     alter(broker, ME, request_percentage=1.0)
     # 0.15 s are 15 per cent of a second: 1.5 per cent of the ten that are looked at.
-    answer = broker.ask(MetadataRequest(topics=()), 9)
-    assert answer.throttle_time_ms == broker.throttle.wait_ms == 1000  # 5,000 but for the bound of one window
+    response = broker.ask(MetadataRequest(topics=()), 9)
+    assert response.throttle_time_ms == broker.throttle.wait_ms == 1000  # 5,000 but for the bound of one window
     assert broker.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3).throttle_time_ms
     assert broker.ask(MetadataRequest(topics=()), 9, client_id="other").throttle_time_ms == 0
 
@@ -161,8 +161,8 @@ def test_a_fetch_that_costs_too_much_time_gets_nothing(broker: BrokerDriver, mon
     filled(broker)
     spend(monkeypatch, 1000)
     alter(broker, ME, request_percentage=1.0)
-    answer = broker.ask(fetch_request("t"), 11)
-    assert (answer.throttle_time_ms, answer.responses) == (1000, ())
+    response = broker.ask(fetch_request("t"), 11)
+    assert (response.throttle_time_ms, response.responses) == (1000, ())
 
 
 def test_request_time_with_acks_0_is_not_counted(broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,8 +231,8 @@ def test_work_that_fails_fails() -> None:
 
 def create(broker: BrokerDriver, name: str, partitions: int, version: int = 7) -> tuple[ErrorCode, int]:
     wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-    answer = broker.ask(CreateTopicsRequest(topics=(wanted,)), version)
-    return ErrorCode.of(answer.topics[0].error_code), answer.throttle_time_ms
+    response = broker.ask(CreateTopicsRequest(topics=(wanted,)), version)
+    return ErrorCode.of(response.topics[0].error_code), response.throttle_time_ms
 
 
 def test_a_client_above_its_mutation_rate_is_refused(broker: BrokerDriver) -> None:
@@ -264,13 +264,13 @@ def test_topics_that_make_themselves_are_counted_too(broker: BrokerDriver) -> No
     names = [f"auto-{number}" for number in range(14)]
     codes = []
     for name in names:
-        answer = broker.ask(MetadataRequest(topics=(MetadataRequestTopic(name=name),)), 9)
-        codes.append(ErrorCode.of(answer.topics[0].error_code))
-        assert answer.throttle_time_ms == 0
+        response = broker.ask(MetadataRequest(topics=(MetadataRequestTopic(name=name),)), 9)
+        codes.append(ErrorCode.of(response.topics[0].error_code))
+        assert response.throttle_time_ms == 0
     assert codes == [ErrorCode.NONE] * 12 + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
     broker.advance(2000)
-    answer = broker.ask(MetadataRequest(topics=(MetadataRequestTopic(name=names[-1]),)), 9)
-    assert answer.topics[0].error_code == 0
+    response = broker.ask(MetadataRequest(topics=(MetadataRequestTopic(name=names[-1]),)), 9)
+    assert response.topics[0].error_code == 0
 
 
 def set_quota(broker: BrokerDriver, **values: float) -> None:
@@ -280,7 +280,7 @@ def set_quota(broker: BrokerDriver, **values: float) -> None:
     assert broker.run(broker.broker.quotas.alter([(entity, ops)], validate_only=False)) == {entity: None}
 
 
-def test_an_old_release_keeps_the_answer_for_as_long(old_broker: BrokerDriver) -> None:
+def test_an_old_release_keeps_the_response_for_as_long(old_broker: BrokerDriver) -> None:
     make(old_broker)
     set_quota(old_broker, producer_byte_rate=100.0)
     task = old_broker.pending(produce_request("t", batch(b"x" * 1400)), 3)
@@ -288,8 +288,8 @@ def test_an_old_release_keeps_the_answer_for_as_long(old_broker: BrokerDriver) -
     old_broker.advance(4000)
     assert not task.done()
     old_broker.advance(2000)
-    answer = old_broker.answer(task)
-    assert 4000 < answer.throttle_time_ms < 6000
+    response = old_broker.response(task)
+    assert 4000 < response.throttle_time_ms < 6000
     assert old_broker.throttle.wait_ms == 0
 
 
@@ -298,9 +298,9 @@ def test_an_old_release_sends_the_records_that_it_kept(old_broker: BrokerDriver)
     set_quota(old_broker, consumer_byte_rate=100.0)
     task = old_broker.pending(fetch_request("t", max_bytes=1), 5)
     old_broker.advance(10_000)
-    answer = old_broker.answer(task)
-    assert answer.throttle_time_ms > 0
-    assert values_in(answer.responses[0].partitions[0]) == [b"x" * 1000]
+    response = old_broker.response(task)
+    assert response.throttle_time_ms > 0
+    assert values_in(response.responses[0].partitions[0]) == [b"x" * 1000]
 
 
 def test_a_stop_lets_go_what_an_old_release_keeps(old_broker: BrokerDriver) -> None:
@@ -308,4 +308,4 @@ def test_a_stop_lets_go_what_an_old_release_keeps(old_broker: BrokerDriver) -> N
     set_quota(old_broker, producer_byte_rate=1.0)
     task = old_broker.pending(produce_request("t", batch(b"x" * 1400)), 3)
     old_broker.broker.delayed.release()
-    assert old_broker.answer(task).responses[0].partition_responses[0].base_offset == 0
+    assert old_broker.response(task).responses[0].partition_responses[0].base_offset == 0

@@ -69,7 +69,7 @@ class QueueDriver:
     def named(self, name: str) -> OutgoingBatch:
         return next(batch for batch in self.queue.in_flight if self.names[id(batch)] == name)
 
-    def answer(self, name: str, code: ErrorCode = ErrorCode.NONE, *, log_start_offset: int = -1) -> Verdict:
+    def response(self, name: str, code: ErrorCode = ErrorCode.NONE, *, log_start_offset: int = -1) -> Verdict:
         batch = self.named(name)
         verdict = self.queue.judge(batch, code, log_start_offset=log_start_offset)
         if verdict is Verdict.DONE:
@@ -102,7 +102,7 @@ def test_a_producer_continues_where_an_earlier_one_ended_and_its_first_batch_goe
     queue.queue.continue_at(ProducerIdAndEpoch(7, 2), 40)
     queue.add("a", "b", "c")
     assert queue.send() == [("a", 2, 40)]
-    queue.answer("a")
+    queue.response("a")
     assert queue.send() == [("b", 2, 42), ("c", 2, 44)]
     assert queue.queue.next_sequence == 46
 
@@ -116,10 +116,10 @@ def test_a_broker_that_lacks_what_an_earlier_producer_wrote_gets_a_new_epoch(
     queue = QueueDriver(known=False)
     queue.queue.continue_at(ProducerIdAndEpoch(7, 2), 40)
     queue.add_and_send("a", "b")
-    queue.answer("a", code, log_start_offset=log_start_offset)
+    queue.response("a", code, log_start_offset=log_start_offset)
     queue.wait()
     assert queue.send() == [("a", 3, 0)]
-    queue.answer("a")
+    queue.response("a")
     assert queue.send() == [("b", 3, 2)]
     assert (queue.queue.identity, queue.queue.next_sequence) == (ProducerIdAndEpoch(7, 3), 4)
 
@@ -128,7 +128,7 @@ def test_no_more_than_five_are_in_flight(queue: QueueDriver) -> None:
     queue.add(*"abcdefg")
     assert len(queue.send()) == 5
     assert queue.send() == []
-    queue.answer("a")
+    queue.response("a")
     assert queue.send() == [("f", 0, 10)]
 
 
@@ -137,10 +137,10 @@ def test_the_first_batch_of_a_producer_goes_alone_until_it_is_acknowledged() -> 
     queue = QueueDriver(known=False)
     queue.add("a", "b", "c")
     assert queue.send() == [("a", 0, 0)]
-    queue.answer("a", ErrorCode.NOT_ENOUGH_REPLICAS)
+    queue.response("a", ErrorCode.NOT_ENOUGH_REPLICAS)
     queue.wait()
     assert queue.send() == [("a", 0, 0)]
-    queue.answer("a")
+    queue.response("a")
     assert queue.send() == [("b", 0, 2), ("c", 0, 4)]
 
 
@@ -149,17 +149,17 @@ def test_without_idempotence_one_is_in_flight_and_carries_no_sequence() -> None:
     queue.add("a", "b")
     assert queue.send() == [("a", -1, -1)]
     assert queue.send() == []
-    queue.answer("a")
+    queue.response("a")
     assert queue.send() == [("b", -1, -1)]
 
 
 def test_a_failed_batch_goes_out_again_before_all_others_once_nothing_is_in_flight(queue: QueueDriver) -> None:
     queue.add_and_send("a", "b", "c")
-    queue.answer("a")
-    queue.answer("b", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    queue.response("a")
+    queue.response("b", ErrorCode.NOT_LEADER_OR_FOLLOWER)
     queue.add("d")
     assert queue.send() == [], "c has not been answered"
-    assert queue.answer("c", GAP) is Verdict.RETRY, "as its predecessor is missing"
+    assert queue.response("c", GAP) is Verdict.RETRY, "as its predecessor is missing"
     assert queue.send() == [], "there is a pause"
     queue.wait()
     assert queue.send() == [("b", 0, 2), ("c", 0, 4), ("d", 0, 6)]
@@ -171,34 +171,34 @@ def test_a_broken_connection_sends_everything_again_as_it_was(queue: QueueDriver
     queue.lose("a", "b", "c")
     queue.wait()
     assert queue.send() == first
-    assert queue.answer("a", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Verdict.DONE
-    assert queue.answer("b") is Verdict.DONE
+    assert queue.response("a", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Verdict.DONE
+    assert queue.response("b") is Verdict.DONE
 
 
 def test_acknowledged_batches_leave_the_queue(queue: QueueDriver) -> None:
     queue.add_and_send("a", "b")
-    queue.answer("a")
+    queue.response("a")
     assert len(queue.queue) == 1
-    queue.answer("b")
+    queue.response("b")
     assert len(queue.queue) == 0
 
 
 def test_a_confirmed_gap_starts_an_epoch_with_sequences_from_0(queue: QueueDriver) -> None:
     queue.add_and_send("a", "b", "c")
-    queue.answer("a")
-    assert queue.answer("b", GAP) is Verdict.RETRY
-    assert queue.answer("c", GAP) is Verdict.RETRY
+    queue.response("a")
+    assert queue.response("b", GAP) is Verdict.RETRY
+    assert queue.response("c", GAP) is Verdict.RETRY
     queue.add("d")
     queue.wait()
     assert queue.send() == [("b", 1, 0)]
-    queue.answer("b")
+    queue.response("b")
     assert queue.send() == [("c", 1, 2), ("d", 1, 4)]
 
 
 def test_a_gap_answered_before_the_batch_in_front_proves_nothing(queue: QueueDriver) -> None:
     queue.add_and_send("a", "b")
-    assert queue.answer("b", GAP) is Verdict.RETRY
-    queue.answer("a")
+    assert queue.response("b", GAP) is Verdict.RETRY
+    queue.response("a")
     queue.wait()
     assert queue.send() == [("b", 0, 2)]
 
@@ -207,13 +207,13 @@ def test_an_acknowledged_batch_proves_an_earlier_one_that_the_broker_no_longer_k
     """A broker takes a batch only if it has those before it, and remembers the last five."""
     queue.add_and_send("a", "b", "c")
     queue.lose_and_send_again("a", "b", "c")
-    queue.answer("a", ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert queue.answer("b", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Verdict.DONE
+    queue.response("a", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert queue.response("b", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Verdict.DONE
     assert queue.proven == [], "a is asked about once more"
-    queue.answer("c", ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+    queue.response("c", ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
     queue.wait()
     assert queue.send() == [("a", 0, 0)]
-    assert queue.answer("a", GAP) is Verdict.DONE
+    assert queue.response("a", GAP) is Verdict.DONE
     assert len(queue.queue) == 0
 
 
@@ -224,7 +224,7 @@ def test_acknowledgements_without_out_of_order_errors_prove_nothing(queue: Queue
         queue.lose("a")
     else:
         queue.queue.fail(queue.named("a"), queue.now, code.name, answered=code is not ErrorCode.REQUEST_TIMED_OUT)
-    queue.answer("b")
+    queue.response("b")
     assert queue.proven == []
     queue.wait()
     assert queue.send() == [("a", 0, 0)]
@@ -233,11 +233,11 @@ def test_acknowledgements_without_out_of_order_errors_prove_nothing(queue: Queue
 def test_a_duplicate_of_the_last_batch_proves_the_batches_before_it(queue: QueueDriver) -> None:
     queue.add_and_send("a", "b", "c", "d")
     queue.lose_and_send_again("a", "b", "c", "d")
-    assert queue.answer("a", GAP) is Verdict.RETRY
-    assert queue.answer("b", GAP) is Verdict.RETRY
-    assert queue.answer("c", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Verdict.DONE
+    assert queue.response("a", GAP) is Verdict.RETRY
+    assert queue.response("b", GAP) is Verdict.RETRY
+    assert queue.response("c", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Verdict.DONE
     assert queue.proven == ["a", "b"]
-    assert queue.answer("d") is Verdict.DONE, "no new epoch, in which all would be there twice"
+    assert queue.response("d") is Verdict.DONE, "no new epoch, in which all would be there twice"
     assert len(queue.queue) == 0
 
 
@@ -249,9 +249,9 @@ def test_before_a_new_epoch_every_batch_that_may_be_written_is_sent_again() -> N
     queue.add("c")
     queue.wait()
     assert queue.send() == [("a", 0, 0)]
-    assert queue.answer("a", GAP) is Verdict.RETRY
+    assert queue.response("a", GAP) is Verdict.RETRY
     assert queue.send() == [("b", 0, 2)], "b, and not c, which was never sent"
-    assert queue.answer("b", GAP) is Verdict.RETRY
+    assert queue.response("b", GAP) is Verdict.RETRY
     queue.wait()
     assert queue.send() == [("a", 1, 0)]
 
@@ -260,11 +260,11 @@ def test_before_a_new_epoch_every_batch_that_may_be_written_is_sent_again() -> N
 def test_a_gap_that_not_all_responses_confirm_is_retried(queue: QueueDriver, code: ErrorCode | None) -> None:
     queue.add_and_send("a", "b")
     queue.lose_and_send_again("a", "b")
-    queue.answer("a", GAP)
+    queue.response("a", GAP)
     if code is None:
         queue.lose("b")
     else:
-        queue.answer("b", code)
+        queue.response("b", code)
     queue.wait()
     assert queue.send() == [("a", 0, 0), ("b", 0, 2)]
 
@@ -272,28 +272,28 @@ def test_a_gap_that_not_all_responses_confirm_is_retried(queue: QueueDriver, cod
 def test_a_gap_before_an_acknowledged_batch_is_fatal(queue: QueueDriver) -> None:
     """Only a broker that forgot the producer takes b without a; to write a now would put it after b."""
     queue.add_and_send("a", "b")
-    queue.answer("a", ErrorCode.NOT_ENOUGH_REPLICAS)
-    assert queue.answer("b") is Verdict.DONE
+    queue.response("a", ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert queue.response("b") is Verdict.DONE
     assert queue.proven == []
     queue.wait()
     queue.send()
-    assert queue.answer("a", GAP) is Verdict.FATAL
+    assert queue.response("a", GAP) is Verdict.FATAL
 
 
 def test_without_idempotence_nothing_is_proven() -> None:
     queue = QueueDriver(idempotent=False, max_in_flight=1)
     queue.add_and_send("a", "b")
     queue.lose_and_send_again("a")
-    queue.answer("a")
+    queue.response("a")
     assert queue.proven == []
 
 
 def test_a_new_epoch_that_is_refused_is_fatal(queue: QueueDriver) -> None:
     queue.add_and_send("a")
-    assert queue.answer("a", GAP) is Verdict.RETRY
+    assert queue.response("a", GAP) is Verdict.RETRY
     queue.wait()
     assert queue.send() == [("a", 1, 0)]
-    assert queue.answer("a", GAP) is Verdict.FATAL
+    assert queue.response("a", GAP) is Verdict.FATAL
 
 
 def test_progress_allows_another_epoch(queue: QueueDriver) -> None:
@@ -301,11 +301,11 @@ def test_progress_allows_another_epoch(queue: QueueDriver) -> None:
         queue.add(name, f"after {name}")
         queue.wait()
         queue.send()
-        queue.answer(name)
-        queue.answer(f"after {name}", GAP)
+        queue.response(name)
+        queue.response(f"after {name}", GAP)
         queue.wait()
         assert queue.send() == [(f"after {name}", epoch + 1, 0)]
-        queue.answer(f"after {name}")
+        queue.response(f"after {name}")
 
 
 @pytest.mark.parametrize(("log_start_offset", "epoch"), [(50, 1), (-1, 0)], ids=["retention", "no log start"])
@@ -314,7 +314,7 @@ def test_unknown_producer_id_starts_an_epoch_only_after_retention(
 ) -> None:
     queue.add_and_send("a")
     code = ErrorCode.UNKNOWN_PRODUCER_ID
-    assert queue.answer("a", code, log_start_offset=log_start_offset) is Verdict.RETRY
+    assert queue.response("a", code, log_start_offset=log_start_offset) is Verdict.RETRY
     queue.wait()
     assert queue.send() == [("a", epoch, 0)]
 
@@ -322,13 +322,13 @@ def test_unknown_producer_id_starts_an_epoch_only_after_retention(
 def test_an_unknown_producer_whose_batch_may_be_written_must_not_write_it_again(queue: QueueDriver) -> None:
     queue.add_and_send("a")
     queue.lose_and_send_again("a")
-    assert queue.answer("a", ErrorCode.UNKNOWN_PRODUCER_ID, log_start_offset=50) is Verdict.FATAL
+    assert queue.response("a", ErrorCode.UNKNOWN_PRODUCER_ID, log_start_offset=50) is Verdict.FATAL
 
 
 def test_after_the_last_epoch_comes_a_new_producer_id() -> None:
     queue = QueueDriver(identity=ProducerIdAndEpoch(7, MAX_EPOCH))
     queue.add_and_send("a")
-    queue.answer("a", GAP)
+    queue.response("a", GAP)
     assert queue.queue.identity is None
     assert queue.queue.used_up_producer_id == 7
     queue.queue.identity = ProducerIdAndEpoch(8, 0)
@@ -346,7 +346,7 @@ def test_sequence_numbers_wrap_around() -> None:
 
 def test_pieces_of_a_batch_share_its_sequence_numbers(queue: QueueDriver) -> None:
     queue.add_and_send("a", "big", "c", records=4)
-    queue.answer("a")
+    queue.response("a")
     big = queue.named("big")
     assert queue.queue.judge(big, ErrorCode.MESSAGE_TOO_LARGE) is Verdict.SPLIT
     pieces = []
@@ -355,7 +355,7 @@ def test_pieces_of_a_batch_share_its_sequence_numbers(queue: QueueDriver) -> Non
         pieces.append(OutgoingBatch(encoded=encoded, expires_at=60))
         queue.names[id(pieces[-1])] = name
     queue.queue.replace(big, pieces, queue.now)
-    queue.answer("c", GAP)
+    queue.response("c", GAP)
     queue.wait()
     assert queue.send() == [("big-1", 0, 4), ("big-2", 0, 5), ("c", 0, 8)]
 
@@ -366,7 +366,7 @@ def test_pieces_of_a_batch_share_its_sequence_numbers(queue: QueueDriver) -> Non
 )
 def test_errors_of_a_single_record_that_are_not_retriable_are_fatal(queue: QueueDriver, code: ErrorCode) -> None:
     queue.add_and_send("a", records=1)
-    assert queue.answer("a", code) is Verdict.FATAL
+    assert queue.response("a", code) is Verdict.FATAL
 
 
 def test_while_batches_are_in_flight_none_goes_to_another_broker(queue: QueueDriver) -> None:
@@ -374,7 +374,7 @@ def test_while_batches_are_in_flight_none_goes_to_another_broker(queue: QueueDri
     queue.add_and_send("a")
     assert queue.queue.may_go_to(NODE)
     assert not queue.queue.may_go_to(2)
-    queue.answer("a")
+    queue.response("a")
     assert queue.queue.may_go_to(2)
 
 
@@ -384,7 +384,7 @@ def test_the_earliest_deadline_is_that_of_the_oldest_batch(queue: QueueDriver) -
     queue.add("b")
     assert queue.queue.expires_at() == 60
     queue.send()
-    queue.answer("a")
+    queue.response("a")
     assert queue.queue.expires_at() == 65
     queue.lose("b")
     assert queue.queue.expires_at() == 65
@@ -409,7 +409,7 @@ def test_a_transaction_has_the_epoch_that_it_began_with() -> None:
     queue.add("a", "b")
     assert queue.send() == [("a", 3, 40), ("b", 3, 42)]
     assert all(read_header(batch.encoded.buffer).is_transactional for batch in queue.queue.in_flight)
-    queue.answer("a")
+    queue.response("a")
     assert queue.queue.judge(queue.named("b"), GAP) is Verdict.FATAL
 
 

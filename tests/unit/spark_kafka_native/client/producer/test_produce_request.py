@@ -68,7 +68,7 @@ def test_answers_find_their_batches_by_name_or_by_id(by_name: bool) -> None:
     assert [part and part.base_offset for _, part in pair(load, response)] == [200, 100, 202]
 
 
-def test_a_missing_answer_is_none() -> None:
+def test_a_missing_response_is_none() -> None:
     assert [part for _, part in pair([loaded("t", 0)], ProduceResponse())] == [None]
 
 

@@ -134,14 +134,14 @@ def test_extensions() -> None:
 def signer(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     calls: list[tuple[Any, ...]] = []
 
-    def answer(*given: Any, **more: Any) -> tuple[str, int]:
+    def response(*given: Any, **more: Any) -> tuple[str, int]:
         calls.append((*given, *more.items()))
         return "signed", 5_000
 
     package: Any = types.ModuleType(SIGNER)
-    package.generate_auth_token = lambda *given: answer("default", *given)
-    package.generate_auth_token_from_profile = lambda *given: answer("profile", *given)
-    package.generate_auth_token_from_role_arn = lambda *given, **more: answer("role", *given, **more)
+    package.generate_auth_token = lambda *given: response("default", *given)
+    package.generate_auth_token_from_profile = lambda *given: response("profile", *given)
+    package.generate_auth_token_from_role_arn = lambda *given, **more: response("role", *given, **more)
     monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", types.ModuleType("aws_msk_iam_sasl_signer"))
     monkeypatch.setitem(sys.modules, SIGNER, package)
     return calls

@@ -57,19 +57,19 @@ def test_version_published_meanwhile_is_rebased(storage: LocalStorage) -> None:
     assert [made.load_id for made in publish_as(storage, None, "x").history] == ["quick", "slow", "x"]
 
 
-class LosesAnswers(LocalStorage):
+class LosesResponses(LocalStorage):
     """Executes each request and then fails, as a store whose response is lost."""
 
-    error: OSError = TimeoutError("no answer")
+    error: OSError = TimeoutError("no response")
 
     def create(self, path: str, data: bytes) -> None:
         super().create(path, data)
         raise self.error
 
 
-@pytest.mark.parametrize("error", [TimeoutError("no answer"), FileExistsError("it is there, I made it myself")])
+@pytest.mark.parametrize("error", [TimeoutError("no response"), FileExistsError("it is there, I made it myself")])
 def test_lost_response_of_a_create_is_looked_up(storage: LocalStorage, error: OSError) -> None:
-    flaky = LosesAnswers(storage.url)
+    flaky = LosesResponses(storage.url)
     flaky.error = error
     assert publish_as(flaky, None, "a").version == 1
     assert versions(storage) == [1]

@@ -20,7 +20,7 @@ def exchange(*, raw: bool = False) -> Exchange:
     return Exchange(Plain("alice", WORD), BROKER, raw=raw)
 
 
-def test_handshake_token_answer() -> None:
+def test_handshake_token_response() -> None:
     plain = exchange()
     assert plain.handshake.mechanism == "PLAIN"
     assert plain.begin(OFFER) == b"\0alice\0hunter2"

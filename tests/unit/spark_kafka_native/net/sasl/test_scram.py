@@ -25,7 +25,7 @@ def test_the_example_of_rfc_7677() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "complaint"),
+    ("response", "complaint"),
     [
         (b"\xff", "not UTF-8"),
         (b"e=unknown-user", "unknown-user"),
@@ -38,17 +38,17 @@ def test_the_example_of_rfc_7677() -> None:
         (b"m=must," + SERVER_FIRST, "malformed"),
     ],
 )
-def test_first_messages_that_no_broker_sends(answer: bytes, complaint: str) -> None:
+def test_first_messages_that_no_broker_sends(response: bytes, complaint: str) -> None:
     with pytest.raises(SaslError, match=complaint):
-        begun().reply(answer)
+        begun().reply(response)
 
 
-@pytest.mark.parametrize("answer", [b"v=AAAA", b"v=", b"", b"x=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", b"v=!"])
-def test_a_broker_that_does_not_know_the_password(answer: bytes) -> None:
+@pytest.mark.parametrize("response", [b"v=AAAA", b"v=", b"", b"x=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", b"v=!"])
+def test_a_broker_that_does_not_know_the_password(response: bytes) -> None:
     scram = begun()
     scram.reply(SERVER_FIRST)
     with pytest.raises(SaslError, match="signature is wrong"):
-        scram.reply(answer)
+        scram.reply(response)
     assert not scram.complete
 
 

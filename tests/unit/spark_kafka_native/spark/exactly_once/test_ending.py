@@ -88,7 +88,7 @@ def test_states_of_decided_transactions_are_looked_up() -> None:
 
 
 REFUSED = KafkaError(ErrorCode.PRODUCER_FENCED)
-UNANSWERED = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+NO_RESPONSE = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 
 
 @pytest.mark.parametrize(
@@ -99,10 +99,10 @@ UNANSWERED = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         (REFUSED, described("CompleteCommit", ProducerIdAndEpoch(99, 1)), ErrorKind.LOST),
         (REFUSED, None, ErrorKind.LOST),
         (REFUSED, described("CompleteCommit", ProducerIdAndEpoch(11, 1)), None),
-        (UNANSWERED, described("CompleteCommit", ProducerIdAndEpoch(11, 1)), None),
-        (UNANSWERED, described("PrepareCommit", ProducerIdAndEpoch(11, 1)), None),
-        (UNANSWERED, described("Ongoing", ProducerIdAndEpoch(11, 0)), ErrorKind.UNKNOWN),
-        (UNANSWERED, None, ErrorKind.UNKNOWN),
+        (NO_RESPONSE, described("CompleteCommit", ProducerIdAndEpoch(11, 1)), None),
+        (NO_RESPONSE, described("PrepareCommit", ProducerIdAndEpoch(11, 1)), None),
+        (NO_RESPONSE, described("Ongoing", ProducerIdAndEpoch(11, 0)), ErrorKind.UNKNOWN),
+        (NO_RESPONSE, None, ErrorKind.UNKNOWN),
     ],
 )
 def test_transaction_with_an_end_txn_error_is_looked_up(
@@ -128,13 +128,13 @@ def test_transaction_with_an_end_txn_error_is_looked_up(
 def test_lost_takes_precedence_over_unknown() -> None:
     steps = commit_handles(NAMES, DECISION)
     next(steps)
-    steps.send((UNANSWERED, REFUSED, ProducerIdAndEpoch(12, 1)))
+    steps.send((NO_RESPONSE, REFUSED, ProducerIdAndEpoch(12, 1)))
     with pytest.raises(ExactlyOnceError, match=r"\.LOST\] "):
         steps.send((None, described("CompleteAbort", ProducerIdAndEpoch(11, 1))))
 
 
 def test_driver_error_is_fenced_only_if_refused() -> None:
-    assert driver_error(NAMES, UNANSWERED) is UNANSWERED
+    assert driver_error(NAMES, NO_RESPONSE) is NO_RESPONSE
     fenced = driver_error(NAMES, REFUSED)
     assert isinstance(fenced, ExactlyOnceError)
     assert "another run of the query has fenced this one" in str(fenced)

@@ -22,11 +22,11 @@ SCENARIOS = {
     "more attempts": Scenario(Faults(attempts=2), partitions=2, rows=BOTH),
     "more attempts and a crash": Scenario(Faults(attempts=1, crashes=1)),
     "an abort beside the commit": Scenario(Faults(interrupts=1, crashes=1)),
-    "a lost answer of the driver, and a crash": Scenario(
+    "a lost response of the driver, and a crash": Scenario(
         Faults(lost=1, crashes=1), lost_by=frozenset({"plan", "commit", "abort"})
     ),
-    "a lost answer of a task": Scenario(Faults(lost=1), lost_by=frozenset({"task"})),
-    "a lost answer of the driver, and an abort beside the commit": Scenario(
+    "a lost response of a task": Scenario(Faults(lost=1), lost_by=frozenset({"task"})),
+    "a lost response of the driver, and an abort beside the commit": Scenario(
         Faults(lost=1, interrupts=1), lost_by=frozenset({"commit", "abort"})
     ),
     "time": Scenario(Faults(ticks=3)),

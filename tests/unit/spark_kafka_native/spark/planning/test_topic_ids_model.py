@@ -35,7 +35,7 @@ class LaggingCluster(FakeCluster):
     """Of the views those that the query was shown."""
     latest_shown: int = 0
     answered: dict[str, UUID] = field(default_factory=dict)
-    """The ids of the last answers, as ``ClusterOffsets`` keeps them."""
+    """The ids of the last responses, as ``ClusterOffsets`` keeps them."""
 
     def note(self) -> None:
         """Brokers come to know how things are now."""

@@ -146,7 +146,7 @@ def test_client_properties_that_are_refused_by_name(name: str) -> None:
         (RecordTooLarge("t", 3, 2_000_000, 1_048_576), "'kafka.max.request.size'"),
         (NoSuchPartition(TopicPartition("t", 7), 4), "column 'partition'"),
         (ProduceError(T0, ErrorCode.MESSAGE_TOO_LARGE, "too large", 5), "max.message.bytes"),
-        (ProduceError(T0, ErrorCode.REQUEST_TIMED_OUT, "no answer", 5), "'kafka.delivery.timeout.ms'"),
+        (ProduceError(T0, ErrorCode.REQUEST_TIMED_OUT, "no response", 5), "'kafka.delivery.timeout.ms'"),
         (KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic t"), "'kafka.max.block.ms'"),
         (ProduceError(T0, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no", 5), "A retry does not help."),
     ],

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from tests.support.conversation import Conversation
-from tests.support.differences import ANSWERS
+from tests.support.differences import RESPONSES
 
 
 def compare_brokers(story: Callable[..., None]) -> Callable[..., None]:
@@ -31,17 +31,17 @@ class Both:
 
     def tell(self, story: Callable[[Conversation], None]) -> None:
         """Tell both, and compare answer by answer."""
-        before = len(self.ours.answers)
+        before = len(self.ours.responses)
         story(self.ours)
-        self.theirs.expected = tuple(self.ours.answers)
+        self.theirs.expected = tuple(self.ours.responses)
         story(self.theirs)
-        assert len(self.ours.answers) > before
+        assert len(self.ours.responses) > before
         wrong = []
-        for (question, our_answer), (same_question, their_answer) in zip(
-            self.ours.answers, self.theirs.answers, strict=True
+        for (question, our_response), (same_question, their_response) in zip(
+            self.ours.responses, self.theirs.responses, strict=True
         ):
             assert question == same_question
-            meant = any(fnmatchcase(question, pattern) for pattern in ANSWERS)
-            if (our_answer != their_answer) != meant:
-                wrong.append(f"{question}\n  ours:   {our_answer}\n  theirs: {their_answer}")
+            meant = any(fnmatchcase(question, pattern) for pattern in RESPONSES)
+            if (our_response != their_response) != meant:
+                wrong.append(f"{question}\n  ours:   {our_response}\n  theirs: {their_response}")
         assert not wrong, "\n".join(wrong)

@@ -22,7 +22,7 @@ from spark_kafka_native.protocol.messages.metadata import MetadataRequest, Metad
 from spark_kafka_native.records.batch import seal
 from tests.support.broker_driver import batch, fetch_request, idempotent, produce_request
 from tests.support.conversation import Conversation
-from tests.support.same_answers import compare_brokers
+from tests.support.same_responses import compare_brokers
 
 pytestmark = pytest.mark.interop
 
@@ -56,7 +56,7 @@ NO_FORMAT = b"\0" * 8 + b"\0\0\0\x32" + b"\0" * 4 + b"\x07" + b"\0" * 45
 @compare_brokers
 def test_versions(broker: Conversation) -> None:
     broker.ask(ApiVersionsRequest(), 3, "without a name")
-    # Of the answer to a version that is not known, only the error: KIP-511 leaves the rest to the broker.
+    # Of the response to a version that is not known, only the error: KIP-511 leaves the rest to the broker.
     for what, data in (
         ("Produce v2", struct.pack(">ihhih", 10, 0, 2, 1, -1)),
         ("JoinGroup v99", struct.pack(">ihhih", 10, 11, 99, 1, -1)),

@@ -28,7 +28,7 @@ from tests.support.broker_driver import batch, idempotent, produce_request
 from tests.support.configs import SET, TOPIC, change_request
 from tests.support.conversation import Conversation
 from tests.support.raw_client import RawClient
-from tests.support.same_answers import compare_brokers
+from tests.support.same_responses import compare_brokers
 
 pytestmark = pytest.mark.interop
 
@@ -43,14 +43,16 @@ def about_quorum(topic: str, index: int) -> quorums.DescribeQuorumRequest:
 def test_ranges_and_features(kafka_broker: EmbeddedBroker, apache_kafka: ApacheKafka) -> None:
     with RawClient(kafka_broker.bootstrap_servers) as ours, RawClient(apache_kafka.bootstrap_servers) as theirs:
         for version in range(5):
-            our_answer, their_answer = (client.ask(NEWEST, version) for client in (ours, theirs))
+            our_response, their_response = (client.ask(NEWEST, version) for client in (ours, theirs))
             missing = {key for keys in NOT_SERVED.values() for key in keys}
-            assert our_answer.api_keys == tuple(item for item in their_answer.api_keys if item.api_key not in missing)
-            known = {item.name: item for item in their_answer.supported_features}
-            for feature in our_answer.supported_features:
+            assert our_response.api_keys == tuple(
+                item for item in their_response.api_keys if item.api_key not in missing
+            )
+            known = {item.name: item for item in their_response.supported_features}
+            for feature in our_response.supported_features:
                 assert feature == known[feature.name]
-            finalized = {item.name: item for item in their_answer.finalized_features}
-            assert all(finalized[item.name] == item for item in our_answer.finalized_features)
+            finalized = {item.name: item for item in their_response.finalized_features}
+            assert all(finalized[item.name] == item for item in our_response.finalized_features)
 
 
 @compare_brokers
@@ -62,7 +64,7 @@ def test_records_are_deleted(broker: Conversation) -> None:
         )
 
         def read() -> object:
-            ((result,),) = (answered.partitions for answered in broker.answer(request, 2).topics)
+            ((result,),) = (answered.partitions for answered in broker.response(request, 2).topics)
             return result.partition_index, result.low_watermark, result.error_code
 
         broker.look(f"DeleteRecords {broker.plain(topic)}-{partition} to {offset} {note}", read)
@@ -151,7 +153,7 @@ def test_leaders_are_elected(broker: Conversation) -> None:
 def test_directories(broker: Conversation) -> None:
     broker.create("t", 2)
     broker.ask(produce_request(broker.topic("t"), batch(b"a" * 100)), 9)
-    ((here,),) = ([item.log_dir for item in broker.answer(directories.DescribeLogDirsRequest(), 5).results],)
+    ((here,),) = ([item.log_dir for item in broker.response(directories.DescribeLogDirsRequest(), 5).results],)
     for path, topic, index in (
         (here, "t", 0),
         ("/nowhere", "t", 0),
@@ -168,11 +170,11 @@ def test_directories(broker: Conversation) -> None:
     missing = directories.DescribableLogDirTopic(topic=broker.topic("missing"), partitions=(0,))
     for version in range(1, 6):
         for topics in ((named, missing), ()):
-            (result,) = broker.answer(directories.DescribeLogDirsRequest(topics=topics), version).results
+            (result,) = broker.response(directories.DescribeLogDirsRequest(topics=topics), version).results
             assert result.log_dir == here
             assert version < 4 or 0 < result.usable_bytes <= result.total_bytes
             sizes = sorted((part.partition_index, part) for topic in result.topics for part in topic.partitions)
-            broker.answers.append((f"DescribeLogDirs v{version} {len(topics)}", (result.error_code, sizes)))
+            broker.responses.append((f"DescribeLogDirs v{version} {len(topics)}", (result.error_code, sizes)))
 
 
 @compare_brokers
@@ -201,13 +203,13 @@ def test_the_cluster(broker: Conversation) -> None:
 def test_the_quorum_of_one(kafka_broker: EmbeddedBroker, apache_kafka: ApacheKafka) -> None:
     for broker in (kafka_broker, apache_kafka):
         with RawClient(broker.bootstrap_servers) as client:
-            answer = client.ask(about_quorum("__cluster_metadata", 0), 2)
-        ((found,),) = (topic.partitions for topic in answer.topics)
-        assert (answer.error_code, found.error_code, found.leader_id, found.observers) == (0, 0, 1, ())
+            response = client.ask(about_quorum("__cluster_metadata", 0), 2)
+        ((found,),) = (topic.partitions for topic in response.topics)
+        assert (response.error_code, found.error_code, found.leader_id, found.observers) == (0, 0, 1, ())
         assert [(voter.replica_id, voter.log_end_offset) for voter in found.current_voters] == [
             (1, found.high_watermark)
         ]
-        assert [node.node_id for node in answer.nodes] == [1]
+        assert [node.node_id for node in response.nodes] == [1]
 
 
 @compare_brokers

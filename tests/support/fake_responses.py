@@ -44,17 +44,17 @@ from spark_kafka_native.protocol.messages.produce import ProduceRequest, Produce
 from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.fake_partitions import FakeState, Refusal
-from tests.support.fake_transactions import answer_transactional, init_transactional
+from tests.support.fake_transactions import init_transactional, transactional_response
 
 Ports = dict[int, int]
 _READ_COMMITTED = 1
 
 
-def answer(request: Request[Any], version: int, state: FakeState, broker: int, ports: Ports) -> Response:
+def respond(request: Request[Any], version: int, state: FakeState, broker: int, ports: Ports) -> Response:
     """The response of ``broker``; the state changes as the request asks."""
     with state.lock:
-        transactional = answer_transactional(request, version, state, broker)
-        return transactional or _ANSWERS[type(request)](request, state, broker, ports)
+        transactional = transactional_response(request, version, state, broker)
+        return transactional or _RESPONSES[type(request)](request, state, broker, ports)
 
 
 def _metadata(request: MetadataRequest, state: FakeState, _broker: int, ports: Ports) -> MetadataResponse:
@@ -140,7 +140,7 @@ def _fetch(request: FetchRequest, state: FakeState, broker: int, _ports: Ports) 
 def _read(
     topic: fetch.FetchTopic, part: fetch.FetchPartition, request: FetchRequest, state: FakeState, broker: int, used: int
 ) -> fetch.PartitionData:
-    """A partition's part of the answer, which has ``used`` bytes of others' already."""
+    """A partition's part of the response, which has ``used`` bytes of others' already."""
     try:
         name = state.name_of(topic.topic, topic.topic_id)
         partition = state.led(broker, name, part.partition, part.current_leader_epoch)
@@ -405,7 +405,7 @@ def _describe_topic_partitions(
     return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=following)
 
 
-_ANSWERS: dict[type[Request[Any]], Callable[..., Response]] = {
+_RESPONSES: dict[type[Request[Any]], Callable[..., Response]] = {
     DescribeProducersRequest: _describe_producers,
     DescribeTopicPartitionsRequest: _describe_topic_partitions,
     MetadataRequest: _metadata,

@@ -23,7 +23,7 @@ from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthentic
 from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.conversation import Conversation
 from tests.support.raw_client import RawClient, request_bytes
-from tests.support.same_answers import Both, compare_brokers
+from tests.support.same_responses import Both, compare_brokers
 from tests.support.sasl_brokers import LEASE_MS, SaslServer, sasl_broker
 
 pytestmark = pytest.mark.interop
@@ -76,12 +76,12 @@ def tell(broker: Conversation, *names: str, note: str = "") -> None:
     request = DescribeUserScramCredentialsRequest(users=tuple(UserName(name=name) for name in names) or None)
 
     def read() -> object:
-        answer = broker.answer(request, 0)
+        response = broker.response(request, 0)
         found = sorted(
             (item.user, item.error_code, *sorted((info.mechanism, info.iterations) for info in item.credential_infos))
-            for item in answer.results
+            for item in response.results
         )
-        return answer.error_code, found
+        return response.error_code, found
 
     broker.look(f"DescribeUserScramCredentials {names} {note}", read)
 
@@ -141,16 +141,16 @@ class Login:
 
     def shake(self, mechanism: str = "PLAIN", version: int = 1) -> None:
         def ask() -> object:
-            answer = self.client.ask(SaslHandshakeRequest(mechanism=mechanism), version)
-            return answer.error_code, sorted(answer.mechanisms)
+            response = self.client.ask(SaslHandshakeRequest(mechanism=mechanism), version)
+            return response.error_code, sorted(response.mechanisms)
 
         self._note(ask)
 
     def token(self, token: bytes, version: int = 2) -> None:
         def ask() -> object:
-            answer = self.client.ask(SaslAuthenticateRequest(auth_bytes=token), version)
-            message = answer.error_message if answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED else ""
-            return answer.error_code, bytes(answer.auth_bytes), message, answer.session_lifetime_ms
+            response = self.client.ask(SaslAuthenticateRequest(auth_bytes=token), version)
+            message = response.error_message if response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED else ""
+            return response.error_code, bytes(response.auth_bytes), message, response.session_lifetime_ms
 
         self._note(ask)
 
@@ -160,10 +160,10 @@ class Login:
         def ask() -> object:
             token: bytes | None = scram.first()
             while token is not None:
-                answer = self.client.ask(SaslAuthenticateRequest(auth_bytes=token), 2)
-                if answer.error_code:
-                    return answer.error_code, answer.error_message, bytes(answer.auth_bytes)
-                token = scram.reply(bytes(answer.auth_bytes))
+                response = self.client.ask(SaslAuthenticateRequest(auth_bytes=token), 2)
+                if response.error_code:
+                    return response.error_code, response.error_message, bytes(response.auth_bytes)
+                token = scram.reply(bytes(response.auth_bytes))
             return scram.complete
 
         self._note(ask)

@@ -76,14 +76,14 @@ def pieces(draw: st.DrawFn, offset: int) -> tuple[bytes, int]:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     buffer: bytes
     starts: list[int]
     offsets: list[int]
 
 
 @st.composite
-def answers(draw: st.DrawFn) -> Answer:
+def responses(draw: st.DrawFn) -> Response:
     """Batches of all kinds, some of them out of order; bytes of a few changed, with or without a new CRC; cut off."""
     buffer, starts, offset = bytearray(), [], draw(st.integers(0, 3))
     offsets = [offset]
@@ -102,12 +102,12 @@ def answers(draw: st.DrawFn) -> Answer:
             if 49 <= with_length <= len(buffer) - start - 12:
                 seal(buffer, start)
     end = draw(st.just(len(buffer)) | st.integers(0, len(buffer)))
-    return Answer(bytes(buffer[:end]), [*starts, end], offsets)
+    return Response(bytes(buffer[:end]), [*starts, end], offsets)
 
 
 @st.composite
-def options(draw: st.DrawFn, answer: Answer) -> dict[str, Any]:
-    edges = [max(offset + shift, 0) for offset in answer.offsets for shift in (-1, 0, 1)]
+def options(draw: st.DrawFn, response: Response) -> dict[str, Any]:
+    edges = [max(offset + shift, 0) for offset in response.offsets for shift in (-1, 0, 1)]
     low = draw(st.just(0) | st.sampled_from(edges))
     high = max(draw(st.sampled_from([END, 2**63 - 1, 2**63, 2**70]) | st.sampled_from(edges)), low)
     aborted = st.lists(st.builds(Aborted, st.integers(0, 2), st.sampled_from(edges)), max_size=3)
@@ -123,29 +123,29 @@ def options(draw: st.DrawFn, answer: Answer) -> dict[str, Any]:
     }
 
 
-@given(answers(), st.data())
+@given(responses(), st.data())
 @settings(max_examples=300)
-def test_generated_answers(answer: Answer, data: st.DataObject) -> None:
-    wanted = data.draw(options(answer))
+def test_generated_answers(response: Response, data: st.DataObject) -> None:
+    wanted = data.draw(options(response))
     with kernel.using("required"):
-        batches = Batches.of(answer.buffer)
+        batches = Batches.of(response.buffer)
     while True:
         outcome = decode_both(batches, **wanted)
         if isinstance(outcome, UnreadableBatch) or not outcome.bytes_used:
             break
         batches = batches.skip(outcome.bytes_used)
         wanted |= {"from_offset": outcome.next_offset, "aborted": outcome.aborted}
-    start, offset = data.draw(st.sampled_from(answer.starts)), data.draw(st.sampled_from(answer.offsets))
-    next_offset_by_both(answer.buffer, start, offset, 9)
+    start, offset = data.draw(st.sampled_from(response.starts)), data.draw(st.sampled_from(response.offsets))
+    next_offset_by_both(response.buffer, start, offset, 9)
 
 
-@given(answers(), st.integers(60, 300), st.data())
+@given(responses(), st.integers(60, 300), st.data())
 @settings(max_examples=100)
-def test_more_than_positions_can_hold(answer: Answer, most: int, data: st.DataObject) -> None:
+def test_more_than_positions_can_hold(response: Response, most: int, data: st.DataObject) -> None:
     """Without gigabytes for it: the limit is lowered instead."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(selection, "MAX_PAYLOAD_BYTES", most)
-        decode_both(answer.buffer, **data.draw(options(answer)))
+        decode_both(response.buffer, **data.draw(options(response)))
 
 
 FIRST = Batch(records=records(0, 3))
@@ -159,20 +159,20 @@ BATCHES = (
     Batch(records=records(14, 2), base_offset=14, log_append_time=5, codec=4),
 )
 PIECES = [batch if isinstance(batch, bytes) else write_batch(batch) for batch in BATCHES]
-ANSWER = b"".join(PIECES)
+RESPONSE = b"".join(PIECES)
 ABORTED = (Aborted(1, 3),)
 
 
 @pytest.mark.parametrize("aborted", [None, (), ABORTED])
 def test_every_range(aborted: Any) -> None:
     wanted: dict[str, Any] = {"columns": COLUMNS, "aborted": aborted}
-    for answer in (b"".join(PIECES[:count]) for count in range(1, len(PIECES) + 1)):
+    for response in (b"".join(PIECES[:count]) for count in range(1, len(PIECES) + 1)):
         for low in range(18):
             for high in range(low, 18):
-                decode_both(answer, from_offset=low, until_offset=high, **wanted)
-            decode_both(answer, from_offset=low, until_offset=2**63, **wanted)
+                decode_both(response, from_offset=low, until_offset=high, **wanted)
+            decode_both(response, from_offset=low, until_offset=2**63, **wanted)
         for low in (2**63 - 1, 2**63, 2**70):
-            decode_both(answer, from_offset=low, until_offset=2**71, **wanted)
+            decode_both(response, from_offset=low, until_offset=2**71, **wanted)
 
 
 @pytest.mark.parametrize("aborted", [None, (), ABORTED])
@@ -181,16 +181,16 @@ def test_every_piece_damaged(aborted: Any, low: int) -> None:
     """A byte of the last field of each, so that only a CRC notices; whether it is looked at depends on the range."""
     for number, piece in enumerate(PIECES):
         damaged = piece[:-1] + bytes([piece[-1] ^ 1])
-        answer = b"".join([*PIECES[:number], damaged, *PIECES[number + 1 :]])
-        decode_both(answer, from_offset=low, until_offset=END, columns=COLUMNS, aborted=aborted)
+        response = b"".join([*PIECES[:number], damaged, *PIECES[number + 1 :]])
+        decode_both(response, from_offset=low, until_offset=END, columns=COLUMNS, aborted=aborted)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_a_wrapper_that_goes_back(magic: int) -> None:
     """Nothing of it is wanted; what follows it would go back, too."""
     wrapper = bytes(message_set(b"x", magic=magic, compression=CompressionType.GZIP, first_offset=1))
-    answer = PIECES[0] + wrapper + write_batch(Batch(records=records(2, 3), base_offset=2))
-    outcome = decode_both(answer, from_offset=2, until_offset=END, columns=COLUMNS)
+    response = PIECES[0] + wrapper + write_batch(Batch(records=records(2, 3), base_offset=2))
+    outcome = decode_both(response, from_offset=2, until_offset=END, columns=COLUMNS)
     assert isinstance(outcome, UnreadableBatch)
     assert (outcome.position, "offset 3 or a later one must come next" in str(outcome)) == (len(PIECES[0]), True)
 
@@ -198,14 +198,14 @@ def test_a_wrapper_that_goes_back(magic: int) -> None:
 def test_every_target() -> None:
     wanted: dict[str, Any] = {"from_offset": 0, "until_offset": END, "columns": COLUMNS, "aborted": ABORTED}
     for target in range(1, 120):
-        decode_both(ANSWER, target_bytes=target, **wanted)
-        decode_both(ANSWER, target_rows=target, **wanted)
+        decode_both(RESPONSE, target_bytes=target, **wanted)
+        decode_both(RESPONSE, target_rows=target, **wanted)
 
 
 def test_cut_off_everywhere() -> None:
-    for end in range(len(ANSWER)):
-        decode_both(ANSWER[:end], from_offset=0, until_offset=END, columns=COLUMNS, aborted=ABORTED)
-        next_offset_by_both(ANSWER[:end], 0, 0, -1)
+    for end in range(len(RESPONSE)):
+        decode_both(RESPONSE[:end], from_offset=0, until_offset=END, columns=COLUMNS, aborted=ABORTED)
+        next_offset_by_both(RESPONSE[:end], 0, 0, -1)
 
 
 @pytest.mark.parametrize("sealed", [False, True])

@@ -17,7 +17,7 @@ from spark_kafka_native.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from tests.support.conversation import Conversation
-from tests.support.same_answers import compare_brokers
+from tests.support.same_responses import compare_brokers
 from tests.support.transaction_stories import ToldProducer, second_epoch
 
 pytestmark = pytest.mark.interop
@@ -171,7 +171,7 @@ def test_records(broker: Conversation) -> None:
 
 @compare_brokers
 def test_adding_groups(broker: Conversation) -> None:
-    broker.answer(FindCoordinatorRequest(key="g"), 3)
+    broker.response(FindCoordinatorRequest(key="g"), 3)
     for version in range(5):
         producer = second_epoch(broker, f"id-{version}", 1)
         for what, wrong in wrongs(producer).items():
@@ -188,7 +188,7 @@ def test_adding_groups(broker: Conversation) -> None:
 def test_offsets(broker: Conversation) -> None:
     broker.create("t", 2)
     t, group = broker.topic("t"), broker.topic("g")
-    broker.answer(FindCoordinatorRequest(key=group), 3)
+    broker.response(FindCoordinatorRequest(key=group), 3)
     for version in range(6):
         producer = second_epoch(broker, f"id-{version}", 2 if version > 4 else 1)
         good = {(t, 0): 5}

@@ -33,7 +33,7 @@ from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, Sy
 from tests.support.both_brokers import kafka_of_its_own
 from tests.support.conversation import Conversation
 from tests.support.group_driver import subscription
-from tests.support.same_answers import Both, compare_brokers
+from tests.support.same_responses import Both, compare_brokers
 
 pytestmark = pytest.mark.interop
 
@@ -80,8 +80,8 @@ def join_request(broker: Conversation, member_id: str = "", **others: Any) -> Jo
 
 def stable(broker: Conversation, **others: Any) -> str:
     """Make the group stable with one member; its id."""
-    given = broker.answer(join_request(broker, **others), 9)
-    joined = given if others.get("group_instance_id") else broker.answer(join_request(broker, given.member_id), 9)
+    given = broker.response(join_request(broker, **others), 9)
+    joined = given if others.get("group_instance_id") else broker.response(join_request(broker, given.member_id), 9)
     request = SyncGroupRequest(
         group_id=group_of(broker),
         generation_id=joined.generation_id,
@@ -120,7 +120,7 @@ def test_joining(broker: Conversation) -> None:
             {"protocol_type": ""},
         ):
             broker.ask(join_request(broker, **fields), version, f"{fields}")
-        given = broker.answer(join_request(broker), 9).member_id
+        given = broker.response(join_request(broker), 9).member_id
         broker.ask(join_request(broker, given), version)
         broker.ask(join_request(broker, given), version, "again")
         broker.ask(join_request(broker, given, protocol_type="connect"), version, "of another kind")
@@ -240,15 +240,15 @@ def test_descriptions_and_lists(broker: Conversation) -> None:
             request = DescribeGroupsRequest(groups=groups, include_authorized_operations=operations)
             broker.ask(request, version, note)
         for version in range(6):
-            answer = broker.answer(ListGroupsRequest(), version)
-            mine = [group for group in answer.groups if group.group_id == group_of(broker)]
+            response = broker.response(ListGroupsRequest(), version)
+            mine = [group for group in response.groups if group.group_id == group_of(broker)]
             listed = [(group.protocol_type, group.group_state, group.group_type) for group in mine]
-            broker.answers.append((f"ListGroups v{version} {note}", listed))
+            broker.responses.append((f"ListGroups v{version} {note}", listed))
 
     look("before")
-    given = broker.answer(join_request(broker), 9).member_id
+    given = broker.response(join_request(broker), 9).member_id
     look("about to join")
-    broker.answer(LeaveGroupRequest(group_id=group_of(broker), member_id=given), 0)
+    broker.response(LeaveGroupRequest(group_id=group_of(broker), member_id=given), 0)
     member_id = stable(broker, group_instance_id="i")
     look("stable")
     leave(broker, member_id)
@@ -277,5 +277,5 @@ def test_deletion(broker: Conversation) -> None:
     member_id = stable(broker)
     broker.ask(OffsetDeleteRequest(group_id=group_of(broker), topics=topics), 0, "read")
     leave(broker, member_id)
-    broker.answer(join_request(broker, protocol_type="connect", group_instance_id="w"), 9)
+    broker.response(join_request(broker, protocol_type="connect", group_instance_id="w"), 9)
     broker.ask(OffsetDeleteRequest(group_id=group_of(broker), topics=topics), 0, "of workers")
