@@ -132,6 +132,8 @@ class FakeState:
         self.lock = threading.Condition()
         self.brokers = brokers
         self.topics: dict[str, FakeTopic] = {}
+        self.ports: dict[int, int] = {}
+        """Of the brokers that Metadata names."""
         self.committed: dict[tuple[str, TopicPartition], tuple[int, int, str]] = {}
         self.cluster_id = "scripted"
         self.controller = 1

@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Callable
-from itertools import islice
 from typing import Any
 
+from broker_embedded.testing.refusals import refusal
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages import (
     create_partitions,
@@ -21,75 +21,75 @@ from spark_kafka_native.protocol.messages import (
     offset_for_leader_epoch,
     produce,
 )
-from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from spark_kafka_native.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from spark_kafka_native.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
-from spark_kafka_native.protocol.messages.describe_topic_partitions import (
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-)
-from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchResponse
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest
+from spark_kafka_native.protocol.messages.create_topics import CreateTopicsRequest
+from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
+from spark_kafka_native.protocol.messages.describe_producers import DescribeProducersRequest
+from spark_kafka_native.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from spark_kafka_native.protocol.messages.fetch import FetchRequest
+from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from spark_kafka_native.protocol.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-)
-from spark_kafka_native.protocol.messages.produce import ProduceRequest, ProduceResponse
+from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest
+from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
+from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest
+from spark_kafka_native.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.fake_partitions import FakeState, Refusal
+from spark_kafka_native.protocol.wire import ZERO_UUID
+from tests.support.fake_partitions import FakePartition, FakeState, Refusal
 from tests.support.fake_transactions import init_transactional, transactional_response
 
-Ports = dict[int, int]
 _READ_COMMITTED = 1
 
 
-def respond(request: Request[Any], version: int, state: FakeState, broker: int, ports: Ports) -> Response:
+def respond(request: Request[Any], version: int, state: FakeState, broker: int, ports: dict[int, int]) -> Response:
     """The response of ``broker``; the state changes as the request asks."""
     with state.lock:
+        state.ports = ports
         transactional = transactional_response(request, version, state, broker)
-        return transactional or _RESPONSES[type(request)](request, state, broker, ports)
+        response = transactional or _RESPONSES[type(request)](request, state, broker)
+        return refusal(request, version, response) if isinstance(response, ErrorCode) else response
 
 
-def _metadata(request: MetadataRequest, state: FakeState, _broker: int, ports: Ports) -> MetadataResponse:
+def _metadata(request: MetadataRequest, state: FakeState, _broker: int) -> Response:
     names = list(state.topics) if request.topics is None else [topic.name or "" for topic in request.topics]
     for name in names:
         if name not in state.topics and request.allow_auto_topic_creation and state.auto_create:
             state.create(name, state.auto_create)
-    return MetadataResponse(
-        brokers=tuple(
-            metadata.MetadataResponseBroker(node_id=node, host="127.0.0.1", port=port) for node, port in ports.items()
-        ),
+    brokers = (metadata.MetadataResponseBroker(node_id=node, **_at(port)) for node, port in state.ports.items())
+    return metadata.MetadataResponse(
+        brokers=tuple(brokers),
         cluster_id=state.cluster_id,
         controller_id=state.controller,
         topics=tuple(_topic(name, state) for name in names),
     )
 
 
-def _topic(name: str, state: FakeState, first: int = 0, stop: int | None = None) -> metadata.MetadataResponseTopic:
+def _at(port: int) -> dict[str, Any]:
+    return {"host": "127.0.0.1", "port": port}
+
+
+def _topic(name: str, state: FakeState) -> metadata.MetadataResponseTopic:
     topic = state.topics.get(name)
     if topic is None:
         return metadata.MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
-    partitions = tuple(
-        metadata.MetadataResponsePartition(
-            error_code=ErrorCode.NONE if part.leader > 0 else ErrorCode.LEADER_NOT_AVAILABLE,
-            partition_index=number,
-            leader_id=part.leader,
-            replica_nodes=(part.leader,) if part.leader > 0 else (),
-            leader_epoch=part.leader_epoch,
-        )
-        for number, part in islice(topic.partitions.items(), first, stop)
-    )
+    partitions = tuple(metadata.MetadataResponsePartition(**_part(*each)) for each in topic.partitions.items())
     return metadata.MetadataResponseTopic(name=name, topic_id=topic.topic_id, partitions=partitions)
 
 
-def _produce(request: ProduceRequest, state: FakeState, broker: int, _ports: Ports) -> ProduceResponse:
+def _part(number: int, part: FakePartition) -> dict[str, Any]:
+    return {
+        "error_code": ErrorCode.NONE if part.leader > 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+        "partition_index": number,
+        "leader_id": part.leader,
+        "replica_nodes": (part.leader,) if part.leader > 0 else (),
+        "leader_epoch": part.leader_epoch,
+    }
+
+
+def _produce(request: ProduceRequest, state: FakeState, broker: int) -> Response:
     def append(topic: produce.TopicProduceData, data: produce.PartitionProduceData) -> produce.PartitionProduceResponse:
         log_start = -1
         try:
@@ -101,9 +101,9 @@ def _produce(request: ProduceRequest, state: FakeState, broker: int, _ports: Por
                 if code is not ErrorCode.NONE:
                     raise Refusal(code)
             offset = partition.append(data.records)
-        except Refusal as refusal:
+        except Refusal as refused:
             return produce.PartitionProduceResponse(
-                index=data.index, error_code=refusal.code, base_offset=-1, log_start_offset=log_start
+                index=data.index, error_code=refused.code, base_offset=-1, log_start_offset=log_start
             )
         return produce.PartitionProduceResponse(index=data.index, base_offset=offset, log_start_offset=0)
 
@@ -114,10 +114,10 @@ def _produce(request: ProduceRequest, state: FakeState, broker: int, _ports: Por
             produce.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts)
         )
     state.lock.notify_all()
-    return ProduceResponse(responses=tuple(responses))
+    return produce.ProduceResponse(responses=tuple(responses))
 
 
-def _fetch(request: FetchRequest, state: FakeState, broker: int, _ports: Ports) -> FetchResponse:
+def _fetch(request: FetchRequest, state: FakeState, broker: int) -> Response:
     ends = time.monotonic() + request.max_wait_ms / 1000
     while True:
         parts: list[tuple[fetch.FetchTopic, fetch.PartitionData]] = []
@@ -129,7 +129,7 @@ def _fetch(request: FetchRequest, state: FakeState, broker: int, _ports: Ports) 
         if any(part.records or part.error_code for _, part in parts) or time.monotonic() >= ends:
             break
         state.lock.wait(ends - time.monotonic())
-    return FetchResponse(
+    return fetch.FetchResponse(
         responses=tuple(
             fetch.FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=(part,))
             for topic, part in parts
@@ -153,8 +153,8 @@ def _read(
         records = partition.read(part.fetch_offset, room)
         if used and len(records) > room:
             records = b""
-    except Refusal as refusal:
-        return fetch.PartitionData(partition_index=part.partition, error_code=refusal.code, high_watermark=-1)
+    except Refusal as refused:
+        return fetch.PartitionData(partition_index=part.partition, error_code=refused.code, high_watermark=-1)
     committed_only = request.isolation_level == _READ_COMMITTED
     if part.fetch_offset >= (partition.stable_end if committed_only else partition.visible_end):
         records = b""
@@ -172,20 +172,18 @@ def _out_of_range() -> tuple[int, int]:
     raise Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
 
 
-def _offset_for_leader_epoch(
-    request: OffsetForLeaderEpochRequest, state: FakeState, broker: int, _ports: Ports
-) -> OffsetForLeaderEpochResponse:
+def _offset_for_leader_epoch(request: OffsetForLeaderEpochRequest, state: FakeState, broker: int) -> Response:
     def look_up(
         name: str, part: offset_for_leader_epoch.OffsetForLeaderPartition
     ) -> offset_for_leader_epoch.EpochEndOffset:
         try:
             partition = state.led(broker, name, part.partition, part.current_leader_epoch)
-        except Refusal as refusal:
-            return offset_for_leader_epoch.EpochEndOffset(partition=part.partition, error_code=refusal.code)
+        except Refusal as refused:
+            return offset_for_leader_epoch.EpochEndOffset(partition=part.partition, error_code=refused.code)
         epoch, end = partition.end_of_epoch(part.leader_epoch) or (-1, -1)
         return offset_for_leader_epoch.EpochEndOffset(partition=part.partition, leader_epoch=epoch, end_offset=end)
 
-    return OffsetForLeaderEpochResponse(
+    return offset_for_leader_epoch.OffsetForLeaderEpochResponse(
         topics=tuple(
             offset_for_leader_epoch.OffsetForLeaderTopicResult(
                 topic=topic.topic, partitions=tuple(look_up(topic.topic, part) for part in topic.partitions)
@@ -195,13 +193,13 @@ def _offset_for_leader_epoch(
     )
 
 
-def _list_offsets(request: ListOffsetsRequest, state: FakeState, broker: int, _ports: Ports) -> ListOffsetsResponse:
+def _list_offsets(request: ListOffsetsRequest, state: FakeState, broker: int) -> Response:
     def look_up(name: str, part: list_offsets.ListOffsetsPartition) -> list_offsets.ListOffsetsPartitionResponse:
         try:
             partition = state.led(broker, name, part.partition_index, part.current_leader_epoch)
-        except Refusal as refusal:
+        except Refusal as refused:
             return list_offsets.ListOffsetsPartitionResponse(
-                partition_index=part.partition_index, error_code=refusal.code
+                partition_index=part.partition_index, error_code=refused.code
             )
         offset, timestamp = -1, -1
         if part.timestamp == -2:
@@ -217,7 +215,7 @@ def _list_offsets(request: ListOffsetsRequest, state: FakeState, broker: int, _p
             partition_index=part.partition_index, offset=offset, timestamp=timestamp
         )
 
-    return ListOffsetsResponse(
+    return list_offsets.ListOffsetsResponse(
         topics=tuple(
             list_offsets.ListOffsetsTopicResponse(
                 name=topic.name, partitions=tuple(look_up(topic.name, part) for part in topic.partitions)
@@ -227,18 +225,16 @@ def _list_offsets(request: ListOffsetsRequest, state: FakeState, broker: int, _p
     )
 
 
-def _init_producer_id(
-    request: InitProducerIdRequest, state: FakeState, broker: int, _ports: Ports
-) -> InitProducerIdResponse:
+def _init_producer_id(request: InitProducerIdRequest, state: FakeState, broker: int) -> Response | ErrorCode:
     if request.transactional_id is not None:
         if broker != state.coordinator:
-            return InitProducerIdResponse(error_code=ErrorCode.NOT_COORDINATOR)
+            return ErrorCode.NOT_COORDINATOR
         return init_transactional(request, state)
     state.next_producer_id += 1
     return InitProducerIdResponse(producer_id=state.next_producer_id, producer_epoch=0)
 
 
-def _create_topics(request: CreateTopicsRequest, state: FakeState, broker: int, _ports: Ports) -> CreateTopicsResponse:
+def _create_topics(request: CreateTopicsRequest, state: FakeState, broker: int) -> Response:
     results = []
     for topic in request.topics:
         code = ErrorCode.NONE
@@ -249,11 +245,11 @@ def _create_topics(request: CreateTopicsRequest, state: FakeState, broker: int, 
         elif not request.validate_only:
             state.create(topic.name, max(topic.num_partitions, 1))
         results.append(create_topics.CreatableTopicResult(name=topic.name, error_code=code, error_message=None))
-    return CreateTopicsResponse(topics=tuple(results))
+    return create_topics.CreateTopicsResponse(topics=tuple(results))
 
 
-def _delete_topics(request: DeleteTopicsRequest, state: FakeState, _broker: int, _ports: Ports) -> DeleteTopicsResponse:
-    return DeleteTopicsResponse(
+def _delete_topics(request: DeleteTopicsRequest, state: FakeState, _broker: int) -> Response:
+    return delete_topics.DeleteTopicsResponse(
         responses=tuple(
             delete_topics.DeletableTopicResult(
                 name=name,
@@ -264,9 +260,7 @@ def _delete_topics(request: DeleteTopicsRequest, state: FakeState, _broker: int,
     )
 
 
-def _create_partitions(
-    request: CreatePartitionsRequest, state: FakeState, _broker: int, _ports: Ports
-) -> CreatePartitionsResponse:
+def _create_partitions(request: CreatePartitionsRequest, state: FakeState, _broker: int) -> Response:
     results = []
     for topic in request.topics:
         partitions = state.topics[topic.name].partitions
@@ -274,47 +268,37 @@ def _create_partitions(
         for number in range(len(partitions), topic.count):
             partitions[number] = type(partitions[0])(leader=number % state.brokers + 1)
         results.append(create_partitions.CreatePartitionsTopicResult(name=topic.name, error_code=code))
-    return CreatePartitionsResponse(results=tuple(results))
+    return create_partitions.CreatePartitionsResponse(results=tuple(results))
 
 
-def _find_coordinator(
-    request: FindCoordinatorRequest, state: FakeState, _broker: int, ports: Ports
-) -> FindCoordinatorResponse:
+def _find_coordinator(request: FindCoordinatorRequest, state: FakeState, _broker: int) -> Response:
+    where = {"node_id": state.coordinator, **_at(state.ports[state.coordinator])}
     if request.coordinator_keys:
-        return FindCoordinatorResponse(
-            coordinators=tuple(
-                find_coordinator.Coordinator(
-                    key=key, node_id=state.coordinator, host="127.0.0.1", port=ports[state.coordinator]
-                )
-                for key in request.coordinator_keys
-            )
-        )
-    return FindCoordinatorResponse(node_id=state.coordinator, host="127.0.0.1", port=ports[state.coordinator])
+        found = (find_coordinator.Coordinator(key=key, **where) for key in request.coordinator_keys)
+        return find_coordinator.FindCoordinatorResponse(coordinators=tuple(found))
+    return find_coordinator.FindCoordinatorResponse(**where)
 
 
-def _offset_commit(request: OffsetCommitRequest, state: FakeState, broker: int, _ports: Ports) -> OffsetCommitResponse:
-    code = ErrorCode.NONE if broker == state.coordinator else ErrorCode.NOT_COORDINATOR
+def _offset_commit(request: OffsetCommitRequest, state: FakeState, broker: int) -> Response | ErrorCode:
+    if broker != state.coordinator:
+        return ErrorCode.NOT_COORDINATOR
     topics = []
     for topic in request.topics:
         for part in topic.partitions:
-            if code is ErrorCode.NONE:
-                key = (request.group_id, TopicPartition(topic.name, part.partition_index))
-                state.committed[key] = (
-                    part.committed_offset,
-                    part.committed_leader_epoch,
-                    part.committed_metadata or "",
-                )
+            key = (request.group_id, TopicPartition(topic.name, part.partition_index))
+            text = part.committed_metadata or ""
+            state.committed[key] = (part.committed_offset, part.committed_leader_epoch, text)
         parts = tuple(
-            offset_commit.OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
+            offset_commit.OffsetCommitResponsePartition(partition_index=part.partition_index)
             for part in topic.partitions
         )
         topics.append(offset_commit.OffsetCommitResponseTopic(name=topic.name, partitions=parts))
-    return OffsetCommitResponse(topics=tuple(topics))
+    return offset_commit.OffsetCommitResponse(topics=tuple(topics))
 
 
-def _offset_fetch(request: OffsetFetchRequest, state: FakeState, broker: int, _ports: Ports) -> OffsetFetchResponse:
+def _offset_fetch(request: OffsetFetchRequest, state: FakeState, broker: int) -> Response | ErrorCode:
     if broker != state.coordinator:
-        return OffsetFetchResponse(error_code=ErrorCode.NOT_COORDINATOR)
+        return ErrorCode.NOT_COORDINATOR
     wanted: dict[str, list[int]] = {}
     if request.topics is None:
         for group, partition in state.committed:
@@ -326,34 +310,26 @@ def _offset_fetch(request: OffsetFetchRequest, state: FakeState, broker: int, _p
     for name, numbers in wanted.items():
         parts = []
         for number in numbers:
-            found = state.committed.get((request.group_id, TopicPartition(name, number)), (-1, -1, ""))
-            parts.append(
-                offset_fetch.OffsetFetchResponsePartition(
-                    partition_index=number,
-                    committed_offset=found[0],
-                    committed_leader_epoch=found[1],
-                    metadata=found[2],
-                )
-            )
+            offset, epoch, text = state.committed.get((request.group_id, TopicPartition(name, number)), (-1, -1, ""))
+            found: dict[str, Any] = {"committed_offset": offset, "committed_leader_epoch": epoch, "metadata": text}
+            parts.append(offset_fetch.OffsetFetchResponsePartition(partition_index=number, **found))
         topics.append(offset_fetch.OffsetFetchResponseTopic(name=name, partitions=tuple(parts)))
-    return OffsetFetchResponse(topics=tuple(topics))
+    return offset_fetch.OffsetFetchResponse(topics=tuple(topics))
 
 
-def _describe_producers(
-    request: DescribeProducersRequest, state: FakeState, broker: int, _ports: Ports
-) -> DescribeProducersResponse:
+def _describe_producers(request: DescribeProducersRequest, state: FakeState, broker: int) -> Response:
     def described(name: str, number: int) -> describe_producers.PartitionResponse:
         try:
             partition = state.led(broker, name, number)
-        except Refusal as refusal:
-            return describe_producers.PartitionResponse(partition_index=number, error_code=refusal.code)
+        except Refusal as refused:
+            return describe_producers.PartitionResponse(partition_index=number, error_code=refused.code)
         producers = tuple(
             describe_producers.ProducerState(producer_id=producer_id, producer_epoch=epoch, last_sequence=last)
             for producer_id, (epoch, last) in partition.sequences.items()
         )
         return describe_producers.PartitionResponse(partition_index=number, active_producers=producers)
 
-    return DescribeProducersResponse(
+    return describe_producers.DescribeProducersResponse(
         topics=tuple(
             describe_producers.TopicResponse(
                 name=topic.name, partitions=tuple(described(topic.name, number) for number in topic.partition_indexes)
@@ -363,49 +339,39 @@ def _describe_producers(
     )
 
 
-def _describe_topic_partitions(
-    request: DescribeTopicPartitionsRequest, state: FakeState, _broker: int, _ports: Ports
-) -> DescribeTopicPartitionsResponse:
+def _describe_topic_partitions(request: DescribeTopicPartitionsRequest, state: FakeState, _broker: int) -> Response:
     """The page that begins at the cursor, of the topics that are named."""
     start = request.cursor or describe_topic_partitions.Cursor()
     left = request.response_partition_limit
-    topics: list[describe_topic_partitions.DescribeTopicPartitionsResponseTopic] = []
+    topics = []
     following = None
     for name in sorted(topic.name for topic in request.topics if topic.name >= start.topic_name):
         first = start.partition_index if name == start.topic_name else 0
         if left == 0:
             following = describe_topic_partitions.Cursor(topic_name=name)
             break
-        described = _topic(name, state, first, first + left)
-        until = first + len(described.partitions)
-        left -= len(described.partitions)
-        topics.append(
-            describe_topic_partitions.DescribeTopicPartitionsResponseTopic(
-                error_code=described.error_code,
-                name=name,
-                topic_id=described.topic_id,
-                partitions=tuple(
-                    describe_topic_partitions.DescribeTopicPartitionsResponsePartition(
-                        error_code=partition.error_code,
-                        partition_index=partition.partition_index,
-                        leader_id=partition.leader_id,
-                        leader_epoch=partition.leader_epoch,
-                        replica_nodes=partition.replica_nodes,
-                        isr_nodes=partition.isr_nodes,
-                        eligible_leader_replicas=(),
-                        last_known_elr=(),
-                    )
-                    for partition in described.partitions
-                ),
-            )
+        known = state.topics.get(name)
+        parts = list(known.partitions.items())[first:] if known else []
+        topic = describe_topic_partitions.DescribeTopicPartitionsResponseTopic(
+            error_code=ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            name=name,
+            topic_id=known.topic_id if known else ZERO_UUID,
+            partitions=tuple(
+                describe_topic_partitions.DescribeTopicPartitionsResponsePartition(
+                    eligible_leader_replicas=(), last_known_elr=(), **_part(*each)
+                )
+                for each in parts[:left]
+            ),
         )
-        if name in state.topics and until < len(state.topics[name].partitions):
-            following = describe_topic_partitions.Cursor(topic_name=name, partition_index=until)
+        topics.append(topic)
+        if len(parts) > left:
+            following = describe_topic_partitions.Cursor(topic_name=name, partition_index=first + left)
             break
-    return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=following)
+        left -= len(parts)
+    return describe_topic_partitions.DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=following)
 
 
-_RESPONSES: dict[type[Request[Any]], Callable[..., Response]] = {
+_RESPONSES: dict[type[Request[Any]], Callable[..., Response | ErrorCode]] = {
     DescribeProducersRequest: _describe_producers,
     DescribeTopicPartitionsRequest: _describe_topic_partitions,
     MetadataRequest: _metadata,
