@@ -106,11 +106,11 @@ CLIENTS = (
     ),
     ForeignClient(
         name="java-4.3.1",
-        start=_java_agent("4.3.1", "v2_8", "transactions"),
+        start=_java_agent("4.3.1", "v2_8", "since_0_11"),
         protocols=("classic", "consumer"),
         transactions=True,
     ),
-    ForeignClient(name="java-2.8.2", start=_java_agent("2.8.2", "v2_8", "transactions"), transactions=True),
+    ForeignClient(name="java-2.8.2", start=_java_agent("2.8.2", "v2_8", "since_0_11"), transactions=True),
     ForeignClient(
         name="kafkajs",
         start=_node_agent,
@@ -162,7 +162,7 @@ OLD_CLIENTS = (
     ),
     ForeignClient(
         name="java-0.10.0.1",
-        start=_java_agent("0.10.0.1", "v0_10"),
+        start=_java_agent("0.10.0.1", "v0_10", "before_2_4"),
         codecs=CODECS_BEFORE_ZSTD,
         headers=False,
         static_members=False,
@@ -172,7 +172,7 @@ OLD_CLIENTS = (
     ),
     ForeignClient(
         name="java-0.11.0.3",
-        start=_java_agent("0.11.0.3", "v0_11", "transactions"),
+        start=_java_agent("0.11.0.3", "v0_11", "before_2_4", "since_0_11"),
         codecs=CODECS_BEFORE_ZSTD,
         static_members=False,
         made_for="0.11",

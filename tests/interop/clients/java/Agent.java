@@ -25,7 +25,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
  * Kafka's own Java client as an agent: JSON lines in, JSON lines out, as tests/interop/clients/python/line_agent.py
- * describes. Compiled against each release that is tested; what differs between releases is in Compat and Admin.
+ * describes. Compiled against each release that is tested; differences are in Compat, Records and Admin.
  */
 public final class Agent {
     interface Operation {
@@ -81,7 +81,7 @@ public final class Agent {
         try (KafkaProducer<String, String> producer =
                 new KafkaProducer<>(config, new StringSerializer(), new StringSerializer())) {
             for (JsonNode record : request.get("records")) {
-                sent.add(producer.send(Compat.producerRecord(topic, record)));
+                sent.add(producer.send(Records.made(topic, record)));
             }
         }
         List<Object> offsets = new ArrayList<>();
@@ -174,6 +174,13 @@ public final class Agent {
         return new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer());
     }
 
+    static List<TopicPartition> partitions(JsonNode request) {
+        List<TopicPartition> partitions = new ArrayList<>();
+        request.get("partitions").forEach(
+                number -> partitions.add(new TopicPartition(request.get("topic").asText(), number.asInt())));
+        return partitions;
+    }
+
     static Map<String, Object> asJson(ConsumerRecord<String, String> record) {
         Map<String, Object> json = new LinkedHashMap<>();
         json.put("topic", record.topic());
@@ -182,7 +189,7 @@ public final class Agent {
         json.put("timestamp", record.timestamp());
         json.put("key", record.key());
         json.put("value", record.value());
-        json.put("headers", Compat.headers(record));
+        json.put("headers", Records.headers(record));
         return json;
     }
 

@@ -2,47 +2,19 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Properties;
 import org.apache.kafka.clients.admin.AdminClient;
 import org.apache.kafka.clients.admin.Config;
 import org.apache.kafka.clients.admin.ConfigEntry;
-import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.common.config.ConfigResource;
 
 /** What 0.11, the first release with an AdminClient, could administer. */
 final class Admin {
-    interface Action {
-        Object run(AdminClient admin, JsonNode request, String topic) throws Exception;
-    }
-
     static void addOperations(Map<String, Agent.Operation> operations) {
-        add(operations, "create_topic", Admin::createTopic);
-        add(operations, "delete_topic",
-                (admin, request, topic) -> admin.deleteTopics(Collections.singleton(topic)).all().get());
-        add(operations, "topics", (admin, request, topic) -> admin.listTopics().names().get());
-        add(operations, "describe_topic", Admin::describeTopic);
-        add(operations, "topic_config", Admin::topicConfig);
-        add(operations, "alter_config", Admin::alterConfig);
-    }
-
-    private static void add(Map<String, Agent.Operation> operations, String name, Action action) {
-        operations.put(name, request -> {
-            Properties config = new Properties();
-            config.put("bootstrap.servers", request.get("servers").asText());
-            try (AdminClient admin = AdminClient.create(config)) {
-                return action.run(admin, request, Agent.text(request.get("topic")));
-            }
-        });
-    }
-
-    private static Object createTopic(AdminClient admin, JsonNode request, String topic) throws Exception {
-        NewTopic wanted = new NewTopic(topic, request.get("partitions").asInt(), (short) 1);
-        Map<String, String> configs = new HashMap<>();
-        request.get("configs").fields().forEachRemaining(entry -> configs.put(entry.getKey(), entry.getValue().asText()));
-        return admin.createTopics(Collections.singleton(wanted.configs(configs))).all().get();
+        TopicAdmin.addOperations(operations);
+        TopicAdmin.add(operations, "describe_topic", Admin::describeTopic);
+        TopicAdmin.add(operations, "alter_config", Admin::alterConfig);
     }
 
     private static Object describeTopic(AdminClient admin, JsonNode request, String topic) throws Exception {
@@ -50,14 +22,6 @@ final class Admin {
         admin.describeTopics(Collections.singleton(topic)).all().get().get(topic).partitions().forEach(
                 item -> partitions.add(Arrays.asList(item.partition(), item.leader().id())));
         return partitions;
-    }
-
-    private static Object topicConfig(AdminClient admin, JsonNode request, String topic) throws Exception {
-        ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
-        Map<String, String> values = new HashMap<>();
-        admin.describeConfigs(Collections.singleton(resource)).all().get().get(resource).entries().forEach(
-                entry -> values.put(entry.name(), entry.value()));
-        return values;
     }
 
     /** Not incremental: what is not named goes back to its default. */

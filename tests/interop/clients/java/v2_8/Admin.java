@@ -7,16 +7,14 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
+import org.apache.kafka.clients.admin.AdminClient;
 import org.apache.kafka.clients.admin.AlterConfigOp;
-import org.apache.kafka.clients.admin.Config;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.ConsumerGroupDescription;
 import org.apache.kafka.clients.admin.DeletedRecords;
 import org.apache.kafka.clients.admin.DescribeClusterResult;
 import org.apache.kafka.clients.admin.DescribeTopicsResult;
 import org.apache.kafka.clients.admin.NewPartitions;
-import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.TopicDescription;
@@ -27,52 +25,26 @@ import org.apache.kafka.common.config.ConfigResource;
 
 /** What there is to administer, from 2.8 on. */
 final class Admin {
-    interface Action {
-        Object run(org.apache.kafka.clients.admin.Admin admin, JsonNode request, String topic) throws Exception;
-    }
-
     static void addOperations(Map<String, Agent.Operation> operations) {
-        add(operations, "create_topic", Admin::createTopic);
-        add(operations, "add_partitions", (admin, request, topic) -> admin.createPartitions(
+        TopicAdmin.addOperations(operations);
+        TopicAdmin.add(operations, "add_partitions", (admin, request, topic) -> admin.createPartitions(
                 Collections.singletonMap(topic, NewPartitions.increaseTo(request.get("total").asInt()))).all().get());
-        add(operations, "delete_topic",
-                (admin, request, topic) -> admin.deleteTopics(Collections.singleton(topic)).all().get());
-        add(operations, "topics", (admin, request, topic) -> admin.listTopics().names().get());
-        add(operations, "describe_topic", Admin::describeTopic);
-        add(operations, "topic_config", Admin::topicConfig);
-        add(operations, "alter_config", Admin::alterConfig);
-        add(operations, "delete_records", Admin::deleteRecords);
-        add(operations, "offsets", Admin::offsets);
-        add(operations, "groups", Admin::groups);
-        add(operations, "describe_group", Admin::describeGroup);
-        add(operations, "delete_group", (admin, request, topic) -> admin.deleteConsumerGroups(
+        TopicAdmin.add(operations, "describe_topic", Admin::describeTopic);
+        TopicAdmin.add(operations, "alter_config", Admin::alterConfig);
+        TopicAdmin.add(operations, "delete_records", Admin::deleteRecords);
+        TopicAdmin.add(operations, "offsets", Admin::offsets);
+        TopicAdmin.add(operations, "groups", Admin::groups);
+        TopicAdmin.add(operations, "describe_group", Admin::describeGroup);
+        TopicAdmin.add(operations, "delete_group", (admin, request, topic) -> admin.deleteConsumerGroups(
                 Collections.singleton(request.get("group").asText())).all().get());
-        add(operations, "alter_offsets", Admin::alterOffsets);
-        add(operations, "delete_offsets", (admin, request, topic) -> admin.deleteConsumerGroupOffsets(
-                request.get("group").asText(), partitions(request, topic)).all().get());
-        add(operations, "brokers", Admin::brokers);
-    }
-
-    private static void add(Map<String, Agent.Operation> operations, String name, Action action) {
-        operations.put(name, request -> {
-            Map<String, Object> config = Collections.singletonMap("bootstrap.servers", request.get("servers").asText());
-            try (org.apache.kafka.clients.admin.Admin admin = org.apache.kafka.clients.admin.Admin.create(config)) {
-                return action.run(admin, request, Agent.text(request.get("topic")));
-            }
-        });
-    }
-
-    private static Object createTopic(org.apache.kafka.clients.admin.Admin admin, JsonNode request, String topic)
-            throws Exception {
-        NewTopic wanted = new NewTopic(topic, request.get("partitions").asInt(), (short) 1);
-        Map<String, String> configs = new HashMap<>();
-        request.get("configs").fields().forEachRemaining(entry -> configs.put(entry.getKey(), entry.getValue().asText()));
-        return admin.createTopics(Collections.singleton(wanted.configs(configs))).all().get();
+        TopicAdmin.add(operations, "alter_offsets", Admin::alterOffsets);
+        TopicAdmin.add(operations, "delete_offsets", (admin, request, topic) -> admin.deleteConsumerGroupOffsets(
+                request.get("group").asText(), new HashSet<>(Agent.partitions(request))).all().get());
+        TopicAdmin.add(operations, "brokers", Admin::brokers);
     }
 
     @SuppressWarnings("unchecked")
-    private static Object describeTopic(org.apache.kafka.clients.admin.Admin admin, JsonNode request, String topic)
-            throws Exception {
+    private static Object describeTopic(AdminClient admin, JsonNode request, String topic) throws Exception {
         DescribeTopicsResult result = admin.describeTopics(Collections.singleton(topic));
         String all = Arrays.stream(DescribeTopicsResult.class.getMethods()).anyMatch(
                 method -> method.getName().equals("allTopicNames")) ? "allTopicNames" : "all";
@@ -84,17 +56,7 @@ final class Admin {
         return partitions;
     }
 
-    private static Object topicConfig(org.apache.kafka.clients.admin.Admin admin, JsonNode request, String topic)
-            throws Exception {
-        ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
-        Config config = admin.describeConfigs(Collections.singleton(resource)).all().get().get(resource);
-        Map<String, String> values = new HashMap<>();
-        config.entries().forEach(entry -> values.put(entry.name(), entry.value()));
-        return values;
-    }
-
-    private static Object alterConfig(org.apache.kafka.clients.admin.Admin admin, JsonNode request, String topic)
-            throws Exception {
+    private static Object alterConfig(AdminClient admin, JsonNode request, String topic) throws Exception {
         Collection<AlterConfigOp> changes = new ArrayList<>();
         request.get("configs").fields().forEachRemaining(entry -> changes.add(new AlterConfigOp(
                 new ConfigEntry(entry.getKey(), Agent.text(entry.getValue())),
@@ -103,8 +65,7 @@ final class Admin {
         return admin.incrementalAlterConfigs(Collections.singletonMap(resource, changes)).all().get();
     }
 
-    private static Object deleteRecords(org.apache.kafka.clients.admin.Admin admin, JsonNode request, String topic)
-            throws Exception {
+    private static Object deleteRecords(AdminClient admin, JsonNode request, String topic) throws Exception {
         Map<TopicPartition, RecordsToDelete> wanted = new HashMap<>();
         request.get("before").fields().forEachRemaining(entry -> wanted.put(
                 new TopicPartition(topic, Integer.parseInt(entry.getKey())),
@@ -117,28 +78,25 @@ final class Admin {
         return lows;
     }
 
-    private static Object offsets(org.apache.kafka.clients.admin.Admin admin, JsonNode request, String topic)
-            throws Exception {
+    private static Object offsets(AdminClient admin, JsonNode request, String topic) throws Exception {
         String at = request.get("at").asText();
         OffsetSpec spec = at.equals("earliest") ? OffsetSpec.earliest()
                 : at.equals("latest") ? OffsetSpec.latest()
                 : OffsetSpec.forTimestamp(Long.parseLong(at));
         Map<TopicPartition, OffsetSpec> wanted = new HashMap<>();
-        partitions(request, topic).forEach(item -> wanted.put(item, spec));
+        Agent.partitions(request).forEach(item -> wanted.put(item, spec));
         Map<Integer, Object> offsets = new HashMap<>();
         admin.listOffsets(wanted).all().get().forEach((item, found) -> offsets.put(item.partition(), found.offset()));
         return offsets;
     }
 
-    private static Object groups(org.apache.kafka.clients.admin.Admin admin, JsonNode request, String topic)
-            throws Exception {
+    private static Object groups(AdminClient admin, JsonNode request, String topic) throws Exception {
         List<Object> names = new ArrayList<>();
         admin.listConsumerGroups().all().get().forEach(group -> names.add(group.groupId()));
         return names;
     }
 
-    private static Object describeGroup(org.apache.kafka.clients.admin.Admin admin, JsonNode request, String topic)
-            throws Exception {
+    private static Object describeGroup(AdminClient admin, JsonNode request, String topic) throws Exception {
         String group = request.get("group").asText();
         ConsumerGroupDescription found =
                 admin.describeConsumerGroups(Collections.singleton(group)).all().get().get(group);
@@ -155,8 +113,7 @@ final class Admin {
         return description;
     }
 
-    private static Object alterOffsets(org.apache.kafka.clients.admin.Admin admin, JsonNode request, String topic)
-            throws Exception {
+    private static Object alterOffsets(AdminClient admin, JsonNode request, String topic) throws Exception {
         Map<TopicPartition, OffsetAndMetadata> wanted = new HashMap<>();
         request.get("offsets").fields().forEachRemaining(entry -> wanted.put(
                 new TopicPartition(topic, Integer.parseInt(entry.getKey())),
@@ -164,8 +121,7 @@ final class Admin {
         return admin.alterConsumerGroupOffsets(request.get("group").asText(), wanted).all().get();
     }
 
-    private static Object brokers(org.apache.kafka.clients.admin.Admin admin, JsonNode request, String topic)
-            throws Exception {
+    private static Object brokers(AdminClient admin, JsonNode request, String topic) throws Exception {
         DescribeClusterResult found = admin.describeCluster();
         List<Object> ids = new ArrayList<>();
         found.nodes().get().forEach(node -> ids.add(node.id()));
@@ -174,11 +130,5 @@ final class Admin {
         description.put("controller", found.controller().get().id());
         description.put("brokers", ids);
         return description;
-    }
-
-    private static Set<TopicPartition> partitions(JsonNode request, String topic) {
-        Set<TopicPartition> partitions = new HashSet<>();
-        request.get("partitions").forEach(number -> partitions.add(new TopicPartition(topic, number.asInt())));
-        return partitions;
     }
 }

@@ -36,7 +36,7 @@ final class Transactions {
             for (JsonNode transaction : request.get("transactions")) {
                 producer.beginTransaction();
                 for (JsonNode record : transaction.get("records")) {
-                    producer.send(Compat.producerRecord(request.get("topic").asText(), record));
+                    producer.send(Records.made(request.get("topic").asText(), record));
                 }
                 producer.flush();
                 if (transaction.get("commit").asBoolean()) {
