@@ -39,7 +39,6 @@ SETTINGS = {
 }
 CLASSIC_GROUPS = ("classic", "odd", "connect", "deleted", "simple")
 SUFFIXES = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
-STACK = re.compile(r"\s+at |Caused by: |\s*\.\.\. \d+ more|[\w.]+(Exception|Error)\b")
 FIRST_GAP = re.compile(r"  -1 is followed by ")
 """Kafka 4.3 reports the first record of every segment that does not begin at offset 0."""
 

@@ -14,7 +14,6 @@ TIMESTAMP_MS = 1_700_000_000_000
 def batch_of(
     values: Sequence[bytes | None],
     *,
-    keys: Sequence[bytes | None] | None = None,
     timestamp_ms: int = TIMESTAMP_MS,
     compression: CompressionType = CompressionType.NONE,
     producer_id: int = -1,
@@ -23,11 +22,8 @@ def batch_of(
     transactional: bool = False,
 ) -> bytearray:
     """One record batch with these values."""
-    columns = {"value": pa.array(values, pa.binary())}
-    if keys is not None:
-        columns["key"] = pa.array(keys, pa.binary())
-    rows = MeasuredRows(pa.RecordBatch.from_pydict(columns), timestamp_ms)
-    (encoded,) = rows.encode(compression=compression, max_batch_bytes=2**31 - 1)
+    measured = MeasuredRows(rows(values), timestamp_ms)
+    (encoded,) = measured.encode(compression=compression, max_batch_bytes=2**31 - 1)
     encoded.stamp(
         producer_id=producer_id,
         producer_epoch=producer_epoch,

@@ -58,8 +58,8 @@ def settings() -> dict[str, str]:
 
 
 @contextmanager
-def sasl_broker(kind: str, directory: Path, more: Mapping[str, str] | None = None) -> Iterator[SaslServer]:
-    """A broker of one of `tests.support.both_brokers.BOTH` kinds with `more` settings; skips where it cannot be had."""
+def sasl_broker(kind: str, directory: Path) -> Iterator[SaslServer]:
+    """A broker of one of `tests.support.both_brokers.BOTH` kinds; skips where it cannot be had."""
     users = [f"{name}=[name={user},password={word}]" for name in SCRAM for user, word in SCRAM_USERS.items()]
     if kind == "bundled":
         names = {"PLAINTEXT": "PLAINTEXT", **_PROTOCOLS}
@@ -68,10 +68,10 @@ def sasl_broker(kind: str, directory: Path, more: Mapping[str, str] | None = Non
             "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in names.items()),
             "add.scram": " ".join(users),
         }
-        with BrokerProcess(directory, settings={**settings(), **listeners, **(more or {})}) as broker:
+        with BrokerProcess(directory, settings={**settings(), **listeners}) as broker:
             yield broker
         return
     skip_if(apache_kafka_unavailable())
     options = [part for user in users for part in ("--add-scram", user)]
-    with ApacheKafka(settings={**settings(), **(more or {})}, listeners=_PROTOCOLS, format_options=options) as kafka:
+    with ApacheKafka(settings=settings(), listeners=_PROTOCOLS, format_options=options) as kafka:
         yield kafka
