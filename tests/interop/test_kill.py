@@ -21,7 +21,7 @@ from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.brokers import Server
 from tests.support.report import Report
 from tests.support.skipping import skip_if
-from tests.support.writers import ConfluentWriter, OurWriter, Writer, check_written, wait_for_progress
+from tests.support.writers import both_writers, wait_for_progress
 
 KILLS = int(os.environ.get("KILLS", "3"))
 PARTITIONS = 3
@@ -81,12 +81,7 @@ def victim(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Victim]:
 def test_what_was_acknowledged_survives_kills(victim: Victim, seed: int, report: Report) -> None:
     dice = random.Random(seed)
     kills = KILLS if isinstance(victim, Bundled) else min(KILLS, 3)
-    writers: list[Writer] = []
-    try:
-        for kind in (ConfluentWriter, OurWriter):
-            topic = f"written-by-{kind.__name__.lower()}"
-            victim.create_topic(topic, PARTITIONS)
-            writers.append(kind(victim.bootstrap_servers, topic, PARTITIONS))
+    with both_writers(victim, PARTITIONS) as writers:
         for _ in range(kills):
             wait_for_progress(writers)
             time.sleep(dice.uniform(0, 0.6))
@@ -98,10 +93,5 @@ def test_what_was_acknowledged_survives_kills(victim: Victim, seed: int, report:
                 victim.kill_while_starting(dice.uniform(0, 1))
             victim.restart()
         wait_for_progress(writers)
-    finally:
-        for writer in writers:
-            writer.stop()
-    for writer in writers:
-        check_written(victim.bootstrap_servers, writer)
     counts = ", ".join(f"{writer.acknowledged_count} by {type(writer).__name__}" for writer in writers)
     report("Brokers that were killed", [f"SEED={seed}: {kills} kills; acknowledged and there once: {counts}"])

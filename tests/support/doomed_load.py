@@ -6,7 +6,6 @@
 up to ``ROWS``.
 """
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,15 +18,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from spark_kafka_native.jobs.java import ensure_java
 from spark_kafka_native.spark.datasource import PyKafkaDataSource
 from spark_kafka_native.spark.sink import exactly_once
 from spark_kafka_native.spark.sink.writer import PyKafkaWriter
 from tests.support.doomed_sink import DOOM, Doom, Rests
 from tests.support.process_tree import descendants, kill_all, still_there
+from tests.support.spark_copy import driver_environment
 from tests.support.waiting import eventually
 
-_REPOSITORY = Path(__file__).parents[2]
 _PATIENCE_S = 120.0
 TASKS = 3
 
@@ -58,7 +56,6 @@ class DoomedLoadSource(PyKafkaDataSource):
 
 def kill_load_at(step: str, directory: Path, servers: str, topic: str, rows: int, **options: str) -> None:
     """Write ``rows`` rows with a driver that is killed, with all its processes, when its commit comes to ``step``."""
-    ensure_java()
     doom = Doom(directory / "doom")
     doom.aim(step)
     arguments = [servers, topic, str(rows), *(f"{name}={value}" for name, value in options.items())]
@@ -69,13 +66,7 @@ def kill_load_at(step: str, directory: Path, servers: str, topic: str, rows: int
             stdout=printed,
             stderr=printed,
             cwd=directory,
-            env={
-                **os.environ,
-                DOOM: str(doom.file),
-                "SPARK_LOCAL_IP": "127.0.0.1",
-                "PYSPARK_PYTHON": sys.executable,
-                "PYTHONPATH": os.pathsep.join([str(_REPOSITORY), os.environ.get("PYTHONPATH", "")]),
-            },
+            env={**driver_environment(), DOOM: str(doom.file)},
         )
 
         def victim() -> int | None:

@@ -214,10 +214,14 @@ class SparkCopy:
 
 def cluster_environment(directory: Path) -> dict[str, str]:
     """The environment of a driver whose Spark cluster, a `MASTER`, works in ``directory``."""
+    return {**driver_environment(), "SPARK_HOME": str(_spark_home(directory))}
+
+
+def driver_environment() -> dict[str, str]:
+    """The environment of a driver that finds this repository."""
     ensure_java()
     return {
         **os.environ,
-        "SPARK_HOME": str(_spark_home(directory)),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,

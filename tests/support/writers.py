@@ -6,13 +6,15 @@ incarnation. It does not repeat what its predecessor left without a response, so
 
 import threading
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from dirty_equals import IsInt
 
 from spark_kafka_native.client.producer.producer import Producer
 from tests.support.background import Background
+from tests.support.brokers import Server
 from tests.support.clients import DEADLINE_S, Record
 from tests.support.confluent_client import ConfluentClient
 from tests.support.our_client import config_of, rows_of
@@ -130,6 +132,26 @@ class OurWriter(Writer):
     def _flushed(self, numbers: list[int]) -> None:
         for number in numbers:
             self.acknowledged[number % self.partitions][f"{self.incarnation}:{number}"] = None
+
+
+@contextmanager
+def both_writers(
+    broker: Server, partitions: int, servers: str | None = None, *, pause_s: float = 0.01
+) -> Iterator[list[Writer]]:
+    """A writer of each kind with a topic of its own, through ``servers``; at the end what they wrote is checked."""
+    servers = servers or broker.bootstrap_servers
+    writers: list[Writer] = []
+    try:
+        for kind in (ConfluentWriter, OurWriter):
+            topic = f"written-by-{kind.__name__.lower()}"
+            broker.create_topic(topic, partitions)
+            writers.append(kind(servers, topic, partitions, pause_s=pause_s))
+        yield writers
+    finally:
+        for writer in writers:
+            writer.stop()
+    for writer in writers:
+        check_written(servers, writer)
 
 
 def wait_for_progress(writers: Sequence[Writer]) -> None:

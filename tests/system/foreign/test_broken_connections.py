@@ -13,7 +13,7 @@ import pytest
 from tests.support.both_brokers import BOTH, running_broker
 from tests.support.brokers import AnyBroker
 from tests.support.proxy import BreakingProxy
-from tests.support.writers import ConfluentWriter, OurWriter, Writer, check_written, wait_for_progress
+from tests.support.writers import both_writers, wait_for_progress
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 
@@ -39,20 +39,10 @@ def broker(request: pytest.FixtureRequest, proxy: BreakingProxy, tmp_path: Path)
 @pytest.mark.timeout(120)
 def test_lost_answers_neither_lose_nor_double_records(broker: AnyBroker, proxy: BreakingProxy, seed: int) -> None:
     dice = random.Random(seed)
-    writers: list[Writer] = []
-    try:
-        for kind in (ConfluentWriter, OurWriter):
-            topic = f"written-by-{kind.__name__.lower()}"
-            broker.create_topic(topic, PARTITIONS)
-            writers.append(kind(proxy.address, topic, PARTITIONS))
+    with both_writers(broker, PARTITIONS, proxy.address) as writers:
         for _ in range(BREAKS):
             wait_for_progress(writers)
             time.sleep(dice.uniform(0, 0.1))
             proxy.lose_responses()
             time.sleep(dice.uniform(0, 0.05))
             proxy.cut()
-    finally:
-        for writer in writers:
-            writer.stop()
-    for writer in writers:
-        check_written(proxy.address, writer)
