@@ -30,6 +30,7 @@ from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages import consumer_group_heartbeat as messages
 from tests.support.classic_requests import GROUP_ID, ClassicRequests
 from tests.support.group_world import GroupWorld
+from tests.support.raw_consumers import as_topics
 
 CLIENT: Final = HeartbeatContext(client_id="client", client_host="/127.0.0.1")
 
@@ -267,14 +268,6 @@ class ConsumerDriver(GroupWorld, ClassicRequests):
             assert len(given) == len(set(given)), "two members have the same partition"
             for member in self.group.members.values():
                 assert member.assigned.keys().isdisjoint(member.pending_revocation)
-
-
-def as_topics(partitions: Iterable[TopicIdPartition]) -> tuple[messages.TopicPartitions, ...]:
-    """Partitions as heartbeats carry them."""
-    found: dict[UUID, list[int]] = {}
-    for part in sorted(partitions):
-        found.setdefault(part.topic_id, []).append(part.partition)
-    return tuple(messages.TopicPartitions(topic_id=id_, partitions=tuple(parts)) for id_, parts in found.items())
 
 
 def as_partitions(topics: Iterable[messages.TopicPartitions]) -> frozenset[TopicIdPartition]:
