@@ -29,10 +29,14 @@ T0 = TopicPartition("t", 0)
 WEEK_MS = 7 * 24 * 3_600_000
 
 
-def commit(broker: BrokerDriver, group: str, offset: int) -> None:
-    topic_id = broker.topic_id("t")
-    wanted = OffsetCommit(partition=T0, topic_id=topic_id, offset=offset, leader_epoch=0, metadata="")
-    broker.run(broker.broker.groups.commit(OffsetCommitRequest(group_id=group), [wanted], 8))
+def position(broker: BrokerDriver, offset: int, topic: str = "t") -> OffsetCommit:
+    partition, topic_id = TopicPartition(topic, 0), broker.topic_id(topic)
+    return OffsetCommit(partition=partition, topic_id=topic_id, offset=offset, leader_epoch=0, metadata="")
+
+
+def commit(broker: BrokerDriver, group: str, offset: int, topic: str = "t", **member: Any) -> None:
+    request = OffsetCommitRequest(group_id=group, **member)
+    broker.run(broker.broker.groups.commit(request, [position(broker, offset, topic)], 8))
 
 
 def offset(broker: BrokerDriver, group: str) -> int | None:
@@ -127,19 +131,11 @@ def test_a_damaged_batch_loses_only_the_records_after_it_in_its_partition(
 
 def test_commits_at_once_all_count(broker: BrokerDriver) -> None:
     broker.create("t")
-    topic_id = broker.topic_id("t")
+    groups = broker.broker.groups
 
     async def all_at_once() -> None:
-        await asyncio.gather(
-            *(
-                broker.broker.groups.commit(
-                    OffsetCommitRequest(group_id=f"g{number}"),
-                    [OffsetCommit(partition=T0, topic_id=topic_id, offset=number, leader_epoch=0, metadata="")],
-                    8,
-                )
-                for number in range(30)
-            )
-        )
+        requests = [(OffsetCommitRequest(group_id=f"g{number}"), [position(broker, number)]) for number in range(30)]
+        await asyncio.gather(*(groups.commit(request, wanted, 8) for request, wanted in requests))
 
     broker.run(all_at_once())
     assert [offset(broker, f"g{number}") for number in range(30)] == list(range(30))
@@ -151,9 +147,8 @@ def test_a_commit_whose_client_has_left_is_in_the_state_as_in_the_log(broker: Br
     commit(broker, "g", 5)
 
     async def leave_half_way() -> None:
-        topic_id = broker.topic_id("t")
-        wanted = OffsetCommit(partition=T0, topic_id=topic_id, offset=6, leader_epoch=0, metadata="")
-        task = asyncio.create_task(broker.broker.groups.commit(OffsetCommitRequest(group_id="g"), [wanted], 8))
+        commits = [position(broker, 6)]
+        task = asyncio.create_task(broker.broker.groups.commit(OffsetCommitRequest(group_id="g"), commits, 8))
         await broker.in_a_thread()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -204,9 +199,7 @@ def test_a_group_that_had_no_generation_yet_comes_back_empty(broker: BrokerDrive
 def test_positions_grow_old_once_the_last_member_is_gone(broker: BrokerDriver) -> None:
     broker.create("t")
     member_id = stable(broker)
-    request = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=1, member_id=member_id)
-    wanted = OffsetCommit(partition=T0, topic_id=broker.topic_id("t"), offset=5, leader_epoch=0, metadata="")
-    broker.run(broker.broker.groups.commit(request, [wanted], 8))
+    commit(broker, "g", 5, generation_id_or_member_epoch=1, member_id=member_id)
     broker.advance(10_000)
     assert group_of(broker).state is ClassicState.EMPTY
     broker.advance(WEEK_MS - 1)
@@ -224,13 +217,8 @@ def test_positions_of_a_stable_group_stay_where_its_members_read(broker: BrokerD
     for topic in ("t", "u"):
         broker.create(topic)
     member_id = stable(broker)  # it reads t
-    request = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=1, member_id=member_id)
     for topic in ("t", "u"):
-        topic_id = broker.topic_id(topic)
-        wanted = OffsetCommit(
-            partition=TopicPartition(topic, 0), topic_id=topic_id, offset=5, leader_epoch=0, metadata=""
-        )
-        broker.run(broker.broker.groups.commit(request, [wanted], 8))
+        commit(broker, "g", 5, topic, generation_id_or_member_epoch=1, member_id=member_id)
     broker.clock.advance(WEEK_MS)  # the clock alone: no session ends
     broker.run(broker.broker.groups.expire())
     assert set(broker.broker.groups.offsets.all_committed("g")) == {T0}

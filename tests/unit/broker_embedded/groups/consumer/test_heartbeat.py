@@ -8,6 +8,7 @@ from broker_embedded.groups.consumer.member import MemberState
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.consumer_driver import ConsumerDriver, topic_id
 from tests.support.raw_consumers import as_topics
+from tests.support.refusals import refused
 
 ALL = {"t-0", "t-1", "t-2", "t-3"}
 
