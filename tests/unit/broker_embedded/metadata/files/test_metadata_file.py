@@ -141,20 +141,6 @@ def test_a_credential_is_a_line() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"version": 2}, "version 2; this broker reads version 1"),
-        ({"more": 1}, "unknown keys more"),
-        ({"credentials": [{"user": "alice"}]}, "KeyError"),
-        ({"credentials": 7}, "TypeError"),
-    ],
-)
-def test_malformed_credentials_are_refused(change: dict[str, object], words: str) -> None:
-    with pytest.raises(MetadataFileError, match=words):
-        CREDENTIALS.decode(json.dumps({"version": 1, "credentials": [], **change}).encode())
-
-
 @pytest.mark.parametrize("change", [{"salt": "hunter2"}, {"colour": "hunter2"}, {"iterations": "hunter2"}, {"salt": 7}])
 def test_errors_do_not_contain_damaged_values(change: dict[str, object]) -> None:
     document = json.loads(CREDENTIALS.encode(ONE))
@@ -191,29 +177,6 @@ def test_quotas_are_readable_json() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"",
-        b"[]",
-        b"[" * 100_000,
-        b"{}",
-        b'{"version": 2, "quotas": []}',
-        b'{"version": 1}',
-        b'{"version": 1, "quotas": [], "more": 1}',
-        b'{"version": 1, "quotas": [{"entity": {}}]}',
-        b'{"version": 1, "quotas": [{"entity": {}, "values": {}, "more": 1}]}',
-        b'{"version": 1, "quotas": [{"entity": 5, "values": {}}]}',
-        b'{"version": 1, "quotas": [{"entity": {}, "values": {"a": "x"}}]}',
-        b'{"version": 1, "quotas": [{"entity": {}, "values": {"a": 1%s}}]}' % (b"0" * 400),
-        b"\xff\xfe",
-    ],
-)
-def test_malformed_quotas_are_refused(raw: bytes) -> None:
-    with pytest.raises(MetadataFileError):
-        QUOTAS.decode(raw)
-
-
 _TOPIC = TopicImage(
     name="a",
     topic_id=UUID(int=1),
@@ -222,21 +185,79 @@ _TOPIC = TopicImage(
 )
 
 
-@pytest.mark.parametrize(
-    ("file", "value"),
-    [
-        (CREDENTIALS, ONE),
-        (QUOTAS, {ClientQuotaEntity.of([(USER, "ann")]): {"producer_byte_rate": 1.0}}),
-        (TOPICS, EMPTY_IMAGE.with_topics([_TOPIC], deleting={UUID(int=2): "b"})),
-        (
-            CONFIGS,
-            StoredConfigs(cluster={"a": "5"}, brokers={1: {"b": "7"}, 2: {"b": "8"}}, groups={"a group": {"c": "5"}}),
-        ),
-    ],
-    ids=["credentials", "quotas", "topics", "configs"],
-)
+INFINITY = float("inf")
+PARTITION = {"leader": INFINITY, "epoch": 0, "replicas": [1], "isr": [1]}
+FILES: dict[str, tuple[MetadataFile[Any], object]] = {
+    "credentials": (CREDENTIALS, ONE),
+    "quotas": (QUOTAS, {ClientQuotaEntity.of([(USER, "ann")]): {"producer_byte_rate": 1.0}}),
+    "topics": (TOPICS, EMPTY_IMAGE.with_topics([_TOPIC], deleting={UUID(int=2): "b"})),
+    "configs": (
+        CONFIGS,
+        StoredConfigs(cluster={"a": "5"}, brokers={1: {"b": "7"}, 2: {"b": "8"}}, groups={"a group": {"c": "5"}}),
+    ),
+}
+each_file = pytest.mark.parametrize(("file", "value"), FILES.values(), ids=FILES)
+
+
+@each_file
 def test_a_truncated_file_is_refused(file: MetadataFile[Any], value: object) -> None:
     raw = file.encode(value).rstrip()
     for length in range(len(raw)):
         with pytest.raises(MetadataFileError):
             file.decode(raw[:length])
+
+
+@each_file
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"", "JSONDecodeError"),
+        (b"{", "JSONDecodeError"),
+        (b"\xff", "UnicodeDecodeError"),
+        (b"\xff\xfe", "JSONDecodeError"),
+        (b"[" * 100_000, "RecursionError"),
+        (b"[]", "TypeError"),
+        (b"{}", "KeyError: ('version'|this broker did not write it)"),
+        (b'{"version": 1}', "KeyError: ('(quotas|topics|cluster)'|this broker did not write it)"),
+        (b'{"version": 2}', "version 2; this broker reads version 1"),
+    ],
+    ids=["empty", "cut", "not UTF-8", "UTF-16", "deep", "a list", "no version", "version 1", "version 2"],
+)
+def test_a_file_that_is_no_document_of_version_1_is_refused(
+    file: MetadataFile[Any], value: object, raw: bytes, said: str
+) -> None:
+    with pytest.raises(MetadataFileError, match=said):
+        file.decode(raw)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        *((name, {"more": 1}, "unknown keys more") for name in FILES),
+        ("credentials", {"credentials": [{"user": "alice"}]}, "KeyError"),
+        ("credentials", {"credentials": 7}, "TypeError"),
+        ("quotas", {"quotas": [{"entity": {}}]}, "KeyError"),
+        ("quotas", {"quotas": [{"entity": {}, "values": {}, "more": 1}]}, "unknown keys more"),
+        ("quotas", {"quotas": [{"entity": 5, "values": {}}]}, "AttributeError"),
+        ("quotas", {"quotas": [{"entity": {}, "values": {"a": "x"}}]}, "ValueError"),
+        ("quotas", {"quotas": [{"entity": {}, "values": {"a": 10**400}}]}, "OverflowError"),
+        ("topics", {"topics": [{"name": "a"}]}, "KeyError"),
+        ("topics", {"deleting": [{"name": "a", "id": "x"}]}, "ValueError"),
+        (
+            "topics",
+            {"topics": [{"name": "a", "id": str(UUID(int=1)), "configs": {}, "partitions": [PARTITION]}]},
+            "OverflowError",
+        ),
+        ("configs", {"cluster": []}, "AttributeError"),
+        ("configs", {"brokers": {"x": {}}}, "ValueError"),
+        ("configs", {"brokers": {"1": 5}}, "AttributeError"),
+        ("configs", {"features": {}}, "KeyError: 'levels'"),
+        ("configs", {"features": {"changes": 1, "levels": {"a": "x"}}}, "ValueError"),
+        ("configs", {"features": {"changes": INFINITY, "levels": {}}}, "OverflowError"),
+    ],
+)
+def test_a_malformed_file_is_refused(name: str, change: dict[str, object], said: str) -> None:
+    file, value = FILES[name]
+    raw = json.dumps(json.loads(file.encode(value)) | change).replace("Infinity", "1e999").encode()
+    with pytest.raises(MetadataFileError, match=said):
+        file.decode(raw)

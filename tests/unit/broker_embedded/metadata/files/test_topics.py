@@ -43,29 +43,3 @@ def test_topics_that_share_a_name_or_an_id_are_refused(twice: str) -> None:
     assert changed != raw
     with pytest.raises(MetadataFileError, match="is repeated"):
         TOPICS.decode(changed)
-
-
-@pytest.mark.parametrize(
-    ("raw", "problem"),
-    [
-        (b"", "JSONDecodeError"),
-        (b"[" * 100_000, "RecursionError"),
-        (b"[]", "TypeError"),
-        (b'{"version": 2}', "this broker reads version 1"),
-        (b'{"version": 1}', "KeyError: 'topics'"),
-        (b'{"version": 1, "topics": [], "deleting": [], "more": 1}', "unknown keys more"),
-        (b'{"version": 1, "topics": [{"name": "a"}], "deleting": []}', "KeyError"),
-        (b'{"version": 1, "topics": [], "deleting": [{"name": "a", "id": "x"}]}', "ValueError"),
-        (
-            (
-                b'{"version": 1, "deleting": [], "topics": [{"name": "a", "id": "%s", "configs": {}, '
-                b'"partitions": [{"leader": 1e999, "epoch": 0, "replicas": [1], "isr": [1]}]}]}'
-            )
-            % str(UUID(int=1)).encode(),
-            "OverflowError",
-        ),
-    ],
-)
-def test_malformed_topics_are_refused(raw: bytes, problem: str) -> None:
-    with pytest.raises(MetadataFileError, match=problem):
-        TOPICS.decode(raw)
