@@ -75,6 +75,12 @@ def write(producer: TransactionalProducer, *values: str, partition: int | None =
     producer.send("t", valued(values, partition))
 
 
+def begin_with_a_row(producer: TransactionalProducer) -> None:
+    producer.begin()
+    write(producer, "a")
+    producer.flush()
+
+
 def headers(brokers: ScriptedCluster, partition: int = 0) -> list[BatchHeader]:
     return brokers.partition("t", partition).headers()
 
@@ -157,9 +163,7 @@ def test_one_transaction_after_the_other(brokers: ScriptedCluster, producer: Tra
 
 
 def test_an_abort_ends_the_epoch_with_it(brokers: ScriptedCluster, producer: TransactionalProducer) -> None:
-    producer.begin()
-    write(producer, "a")
-    producer.flush()
+    begin_with_a_row(producer)
     producer.abort()
     assert state_of(brokers) == "CompleteAbort"
     producer.begin()
@@ -232,9 +236,7 @@ def test_leaving_the_block_aborts_an_open_transaction(brokers: ScriptedCluster, 
 
 
 def test_an_abort_waits_for_what_is_in_flight(brokers: ScriptedCluster, producer: TransactionalProducer) -> None:
-    producer.begin()
-    write(producer, "a")
-    producer.flush()
+    begin_with_a_row(producer)
     brokers.script(ProduceRequest, Slow(150))
     write(producer, "late")
     producer.abort()
@@ -272,9 +274,7 @@ def test_lost_requests_and_responses_are_retried(
 def test_concurrent_transactions_is_retried_shortly(brokers: ScriptedCluster, producer: TransactionalProducer) -> None:
     busy = Refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
     brokers.script(ProduceRequest if level(brokers) == 2 else AddPartitionsToTxnRequest, busy, busy)
-    producer.begin()
-    write(producer, "a")
-    producer.flush()
+    begin_with_a_row(producer)
     asked = len(brokers.requests(MetadataRequest))
     producer.commit()
     assert len(headers(brokers)) == 1
@@ -297,9 +297,7 @@ def test_concurrent_transactions_is_retried_shortly(brokers: ScriptedCluster, pr
 def test_refused_rows_leave_an_abort_or_nothing(
     brokers: ScriptedCluster, producer: TransactionalProducer, code: ErrorCode, expected: type[TransactionError]
 ) -> None:
-    producer.begin()
-    write(producer, "a")
-    producer.flush()
+    begin_with_a_row(producer)
     brokers.script(ProduceRequest, Refuse(code))
     write(producer, "b")
     with pytest.raises(expected, match="t-0") as caught:
@@ -353,9 +351,7 @@ def test_an_end_without_a_response_is_in_doubt(brokers: ScriptedCluster, cluster
 def test_a_fenced_producer_gets_producer_fenced_at_the_end(
     brokers: ScriptedCluster, producer: TransactionalProducer, commit: bool
 ) -> None:
-    producer.begin()
-    write(producer, "a")
-    producer.flush()
+    begin_with_a_row(producer)
     with brokers.state.lock:
         brokers.state.transactions.by_id["sink"].epoch += 5
     with pytest.raises(ProducerFenced, match="its coordinator now has sink in Ongoing"):
@@ -368,9 +364,7 @@ def test_a_failed_abort_in_close_is_logged(
     brokers: ScriptedCluster, cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING), TransactionalProducer(cluster) as producer:
-        producer.begin()
-        write(producer, "a")
-        producer.flush()
+        begin_with_a_row(producer)
         brokers.script(EndTxnRequest, Refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     assert "could not be aborted and ends when its time is up" in caplog.text
 
