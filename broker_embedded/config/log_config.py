@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Final
+from zlib import crc32
 
 from broker_embedded.config.message_format import LATEST_MAGIC, record_magic
 from broker_embedded.config.settings import (
@@ -289,6 +290,11 @@ class LogConfig:
     def roll_ms(self) -> int:
         """The time after which a segment is rolled; compaction within its maximum lag requires a roll within it."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+
+    def roll_jitter_ms(self, path: str) -> int:
+        """The jitter of ``segment.ms``, so that not all segments are rolled at once. It depends on the path."""
+        longest = min(self.segment_jitter_ms, self.segment_ms)
+        return crc32(path.encode()) % longest if longest else 0
 
     @property
     def log_append_time(self) -> bool:

@@ -299,7 +299,7 @@ class LocalLog:
         self.offline = self.offline or "it was deleted"  # at once, for a cleaning in progress
         with self.flush_lock, self.names_lock, self.lock:
             segments = (*self.view.segments, *self._retired.segments)
-            parts = [part for segment in segments for part in segment.parts()]
+            parts = [part for segment in segments for _, part in segment.parts()]
             self.platform.open_files.rename_directory(self.directory, directory, parts)
 
     def abandon(self) -> None:

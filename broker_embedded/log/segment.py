@@ -1,10 +1,8 @@
 """A segment: one ``.log`` file of record batches and its indexes."""
 
-import itertools
 import logging
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
-from zlib import crc32
 
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.batches import batch_headers, first_offset
@@ -17,13 +15,13 @@ from broker_embedded.log.index import (
     TimestampOffset,
 )
 from broker_embedded.log.segment_files import (
-    DELETED,
     INDEX,
     LOG,
     TEMPORARY,
     TIME_INDEX,
     TXN_INDEX,
     SegmentFiles,
+    deleted_suffix,
     segment_path,
 )
 from broker_embedded.log.transaction_index import TransactionIndex
@@ -95,7 +93,7 @@ class LogSegment:
         self.size = max(files.log, 0)
         self.created_ms = platform.clock.now_ms()
         path = segment_path(directory, base_offset, "")
-        self._roll_jitter_ms = _jitter(path, config)
+        self._roll_jitter_ms = config.roll_jitter_ms(path)
         self.path = path + LOG + suffix
         self.offset_index = OffsetIndex(
             path + INDEX + suffix,
@@ -400,18 +398,14 @@ class LogSegment:
 
     def paths(self) -> list[str]:
         """The paths of the files, the log first; none once the segment is closed."""
-        return [part.path for _, part in self._parts() if part.path]
-
-    def parts(self) -> list[LogFile]:
-        """The files as `OpenFiles` knows them."""
-        return [part for _, part in self._parts()]
+        return [part.path for _, part in self.parts() if part.path]
 
     def rename(self, suffix: str) -> None:
         """Rename the files to end with ``suffix``, the log first. Reads in progress continue.
 
         Raises OSError: some may have the new name.
         """
-        for kind, part in self._parts():
+        for kind, part in self.parts():
             self._platform.open_files.rename(part, segment_path(self._directory, self.base_offset, kind + suffix))
 
     def rename_deleted(self) -> None:
@@ -421,11 +415,11 @@ class LogSegment:
         removes. A file that cannot be renamed keeps its name, because a full or failing disk must not stop retention.
         """
         try:
-            suffix = self.deleted_suffix()
+            suffix = deleted_suffix(self._platform.file_system, self._directory, self.base_offset)
         except OSError as error:
             logger.warning("%s cannot be renamed before its deletion: %s", self.path, error)
             return
-        for kind, part in self._parts():
+        for kind, part in self.parts():
             target = segment_path(self._directory, self.base_offset, kind + suffix)
             try:
                 self._platform.open_files.rename(part, target)
@@ -433,18 +427,6 @@ class LogSegment:
                 part.path = target
             except OSError as error:
                 logger.warning("%s cannot be renamed before its deletion: %s", part.path, error)
-
-    def deleted_suffix(self) -> str:
-        """``.deleted``, or ``.1.deleted`` and so on if an earlier deleted segment of this base offset has the name.
-
-        A client may still receive the earlier segment, so that its file must not be replaced.
-        """
-        suffix = DELETED
-        for number in itertools.count(1):
-            if not self._platform.file_system.exists(segment_path(self._directory, self.base_offset, LOG + suffix)):
-                break
-            suffix = f".{number}{DELETED}"
-        return suffix
 
     def remove(self) -> int:
         """Close the segment and remove its files; how many there were. Raises OSError: some may be left."""
@@ -454,19 +436,13 @@ class LogSegment:
 
     def close(self) -> None:
         """Close the files once no reader uses them, and never open them again."""
-        for part in self.parts():
+        for _, part in self.parts():
             self._platform.open_files.close(part)
 
-    def _parts(self) -> Iterator[tuple[str, LogFile]]:
-        """The suffix of each file, and the file."""
+    def parts(self) -> Iterator[tuple[str, LogFile]]:
+        """The suffix of each file, and the file as `OpenFiles` knows it."""
         yield LOG, self
         yield INDEX, self.offset_index
         yield TIME_INDEX, self.time_index
         if self.transaction_index.exists:
             yield TXN_INDEX, self.transaction_index
-
-
-def _jitter(path: str, config: LogConfig) -> int:
-    """The jitter of ``segment.ms``, so that not all segments are rolled at once. It depends on the path."""
-    longest = min(config.segment_jitter_ms, config.segment_ms)
-    return crc32(path.encode()) % longest if longest else 0

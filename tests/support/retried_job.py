@@ -108,8 +108,7 @@ class Cluster:
         return Counter(self._run(job, bind, partition=0, others=PARTITIONS - 1))
 
     def _run(self, job: Callable[[DataFrame, Hold], list[str]], bind: str, *, partition: int, others: int) -> list[str]:
-        # Each of the two has tasks of the first stage then. An executor that was killed before may still be registered.
-        eventually(lambda: (len(self._executors()), self._all_registered()), (2, True), within_s=_PATIENCE_S)
+        self._await_executors()
         topic = self._topics.create(PARTITIONS)
         for number in range(PARTITIONS):
             self._topics.write(topic, [f"{number}:{row}" for row in range(RECORDS)], partition=number)
@@ -123,6 +122,15 @@ class Cluster:
             finally:
                 killer.join()
         return values
+
+    def _await_executors(self) -> None:
+        """Wait until two executors run tasks, so that each has tasks of the next job's first stage.
+
+        An executor that was killed may still be registered, and one that is registered gets no task before it has
+        started. The tasks of a barrier stage start together or not at all, and each executor has one core.
+        """
+        eventually(lambda: (len(self._executors()), self._all_registered()), (2, True), within_s=_PATIENCE_S)
+        self._spark.sparkContext.parallelize(range(2), 2).barrier().mapPartitions(list).count()
 
     def _kill(self, topic: str, hold: Hold, others: int) -> None:
         """Once a task is held and the ``others`` of its stage have ended: append records, and end its executor."""

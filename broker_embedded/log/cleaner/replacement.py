@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 from broker_embedded.log.local_log import LocalLog
 from broker_embedded.log.segment import LogSegment
-from broker_embedded.log.segment_files import CLEANED, SWAP
+from broker_embedded.log.segment_files import CLEANED, SWAP, deleted_suffix
 from broker_embedded.platform.open_files import OUT_OF_DESCRIPTORS
 
 
@@ -79,7 +79,7 @@ def _rename_to_swap(log: LocalLog, cleaned: LogSegment) -> None:
 def _rename_to_last(log: LocalLog, originals: Sequence[LogSegment], cleaned: LogSegment) -> None:
     elapsed_ms = log.platform.clock.elapsed_ms()
     for segment in originals:
-        segment.rename(segment.deleted_suffix())
+        segment.rename(deleted_suffix(log.platform.file_system, log.directory, segment.base_offset))
     cleaned.rename("")
     try:
         log.platform.file_system.sync_directory(log.directory)

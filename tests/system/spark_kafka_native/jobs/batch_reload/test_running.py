@@ -28,7 +28,7 @@ def test_local_runner() -> None:
     seen: list[int] = []
     assert run_here(measure, ["a", "bc"], Result, seen.append) == [measure("a"), measure("bc")]
     assert seen == [1, 2]
-    with pytest.raises(ReloadError, match="a task returned str, not Answer"):
+    with pytest.raises(ReloadError, match="a task returned str, not Result"):
         run_here(str, ["a"], Result, seen.append)
 
 
