@@ -52,7 +52,7 @@ Made by `make docs` from the tables in code; edits here are lost. Names of Spark
 - [Topic configs](#topic-configs): of a topic on the bundled broker
 - [Group configs](#group-configs): of a consumer group on the bundled broker
 - [Regular expressions](#regular-expressions): of consumer groups and of ListTransactions
-- [Releases](#releases): of Apache Kafka that the bundled broker can pass for
+- [Releases](#releases): of Apache Kafka that the bundled broker can emulate
 """
 
 _SOURCE = """

@@ -131,7 +131,7 @@ class ListenerSettings(ConsumerGroupSettings):
         for name in names:
             protocol = protocols.get(name)
             if protocol is None:
-                raise ConfigError("listener.security.protocol.map", f"it has no protocol for the listener {name}")
+                raise ConfigError("listener.security.protocol.map", f"maps no security protocol to listener {name}")
             if protocol not in {PLAINTEXT, SASL_PLAINTEXT}:
                 key = "listeners" if name == protocol else "listener.security.protocol.map"
                 listener = f"{name}://" if name == protocol else f"{name}:{protocol}"

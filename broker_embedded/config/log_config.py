@@ -344,7 +344,7 @@ def _check_not_tiered(config: LogConfig) -> None:
     values = config.to_properties()
     for key, only in _NOT_TIERED.items():
         if values[key] != only:
-            raise ConfigError(key, f"{values[key]} cannot be, only {only}: there is no tiered storage")
+            raise ConfigError(key, f"{values[key]} is not supported, only {only}: there is no tiered storage")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

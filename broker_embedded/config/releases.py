@@ -20,7 +20,7 @@ RELEASE_NAMES: Final = (
     *("3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9"),
     *("4.0", "4.1", "4.2", "4.3"),
 )
-"""Every release that can be passed for, the oldest first."""
+"""Every release that can be emulated, the oldest first."""
 
 _OFFERED: Final = """
 0 Produce | 0.8.2: 0, 0.9: 0-1, 0.10.0: 0-2, 0.11: 0-3, 1.0: 0-5, 2.0: 0-6, 2.1: 0-7, 2.4: 0-8, 2.8: 0-9, 3.7: 0-10,
@@ -175,7 +175,7 @@ class Release:
 
     @property
     def answers_before_it_throttles(self) -> bool:
-        """Whether it answers at once whom it throttles, and takes up its next request later (KIP-219)."""
+        """Whether it responds first and then mutes the connection of a client that it throttles (KIP-219)."""
         return self.since("2.0")
 
     @property

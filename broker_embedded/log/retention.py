@@ -63,7 +63,9 @@ class Retention:
             try:
                 local.start_segment()
             except OSError as error:
-                logger.warning("%s: the active segment stays though %s: %s", local, reason, error)
+                logger.warning(
+                    "%s: the active segment cannot be rolled and is kept, although %s: %s", local, reason, error
+                )
                 count -= 1
         if not count:
             return ()

@@ -91,7 +91,7 @@ class Fields:
         if value is None:
             return {}
         if not isinstance(value, Mapping) or not all(isinstance(each, str) for pair in value.items() for each in pair):
-            raise FieldError(name, f"{value!r} has other things in it than names and texts")
+            raise FieldError(name, f"{value!r} must map strings to strings")
         return dict(value)
 
     def refuse_rest(self, what: str) -> None:

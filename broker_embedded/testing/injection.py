@@ -106,12 +106,12 @@ class Injector:
         if plan.delay_before_ms:
             await broker.delayed.pause(plan.delay_before_ms)
         if plan.dropped == BEFORE:
-            raise CloseConnection(f"a fault drops it before {name} is looked at")
+            raise CloseConnection(f"a fault drops it before {name} is processed")
         served: Response | None = None
         if plan.rest is not None:
             served = await self._serve(plan, call, broker)
         if plan.dropped is not None:
-            raise CloseConnection(f"a fault drops it after {name} has been done")
+            raise CloseConnection(f"a fault drops it after {name} was processed")
         if plan.delay_after_ms:
             await broker.delayed.pause(plan.delay_after_ms)
         if isinstance(request, ProduceRequest) and request.acks == _NO_RESPONSE:

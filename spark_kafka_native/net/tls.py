@@ -122,13 +122,13 @@ def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
     if settings.cipher_suites:
         known = _versions_with_suites(known, settings.cipher_suites)
     if not known:
-        raise TlsSettingError("ssl.enabled.protocols", "no version is left to speak with these settings")
+        raise TlsSettingError("ssl.enabled.protocols", "no TLS version remains with these settings")
     with warnings.catch_warnings():
         # Old versions are used only if the user has enabled them by name.
         warnings.simplefilter("ignore", DeprecationWarning)
         context.minimum_version, context.maximum_version = VERSIONS[known[0]], VERSIONS[known[-1]]
     if order.index(known[-1]) - order.index(known[0]) != len(known) - 1:
-        raise TlsSettingError("ssl.enabled.protocols", f"{', '.join(known)} leaves out a version in the middle")
+        raise TlsSettingError("ssl.enabled.protocols", f"{', '.join(known)} has a gap: the versions must be adjacent")
 
 
 def _versions_with_suites(versions: Sequence[str], suites: Sequence[str]) -> list[str]:

@@ -154,7 +154,7 @@ def _handshake(sock: ssl.SSLSocket, address: HostPort, tls: Tls, deadline: Deadl
         poll.modify(sock, events)
         if not poll.poll(deadline.remaining_ms) or deadline.expired:
             waited = round(deadline.allowed_ms)
-            raise BrokerUnreachable({address: f"no end of the TLS handshake within {waited} ms; {_MAYBE_PLAIN}"})
+            raise BrokerUnreachable({address: f"the TLS handshake did not complete within {waited} ms; {_MAYBE_PLAIN}"})
     if suite := tls.refused_suite(sock):
         raise AuthenticationFailed(address, "ssl.cipher.suites", f"the broker chose {suite}, which is not in the list")
 

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
         if (options.prefix is None) is not (action is _list):
             raise ToolError("list takes no prefix" if action is _list else f"{options.command}: a prefix is required")
         if options.accept_loss and action is not _recover:
-            raise ToolError("--accept-loss goes with recover")
+            raise ToolError("--accept-loss is an option of recover only")
         with open_cluster(options) as cluster:
             action(cluster, options)
     except (ToolError, ValueError) as error:

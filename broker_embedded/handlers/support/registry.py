@@ -24,7 +24,7 @@ _PACKAGE: Final = "broker_embedded.handlers"
 class CloseConnection(Exception):
     """Close the connection of the request, as Kafka does if no response is possible. ``str()`` is the reason.
 
-    ``answer`` is a frame to send before, or None.
+    ``response`` is a frame to send before, or None.
     """
 
     def __init__(self, reason: str, response: list[Chunk] | None = None) -> None:

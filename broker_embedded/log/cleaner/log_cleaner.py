@@ -185,16 +185,16 @@ class Throttler:
 
 def _log_report(log: Log, report: CleanerStats, seconds: float) -> None:
     logger.info(
-        "%s: compacted offsets %d to %d in %.1f s: %d bytes in %d segments, %d of %d records, are left of %d bytes; "
-        "%d keys",
+        "%s: compacted offsets %d to %d in %.1f s: %d of %d records and %d of %d bytes remain, in %d segments; "
+        "%d keys in the offset map",
         log,
         report.from_offset,
         report.until_offset,
         seconds,
-        report.bytes_written,
-        report.segments_after,
         report.records_kept,
         report.records_read,
+        report.bytes_written,
         report.bytes_read,
+        report.segments_after,
         report.map_keys,
     )

@@ -29,8 +29,8 @@ def delete_records(
     other partitions may be gone then.
     """
     patience_ms = cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-    question = _Deletion(before, round(min(patience_ms, cluster.config.request_timeout_ms)))
-    return ask_leaders(cluster, list(before), question, timeout_ms=timeout_ms)
+    query = _Deletion(before, round(min(patience_ms, cluster.config.request_timeout_ms)))
+    return ask_leaders(cluster, list(before), query, timeout_ms=timeout_ms)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

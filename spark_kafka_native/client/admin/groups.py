@@ -144,5 +144,5 @@ def at_group_coordinator(
 def _check(error_code: int, subject: str) -> None:
     code = ErrorCode.of(error_code)
     if code in _GROUP_IN_USE:
-        raise KafkaError(code, f"{subject}: the group has active members, who alone may commit")
+        raise KafkaError(code, f"{subject}: the group has active members, and only they can commit offsets")
     check_code(error_code, subject)

@@ -72,7 +72,7 @@ class Fetcher:
         timeout_ms: float | None = None,
         max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
     ) -> None:
-        """``columns`` are those of ``records.decode``; ``isolation`` by default is ``isolation.level``.
+        """``columns`` are those of ``records.arrow.decode``; ``isolation`` by default is ``isolation.level``.
 
         ``timeout_ms`` is the longest time that a partition may be without progress, by default
         ``default.api.timeout.ms``; time in which a broker throttles this client does not count, up to

@@ -57,8 +57,8 @@ def list_offsets(
     that (a time needs 0.10.1); BrokerUnreachable.
     """
     level = cluster.config.isolation_level if isolation is None else isolation
-    question = _OffsetQuery(wanted, level, cluster.config.request_timeout_ms)
-    return ask_leaders(cluster, list(wanted), question, timeout_ms=timeout_ms)
+    query = _OffsetQuery(wanted, level, cluster.config.request_timeout_ms)
+    return ask_leaders(cluster, list(wanted), query, timeout_ms=timeout_ms)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -226,7 +226,7 @@ class TransactionalProducer:
             if self._phase in {_Phase.OPEN, _Phase.BROKEN}:
                 self.abort()
         except KafkaError as error:
-            _log.warning("a transaction could not be aborted and ends when its time is up: %s", error)
+            _log.warning("a transaction could not be aborted and ends at its timeout: %s", error)
         finally:
             if self._producer is not None:
                 self._producer.discard()

@@ -69,7 +69,7 @@ class Exchange:
         except SaslError as error:
             raise self._failed(str(error), error.option) from error
         if token is None and not self._mechanism.complete:
-            raise self._failed(f"{self._mechanism.name}: the broker ended the exchange without proof of who it is")
+            raise self._failed(f"{self._mechanism.name}: the broker ended the exchange without authenticating itself")
         return token
 
     def cut_off(self) -> AuthenticationFailed:

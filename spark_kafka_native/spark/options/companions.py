@@ -23,7 +23,7 @@ def check_companions(values: Mapping[str, Any]) -> None:
     if committed and "kafka.group.id" not in values:
         raise OptionError("startingOffsets", "committed needs option 'kafka.group.id', the group whose offsets to use")
     if "startingOffsetsWithoutCommit" in values and not committed:
-        raise OptionError("startingOffsetsWithoutCommit", "goes with 'startingOffsets' set to committed")
+        raise OptionError("startingOffsetsWithoutCommit", "requires option 'startingOffsets' = committed")
     if values.get("commitOffsetsToGroup") and "kafka.group.id" not in values:
         raise OptionError("commitOffsetsToGroup", "needs option 'kafka.group.id', the group to commit to")
     if "kafka.group.id" in values and not committed and not values.get("commitOffsetsToGroup"):

@@ -44,7 +44,7 @@ def exactly_once(
     if values.get(GUARANTEE) != "exactly-once":
         for name in (PREFIX, RECOVERY):
             if name in values:
-                raise OptionError(name, f"goes with '{GUARANTEE}' set to exactly-once")
+                raise OptionError(name, f"requires option '{GUARANTEE}' = exactly-once")
         if TIMEOUT in values:
             remark(f"option '{TIMEOUT}' has no effect without '{GUARANTEE}' set to exactly-once")
         return None

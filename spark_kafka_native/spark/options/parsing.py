@@ -277,8 +277,8 @@ def _check_query(values: Mapping[str, Any], query: Query) -> None:
         if option.name not in values:
             continue
         if query is Query.STREAM and not option.stream:
-            raise OptionError(option.name, "is not valid in a streaming query, which has no end")
+            raise OptionError(option.name, "is valid only in a batch query")
         if query is Query.BATCH and option.ignored_in_batch:
             _log.warning("option '%s' has no effect in a batch query", option.name)
         elif query is Query.BATCH and not option.batch:
-            raise OptionError(option.name, "is not valid in a batch query; it is for streams")
+            raise OptionError(option.name, "is valid only in a streaming query")

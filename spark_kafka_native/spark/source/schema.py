@@ -1,7 +1,7 @@
 """The source's columns: their Spark types and their Arrow types.
 
 ===============  ===========================================  =====================================================
-SourceColumn           Spark type; other types that a user schema    Arrow type
+Column           Spark type; other types that a user schema    Arrow type
                  may have
 ===============  ===========================================  =====================================================
 key, value       binary; string                               binary; string

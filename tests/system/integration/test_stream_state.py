@@ -134,7 +134,7 @@ def test_group_that_has_members_is_an_error_that_says_so(
 
 
 def refused(running: StreamQuery) -> None:
-    with pytest.raises(PlanError, match=r"KAFKA_GROUP_COMMIT_REFUSED.* active members, who alone may commit"):
+    with pytest.raises(PlanError, match=r"KAFKA_GROUP_COMMIT_REFUSED.* active members, and only they can commit"):
         running.trigger()
 
 

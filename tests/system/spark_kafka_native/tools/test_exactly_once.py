@@ -147,7 +147,7 @@ def aborted(transactional_id: str) -> Steps[None]:
     [
         (("status",), "status: a prefix is required"),
         (("list", "orders"), "list takes no prefix"),
-        (("release", "--accept-loss", "orders"), "--accept-loss goes with recover"),
+        (("release", "--accept-loss", "orders"), "--accept-loss is an option of recover only"),
         (("status", "a b"), "prefix 'a b' cannot be used"),
         (("repair", "orders"), "invalid choice: 'repair'"),
     ],

@@ -134,7 +134,7 @@ def test_roll_hours() -> None:
         ({"listeners": "PLAINTEXT://127.0.0.1:70000"}, "is not HOST:PORT"),
         ({"listeners": "PLAINTEXT://::1:9092"}, "is not HOST:PORT"),
         ({"listeners": "PLAINTEXT://a:1,PLAINTEXT://a:2"}, "the names of listeners must be unique"),
-        ({"listeners": "INSIDE://a:1"}, "no protocol for the listener INSIDE"),
+        ({"listeners": "INSIDE://a:1"}, "no security protocol to listener INSIDE"),
         (
             {"listeners": "SSL://a:1", "listener.security.protocol.map": "SSL:SSL"},
             r"listeners: SSL://: SSL is not supported; PLAINTEXT and SASL_PLAINTEXT are",

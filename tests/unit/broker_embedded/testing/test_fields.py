@@ -47,8 +47,8 @@ def test_defaults_stand_for_what_is_not_there() -> None:
         (lambda given: given.probability("zero"), "0 is not over 0"),
         (lambda given: given.probability("a"), "'x' is not over 0"),
         (lambda given: given.probability("yes"), "True is not over 0"),
-        (lambda given: given.texts_by_name("a"), "'x' has other things in it"),
-        (lambda given: given.texts_by_name("numbers"), "{'k': 1} has other things in it"),
+        (lambda given: given.texts_by_name("a"), "'x' must map strings to strings"),
+        (lambda given: given.texts_by_name("numbers"), "{'k': 1} must map strings to strings"),
     ],
 )
 def test_wrong_values_are_named(read: Callable[[Fields], object], problem: str) -> None:

@@ -78,10 +78,10 @@ def test_faults_are_removed_one_by_one_or_all(broker: BrokerDriver, injector: In
 
 def test_a_drop_before_does_nothing_and_a_drop_after_has_done_it(broker: BrokerDriver, injector: Injector) -> None:
     add(injector, "drop", when="before", times=1)
-    with pytest.raises(CloseConnection, match="before Produce is looked at"):
+    with pytest.raises(CloseConnection, match="before Produce is processed"):
         broker.produce("t", batch(b"before"))
     add(injector, "drop", when="after", times=1)
-    with pytest.raises(CloseConnection, match="after Produce has been done"):
+    with pytest.raises(CloseConnection, match="after Produce was processed"):
         broker.produce("t", batch(b"after"))
     assert broker.values("t") == [b"after"]
 

@@ -82,9 +82,9 @@ def test_versions(given: dict[str, Any], oldest: str, newest: str) -> None:
     ("given", "option", "reason"),
     [
         ({"enabled_protocols": ("SSLv3",)}, "ssl.enabled.protocols", "'SSLv3' is not one of TLSv1"),
-        ({"enabled_protocols": ()}, "ssl.enabled.protocols", "no version is left"),
-        ({"enabled_protocols": ("TLSv1.3", "TLSv1.1")}, "ssl.enabled.protocols", "leaves out a version"),
-        ({"enabled_protocols": ("TLSv1.3",), "protocol": "TLSv1.2"}, "ssl.enabled.protocols", "no version is left"),
+        ({"enabled_protocols": ()}, "ssl.enabled.protocols", "no TLS version remains"),
+        ({"enabled_protocols": ("TLSv1.3", "TLSv1.1")}, "ssl.enabled.protocols", "has a gap"),
+        ({"enabled_protocols": ("TLSv1.3",), "protocol": "TLSv1.2"}, "ssl.enabled.protocols", "no TLS version remains"),
         ({"protocol": "SSLv3"}, "ssl.protocol", "'SSLv3' is not one of TLS"),
         ({"cipher_suites": ("TLS_KRB5_WITH_DES_CBC_SHA",)}, "ssl.cipher.suites", "TLS_KRB5_WITH_DES_CBC_SHA"),
         ({"cipher_suites": ("TLS_AES_1_GCM_SHA1",)}, "ssl.cipher.suites", "TLS_AES_1_GCM_SHA1"),

@@ -36,7 +36,7 @@ def test_options_are_checked_at_load_and_again_for_batch_and_stream() -> None:
         source(assign='{"t":[0]}').schema()
     ending = source(endingOffsets="latest")
     assert isinstance(ending.reader(ending.schema()), PyKafkaReader)
-    with pytest.raises(OptionError, match="not valid in a streaming query"):
+    with pytest.raises(OptionError, match="valid only in a batch query"):
         ending.streamReader(ending.schema())
     starting = source(startingOffsets="latest")
     assert isinstance(starting.streamReader(starting.schema()), PyKafkaStreamReader)

@@ -366,7 +366,7 @@ def test_a_failed_abort_in_close_is_logged(
     with caplog.at_level(logging.WARNING), TransactionalProducer(cluster) as producer:
         begin_with_a_row(producer)
         brokers.script(EndTxnRequest, Refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-    assert "could not be aborted and ends when its time is up" in caplog.text
+    assert "could not be aborted and ends at its timeout" in caplog.text
 
 
 def test_a_resumed_identity_continues_the_sequences(brokers: ScriptedCluster, cluster: Cluster) -> None:

@@ -37,7 +37,7 @@ def test_default_delivery_guarantee_is_at_least_once(caplog: pytest.LogCaptureFi
     parse_sink_options(servers | {"kafka.transaction.timeout.ms": "70"})
     assert "'kafka.transaction.timeout.ms' has no effect without 'delivery.guarantee'" in caplog.text
     for name, value in (("transactional.id.prefix", "p"), ("transaction.recovery.time.ms", "1000")):
-        with pytest.raises(OptionError, match=f"'{name}': goes with 'delivery.guarantee' set to exactly-once"):
+        with pytest.raises(OptionError, match=f"'{name}': requires option 'delivery.guarantee' = exactly-once"):
             parse_sink_options(servers | {name: value})
 
 

@@ -55,7 +55,7 @@ BAD_SOURCE_OPTIONS: list[BadOptions] = [
     (BASE | {"startingOffsetsDefault": "5"}, "startingOffsetsDefault", "neither earliest nor latest nor of the"),
     (BASE | {"startingOffsetsDefault": "earliest"}, "startingOffsetsDefault", "the JSON of 'startingOffsets' or"),
     (BASE | {"startingOffsets": "committed"}, "startingOffsets", "committed needs option 'kafka.group.id'"),
-    (BASE | {"startingOffsetsWithoutCommit": "latest"}, "startingOffsetsWithoutCommit", "set to committed"),
+    (BASE | {"startingOffsetsWithoutCommit": "latest"}, "startingOffsetsWithoutCommit", "requires option 'startingOffsets' = committed"),
     (BASE | {"minPartitions": "0"}, "minPartitions", "out of bounds"),
     (BASE | {"minPartitions": "-1"}, "minPartitions", "out of bounds"),
     (BASE | {"minPartitions": "a"}, "minPartitions", "not an integer"),
@@ -171,9 +171,9 @@ BAD_BATCHES: list[BadOptions] = [
     (
         {"kafka.group.id": "g", "commitOffsetsToGroup": "true"},
         "commitOffsetsToGroup",
-        "not valid in a batch query; it is for streams",
+        "is valid only in a streaming query",
     ),
-    ({"jvmCheckpoint": "/c"}, "jvmCheckpoint", "not valid in a batch query; it is for streams"),
+    ({"jvmCheckpoint": "/c"}, "jvmCheckpoint", "is valid only in a streaming query"),
 ]
 
 

@@ -157,7 +157,7 @@ def test_specific_batch_ranges_may_end_at_latest_or_be_given_by_topic() -> None:
     ],
 )
 def test_ending_options_are_invalid_in_a_stream(option: str, value: str) -> None:
-    with pytest.raises(OptionError, match="is not valid in a streaming query") as caught:
+    with pytest.raises(OptionError, match="is valid only in a batch query") as caught:
         stream(**{option: value})
     assert caught.value.option == option
     assert check_source_options(BASE | {option: value})

@@ -15,7 +15,7 @@ T0, T1 = (TopicPartition("t", partition) for partition in range(2))
 
 FORBIDDEN = KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "group g")
 HAS_MEMBERS = KafkaError(
-    ErrorCode.UNKNOWN_MEMBER_ID, "group g, t-0: the group has active members, who alone may commit"
+    ErrorCode.UNKNOWN_MEMBER_ID, "group g, t-0: the group has active members, and only they can commit offsets"
 )
 UNREACHABLE = BrokerUnreachable({HostPort("broker", 9092): "connection refused"}, "for OffsetCommit")
 
