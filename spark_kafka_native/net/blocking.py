@@ -71,7 +71,7 @@ class Connection:
         self.process_id = os.getpid()
         self.idle_since = time.monotonic()
         self._socket = sock
-        self._protocol = ClientConnection(address, options.client_id, options.remembered)
+        self._protocol = ClientConnection(address, options.client_id, options.response_cache)
         self._reader = FrameSocket(sock, MAX_GREETING_BYTES)
         self._outgoing: deque[memoryview] = deque()
         self._responses: deque[tuple[InFlightRequest, Response]] = deque()
@@ -184,7 +184,7 @@ class Connection:
 
         Nothing else may be in flight. Raises as ``call``.
         """
-        self._protocol.learn_again(self.call(greeting(), timeout_ms=timeout_ms))
+        self._protocol.update_versions(self.call(greeting(), timeout_ms=timeout_ms))
 
     def send(self, request: Request[Any], *, deadline: Deadline, max_version: int | None = None) -> InFlightRequest:
         """Write a whole request, after the throttle if there is one, without waiting for its response.
@@ -219,13 +219,13 @@ class Connection:
         """
         self._check_usable()
         if self.throttle_ms:
-            self._sit_out_throttle(request, deadline or Deadline.after_ms(self.options.request_timeout_ms))
+            self._wait_for_throttle(request, deadline or Deadline.after_ms(self.options.request_timeout_ms))
         if time.monotonic() >= self._authenticate_at:
             self._authenticate_again()
         return self._enqueue(request, max_version)
 
     def _enqueue(self, request: Request[Any], max_version: int | None = None) -> InFlightRequest:
-        sent, chunks = self._protocol.ask(request, max_version)
+        sent, chunks = self._protocol.encode(request, max_version)
         self._take(chunks)
         return sent
 
@@ -250,7 +250,7 @@ class Connection:
         self._check_usable()
         try:
             for frame in self._reader.read():
-                self._responses.append(self._protocol.response(frame))
+                self._responses.append(self._protocol.decode(frame))
                 self._note_throttle()
         except (OSError, EOFError) as error:
             # Responses that came before the end are returned; the next call finds the end again.
@@ -278,7 +278,7 @@ class Connection:
     def _note_throttle(self) -> None:
         self._throttled_until = max(self._throttled_until, time.monotonic() + self._protocol.throttle_ms / 1000)
 
-    def _sit_out_throttle(self, request: Request[Any], deadline: Deadline) -> None:
+    def _wait_for_throttle(self, request: Request[Any], deadline: Deadline) -> None:
         """Wait for the end of the throttle. Raises Throttled at once if it ends after the deadline."""
         throttle_ms = self.throttle_ms
         if throttle_ms > deadline.remaining_ms:
@@ -286,12 +286,12 @@ class Connection:
         time.sleep(throttle_ms / 1000)
 
     def _negotiate(self, deadline: Deadline) -> None:
-        chunks: list[Chunk] | None = self._protocol.greet()
+        chunks: list[Chunk] | None = self._protocol.api_versions_request()
         try:
             while chunks is not None:
                 self._take(chunks)
                 self._write_all(deadline, "ApiVersions")
-                chunks = self._protocol.learn(self._next_frame(deadline))
+                chunks = self._protocol.api_versions_response(self._next_frame(deadline))
             self._note_throttle()
         except (OSError, EOFError) as error:
             raise BrokerUnreachable({self.address: reason_of(error)}) from error

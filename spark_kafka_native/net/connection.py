@@ -1,8 +1,9 @@
 """The client's side of one connection, without the socket: bytes to send come out, frames go in.
 
-A connection starts with a negotiation: ``greet()`` gives the first bytes to send, ``learn(frame)`` takes the response
-and may give more to send. From then on ``ask(request)`` picks the highest version that both sides have, and
-``response(frame)`` pairs each frame with the oldest request that waits, as brokers answer in order.
+A connection starts with ApiVersions: ``api_versions_request()`` gives the first bytes to send, and
+``api_versions_response(frame)`` takes the response and may give more to send. From then on ``encode(request)`` picks
+the highest version that both sides have, and ``decode(frame)`` pairs each frame with the oldest request that waits,
+because brokers respond in the order of the requests.
 """
 
 import dataclasses
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.errors import UnsupportedApiVersion
-from spark_kafka_native.net.remembered import RememberedResponse
+from spark_kafka_native.net.response_cache import ResponseCache
 from spark_kafka_native.protocol.codec import decode_from, skip_tags
 from spark_kafka_native.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from spark_kafka_native.protocol.framing import decode_correlation_id, decode_response, request_frame
@@ -114,13 +115,13 @@ class BrokerVersions:
 class ClientConnection:
     """Correlation ids, pipelining in order and versions of one connection."""
 
-    def __init__(self, address: HostPort, client_id: str | None, remembered: RememberedResponse | None = None) -> None:
+    def __init__(self, address: HostPort, client_id: str | None, response_cache: ResponseCache | None = None) -> None:
         """``address`` names the broker in errors."""
         self.address = address
         self.throttle_ms = 0
         """How long no request may follow the last response, at most ``MAX_THROTTLE_MS``."""
         self._client_id = client_id
-        self._remembered = remembered
+        self._response_cache = response_cache
         self._next_id = 0
         self._waiting: deque[InFlightRequest] = deque()
         self._versions: BrokerVersions | None = None
@@ -142,15 +143,15 @@ class ClientConnection:
             raise LocalProtocolError(f"{self.address}: its API versions are not known yet")
         return self._versions
 
-    def learn_again(self, response: ApiVersionsResponse) -> None:
+    def update_versions(self, response: ApiVersionsResponse) -> None:
         """Replace the API versions and features by those of a later response."""
         self._versions = BrokerVersions(self.address, response)
 
-    def greet(self) -> list[Chunk]:
+    def api_versions_request(self) -> list[Chunk]:
         """The first bytes to send: our newest ApiVersions request."""
         return self._api_versions_frame(ApiVersionsRequest.max_version)
 
-    def learn(self, frame: Buffer) -> list[Chunk] | None:
+    def api_versions_response(self, frame: Buffer) -> list[Chunk] | None:
         """Take the response to the last greeting. More bytes to send, or None when the versions are known.
 
         A broker that does not know our version of ApiVersions answers with a v0 body and its own range, or none if it
@@ -169,7 +170,7 @@ class ClientConnection:
         self._note_throttle(response)
         return None
 
-    def ask(self, request: Request[Any], max_version: int | None = None) -> tuple[InFlightRequest, list[Chunk]]:
+    def encode(self, request: Request[Any], max_version: int | None = None) -> tuple[InFlightRequest, list[Chunk]]:
         """The in-flight request and its bytes, in the highest version that both sides have.
 
         A Produce request with acks=0 gets no response and so does not count as in flight.
@@ -184,17 +185,17 @@ class ClientConnection:
             self._waiting.append(sent)
         return sent, chunks
 
-    def response(self, frame: Buffer) -> tuple[InFlightRequest, Response]:
+    def decode(self, frame: Buffer) -> tuple[InFlightRequest, Response]:
         """The oldest in-flight request and its response, whose records are views into ``frame``.
 
         Raises RemoteProtocolError: the connection must be closed.
         """
         sent = self._next_waiting(frame)
         kind, version, view = sent.request.response, sent.version, memoryview(frame)
-        if self._remembered is None:
+        if self._response_cache is None:
             response = _decode_leniently(kind, version, view)
         else:
-            response = self._remembered.decoded(kind, version, view, lambda: _decode_leniently(kind, version, view))
+            response = self._response_cache.decoded(kind, version, view, lambda: _decode_leniently(kind, version, view))
         self._waiting.popleft()
         self._note_throttle(response)
         return sent, response

@@ -12,7 +12,7 @@ from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.channel_security import PLAINTEXT, ChannelSecurity
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import BrokerUnreachable
-from spark_kafka_native.net.remembered import RememberedResponse
+from spark_kafka_native.net.response_cache import ResponseCache
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class SocketOptions:
     send_buffer_bytes: int = -1
     max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
     security: ChannelSecurity = PLAINTEXT
-    remembered: RememberedResponse | None = None
+    response_cache: ResponseCache | None = None
     """Spares the decoding of a response that comes again."""
 
 

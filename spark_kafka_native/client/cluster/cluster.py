@@ -288,7 +288,7 @@ class Cluster:
                 raise KafkaError(ErrorCode.of(response.error_code), "the cluster's metadata names no broker")
 
     def _read(self, response: MetadataResponse) -> ClusterMetadata:
-        """The values in a response; the same objects for the same bytes as before (see ``net.remembered``)."""
+        """The values in a response; the same objects for the same bytes as before (see ``net.response_cache``)."""
         last = self._last_response
         if last is None or last[0] is not response:
             last = self._last_response = response, ClusterMetadata.of(response)

@@ -42,7 +42,7 @@ def quick_backoff(cluster: Cluster) -> Backoff:
 
 
 def look_up_coordinator(cluster: Cluster, kind: CoordinatorType, key: str, deadline: Deadline) -> Node:
-    """The coordinator of ``key``, looked up once and remembered. Raises KafkaError naming the key."""
+    """The coordinator of ``key``, looked up once and cached. Raises KafkaError naming the key."""
     request = FindCoordinatorRequest(key=key, key_type=kind)
     return _learn(cluster, kind, key, cluster.send(None, request, deadline=deadline, max_version=_LAST_SINGLE))
 

@@ -11,7 +11,7 @@ from typing import Final
 from spark_kafka_native.client.cluster.metadata import Node
 
 _MOST: Final = 4096
-"""Coordinators that are remembered; who makes a transactional id for every task must not fill the memory."""
+"""Most cached coordinators: a client with a transactional id for every task must not fill the memory."""
 
 
 class CoordinatorType(IntEnum):

@@ -20,7 +20,7 @@ from spark_kafka_native.net.blocking import DEFAULT_MAX_FRAME_BYTES, Connection,
 from spark_kafka_native.net.channel_security import ChannelSecurity
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable
-from spark_kafka_native.net.remembered import RememberedResponse
+from spark_kafka_native.net.response_cache import ResponseCache
 from spark_kafka_native.protocol.messages.metadata import MetadataResponse
 
 _log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class ConnectionPool:
         self._idle: dict[HostPort, list[Connection]] = {}
         self._failures: dict[HostPort, int] = {}
         self._security = ReloadableSecurity(config, _make_security)
-        self._remembered = RememberedResponse(MetadataResponse)
+        self._response_cache = ResponseCache(MetadataResponse)
 
     def failures(self, address: HostPort) -> int:
         """How often in a row no connection to ``address`` could be made."""
@@ -123,7 +123,7 @@ class ConnectionPool:
             send_buffer_bytes=config.send_buffer_bytes,
             max_frame_bytes=max(DEFAULT_MAX_FRAME_BYTES, config.max_partition_fetch_bytes + _ROOM_IN_FRAME_BYTES),
             security=self._current_security(),
-            remembered=self._remembered,
+            response_cache=self._response_cache,
         )
         try:
             connection = Connection.open(address, options, deadline)

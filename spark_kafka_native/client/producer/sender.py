@@ -188,7 +188,7 @@ class Sender:
     def _admit(self, scope: TransactionScope, queues: list[PartitionQueue], now: float) -> None:
         """Add the partitions of ``queues`` to the transaction before the first batch is sent."""
         left_s = min((queue.expires_at() for queue in queues), default=now) - now
-        scope.admit((queue.partition for queue in queues), Deadline.after_ms(left_s * 1000))
+        scope.add_partitions((queue.partition for queue in queues), Deadline.after_ms(left_s * 1000))
 
     def _with_leaders(self, queues: list[PartitionQueue], now: float) -> list[_Ready]:
         """Queues with their partitions' leaders; those whose leader is not known are postponed."""
@@ -358,7 +358,7 @@ class Sender:
         match queue.judge(batch, code, log_start_offset=part.log_start_offset):
             case Verdict.DONE:
                 if self._scope is not None:
-                    self._scope.wrote(queue.partition, part.base_offset, batch.records_count)
+                    self._scope.record_written(queue.partition, part.base_offset, batch.records_count)
                 self._acknowledge(queue, batch)
             case Verdict.RETRY:
                 self._retry(queue, batch, code, part.error_message or code.message, answered=code not in _MAYBE_WRITTEN)

@@ -172,7 +172,7 @@ class TransactionalProducer:
             return
         scope, deadline = self._open, deadline_of(self._cluster, None)
         is_new = not scope.has_group(group_id)
-        scope.admit_group(group_id)
+        scope.add_group(group_id)
         with self._watched():
             if is_new and not scope.identity.has_epoch_per_transaction:
                 add_offsets(self._cluster, scope.identity, group_id, deadline)

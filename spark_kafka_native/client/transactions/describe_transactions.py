@@ -114,7 +114,7 @@ def list_transactions(
     transactions that began at least so long ago. Raises KafkaError naming the broker that could not answer: what it
     coordinates would be missing.
     """
-    query = _Question(
+    query = _ListQuery(
         states=tuple(states),
         producer_ids=tuple(producer_ids),
         prefix=prefix,
@@ -133,7 +133,7 @@ def list_transactions(
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
+class _ListQuery:
     """The ListTransactions request to every broker; filters that a broker is too old for are applied here."""
 
     states: tuple[TransactionState, ...]

@@ -83,8 +83,8 @@ def end_transaction(
 ) -> Ending:
     """Commit or abort a transaction. Any process that has the handle may do so, and may repeat it.
 
-    Waits for at most ``timeout_ms`` (``max.block.ms``). Raises KafkaError: not allowed, or the broker does not speak
-    the handle's language. Errors that leave the end unknown are not raised: see ``Ending``.
+    Waits for at most ``timeout_ms`` (``max.block.ms``). Raises KafkaError: not allowed, or the broker does not
+    support the handle's transaction.version. Errors that leave the end unknown are not raised: see ``Ending``.
     """
     (ending,) = end_transactions(cluster, [handle], commit=commit, timeout_ms=timeout_ms)
     return ending

@@ -26,7 +26,7 @@ class TransactionalIdentity:
     timeout_ms: int
     """How long the broker lets a transaction be open."""
     transaction_version: int
-    """The level of the cluster's feature ``transaction.version`` then; it decides how the producer speaks."""
+    """The level of the cluster's feature ``transaction.version`` then; it selects the request versions."""
 
     def __str__(self) -> str:
         return f"{self.transactional_id} (producer {self.producer_id}, epoch {self.producer_epoch})"
@@ -75,11 +75,11 @@ class TransactionHandle(TransactionalIdentity):
     groups: tuple[str, ...] = ()
     """Consumer groups whose offsets are part of it."""
     started_ms: int = -1
-    """When its first partition was about to be added, by the clock of who wrote it; -1: it has none."""
+    """When its first partition was about to be added, by the writing process's clock; -1: it has none."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is part of it, so that the coordinator has never heard of it."""
+        """Whether nothing is part of it, so that the coordinator does not know it."""
         return not self.partitions and not self.groups
 
     def to_json(self) -> dict[str, Any]:

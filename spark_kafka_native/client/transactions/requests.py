@@ -64,7 +64,8 @@ def init_producer(
     """Make the caller the only producer of a transactional id: fence earlier ones, abort their open transaction.
 
     ``timeout_ms``: how long a transaction may be open, by default ``transaction.timeout.ms``. ``claimed``: only if it
-    is still the id's producer, whose epoch is raised (KIP-360; brokers before 2.5 raise anybody's). Waits for at most
+    is still the id's producer, whose epoch is raised (KIP-360; brokers before 2.5 raise it whatever is
+    claimed). Waits for at most
     ``patience_ms``, by default ``max.block.ms``. ``once``: a request whose response was lost is not sent again, because
     a late copy would abort the next transaction. Raises ProducerFailed; ProducerFenced: ``claimed`` is no more.
     """

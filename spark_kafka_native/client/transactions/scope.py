@@ -1,6 +1,6 @@
 """The open transaction of a producer: which partitions and groups are part of it, and what was written where.
 
-A sender calls ``admit`` before it writes to a partition, and ``wrote`` after each acknowledgement.
+A sender calls ``add_partitions`` before it writes to a partition, and ``record_written`` after each acknowledgement.
 """
 
 import dataclasses
@@ -46,7 +46,7 @@ class TransactionScope:
         self._groups.clear()
         self._started_ms = -1
 
-    def admit(self, partitions: Iterable[TopicPartition], deadline: Deadline) -> None:
+    def add_partitions(self, partitions: Iterable[TopicPartition], deadline: Deadline) -> None:
         """Make partitions part of the transaction, all that are not yet in one request.
 
         With an epoch per transaction the first batch does that by itself. Raises TransactionFailed, ProducerFailed.
@@ -62,7 +62,7 @@ class TransactionScope:
         for partition in new:
             self._partitions[partition] = WrittenPartition(partition=partition)
 
-    def admit_group(self, group_id: str) -> None:
+    def add_group(self, group_id: str) -> None:
         """Note that a group's offsets are about to be made part of the transaction."""
         self._start()
         self._groups[group_id] = None
@@ -75,7 +75,7 @@ class TransactionScope:
         """The sequence number of the first record that the producer is to write to a partition."""
         return self._sequences.get(partition, 0)
 
-    def wrote(self, partition: TopicPartition, base_offset: int, records_count: int) -> None:
+    def record_written(self, partition: TopicPartition, base_offset: int, records_count: int) -> None:
         """Note that a batch was acknowledged; -1: at an unknown offset."""
         if base_offset == UNKNOWN_OFFSET:
             return

@@ -45,13 +45,13 @@ def offer(versions: Versions) -> ApiVersionsResponse:
 
 def connected(versions: Versions = KAFKA_4_3) -> ClientConnection:
     connection = ClientConnection(ADDRESS, "me")
-    connection.greet()
-    assert connection.learn(frame(offer(versions), ApiVersionsRequest.max_version, 0)) is None
+    connection.api_versions_request()
+    assert connection.api_versions_response(frame(offer(versions), ApiVersionsRequest.max_version, 0)) is None
     return connection
 
 
 def test_the_first_request_is_the_newest_api_versions_with_the_clients_name() -> None:
-    header = decode_request_header(joined(ClientConnection(ADDRESS, "me").greet())[4:])
+    header = decode_request_header(joined(ClientConnection(ADDRESS, "me").api_versions_request())[4:])
     assert (header.api_key, header.api_version, header.client_id) == (18, ApiVersionsRequest.max_version, "me")
     greeting = decode(ApiVersionsRequest, header.body, header.api_version)
     assert greeting.client_software_name == SOFTWARE_NAME == "spark-kafka-native"
@@ -60,7 +60,7 @@ def test_the_first_request_is_the_newest_api_versions_with_the_clients_name() ->
 
 def test_requests_before_the_api_versions_are_refused() -> None:
     with pytest.raises(LocalProtocolError, match="broker:9092"):
-        ClientConnection(ADDRESS, "me").ask(MetadataRequest())
+        ClientConnection(ADDRESS, "me").encode(MetadataRequest())
 
 
 @pytest.mark.parametrize(
@@ -75,29 +75,29 @@ def test_requests_before_the_api_versions_are_refused() -> None:
 )
 def test_a_broker_that_does_not_know_our_api_versions_is_asked_again(response: bytes, asks_again_with: int) -> None:
     connection = ClientConnection(ADDRESS, "me")
-    connection.greet()
-    again = connection.learn(response)
+    connection.api_versions_request()
+    again = connection.api_versions_response(response)
     assert again is not None
     header = decode_request_header(joined(again)[4:])
     assert (header.api_version, header.correlation_id) == (asks_again_with, 1)
-    assert connection.learn(frame(offer(KAFKA_0_11), asks_again_with, 1)) is None
+    assert connection.api_versions_response(frame(offer(KAFKA_0_11), asks_again_with, 1)) is None
     assert connection.in_flight == 0
     assert connection.versions.choose(FetchRequest) == 5
 
 
 def test_other_errors_of_api_versions_are_raised() -> None:
     connection = ClientConnection(ADDRESS, "me")
-    connection.greet()
+    connection.api_versions_request()
     with pytest.raises(RemoteProtocolError, match="CLUSTER_AUTHORIZATION_FAILED"):
-        connection.learn(frame(ApiVersionsResponse(error_code=31), ApiVersionsRequest.max_version, 0))
+        connection.api_versions_response(frame(ApiVersionsResponse(error_code=31), ApiVersionsRequest.max_version, 0))
 
 
 @pytest.mark.parametrize("cut", range(1, 12))
 def test_a_cut_off_greeting_is_refused(cut: int) -> None:
     connection = ClientConnection(ADDRESS, "me")
-    connection.greet()
+    connection.api_versions_request()
     with pytest.raises(RemoteProtocolError):
-        connection.learn(frame(offer(KAFKA_4_3), 4, 0)[:cut])
+        connection.api_versions_response(frame(offer(KAFKA_4_3), 4, 0)[:cut])
 
 
 @pytest.mark.parametrize(("versions", "chosen"), [(KAFKA_0_11, 5), (KAFKA_4_3, 18), ({**KAFKA_4_3, 1: (4, 12)}, 12)])
@@ -106,7 +106,7 @@ def test_the_highest_common_version_is_chosen(versions: Versions, chosen: int) -
 
 
 def test_max_version_is_kept() -> None:
-    sent, _ = connected().ask(FetchRequest(), max_version=12)
+    sent, _ = connected().encode(FetchRequest(), max_version=12)
     assert sent.version == 12
 
 
@@ -121,7 +121,7 @@ def test_max_version_is_kept() -> None:
 def test_no_common_version_names_the_api_and_both_ranges(versions: Versions, what: str) -> None:
     connection = connected(versions)
     with pytest.raises(UnsupportedApiVersion) as caught:
-        connection.ask(ProduceRequest(acks=1))
+        connection.encode(ProduceRequest(acks=1))
     assert str(caught.value) == f"broker:9092: {what}"
     assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
     assert not caught.value.retriable
@@ -143,33 +143,33 @@ def test_the_throttle_time_of_a_response_throttles_the_connection(
     versions: Versions, asked_ms: int, throttle_ms: int
 ) -> None:
     connection = connected(versions)
-    sent, _ = connection.ask(MetadataRequest())
+    sent, _ = connection.encode(MetadataRequest())
     response = MetadataResponse(throttle_time_ms=asked_ms)
-    connection.response(frame(response, sent.version, sent.correlation_id))
+    connection.decode(frame(response, sent.version, sent.correlation_id))
     assert connection.throttle_ms == throttle_ms
-    sent, _ = connection.ask(MetadataRequest())
-    connection.response(frame(MetadataResponse(), sent.version, sent.correlation_id))
+    sent, _ = connection.encode(MetadataRequest())
+    connection.decode(frame(MetadataResponse(), sent.version, sent.correlation_id))
     assert connection.throttle_ms == 0
 
 
 def test_the_response_to_the_greeting_may_throttle_too() -> None:
     connection = ClientConnection(ADDRESS, "me")
-    connection.greet()
+    connection.api_versions_request()
     response = dataclasses.replace(offer(KAFKA_4_3), throttle_time_ms=700)
-    connection.learn(frame(response, ApiVersionsRequest.max_version, 0))
+    connection.api_versions_response(frame(response, ApiVersionsRequest.max_version, 0))
     assert connection.throttle_ms == 700
 
 
 def test_answers_are_paired_with_requests_in_order() -> None:
     connection = connected()
-    first, _ = connection.ask(MetadataRequest())
-    second, _ = connection.ask(InitProducerIdRequest(transactional_id=None))
+    first, _ = connection.encode(MetadataRequest())
+    second, _ = connection.encode(InitProducerIdRequest(transactional_id=None))
     assert connection.in_flight == 2
-    sent, response = connection.response(frame(MetadataResponse(cluster_id="c"), first.version, first.correlation_id))
+    sent, response = connection.decode(frame(MetadataResponse(cluster_id="c"), first.version, first.correlation_id))
     assert sent == first
     assert isinstance(response, MetadataResponse)
     assert response.cluster_id == "c"
-    sent, response = connection.response(
+    sent, response = connection.decode(
         frame(InitProducerIdResponse(producer_id=5), second.version, second.correlation_id)
     )
     assert sent == second
@@ -180,53 +180,53 @@ def test_answers_are_paired_with_requests_in_order() -> None:
 
 def test_a_response_out_of_order_is_refused() -> None:
     connection = connected()
-    connection.ask(MetadataRequest())
-    second, _ = connection.ask(MetadataRequest())
+    connection.encode(MetadataRequest())
+    second, _ = connection.encode(MetadataRequest())
     with pytest.raises(RemoteProtocolError, match="response 2 came where the response to 1"):
-        connection.response(frame(MetadataResponse(), second.version, second.correlation_id))
+        connection.decode(frame(MetadataResponse(), second.version, second.correlation_id))
 
 
 def test_an_unexpected_response_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="no request is in flight"):
-        connected().response(frame(MetadataResponse(), 13, 9))
+        connected().decode(frame(MetadataResponse(), 13, 9))
 
 
 def test_produce_without_acks_waits_for_no_response() -> None:
     connection = connected()
-    connection.ask(ProduceRequest(acks=0))
+    connection.encode(ProduceRequest(acks=0))
     assert connection.in_flight == 0
-    connection.ask(ProduceRequest(acks=1))
+    connection.encode(ProduceRequest(acks=1))
     assert connection.in_flight == 1
 
 
 def test_correlation_ids_wrap_around_to_0() -> None:
     connection = connected()
     connection._next_id = 2**31 - 1
-    assert connection.ask(MetadataRequest())[0].correlation_id == 2**31 - 1
-    assert connection.ask(MetadataRequest())[0].correlation_id == 0
+    assert connection.encode(MetadataRequest())[0].correlation_id == 2**31 - 1
+    assert connection.encode(MetadataRequest())[0].correlation_id == 0
 
 
 def test_zeroes_after_a_response_pass_and_other_bytes_do_not() -> None:
     connection = connected()
-    good, _ = connection.ask(MetadataRequest())
-    connection.response(frame(MetadataResponse(), good.version, good.correlation_id) + b"\0")
-    bad, _ = connection.ask(MetadataRequest())
+    good, _ = connection.encode(MetadataRequest())
+    connection.decode(frame(MetadataResponse(), good.version, good.correlation_id) + b"\0")
+    bad, _ = connection.encode(MetadataRequest())
     with pytest.raises(RemoteProtocolError, match="2 bytes after the message"):
-        connection.response(frame(MetadataResponse(), bad.version, bad.correlation_id) + b"\0\1")
+        connection.decode(frame(MetadataResponse(), bad.version, bad.correlation_id) + b"\0\1")
 
 
 @pytest.mark.parametrize("cut", range(20))
 def test_every_cut_of_a_response_is_refused(cut: int) -> None:
     connection = connected()
-    sent, _ = connection.ask(MetadataRequest())
+    sent, _ = connection.encode(MetadataRequest())
     whole = frame(MetadataResponse(cluster_id="abcdefgh"), sent.version, sent.correlation_id)
     with pytest.raises(RemoteProtocolError):
-        connection.response(whole[:cut])
+        connection.decode(whole[:cut])
 
 
 def test_an_api_that_old_brokers_lack_is_named() -> None:
     with pytest.raises(UnsupportedApiVersion, match=r"CreatePartitions.*no such API"):
-        connected(KAFKA_0_11).ask(CreatePartitionsRequest())
+        connected(KAFKA_0_11).encode(CreatePartitionsRequest())
 
 
 def test_levels_of_features_are_those_of_the_last_response() -> None:
@@ -234,7 +234,7 @@ def test_levels_of_features_are_those_of_the_last_response() -> None:
     assert connection.versions.level_of("transaction.version") == 0
     for level in (1, 2):
         feature = FinalizedFeatureKey(name="transaction.version", max_version_level=level, min_version_level=level)
-        connection.learn_again(dataclasses.replace(offer(KAFKA_4_3), finalized_features=(feature,)))
+        connection.update_versions(dataclasses.replace(offer(KAFKA_4_3), finalized_features=(feature,)))
         assert connection.versions.level_of("transaction.version") == level
     assert connection.versions.choose(FetchRequest) == 18
     assert connection.versions.level_of("metadata.version") == 0

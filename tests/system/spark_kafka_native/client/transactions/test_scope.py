@@ -32,11 +32,11 @@ def soon() -> Deadline:
 
 def test_each_partition_is_added_once(brokers: ScriptedCluster, scope: TransactionScope) -> None:
     assert scope.is_empty
-    scope.admit([], soon())
+    scope.add_partitions([], soon())
     assert scope.is_empty
-    scope.admit(T[:2], soon())
-    scope.admit([T[1], T[2]], soon())
-    scope.admit(T, soon())
+    scope.add_partitions(T[:2], soon())
+    scope.add_partitions([T[1], T[2]], soon())
+    scope.add_partitions(T, soon())
     assert not scope.is_empty
     added = [
         [part for topic in request.v3_and_below_topics for part in topic.partitions]
@@ -47,22 +47,22 @@ def test_each_partition_is_added_once(brokers: ScriptedCluster, scope: Transacti
 
 
 def test_acknowledged_offsets_become_a_range(scope: TransactionScope) -> None:
-    scope.admit(T[:2], soon())
+    scope.add_partitions(T[:2], soon())
     for base_offset, count in ((-1, 5), (30, 2), (20, 4), (32, 1)):
-        scope.wrote(T[0], base_offset, count)
-    scope.wrote(T[1], -1, 3)
+        scope.record_written(T[0], base_offset, count)
+    scope.record_written(T[1], -1, 3)
     assert [str(part) for part in scope.handle().partitions] == ["t-0 offsets 20 to 33", "t-1 offsets -1 to -1"]
 
 
 def test_the_next_transaction_begins_empty(scope: TransactionScope) -> None:
-    scope.admit(T[:1], soon())
-    scope.admit_group("g")
+    scope.add_partitions(T[:1], soon())
+    scope.add_group("g")
     assert scope.has_group("g")
     first = scope.handle()
     scope.restart()
     assert (scope.is_empty, scope.has_group("g"), scope.handle().is_empty) == (True, False, True)
     assert scope.handle().started_ms == -1 < first.started_ms
-    scope.admit_group("h")
+    scope.add_group("h")
     assert (scope.is_empty, scope.handle().groups) == (False, ("h",))
 
 
@@ -71,7 +71,7 @@ def test_a_refused_partition_is_not_added(brokers: ScriptedCluster, scope: Trans
         return  # no request is sent, and so none is refused
     brokers.script(AddPartitionsToTxnRequest, Refuse(ErrorCode.PRODUCER_FENCED))
     with pytest.raises(ProducerFenced, match="t-0"):
-        scope.admit(T[:1], soon())
+        scope.add_partitions(T[:1], soon())
     assert scope.handle().partitions == ()
     assert not scope.is_empty, "the coordinator may have heard of it"
 
@@ -86,10 +86,10 @@ def test_a_resumed_scope_learns_the_last_sequences(brokers: ScriptedCluster, clu
     for number, state in last.items():
         brokers.partition("t", number).sequences[identity.producer_id] = state
     resumed = TransactionScope(cluster, identity, resumed=True)
-    resumed.admit(T, soon())
+    resumed.add_partitions(T, soon())
     assert [resumed.first_sequence(part) for part in T] == [42, 0, 0]
     fresh = TransactionScope(cluster, identity)
-    fresh.admit(T, soon())
+    fresh.add_partitions(T, soon())
     assert [fresh.first_sequence(part) for part in T] == [0, 0, 0]
 
 
@@ -98,5 +98,5 @@ def test_a_scope_cannot_be_resumed_without_describe_producers() -> None:
     with ScriptedCluster(topics={"t": 3}, versions=versions) as brokers, Cluster(brokers.config()) as cluster:
         scope = TransactionScope(cluster, init_producer(cluster, "sink"), resumed=True)
         with pytest.raises(ProducerFailed, match="DescribeProducers"):
-            scope.admit(T, soon())
+            scope.add_partitions(T, soon())
         assert scope.is_empty

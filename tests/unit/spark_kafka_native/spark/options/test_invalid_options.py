@@ -55,7 +55,11 @@ BAD_SOURCE_OPTIONS: list[BadOptions] = [
     (BASE | {"startingOffsetsDefault": "5"}, "startingOffsetsDefault", "neither earliest nor latest nor of the"),
     (BASE | {"startingOffsetsDefault": "earliest"}, "startingOffsetsDefault", "the JSON of 'startingOffsets' or"),
     (BASE | {"startingOffsets": "committed"}, "startingOffsets", "committed needs option 'kafka.group.id'"),
-    (BASE | {"startingOffsetsWithoutCommit": "latest"}, "startingOffsetsWithoutCommit", "requires option 'startingOffsets' = committed"),
+    (
+        BASE | {"startingOffsetsWithoutCommit": "latest"},
+        "startingOffsetsWithoutCommit",
+        "requires option 'startingOffsets' = committed",
+    ),
     (BASE | {"minPartitions": "0"}, "minPartitions", "out of bounds"),
     (BASE | {"minPartitions": "-1"}, "minPartitions", "out of bounds"),
     (BASE | {"minPartitions": "a"}, "minPartitions", "not an integer"),

@@ -14,18 +14,18 @@ LEAST_BYTES: Final = 4096
 """Smaller responses are decoded as fast as they are compared."""
 
 
-class _Remembered(NamedTuple):
+class _Cached(NamedTuple):
     version: int
     raw: bytes
     message: Response
 
 
-class RememberedResponse:
+class ResponseCache:
     """The last large response of one kind, for all connections to a cluster. Threads may share it."""
 
     def __init__(self, kind: type[Response]) -> None:
         self._kind = kind
-        self._last: _Remembered | None = None
+        self._last: _Cached | None = None
 
     def decoded(
         self, kind: type[Response], version: int, frame: memoryview, decode: Callable[[], Response]
@@ -37,5 +37,5 @@ class RememberedResponse:
         if last is not None and last.version == version and last.raw == raw:
             return last.message
         message = decode()
-        self._last = _Remembered(version, raw, message)
+        self._last = _Cached(version, raw, message)
         return message

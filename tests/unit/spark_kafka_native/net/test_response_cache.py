@@ -4,7 +4,7 @@ import pytest
 
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.connection import ClientConnection
-from spark_kafka_native.net.remembered import LEAST_BYTES, RememberedResponse
+from spark_kafka_native.net.response_cache import LEAST_BYTES, ResponseCache
 from spark_kafka_native.protocol.errors import RemoteProtocolError
 from spark_kafka_native.protocol.framing import response_frame
 from spark_kafka_native.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -23,14 +23,14 @@ MANY = LEAST_BYTES // 8
 
 class Broker:
     def __init__(self) -> None:
-        self._remembered = RememberedResponse(MetadataResponse)
+        self._remembered = ResponseCache(MetadataResponse)
 
     def connection(self, *, metadata_version: int = MetadataRequest.max_version) -> ClientConnection:
         last = {MetadataRequest.api_key: metadata_version, DescribeClusterRequest.api_key: 0}
         keys = tuple(ApiVersion(api_key=key, min_version=0, max_version=version) for key, version in last.items())
         connection = ClientConnection(HostPort("broker", 9092), "me", self._remembered)
-        connection.greet()
-        connection.learn(framed(ApiVersionsResponse(api_keys=keys), ApiVersionsRequest.max_version, 0))
+        connection.api_versions_request()
+        connection.api_versions_response(framed(ApiVersionsResponse(api_keys=keys), ApiVersionsRequest.max_version, 0))
         return connection
 
 
@@ -39,8 +39,8 @@ def framed(response: Response, version: int, correlation_id: int) -> bytes:
 
 
 def answered(connection: ClientConnection, request: Request[Any], response: Response) -> Response:
-    sent, _ = connection.ask(request)
-    return connection.response(framed(response, sent.version, sent.correlation_id))[1]
+    sent, _ = connection.encode(request)
+    return connection.decode(framed(response, sent.version, sent.correlation_id))[1]
 
 
 def metadata(partitions: int = MANY, epoch: int = 0) -> MetadataResponse:
@@ -87,8 +87,8 @@ def test_small_answers_and_those_of_other_kinds_are_not_kept() -> None:
 def test_what_cannot_be_decoded_is_not_remembered() -> None:
     connection = Broker().connection()
     first = answered(connection, MetadataRequest(), metadata())
-    sent, _ = connection.ask(MetadataRequest())
+    sent, _ = connection.encode(MetadataRequest())
     broken = framed(metadata(), sent.version, sent.correlation_id)[:-100]
     with pytest.raises(RemoteProtocolError):
-        connection.response(broken)
+        connection.decode(broken)
     assert answered(Broker().connection(), MetadataRequest(), metadata()) == first
