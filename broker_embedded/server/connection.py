@@ -284,7 +284,7 @@ class Connection:
             if frame is None:
                 break
             self._state = _ConnectionState.WORKING
-            self._response(frame)
+            self._respond(frame)
         else:
             self._loop.call_soon(self._work)
         self._in_work_loop = False
@@ -310,7 +310,7 @@ class Connection:
 
     # --- answering -------------------------------------------------------------------------------------------------
 
-    def _response(self, frame: memoryview) -> None:
+    def _respond(self, frame: memoryview) -> None:
         try:
             response = self._serve(frame, self._throttle)
         except Exception as error:  # after any error of a request only its connection is closed

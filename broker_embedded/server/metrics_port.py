@@ -79,7 +79,7 @@ class MetricsPort:
                     await _respond(sock, text)
             except (OSError, TimeoutError) as error:
                 logger.debug("a request for metrics failed: %r", error)
-            except Exception:
+            except Exception:  # the next request is served all the same
                 logger.exception("a request for metrics failed")
 
 

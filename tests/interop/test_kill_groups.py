@@ -11,7 +11,7 @@ import pytest
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.support.raw_client import RawClient
-from tests.support.raw_members import RawMember, join_all, stabilize, wait_for_coordinator
+from tests.support.raw_members import DEADLINE_S, RawMember, join_all, stabilize, wait_for_coordinator
 from tests.support.raw_offsets import committed_offset
 
 pytestmark = pytest.mark.interop
@@ -38,9 +38,10 @@ class Committer:
 
     def wait_for(self, count: int) -> None:
         """Wait until that many more commits are acknowledged, or none can be any more."""
-        wanted = self.acknowledged + count
+        wanted, deadline = self.acknowledged + count, time.monotonic() + DEADLINE_S
         while self.acknowledged < wanted and self._thread.is_alive():
-            time.sleep(0.001)
+            assert time.monotonic() < deadline, f"no {count} commits in {DEADLINE_S:.0f} s"
+            time.sleep(0.001)  # polls: the broker is killed right after the commit
 
     def join(self) -> None:
         self._thread.join(30)
