@@ -92,7 +92,7 @@ def test_offsets_of_rows_without_base_offset_are_those_of_the_partition(
     brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer = begun(cluster)
-    monkeypatch.setattr(TransactionScope, "wrote", lambda *_: None)
+    monkeypatch.setattr(TransactionScope, "record_written", lambda *_: None)
 
     def send(to: Producer) -> None:
         to.send("t", pa.RecordBatch.from_pydict({"value": [b"a"], "partition": pa.array([1], pa.int32())}))
