@@ -150,7 +150,7 @@ def test_fewer_partitions_are_refused(brokers: ScriptedCluster, cluster: Cluster
 def test_a_retriable_error_is_raised_after_the_deadline(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(CreateTopicsRequest, *[Refuse(ErrorCode.NOT_CONTROLLER)] * 5_000)
     with pytest.raises(TopicsError) as caught:
-        create_topics(cluster, [NewTopic(name="a")], timeout_ms=600)
+        create_topics(cluster, [NewTopic(name="a")], timeout_ms=2_000)
     assert caught.value.code is ErrorCode.NOT_CONTROLLER
 
 

@@ -65,7 +65,7 @@ def test_other_errors_are_raised_at_once_and_name_the_partition(
 def test_a_response_without_the_partition_is_an_error(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(FetchRequest, *[Respond(lambda _: FetchResponse())] * 5_000)
     with (
-        OneRange(cluster, T0, 0, 5, timeout_ms=600) as fetcher,
+        OneRange(cluster, T0, 0, 5, timeout_ms=2_000) as fetcher,
         pytest.raises(KafkaError, match="t-0 is missing from the Fetch response"),
     ):
         list(fetcher)
@@ -76,7 +76,7 @@ def test_lasting_errors_end_the_read_after_the_timeout(
     brokers: ScriptedCluster, cluster: Cluster, code: ErrorCode
 ) -> None:
     brokers.script(FetchRequest, *[Refuse(code)] * 5_000)
-    with OneRange(cluster, T0, 0, 5, timeout_ms=600) as fetcher, pytest.raises(KafkaError, match="t-0: ") as caught:
+    with OneRange(cluster, T0, 0, 5, timeout_ms=2_000) as fetcher, pytest.raises(KafkaError, match="t-0: ") as caught:
         list(fetcher)
     assert caught.value.code is code
     assert fetcher.metrics.retries > 1

@@ -73,4 +73,4 @@ def test_retriable_errors_are_retried_and_others_are_raised(brokers: ScriptedClu
             ends_of_epochs(cluster, {T0: 0})
         brokers.script(OffsetForLeaderEpochRequest, Respond(lambda _: OffsetForLeaderEpochResponse()))
         with pytest.raises(KafkaError, match="t-0 is missing from OffsetForLeaderEpoch"):
-            ends_of_epochs(cluster, {T0: 0}, timeout_ms=600)
+            ends_of_epochs(cluster, {T0: 0}, timeout_ms=2_000)

@@ -135,7 +135,7 @@ def test_errors_that_are_not_retriable_name_the_partition(
 def test_a_retriable_error_is_raised_after_the_deadline(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(ListOffsetsRequest, *[Refuse(ErrorCode.LEADER_NOT_AVAILABLE)] * 500)
     with pytest.raises(KafkaError, match=r"t-3: .*\(LEADER_NOT_AVAILABLE, "):
-        list_offsets(cluster, {T[3]: LATEST}, timeout_ms=600)
+        list_offsets(cluster, {T[3]: LATEST}, timeout_ms=2_000)
 
 
 def test_a_partition_missing_from_the_response_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
