@@ -65,8 +65,9 @@ class Bench:
         self.seconds[step].append(time.perf_counter() - started)
         return result
 
-    def _send(self, producer: Producer) -> None:
+    def _send(self, producer: Producer) -> int:
         producer.send(TOPIC, self.rows)
+        return self.rows.num_rows
 
 
 def rows_of(count: int, partitions: int) -> pa.RecordBatch:

@@ -38,6 +38,8 @@ SCENARIOS = {
     "run-again": Scenario(Faults(ticks=4, crashes=1), partitions=2, rows=BOTH, repairs=True),
     "run-again-zombie": Scenario(Faults(ticks=3, crashes=1, wakes=1), repairs=True),
     "run-again-interrupt": Scenario(Faults(ticks=3, interrupts=1, wakes=1), partitions=2, rows=BOTH, repairs=True),
+    "older-checkpoints": Scenario(Faults(older=2, crashes=1), batches=2, partitions=2),
+    "older-zombie": Scenario(Faults(older=1, crashes=1, wakes=1), batches=2, partitions=2),
     "jobs": Scenario(Faults(crashes=2, wakes=1), jobs=True),
     "jobs-lost": Scenario(Faults(crashes=1, lost=1), jobs=True),
 }

@@ -11,7 +11,7 @@ from spark_kafka_native.spark.exactly_once.effects import Append, DecisionRecord
 from spark_kafka_native.spark.exactly_once.names import Names
 from spark_kafka_native.spark.exactly_once.task import task
 from tests.support.exactly_once_model_kafka import STATES, WAIT, Batch, Cluster, Fate, Kafka, Row, Transaction
-from tests.support.exactly_once_model_process import give, is_answered, requests_of
+from tests.support.exactly_once_model_process import give, is_answered, requests_of, without_requests
 
 NAMES = Names(prefix="orders")
 QUERY = Owner(OwnerKind.QUERY, "c0ffee")
@@ -42,7 +42,7 @@ class SimulatedKafka:
         appends: list[ProducerIdAndEpoch] = []
         try:
             while True:
-                effect = next(steps) if effect is None else self._step(steps, effect, appends)
+                effect = without_requests(steps, next(steps)) if effect is None else self._step(steps, effect, appends)
         except StopIteration as stop:
             value: T = stop.value
             return value
@@ -60,7 +60,7 @@ class SimulatedKafka:
         responses = self._responses(effect, appends)
         if isinstance(effect, Append):
             appends.append(effect.producer)
-        return give(steps, effect, responses)
+        return without_requests(steps, give(steps, effect, responses))
 
     def write(
         self, plan: WritePlan, batch_id: int, attempt: int, owner: Owner = QUERY, *, rows: bool = True

@@ -4,9 +4,12 @@ Spark is modelled as what it does with the sink: a run plans a batch, has tasks 
 raised, and continues; after a crash or a failure another run begins with the batch that was not committed. A run that
 crashed, and a task that was replaced, may still continue at any time, or may not: so both cases are covered.
 
+A run from an older copy of the checkpoint does not know the last committed batch. It plans that batch again, with the
+rows that have arrived since: every task has a row.
+
 Faults, each with a budget: ``crashes`` of the driver; further ``attempts`` at tasks; ``lost`` answers, the request
 carried out, or not, or later, and asked again or given up; ``interrupts``, an abort beside the commit; ``ticks``,
-seconds in which transactions time out.
+seconds in which transactions time out; ``older`` copies of the checkpoint.
 
 In every state the promises hold (`exactly_once_model_promises`); and however things stand, without another fault all
 batches come to their end.
@@ -67,6 +70,7 @@ class Faults(NamedTuple):
     lost: int = 0
     interrupts: int = 0
     ticks: int = 0
+    older: int = 0
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,8 @@ class Run(NamedTuple):
     plan: Point | None = None
     messages: tuple[Point | None, ...] = ()
     attempts: int = 0
+    older: bool = False
+    """Whether the batch is from an older copy of the checkpoint."""
 
 
 class Process(NamedTuple):
@@ -181,11 +187,13 @@ class World:
     def _spark_steps(self, state: State) -> Iterator[Step]:
         run, left = state.runs[-1], state.left
         if run.phase == "failed":
-            again = self._new_run(state)
-            yield ("spark", "starts again"), again._replace(runs=(*again.runs[:-2], again.runs[-1])), False
+            yield ("spark", "starts again"), self._new_run(state), False
         elif left.crashes and not self.is_over(state):
             crashed = state._replace(left=left._replace(crashes=left.crashes - 1))
             yield ("spark", "crash", run.phase), self._new_run(crashed), True
+        if left.older and state.committed and run.phase != "lost":
+            stopped = state._replace(left=left._replace(older=left.older - 1))
+            yield ("spark", "starts from an older checkpoint", run.phase), self._new_run(stopped, older=True), True
         if left.attempts and run.phase == "tasks":
             for partition, message in enumerate(run.messages):
                 if message is None:
@@ -291,7 +299,8 @@ class World:
             state = self._with_run(state, run._replace(phase="tasks", plan=point, messages=messages))
             for partition in range(self._scenario.partitions):
                 run_now = self._run(state, run.number)
-                state = state if run_now is None else self._attempt(state, run_now, partition)
+                if run_now is not None and run_now.phase == "tasks":  # no task was refused
+                    state = self._attempt(state, run_now, partition)
             return state
         if isinstance(point.error, ExactlyOnceError) and point.error.kind is ErrorKind.LOST:
             # A late request may have opened a committed id again, up to transaction.version 1: see ending.HandleStates.
@@ -334,9 +343,9 @@ class World:
                 return self._spawned(self._with_run(state, run), run, Spec("commit", self._messages(run)))
             return self._with_run(state, run)
         if isinstance(point.error, ExactlyOnceError):
-            if present:
+            if present and not run.older:
                 raise Violation(f"refused: {point.error}")
-            return self._without_run(state, run)  # the others are further
+            return self._failed(state, run, present=present)  # the others are further
         same = (process.run == run.number and process.point.spec.row == point.spec.row for process in state.processes)
         return state if any(same) else self._attempt(state, run, partition)
 
@@ -347,7 +356,7 @@ class World:
         rows = {known.row for _, known in state.kafka.value.ids if known.fate == Fate.COMMITTED}
         missing = self._rows(run) - rows
         if missing:
-            raise Violation(f"committed, and not readable: {sorted(missing)}")
+            raise Violation(f"committed by Spark, and not readable: {sorted(missing)}")
         if not present:
             return self._without_run(state, run)
         state = state._replace(committed=run.batch + 1)
@@ -369,16 +378,19 @@ class World:
         return (Owner(OwnerKind.JOB, str(run.number)), 0) if self._scenario.jobs else (QUERY, run.batch)
 
     def _rows(self, run: Run) -> set[Row]:
-        if self._scenario.jobs:
+        if self._scenario.jobs or run.older:
             return {(run.batch, partition) for partition in range(self._scenario.partitions)}
         return {row for row in self._scenario.rows if row[0] == run.batch}
 
-    def _new_run(self, state: State) -> State:
+    def _new_run(self, state: State, *, older: bool = False) -> State:
         number = state.runs[-1].number + 1 if state.runs else 1
         if number > MOST_RUNS:
             raise Violation("it starts again and again")
-        run = Run(number, number if self._scenario.jobs else state.committed, "plan")
-        return self._spawned(state._replace(runs=(*state.runs, run)), run, Spec("plan", (NAMES, TIMING)))
+        run = Run(number, number if self._scenario.jobs else state.committed - older, "plan", older=older)
+        crashed = [known for known in state.runs if known.phase not in {"failed", "done"}]
+        if not self._scenario.jobs and run.batch == self._scenario.batches:  # its checkpoint has all batches
+            return state._replace(runs=(*crashed, run._replace(phase="done")))
+        return self._spawned(state._replace(runs=(*crashed, run)), run, Spec("plan", (NAMES, TIMING)))
 
     # --- states -------------------------------------------------------------------------------------------------------
 

@@ -219,6 +219,12 @@ def _commit(names: Names, messages: Sequence[TaskMessage], timing: Timing, order
                 driver = yield from mark_finished(names, driver, decision)
 
 
+def commit_skips_without_comparing(names: Names, messages: Sequence[TaskMessage], timing: Timing) -> Steps[None]:
+    """The rows that an older copy of the checkpoint has more than the decided batch are never written."""
+    if not joined(names, messages).skipped:
+        yield from commit(names, messages, timing)
+
+
 def commit_takes_no_for_an_answer(names: Names, messages: Sequence[TaskMessage], timing: Timing) -> Steps[None]:
     """A fenced driver continues as if it had decided."""
     batch = joined(names, messages)
@@ -354,13 +360,16 @@ class Mutant:
     scenario: Scenario
 
 
-def _mutant(steps: Callable[..., Steps[Any]], *, tv: int = 2, jobs: bool = False, **faults: int) -> Mutant:
+def _mutant(
+    steps: Callable[..., Steps[Any]], *, tv: int = 2, partitions: int = 1, jobs: bool = False, **faults: int
+) -> Mutant:
     end = steps.__name__.partition("_")[0]
     if end == "run":
         two = frozenset({(0, 0), (0, 1)})
         scenario = Scenario(Faults(**faults), tv=tv, partitions=2, rows=two, repairs=True)
         return Mutant(steps.__name__, Protocol(run_again=steps), scenario)
-    return Mutant(steps.__name__, Protocol(**{end: steps}), Scenario(Faults(**faults), tv=tv, jobs=jobs))
+    scenario = Scenario(Faults(**faults), tv, partitions=partitions, jobs=jobs)
+    return Mutant(steps.__name__, Protocol(**{end: steps}), scenario)
 
 
 MUTANTS = (
@@ -379,6 +388,7 @@ MUTANTS = (
     _mutant(commit_looks_first, ticks=3),
     _mutant(commit_decides_last),
     _mutant(commit_finishes_first, crashes=1),
+    _mutant(commit_skips_without_comparing, partitions=2, older=1),
     _mutant(commit_takes_no_for_an_answer, crashes=1, wakes=1),
     _mutant(commit_overlooks_losses, ticks=3),
     _mutant(abort_without_fencing, interrupts=1),

@@ -57,6 +57,8 @@ class TaskMessage:
     owner: Owner
     batch_id: int
     outcome: TaskOutcome
+    rows: int
+    """Rows that were written, or counted if the task was skipped."""
     handle: Handle | None = None
     """The transaction that the task has left open."""
 
@@ -69,11 +71,12 @@ class Batch:
     owner: Owner
     batch_id: int
     skipped: bool
+    rows: int
     handles: tuple[Handle, ...]
 
 
 def is_new(plan: WritePlan, owner: Owner, batch_id: int) -> bool:
-    """Whether a batch is to be written; False: it was written before a crash, and is skipped.
+    """Whether a batch is to be written; False: it has the number of the last batch, and is skipped.
 
     Raises ExactlyOnceError (REFUSED): it is neither the last decided batch nor the next one.
     """
@@ -113,7 +116,7 @@ def joined(names: Names, messages: Sequence[TaskMessage]) -> Batch:
             ErrorKind.MIXED, f"prefix {names.prefix}: the messages of {len(messages)} tasks are not those of one batch"
         )
     [(fence, owner, batch_id)] = about
-    return Batch(fence, owner, batch_id, skipped.pop(), handles)
+    return Batch(fence, owner, batch_id, skipped.pop(), sum(message.rows for message in messages), handles)
 
 
 def summary(decision: Decision | None) -> LastBatch | None:

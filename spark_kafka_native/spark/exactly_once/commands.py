@@ -59,7 +59,7 @@ def run_again(names: Names, timing: Timing) -> Steps[None]:
         errors = [result for result in results if isinstance(result, KafkaError)]
         if errors:
             raise _refused(names, f"not all of batch {last.batch_id} could be aborted ({errors[0]})")
-    before = replace(last, batch_id=last.batch_id - 1, handles=(), finished=True)
+    before = replace(last, batch_id=last.batch_id - 1, handles=(), finished=True, rows=None)
     yield from write(names, fence, decision_records(before))
 
 

@@ -15,7 +15,7 @@ from spark_kafka_native.spark.exactly_once.ending import (
     mark_finished,
     read_last,
 )
-from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
+from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError, command
 from spark_kafka_native.spark.exactly_once.names import Names
 
 
@@ -29,7 +29,9 @@ def commit(names: Names, messages: Sequence[TaskMessage], timing: Timing) -> Ste
     if batch.skipped:
         yield from _check_skipped(names, batch)
         return
-    decision = Decision(batch.fence, batch.owner, batch.batch_id, batch.handles, finished=not batch.handles)
+    decision = Decision(
+        batch.fence, batch.owner, batch.batch_id, batch.handles, finished=not batch.handles, rows=batch.rows
+    )
     # C2. Write the decision in an open transaction. A newer driver has fenced its producer, or will abort it.
     try:
         yield Append(names.decisions_topic, names.driver_id, batch.fence, decision_records(decision))
@@ -61,12 +63,21 @@ def abort_undecided(names: Names, fence: ProducerIdAndEpoch, but: tuple[Handle, 
 
 
 def _check_skipped(names: Names, batch: Batch) -> Steps[None]:
+    """Raise ExactlyOnceError unless the last decided batch is this one: FENCED, or REFUSED if its rows differ."""
     last = yield from read_last(names)
     if last is None or (last.owner, last.batch_id) != (batch.owner, batch.batch_id) or not last.finished:
         raise ExactlyOnceError(
             ErrorKind.FENCED,
             f"prefix {names.prefix}: batch {batch.batch_id} of {batch.owner} was decided when its tasks were planned, "
             "and is no longer the last one: another run uses the prefix now",
+        )
+    if last.rows is not None and last.rows != batch.rows:
+        raise ExactlyOnceError(
+            ErrorKind.REFUSED,
+            f"prefix {names.prefix}: batch {batch.batch_id} of {batch.owner} was written with {last.rows} rows, and "
+            f"now it has {batch.rows}. The checkpoint is an older copy, or the source's rows have changed. This run "
+            "has written nothing. Start from the newest checkpoint, or release the prefix; after that, rows of batches "
+            f"that run again are written twice: {command('release', names.prefix)}",
         )
 
 

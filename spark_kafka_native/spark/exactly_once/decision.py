@@ -5,10 +5,12 @@ A decision is one transaction: records with the handles of its tasks, if it has 
 
     handles-<i>   {"version":1, "fence":[id,epoch], "handles":[[transactional id, producer id, epoch, spans],...]}
                   spans: [[topic, partition, from offset, until offset],...]
-    decision      {"version":1, "fence":[id,epoch], "state":"decided", "owner":["query",id], "batch":7, "parts":2}
-                  {"version":1, "fence":[id,epoch], "state":"finished", "owner":["query",id], "batch":7}
+    decision      {"version":1, "fence":[id,epoch], "state":"decided", "owner":["query",id], "batch":7, "rows":90,
+                   "parts":2}
+                  {"version":1, "fence":[id,epoch], "state":"finished", "owner":["query",id], "batch":7, "rows":90}
                   {"version":1, "fence":[id,epoch], "state":"released"}
 
+``rows`` is optional: earlier commits did not write it, and `commands.run_again` does not know it.
 The last record ``decision`` is valid. Its parts come right before it and have its fence. Records of older decisions are
 skipped, and removed when the topic is compacted.
 """
@@ -76,6 +78,8 @@ class Decision:
     batch_id: int
     handles: tuple[Handle, ...] = ()
     finished: bool = False
+    rows: int | None = None
+    """Rows of the batch; None: unknown."""
 
     def as_finished(self) -> "Decision":
         """The same decision, all of it committed."""
@@ -97,6 +101,8 @@ def decision_records(decision: Decision) -> tuple[DecisionRecord, ...]:
         "owner": [decision.owner.kind.value, decision.owner.id],
         "batch": decision.batch_id,
     }
+    if decision.rows is not None:
+        header["rows"] = decision.rows
     if not decision.finished:
         header["parts"] = len(parts)
     return (*parts, DecisionRecord(_DECISION, _dump(header)))
@@ -142,7 +148,13 @@ def _read(topic: str, header: Mapping[str, Any], parts: Mapping[bytes, DecisionR
         if state == "released":
             return None
         kind, name = header["owner"]
-        decision = Decision(fence, Owner(OwnerKind(kind), _text(name)), _number(header["batch"], least=-1))
+        rows = header.get("rows")
+        decision = Decision(
+            fence,
+            Owner(OwnerKind(kind), _text(name)),
+            _number(header["batch"], least=-1),
+            rows=None if rows is None else _number(rows),
+        )
         if state == "finished":
             return replace(decision, finished=True)
         if state != "decided":

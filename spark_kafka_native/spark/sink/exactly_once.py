@@ -41,7 +41,6 @@ from spark_kafka_native.spark.sink.writer import (
     TaskWritten,
     advice,
     send_rows,
-    total_rows,
 )
 from spark_kafka_native.spark.workers import task_begins
 
@@ -163,24 +162,28 @@ def _write_task(
     batches = iter(iterator)
     first = next((batch for batch in batches if batch.num_rows), None)
 
-    def send(producer: Producer) -> None:
-        nonlocal sent
+    def all_batches() -> Iterator[pa.RecordBatch]:
         assert first is not None
-        sent = send_rows(producer, rows, itertools.chain([first], batches))
+        return itertools.chain([first], batches)
+
+    def send(producer: Producer) -> int:
+        nonlocal sent
+        sent = send_rows(producer, rows, all_batches())
+        return sum(count for _, count in sent)
+
+    def count() -> int:
+        return sum(batch.num_rows for batch in all_batches())
 
     steps = task(planned, owner, batch_id, context.taskAttemptId(), _chosen(options).timing, has_rows=first is not None)
     try:
-        message = carry_out(shared_cluster(options.client), steps, send=send, partitioner=options.partitioner)
+        cluster = shared_cluster(options.client)
+        message = carry_out(cluster, steps, send=send, count=count, partitioner=options.partitioner)
     except (KafkaError, PartitionerError) as error:
         raise TaskError(
             f"writing failed: {error}. {advice(error)} No row of this task can be read with "
             "isolation.level=read_committed, now or later; a repeated task, or a restarted query, writes all "
             "of its rows"
         ) from error
-    if message.outcome is TaskOutcome.SKIPPED:
-        # Operators before the sink, such as stateful ones, may need that all rows are read.
-        for _ in batches:
-            pass
     return TaskPrepared(rows_by_topic=sent, message=message)
 
 
@@ -193,10 +196,11 @@ def _commit(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]
             f"prefix {chosen.names.prefix}: the messages of {len(messages)} tasks are not those of batch {batch_id}",
         )
     _carry_out(options, commit(chosen.names, found, chosen.timing), "The commit")
+    prefix, rows = chosen.names.prefix, sum(message.rows for message in found)
     if found[0].outcome is TaskOutcome.SKIPPED:
-        _log.info("prefix %s: batch %d was written before and is skipped", chosen.names.prefix, batch_id)
+        _log.info("prefix %s: batch %d was written before with %d rows and is skipped", prefix, batch_id, rows)
     else:
-        _log.debug("prefix %s: committed batch %d with %d rows", chosen.names.prefix, batch_id, total_rows(messages))
+        _log.debug("prefix %s: committed batch %d with %d rows", prefix, batch_id, rows)
 
 
 def _abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None], what: str) -> None:

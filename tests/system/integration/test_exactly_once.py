@@ -1,10 +1,12 @@
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_kafka_native.tools import __main__ as tools
 from tests.support.brokers import AnyBroker, TopicMaker
@@ -65,6 +67,33 @@ def test_a_batch_that_is_run_again_is_not_written_again(
     assert printed is not None, text
     assert printed[1] == f"exactly-once release {prefix} --bootstrap-server {any_broker.bootstrap_servers}"
     assert tools.main(printed[1].split()) == 0
+
+
+@pytest.mark.feature("sink.exactlyOnce", "sink.delivery")
+def test_an_older_copy_of_the_checkpoint_is_refused_and_no_row_is_lost(
+    frames: KafkaFrames, committed: Topics, new_topic: TopicMaker, tmp_path: Path
+) -> None:
+    """The copy has no batch 1, so Spark plans another one with more rows than the batch 1 that was written."""
+    source, target, prefix = new_topic(1), new_topic(1), unique("copy")
+    checkpoint, older = tmp_path / "checkpoint", tmp_path / "older"
+
+    def start(directory: Path) -> StreamingQuery:
+        stream = frames.stream(subscribe=source, startingOffsets="earliest", schema="value binary")
+        return frames.write_stream(stream, directory, topic=target, **guarantee(prefix))
+
+    committed.write(source, [b"a"])
+    finish(start(checkpoint))
+    shutil.copytree(checkpoint, older)
+    committed.write(source, [b"b", b"c"])
+    finish(start(checkpoint))
+    committed.write(source, [b"d"])
+    for _ in range(2):
+        text = failure(lambda: start(older))
+        assert "[PYKAFKA_EXACTLY_ONCE.REFUSED]" in text
+        assert "was written with 2 rows, and now it has 3. The checkpoint is an older copy" in text
+        assert f"exactly-once release {prefix} --bootstrap-server" in text
+    finish(start(checkpoint))
+    eventually(lambda: committed.values(target), [b"a", b"b", b"c", b"d"])
 
 
 @pytest.mark.feature("sink.exactlyOnceBatch")

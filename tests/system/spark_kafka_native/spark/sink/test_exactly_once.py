@@ -1,3 +1,4 @@
+import logging
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -128,15 +129,16 @@ def test_a_micro_batch_with_attempts_that_fail_or_lose(sink: Sink) -> None:
 
 
 @pytest.mark.feature("sink.exactlyOnce")
-def test_decided_batch_is_skipped_to_its_last_row(sink: Sink) -> None:
-    sink.run(0, ["a"])
-    left = [batch(["a"]), batch(["rest"])]
-    rows = iter(left)
+def test_decided_batch_is_skipped_to_its_last_row(sink: Sink, caplog: pytest.LogCaptureFixture) -> None:
+    sink.run(0, ["a", "rest"])
+    rows = iter([batch(["a"]), batch(["rest"])])
     message = sink.task(pickle.dumps(sink.stream_writer()), rows)
-    assert (message.message.outcome, next(rows, None)) == (TaskOutcome.SKIPPED, None)
-    sink.stream_writer().commit([message], 0)
+    assert (message.message.outcome, message.message.rows, next(rows, None)) == (TaskOutcome.SKIPPED, 2, None)
+    with caplog.at_level(logging.INFO):
+        sink.stream_writer().commit([message], 0)
+    assert f"prefix {sink.prefix}: batch 0 was written before with 2 rows and is skipped" in caplog.messages
     sink.run(1, ["b"])
-    sink.shows(["a", "b"])
+    sink.shows(["a", "b", "rest"])
     with pytest.raises(ExactlyOnceError, match=rf"'transactional.id.prefix' = {sink.prefix}: .* query is at batch 7"):
         sink.run(7, ["c"])
 

@@ -68,14 +68,14 @@ def test_other_batches_and_owners_are_refused(last: LastBatch, owner: Owner, bat
 def message(number: int | None = None, **changed: Any) -> TaskMessage:
     handle = None if number is None else Handle(f"orders.1.0.5.{number}.0", ProducerIdAndEpoch(number, 0), ())
     outcome = TaskOutcome.EMPTY if number is None else TaskOutcome.WRITTEN
-    fields = {"fence": FENCE, "owner": QUERY, "batch_id": 5, "outcome": outcome, "handle": handle}
+    fields = {"fence": FENCE, "owner": QUERY, "batch_id": 5, "outcome": outcome, "rows": 0, "handle": handle}
     return TaskMessage(**{**fields, **changed})
 
 
 def test_messages_of_one_batch_are_joined() -> None:
-    batch = joined(NAMES, [message(1), message(), message(2)])
+    batch = joined(NAMES, [message(1, rows=30), message(), message(2, rows=12)])
     assert [handle.producer.producer_id for handle in batch.handles] == [1, 2]
-    assert (batch.fence, batch.owner, batch.batch_id, batch.skipped) == (FENCE, QUERY, 5, False)
+    assert (batch.fence, batch.owner, batch.batch_id, batch.skipped, batch.rows) == (FENCE, QUERY, 5, False, 42)
     assert joined(NAMES, [message(outcome=TaskOutcome.SKIPPED)]).skipped
 
 

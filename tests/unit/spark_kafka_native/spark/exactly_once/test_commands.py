@@ -72,6 +72,9 @@ def test_unreadable_decided_batch_can_run_again(kafka: SimulatedKafka) -> None:
     assert kafka.open_ids() == []
     after = kafka.run(plan(NAMES, TIMING))
     assert after.last == LastBatch(QUERY, -1)
+    last = kafka.run(status(NAMES)).last
+    assert last is not None
+    assert last.rows is None, "the rows of the batch before are not known"
     kafka.run(commit(NAMES, [kafka.write(after, 0, 7)], TIMING))
     assert kafka.readable() == [(0, 7)]
     assert kafka.run(plan(NAMES, TIMING)).last == LastBatch(QUERY, 0)

@@ -5,6 +5,7 @@ import pytest
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.spark.exactly_once.batch import LastBatch, TaskMessage, WritePlan
 from spark_kafka_native.spark.exactly_once.commit import commit
+from spark_kafka_native.spark.exactly_once.decision import Decision, decision_records
 from spark_kafka_native.spark.exactly_once.effects import EndTransactions
 from spark_kafka_native.spark.exactly_once.ending import read_last
 from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
@@ -108,13 +109,40 @@ def test_suspended_driver_cannot_decide(kafka: SimulatedKafka, found: WritePlan)
 def test_a_skipped_batch_is_decided_and_finished(kafka: SimulatedKafka, found: WritePlan) -> None:
     kafka.run(commit(NAMES, written(kafka, found), TIMING))
     again = kafka.run(plan(NAMES, TIMING))
-    skipped = [kafka.write(again, 0, 5)]
+    skipped = [kafka.write(again, 0, attempt) for attempt in (5, 6)]
     kafka.run(commit(NAMES, skipped, TIMING))
     assert kafka.asked == ["read"]
     assert kafka.readable() == [(0, 0), (0, 1)]
-    kafka.run(commit(NAMES, [kafka.write(again, 1, 6)], TIMING))
+    kafka.run(commit(NAMES, [kafka.write(again, 1, 7)], TIMING))
     with pytest.raises(ExactlyOnceError, match=r"\.FENCED\] .*is no longer the last one"):
         kafka.run(commit(NAMES, skipped, TIMING))
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_skipped_batch_with_other_rows_is_refused(kafka: SimulatedKafka, found: WritePlan, tasks: int) -> None:
+    """The checkpoint is a copy from before the last batch; the source has other rows now."""
+    kafka.run(commit(NAMES, written(kafka, found), TIMING))
+    again = kafka.run(plan(NAMES, TIMING))
+    with pytest.raises(ExactlyOnceError) as caught:
+        kafka.run(commit(NAMES, [kafka.write(again, 0, 5 + number) for number in range(tasks)], TIMING))
+    assert caught.value.kind is ErrorKind.REFUSED
+    assert "prefix orders: batch 0 of streaming query c0ffee was written with 2 rows" in str(caught.value)
+    assert f"and now it has {tasks}. The checkpoint is an older copy" in str(caught.value)
+    assert "exactly-once release orders" in str(caught.value)
+    last = kafka.run(read_last(NAMES))
+    assert last is not None
+    assert (last.batch_id, last.rows) == (0, 2)
+    kafka.run(commit(NAMES, [kafka.write(again, 1, 9)], TIMING))  # a run from the newest checkpoint
+    assert kafka.readable() == [(0, 0), (0, 1), (1, 9)]
+
+
+def test_skipped_batch_is_not_compared_with_a_decision_without_rows(kafka: SimulatedKafka, found: WritePlan) -> None:
+    kafka.run(commit(NAMES, written(kafka, found), TIMING))
+    earlier = Decision(found.fence, QUERY, 0, finished=True)
+    kafka.append(decision_records(earlier)[0])
+    again = kafka.run(plan(NAMES, TIMING))
+    kafka.run(commit(NAMES, [kafka.write(again, 0, 5)], TIMING))
+    assert kafka.asked == ["read"]
 
 
 @pytest.mark.parametrize("api", ["produce", "describe", "end orders.driver"])

@@ -39,6 +39,7 @@ DECISIONS = st.builds(
     st.builds(Owner, st.sampled_from(OwnerKind), st.text(max_size=10)),
     NUMBERS,
     st.lists(HANDLES, max_size=5, unique_by=lambda handle: handle.transactional_id).map(tuple),
+    rows=st.none() | NUMBERS,
 )
 
 
@@ -48,7 +49,7 @@ def handle(number: int, partitions: int = 1) -> Handle:
 
 
 def decision(*handles: Handle) -> Decision:
-    return Decision(FENCE, QUERY, 7, handles)
+    return Decision(FENCE, QUERY, 7, handles, rows=90)
 
 
 def read(*records: DecisionRecord, whole: bool = True) -> Decision | None:
@@ -69,10 +70,33 @@ def test_json_of_decision_records() -> None:
                 "state": "decided",
                 "owner": ["query", "c0ffee"],
                 "batch": 7,
+                "rows": 90,
                 "parts": 1,
             },
         ),
     ]
+    assert json.loads(decision_records(decision(handle(1)).as_finished())[-1].value) == {
+        "version": 1,
+        "fence": [4_294_967_296, 3],
+        "state": "finished",
+        "owner": ["query", "c0ffee"],
+        "batch": 7,
+        "rows": 90,
+    }
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_decision_record_without_rows_is_parsed(finished: bool) -> None:
+    """Earlier commits wrote none."""
+    state = {"state": "finished"} if finished else {"state": "decided", "parts": 0}
+    value = {"version": 1, "fence": [4_294_967_296, 3], "owner": ["query", "c0ffee"], "batch": 7} | state
+    expected = Decision(FENCE, QUERY, 7, finished=finished, rows=None)
+    assert read(DecisionRecord(b"decision", json.dumps(value).encode())) == expected
+
+
+def test_unknown_fields_of_a_decision_record_are_ignored() -> None:
+    """So VERSION stays 1 when a field is added that earlier readers may ignore."""
+    assert read(header(more=[1])) == decision()
 
 
 @settings(max_examples=50)
@@ -180,6 +204,8 @@ def header(**changed: Any) -> DecisionRecord:
         (header(batch="7"), "'7' is no such number"),
         (header(batch=-2), "-2 is no such number"),
         (header(parts=None), "KeyError"),
+        (header(rows=-1), "-1 is no such number"),
+        (header(rows="90"), "'90' is no such number"),
         (header(owner=["cron", "x"]), "cron"),
         (header(owner="x"), "last decision is invalid"),
         (header(owner=["query", 7]), "7 is no text"),

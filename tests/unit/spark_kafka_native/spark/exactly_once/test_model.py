@@ -32,6 +32,8 @@ SCENARIOS = {
     "time": Scenario(Faults(ticks=3)),
     "time, and batches taken back": Scenario(Faults(ticks=3), partitions=2, rows=BOTH, repairs=True),
     "a batch without rows": Scenario(Faults(crashes=1, wakes=1), rows=frozenset()),
+    "an older checkpoint": Scenario(Faults(older=1, crashes=1), batches=2, partitions=2),
+    "an older checkpoint, and a driver that wakes up": Scenario(Faults(older=1, crashes=1, wakes=1), partitions=2),
     "batch writes": Scenario(Faults(crashes=1, wakes=1), jobs=True),
 }
 
