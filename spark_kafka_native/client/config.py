@@ -28,7 +28,7 @@ from spark_kafka_native.client.config_def import (
 from spark_kafka_native.client.java_properties import DEPARTURES, REFUSED, WITHOUT_EFFECT
 from spark_kafka_native.client.security.config import SecurityConfig
 from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.protocol.nearest import did_you_mean
+from spark_kafka_native.protocol.nearest import nearest_name
 from spark_kafka_native.records.compression import CompressionType
 
 __all__ = [
@@ -155,13 +155,14 @@ class ClientConfig(SecurityConfig):
     """What stands before a property's name where it was given, for errors that name one."""
 
     @classmethod
-    def parse(cls, options: Mapping[str, object]) -> Self:
+    def parse(cls, options: Mapping[str, object], *, option_prefix: str = "") -> Self:
         """Options by Kafka name (any case) -> a checked configuration.
 
         Values are strings, or plain ints and bools. Raises ConfigError naming the option: unknown (the nearest name is
-        suggested), given twice, of a wrong kind or out of bounds, not supported, or in conflict with another.
+        suggested, with ``option_prefix``), given twice, of a wrong kind or out of bounds, not supported, or in conflict
+        with another.
         """
-        named = _fold_names(options)
+        named = _fold_names(options, option_prefix)
         values = {
             name.replace(".", "_"): _parse_value(PROPERTIES[name], value)
             for name, value in named.items()
@@ -169,7 +170,7 @@ class ClientConfig(SecurityConfig):
         }
         if "bootstrap_servers" not in values:
             raise ConfigError("bootstrap.servers", "is required: host:port[,host:port...]")
-        config = cls(**values, given=frozenset(named.keys() & PROPERTIES.keys()))
+        config = cls(**values, given=frozenset(named.keys() & PROPERTIES.keys()), option_prefix=option_prefix)
         if config.security_protocol != "PLAINTEXT":
             from spark_kafka_native.client.security.factory import check_security  # noqa: PLC0415 -- a tenth of a worker's start
 
@@ -202,7 +203,7 @@ _logged: set[str] = set()
 """Properties without effect that were logged in this process."""
 
 
-def _fold_names(options: Mapping[str, object]) -> dict[str, object]:
+def _fold_names(options: Mapping[str, object], prefix: str) -> dict[str, object]:
     """Options by lower-case name. Raises ConfigError for names that are unknown, refused or there twice."""
     given_names: dict[str, str] = {}
     values: dict[str, object] = {}
@@ -211,12 +212,12 @@ def _fold_names(options: Mapping[str, object]) -> dict[str, object]:
         if name in given_names:
             raise ConfigError(name, f"given twice, as {given_names[name]!r} and {given!r}")
         given_names[name] = given
-        _check_name(name)
+        _check_name(name, prefix)
         values[name] = value
     return values
 
 
-def _check_name(name: str) -> None:
+def _check_name(name: str, prefix: str) -> None:
     if name in PROPERTIES:
         return
     if name in WITHOUT_EFFECT:
@@ -226,7 +227,8 @@ def _check_name(name: str) -> None:
         return
     if name in REFUSED:
         raise ConfigError(name, f"is not supported: {REFUSED[name]}")
-    suggestion = did_you_mean(name, [*PROPERTIES, *WITHOUT_EFFECT, *REFUSED])
+    near = nearest_name(name, [*PROPERTIES, *WITHOUT_EFFECT, *REFUSED])
+    suggestion = f"; did you mean {prefix}{near}?" if near else ""
     raise ConfigError(name or "''", f"is not a Kafka client property{suggestion}")
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
-from spark_kafka_native.spark.java_patterns import java_pattern
+from spark_kafka_native.spark.java_regex.patterns import java_pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

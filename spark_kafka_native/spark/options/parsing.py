@@ -4,15 +4,14 @@ Names are case-insensitive. ``kafka.*`` options are Kafka client properties, val
 name is an error with the nearest name as a suggestion, and so is an option that only the JVM connector has.
 """
 
-import dataclasses
 import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from spark_kafka_native.client.config import ClientConfig, ConfigError
+from spark_kafka_native.client.config import PROPERTIES, ClientConfig, ConfigError
 from spark_kafka_native.protocol.nearest import nearest_name
 from spark_kafka_native.spark.errors import OptionError, redacted
 from spark_kafka_native.spark.offsets import Earliest, Latest, OffsetLimit
@@ -78,11 +77,11 @@ class SinkOptions:
     client: ClientConfig
     topic: str | None
     """Topic of every row; None: that in the column ``topic``."""
-    include_timestamp: bool = False
+    include_timestamp: bool
     """Whether the column ``timestamp`` is the records' timestamp."""
-    partitioner: str | None = None
+    partitioner: str | None
     """A name or ``module:function`` (see ``client.producer.partitioners``); None: that of ``client``."""
-    exactly_once: ExactlyOnce | None = None
+    exactly_once: ExactlyOnce | None
     """None: at least once."""
 
 
@@ -122,6 +121,11 @@ _REFUSED_BY_SINK: Final[Mapping[str, str]] = {
 }
 
 
+_ONLY_IN_STREAMS: Final = frozenset(
+    option.name.lower() for option in SOURCE_OPTIONS if not option.batch and not option.ignored_in_batch
+)
+
+
 def parse_source_options(options: Mapping[str, str], query: Query) -> SourceOptions:
     """Options of ``spark.read`` or ``spark.readStream`` -> checked values. Raises OptionError naming the option."""
     given = _split_off_spark(options)
@@ -136,7 +140,7 @@ def parse_source_options(options: Mapping[str, str], query: Query) -> SourceOpti
         check_batch_limits(starting, ending)
     else:
         check_rates(values)
-    value = functools.partial(_value_of, values, {option.name: option for option in SOURCE_OPTIONS})
+    value = _value_of(values, SOURCE_OPTIONS)
     return SourceOptions(
         client=client,
         subscription=subscription,
@@ -166,12 +170,20 @@ def parse_source_options(options: Mapping[str, str], query: Query) -> SourceOpti
 def check_source_options(options: Mapping[str, str]) -> SourceOptions:
     """Check options at ``load()``, when it is not known yet whether the query is a batch or a stream.
 
-    Raises OptionError if the options are invalid for both.
+    Raises OptionError if the options are invalid for both. The error is that of the query that has these options, or
+    has the errors of both.
     """
     try:
         return parse_source_options(options, Query.STREAM)
-    except OptionError:
+    except OptionError as error:
+        of_stream = error
+    try:
         return parse_source_options(options, Query.BATCH)
+    except OptionError as of_batch:
+        given = {name.lower() for name in options}
+        if str(of_batch) == str(of_stream) or given & _ONLY_IN_STREAMS:
+            raise of_stream from None
+        raise OptionError(of_batch.option, f"{of_batch.message}. With readStream: {of_stream}") from None
 
 
 def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
@@ -181,11 +193,12 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     client = _client(given, _REFUSED_BY_SINK)
     if "partitioner" in values and client.partitioner_class:
         raise OptionError("partitioner", "contradicts 'kafka.partitioner.class'; give only one of them")
+    value = _value_of(values, SINK_OPTIONS)
     return SinkOptions(
         client=client,
-        topic=values.get("topic"),
-        include_timestamp=values.get("includeTimestamp", False),
-        partitioner=values.get("partitioner"),
+        topic=value("topic"),
+        include_timestamp=value("includeTimestamp"),
+        partitioner=values.get("partitioner"),  # the default is that of the client properties
         exactly_once=exactly_once(values, client, {name.lower(): text for name, text in options.items()}),
     )
 
@@ -212,9 +225,10 @@ def _parse_table(
     return values
 
 
-def _value_of(values: Mapping[str, Any], options: Mapping[str, Option], name: str) -> Any:
-    """The given value of an option, or its default."""
-    return values[name] if name in values else options[name].default_value
+def _value_of(values: Mapping[str, Any], table: tuple[Option, ...]) -> Callable[[str], Any]:
+    """A function of an option's name: the given value, or the default."""
+    options = {option.name: option for option in table}
+    return lambda name: values[name] if name in values else options[name].default_value
 
 
 def _parse_one(option: Option, text: str) -> Any:
@@ -230,7 +244,7 @@ def _unknown(name: str, table: tuple[Option, ...], other_side: tuple[Option, ...
             name, f"is an option of Databricks' connector, not of Apache Spark's; {_OF_DATABRICKS[name]}"
         )
     side, other = ("source", "sink") if table is SOURCE_OPTIONS else ("sink", "source")
-    near = nearest_name(name, [option.name for option in table])
+    near = f"kafka.{name}" if name in PROPERTIES else nearest_name(name, [option.name for option in table])
     names = {option.name.lower(): option.name for option in (*table, *other_side)}
     suggestion = f"; did you mean '{near}'?" if near else ""
     if name in names:
@@ -243,21 +257,19 @@ def _client(given: Mapping[str, str], refused: Mapping[str, str]) -> ClientConfi
     for name, reason in refused.items():
         if name in properties:
             raise OptionError(f"kafka.{name}", reason)
-    if "bootstrap.servers" not in properties:
-        # Spark passes the OPTIONS of a catalog table to a Python source only when the table is created.
-        hint = "" if given else "; a table of CREATE TABLE ... USING needs its options in WITH (...) at each use"
-        raise OptionError("kafka.bootstrap.servers", f"is required: host:port[,host:port...]{hint}")
     try:
         return _parsed_once(frozenset(properties.items()))
     except ConfigError as error:
         option, value = f"kafka.{error.option}", properties.get(error.option, "")
-        raise OptionError(option, redacted(error.message, option, value)) from None
+        # Spark passes the OPTIONS of a catalog table to a Python source only when the table is created.
+        hint = "" if given else "; a table of CREATE TABLE ... USING needs its options in WITH (...) at each use"
+        raise OptionError(option, redacted(error.message, option, value) + hint) from None
 
 
 @functools.lru_cache(maxsize=64)
 def _parsed_once(properties: frozenset[tuple[str, str]]) -> ClientConfig:
     """Parsed once per process, because Spark makes new writers for every micro-batch, and parsing may log warnings."""
-    return dataclasses.replace(ClientConfig.parse(dict(properties)), option_prefix="kafka.")
+    return ClientConfig.parse(dict(properties), option_prefix="kafka.")
 
 
 def _one_subscription(values: Mapping[str, Any]) -> Subscription:

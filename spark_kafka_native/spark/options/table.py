@@ -11,6 +11,12 @@ from spark_kafka_native.client.producer.partitioners import NAMES as PARTITIONER
 from spark_kafka_native.client.producer.partitioners import check_partitioner
 from spark_kafka_native.records.decompression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.spark.offsets import parse_offset_limit, parse_position, parse_timestamps, parse_word
+from spark_kafka_native.spark.options.exactly_once import (
+    DEFAULT_RECOVERY_MS,
+    DEFAULT_TIMEOUT_MS,
+    LEAST_REST_MS,
+    LEAST_TIMEOUT_MS,
+)
 from spark_kafka_native.spark.options.values import (
     assign,
     duration_ms,
@@ -311,15 +317,17 @@ SINK_OPTIONS: Final[tuple[Option, ...]] = (
     ),
     Option(
         name="kafka.transaction.timeout.ms",
-        default="900000 (with exactly-once)",
-        type=ValueType("at least 30000", integer(at_least=1).parse),
+        default=f"{DEFAULT_TIMEOUT_MS} (with exactly-once)",
+        type=ValueType(f"at least {LEAST_TIMEOUT_MS}", integer(at_least=1).parse),
         doc="With exactly-once: the longest time from a task's first row to the commit of its batch, including a "
         "restart; brokers abort transactions that are open for longer. At most their transaction.max.timeout.ms.",
     ),
     Option(
         name="transaction.recovery.time.ms",
-        default="300000, or a third of the timeout if that is less",
-        type=ValueType("at least 1, less than kafka.transaction.timeout.ms by 20000", integer(at_least=1).parse),
+        default=f"{DEFAULT_RECOVERY_MS}, or a third of the timeout if that is less",
+        type=ValueType(
+            f"at least 1, less than kafka.transaction.timeout.ms by {LEAST_REST_MS}", integer(at_least=1).parse
+        ),
         doc="With exactly-once: the longest time of a restart. A batch is committed only if each of its transactions "
         "has at least this time left; otherwise it is aborted and runs again.",
     ),

@@ -7,7 +7,7 @@ from typing import Final, Literal
 from spark_kafka_native.client.config_def import INT64_MAX, integer
 from spark_kafka_native.protocol.topic import topic_name_problem
 from spark_kafka_native.spark.exactly_once.names import Names
-from spark_kafka_native.spark.java_patterns import java_pattern
+from spark_kafka_native.spark.java_regex.patterns import java_pattern
 from spark_kafka_native.spark.offsets import Ago, NoMatch, OffsetLimit, parse_assignment, parse_offset_limit
 from spark_kafka_native.spark.subscription import Assign, Subscribe, SubscribePattern
 

@@ -74,7 +74,12 @@ BAD_SOURCE_OPTIONS: list[BadOptions] = [
     (BASE | {"fetchOffset.numRetries": "-1"}, "fetchOffset.numRetries", "out of bounds"),
     (BASE | {"kafka.bootstrap.servers": "localhost"}, "kafka.bootstrap.servers", "no port"),
     (BASE | {"kafka.isolation.level": "dirty"}, "kafka.isolation.level", "is not one of"),
-    (BASE | {"kafka.fetch.min.byte": "1"}, "kafka.fetch.min.byte", "did you mean fetch.min.bytes?"),
+    (BASE | {"kafka.fetch.min.byte": "1"}, "kafka.fetch.min.byte", "did you mean kafka.fetch.min.bytes?"),
+    (
+        {"subscribe": "t", "kafka.bootstrap.server": "localhost:9092"},
+        "kafka.bootstrap.server",
+        "did you mean kafka.bootstrap.servers?",
+    ),
     # What the JVM connector refuses, too.
     (BASE | {"kafka.auto.offset.reset": "earliest"}, "kafka.auto.offset.reset", "'startingOffsets'"),
     (BASE | {"kafka.enable.auto.commit": "true"}, "kafka.enable.auto.commit", "not supported"),
@@ -85,6 +90,8 @@ BAD_SOURCE_OPTIONS: list[BadOptions] = [
 UNKNOWN_NAMES: list[BadOptions] = [
     (BASE | {"startingOffset": "earliest"}, "startingoffset", "did you mean 'startingOffsets'?"),
     (BASE | {"bootstrap.servers": "localhost:9092"}, "bootstrap.servers", "'kafka.bootstrap.servers'"),
+    (BASE | {"bootstrap.server": "localhost:9092"}, "bootstrap.server", "'kafka.bootstrap.servers'"),
+    (BASE | {"security.protocol": "SSL"}, "security.protocol", "did you mean 'kafka.security.protocol'?"),
     (BASE | {"zzz": "1"}, "zzz", "is not an option of the pykafka source"),
     (BASE | {"topic": "t"}, "topic", "belongs to the sink, not to the source"),
     (BASE | {"_mockSystemTime": ""}, "_mocksystemtime", "is not an option of the pykafka source"),
@@ -179,6 +186,27 @@ BAD_BATCHES: list[BadOptions] = [
     ),
     ({"jvmCheckpoint": "/c"}, "jvmCheckpoint", "is valid only in a streaming query"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"commitOffsetsToGroup": "true"}, "option 'commitOffsetsToGroup': needs option 'kafka.group.id'"),
+        ({"jvmCheckpoint": "/c", "startingOffsets": "committed"}, "option 'startingOffsets': committed needs"),
+        ({"endingOffsets": "earliest"}, "option 'endingOffsets': cannot be earliest in a batch query"),
+        (
+            {"startingOffsets": "latest", "endingOffsets": "latest"},
+            (
+                "option 'startingOffsets': cannot be latest in a batch query: there would be nothing to read. With "
+                "readStream: option 'endingOffsets': is valid only in a batch query"
+            ),
+        ),
+    ],
+)
+def test_load_raises_the_error_of_the_query_that_has_these_options(options: dict[str, str], error: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        check_source_options(BASE | options)
+    assert str(caught.value).startswith(error)
 
 
 def shown_in_a_batch(option: str, complaint: str) -> str:

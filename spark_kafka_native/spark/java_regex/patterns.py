@@ -10,7 +10,14 @@ import re
 import string
 from typing import Final
 
-from spark_kafka_native.spark.java_classes import ANY, ESCAPED_CLASSES, Chars, any_case, class_text, property_class
+from spark_kafka_native.spark.java_regex.classes import (
+    ANY,
+    ESCAPED_CLASSES,
+    Chars,
+    any_case,
+    class_text,
+    property_class,
+)
 
 _QUANTIFIER: Final = re.compile(r"(?:[*+?]|\{([0-9]{1,9})(?:(,)([0-9]{1,9})?)?\})[?+]?")
 _GROUP_NAME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9]*)>")

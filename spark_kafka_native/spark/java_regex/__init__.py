@@ -1,0 +1,1 @@
+"""Regular expressions of Java, translated to Python's: option ``subscribePattern``."""
