@@ -44,6 +44,7 @@ from spark_kafka_native.jobs.interrupts import run_interruptible, stop_interrupt
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
 from spark_kafka_native.jobs.page_views import page_views
 from spark_kafka_native.jobs.session import spark_session
+from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import KafkaError
 
 
@@ -94,6 +95,10 @@ def _run_and_report(options: Options, cluster: AbstractContextManager[str] | Non
     except ConfigError as error:  # of --bootstrap-servers, the only one that is given here
         _complain(str(error))
         return 2
+    except BrokerUnreachable as error:
+        text = str(BrokerUnreachable(error.tried, error.purpose, error.after, "--bootstrap-servers"))
+        _complain(text)
+        return 1
     except (JavaMissing, KafkaError, PySparkException, Py4JError) as error:
         _complain(str(error).partition("\n=== Streaming Query ===")[0].strip())  # the query's plan follows
         return 1
@@ -205,6 +210,7 @@ def _cluster(options: Options, cluster: AbstractContextManager[str] | None, cons
 def _fresh_topics(cluster: Cluster, options: Options) -> Iterator[Topics]:
     topics = Topics.fresh()
     names = dataclasses.astuple(topics)
+    cluster.metadata(names, missing_ok=True)  # raises one error if no broker can be reached, not one for each topic
     create_topics(cluster, [NewTopic(name=name, partitions=options.partitions) for name in names])
     try:
         yield topics

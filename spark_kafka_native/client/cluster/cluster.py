@@ -328,7 +328,8 @@ class Cluster:
                 if deadline.expired:
                     break
             if not deadline.pause(backoff.next_ms()):
-                raise BrokerUnreachable(tried, f"for {request.api_name}")
+                option = f"{self.config.option_prefix}bootstrap.servers"
+                raise BrokerUnreachable(tried, f"for {request.api_name}", option=option)
 
     def _ask_at(
         self, address: HostPort, request: Request[ResponseT], deadline: Deadline, max_version: int | None

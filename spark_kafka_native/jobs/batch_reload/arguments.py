@@ -235,7 +235,12 @@ def _add_target(group: Any) -> None:
 def _add_actions(group: Any) -> None:
     actions = group.add_mutually_exclusive_group()
     actions.add_argument("--dry-run", action="store_true", help="print what would be loaded, with counts")
-    actions.add_argument("--verify", action="store_true", help="check the manifest, the files and the topic's counts")
+    actions.add_argument(
+        "--verify",
+        action="store_true",
+        help="check the manifest, read the files again, and count the records in the topics as far as they are there: "
+        "deleted records and recreated topics are not counted (brokers before 2.8 have no topic ids to tell)",
+    )
     actions.add_argument(
         "--clean", action="store_true", help="remove files that no version names, and versions that are not kept"
     )
@@ -261,6 +266,8 @@ def _check(given: argparse.Namespace, action: str, *, other: bool) -> None:
         raise UsageError("--target is required: the location of the load")
     if action != "clean" and given.bootstrap_servers is None:
         raise UsageError("--bootstrap-servers is required")
+    if given.version is not None and action != "verify":
+        raise UsageError("--version: only --verify has this option; a load reads and extends the latest version")
     if action in {"load", "dry-run"} and given.topics is None and given.topic_pattern is None:
         raise UsageError("--topics or --topic-pattern is required")
     if other:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -27,7 +27,7 @@ from spark_kafka_native.jobs.batch_reload.formats import COMPRESSIONS, file_form
 from spark_kafka_native.jobs.batch_reload.leases import new_load_id, other_runs
 from spark_kafka_native.jobs.batch_reload.loading import FileLoad, load_files
 from spark_kafka_native.jobs.batch_reload.manifest import Manifest, StoredFormat
-from spark_kafka_native.jobs.batch_reload.plan import Plan, make_plan
+from spark_kafka_native.jobs.batch_reload.plan import ClusterState, Plan, make_plan
 from spark_kafka_native.jobs.batch_reload.running import SparkRunner, Watch
 from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native.jobs.batch_reload.target import check_own, errors_named, prepare
@@ -37,8 +37,8 @@ from spark_kafka_native.jobs.batch_reload.writing import WriteJob
 from spark_kafka_native.jobs.interrupts import run_interruptible
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
 from spark_kafka_native.jobs.session import spark_session
+from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import OptionError, PlanError
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
 from spark_kafka_native.spark.planning.assignment import select_existing
@@ -46,6 +46,7 @@ from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.spark.planning.pacing import Clock
 from spark_kafka_native.spark.source.schema import layout_of
 
+_RAISED_IN_JAVA: Final = re.compile(r"^(?:: |Caused by: )(?:[\w$]+\.)*([\w$]+: .+)$", re.MULTILINE)
 _RAISED: Final = re.compile(r"^(?:[\w.]+\.)?(?:\w*Error|\w*Exception|Conflict): (.+)$", re.MULTILINE)
 
 
@@ -67,6 +68,9 @@ def _run_and_report(arguments: Sequence[str] | None) -> int:
         return _complain(str(error), error.status)
     except (ConfigError, OptionError, PlanError) as error:
         return _complain(str(error), UsageError.status)
+    except BrokerUnreachable as error:
+        text = str(BrokerUnreachable(error.tried, error.purpose, error.after, "--bootstrap-servers"))
+        return _complain(text, ReloadError.status)
     except (JavaMissing, KafkaError, OSError) as error:
         return _complain(str(error), ReloadError.status)
     except (PySparkException, Py4JError) as error:
@@ -153,7 +157,7 @@ class Job:
         given = self._arguments
         options = self._options()
         source = ClusterOffsets(options.client)
-        selection = select_existing(options, source, Clock())
+        selection = select_existing(options, source, Clock(), option="--topics")
         state = cluster_state(source, selection.partitions)
         wanted = resolve_wanted(source, state, given.start, given.until, accept_loss=given.accept_data_loss)
         return make_plan(
@@ -198,7 +202,14 @@ class Job:
                 renew(done)
                 watch(done)
 
-            runner.watched(lambda: destination.write(frame), both)
+            try:
+                runner.watched(lambda: destination.write(frame), both)
+            except Py4JJavaError as error:  # of a format: Spark's own errors and those of tasks are PySparkExceptions
+                reason = _reason(error).rstrip(".")
+                raise ReloadError(
+                    f"--format {form.name}: {reason}. Check --write-option, and that Spark has the classes of the "
+                    "format (--jars or --packages of spark-submit)"
+                ) from error
 
         now_ms, check = time.time() * 1000, self._check_of(plan)
         return append_rows(self._storage, load_id, base, plan, form.name, write, check=check, now_ms=now_ms)
@@ -213,11 +224,16 @@ class Job:
         manifest = with_all_entries(self._storage, manifest)
         groups = grouped(manifest.entries)
         options = self._options_for(manifest)
+        state = self._present_state(manifest, options)
+        known = manifest.topic_ids
+        present = {tp.topic for tp in state.first}
+        recreated = frozenset(topic for topic in known.keys() & present if known[topic] != state.topic_ids.get(topic))
         job = VerifyJob(
             location=self._arguments.location,
             source=options,
             layout=layout_of(row_schema("", ["offset"], frozenset())),
-            first=self._first_offsets(manifest, options),
+            first={tp: first for tp, first in state.first.items() if tp.topic not in recreated},
+            recreated=recreated,
             compacted=self._compacted(manifest, options),
         )
         with self._spark() as spark, report.progress_bar(self._console) as progress:
@@ -228,20 +244,17 @@ class Job:
         for line in report.complaints(found):
             self._say(line)
         verdict = "is correct" if found.correct else "is NOT correct"
-        self._say(f"version {found.version} {verdict}: {len(found.checked):,} ranges, {manifest.rows:,} rows")
+        self._say(
+            f"version {found.version} {verdict}: {len(found.checked):,} ranges, {manifest.rows:,} rows; the records of "
+            f"{found.counted:,} ranges were counted in the topics"
+        )
         return 0 if found.correct else 1
 
-    def _first_offsets(self, manifest: Manifest, options: SourceOptions) -> dict[TopicPartition, int]:
+    def _present_state(self, manifest: Manifest, options: SourceOptions) -> ClusterState:
+        """The partitions of a version that exist."""
         source = ClusterOffsets(options.client)
-        topics = sorted({tp.topic for tp in manifest.positions})
-        present = source.topics(topics)
-        state = cluster_state(source, [tp for tp in manifest.positions if tp.partition in present.get(tp.topic, ())])
-        known = manifest.topic_ids
-        return {
-            tp: first
-            for tp, first in state.first.items()
-            if known.get(tp.topic) == state.topic_ids.get(tp.topic) or tp.topic not in known
-        }
+        present = source.topics(sorted({tp.topic for tp in manifest.positions}))
+        return cluster_state(source, [tp for tp in manifest.positions if tp.partition in present.get(tp.topic, ())])
 
     def _compacted(self, manifest: Manifest, options: SourceOptions) -> frozenset[str]:
         cluster = shared_cluster(options.client)
@@ -291,8 +304,9 @@ def _note(text: str, style: str = "") -> None:
 
 
 def _reason(error: Exception) -> str:
+    """The error of Python if there is one in Spark's text, else the root cause in Java, else the first line."""
     text = str(error)
-    raised = _RAISED.findall(text)
+    raised = _RAISED.findall(text) or _RAISED_IN_JAVA.findall(text)
     return raised[-1].strip() if raised else text.partition("\n")[0]
 
 

@@ -1,7 +1,7 @@
 """Verification of a version: the offsets of its entries, the checksums of its files, the number of its rows.
 
 Every file is read again and its CRC-32C compared, and the records of its range are counted in the topic. If the topic
-no longer has all of them, they are not counted, which is no error.
+no longer has all of them, or was deleted and created again, they are not counted, which is no error.
 """
 
 import json
@@ -38,6 +38,8 @@ class RangeVerdict(StrEnum):
     """The file is as written, and the topic has as many records."""
     AGED_OUT = "aged out"
     """The file is as written; the topic no longer has all of its records, so they were not counted."""
+    RECREATED = "topic recreated"
+    """The file is as written; the topic has another id now, so its records were not counted."""
     COMPACTED = "compacted since"
     """The file is as written; the topic, which is compacted, has fewer records now."""
     NOT_KEPT = "not in a file"
@@ -89,6 +91,11 @@ class Report:
     """By partition and offset."""
 
     @property
+    def counted(self) -> int:
+        """Number of ranges whose records were counted in the topic."""
+        return sum(each.counted >= 0 for each in self.checked)
+
+    @property
     def correct(self) -> bool:
         """Whether there is no error."""
         return not self.problems and all(RangeVerdict(each.verdict).correct for each in self.checked)
@@ -103,6 +110,8 @@ class VerifyJob:
     layout: Layout
     first: Mapping[TopicPartition, int]
     """First offsets of existing partitions whose topic has the loaded topic id."""
+    recreated: frozenset[str]
+    """Topics whose id is not the loaded one."""
     compacted: frozenset[str]
     """Compacted topics."""
 
@@ -110,7 +119,13 @@ class VerifyJob:
         """Check the ranges of one task. Raises TaskError, OSError."""
         storage = self.location.open()
         checked = [
-            check_entry(storage, entry, self._count(entry), compacted=entry.topic in self.compacted)
+            check_entry(
+                storage,
+                entry,
+                self._count(entry),
+                recreated=entry.topic in self.recreated,
+                compacted=entry.topic in self.compacted,
+            )
             for entry in entries
         ]
         return CheckedGroup(checked=json.dumps([asdict(each) for each in checked]))
@@ -155,21 +170,23 @@ def check_version(
     return Report(version=manifest.version, problems=tuple(problems(manifest)), checked=tuple(by_offset))
 
 
-def check_entry(storage: Storage, entry: Entry, counted: int | None, *, compacted: bool) -> Checked:
-    """The result of one range; ``counted``: its records in the topic, None: the topic no longer has all of them."""
+def check_entry(
+    storage: Storage, entry: Entry, counted: int | None, *, recreated: bool = False, compacted: bool = False
+) -> Checked:
+    """The result of one range; ``counted``: its records in the topic, None: the topic does not have all of them."""
     return Checked(
         topic=entry.topic,
         partition=entry.partition,
         from_offset=entry.from_offset,
         until_offset=entry.until_offset,
         path=entry.path,
-        verdict=_verdict(storage, entry, counted, compacted=compacted).value,
+        verdict=_verdict(storage, entry, counted, recreated=recreated, compacted=compacted).value,
         rows=entry.rows,
         counted=-1 if counted is None else counted,
     )
 
 
-def _verdict(storage: Storage, entry: Entry, counted: int | None, *, compacted: bool) -> RangeVerdict:
+def _verdict(storage: Storage, entry: Entry, counted: int | None, *, recreated: bool, compacted: bool) -> RangeVerdict:
     if entry.what in {What.LOST, What.APPENDED}:
         return RangeVerdict.NOT_KEPT
     if entry.what is What.FILE:
@@ -179,7 +196,7 @@ def _verdict(storage: Storage, entry: Entry, counted: int | None, *, compacted: 
         except FileNotFoundError:
             return RangeVerdict.MISSING
     if counted is None:
-        return RangeVerdict.AGED_OUT
+        return RangeVerdict.RECREATED if recreated else RangeVerdict.AGED_OUT
     if counted == entry.rows:
         return RangeVerdict.SAME
     return RangeVerdict.COMPACTED if compacted and counted < entry.rows else RangeVerdict.DIFFERENT

@@ -28,7 +28,7 @@ VARIABLE = "SPARK_KAFKA_NATIVE_KERNEL"
 
 _WARNING = (
     "The compiled kernel has not been built: %s. Records are read and written in plain Python, ten to a hundred times "
-    "as slow. To build it, install spark-kafka-native again with `pip install --verbose --force-reinstall --no-deps`, "
+    "as slow. To build it, run `pip install --verbose --force-reinstall --no-deps .` in a clone of spark-kafka-native, "
     "which shows the compiler's errors; or set %s=off to have no warning."
 )
 _reasons: list[str] = []

@@ -14,11 +14,13 @@ def select_partitions(options: SourceOptions, source: OffsetSource) -> SelectedP
     return select(options.subscription, source.topics(topics_to_look_up(options.subscription)))
 
 
-def select_existing(options: SourceOptions, source: OffsetSource, clock: Clock) -> SelectedPartitions:
+def select_existing(
+    options: SourceOptions, source: OffsetSource, clock: Clock, option: str | None = None
+) -> SelectedPartitions:
     """As ``select_partitions``, but every topic that the option names must exist.
 
     Some brokers may not know a new topic yet, so missing topics are looked up again, ``fetchOffset.numRetries`` times.
-    Raises PlanError naming the topics.
+    Raises PlanError naming the topics, and ``option`` as the option that names them; None: the source's.
     """
     for attempt in range(options.offset_retries + 1):
         if attempt:
@@ -26,12 +28,12 @@ def select_existing(options: SourceOptions, source: OffsetSource, clock: Clock) 
         selection = select_partitions(options, source)
         if not selection.missing_topics:
             return selection
-    raise unknown_topics(options, selection.missing_topics)
+    raise unknown_topics(options, selection.missing_topics, option)
 
 
-def unknown_topics(options: SourceOptions, topics: Iterable[str]) -> PlanError:
+def unknown_topics(options: SourceOptions, topics: Iterable[str], option: str | None = None) -> PlanError:
     """The error for topics that the option names and the cluster does not have."""
     servers = ",".join(str(server) for server in options.client.bootstrap_servers)
-    option = describe(options.subscription)
+    option = option or describe(options.subscription)
     text = f"topics {listed(topics)} of option {option} do not exist in the cluster at {servers}"
     return PlanError("KAFKA_UNKNOWN_TOPIC", text)

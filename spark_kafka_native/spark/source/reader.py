@@ -224,7 +224,7 @@ def failed(what: str, error: KafkaError) -> TaskError:
 
 def _advice(error: KafkaError) -> str:
     match error:
-        case BrokerUnreachable():
+        case BrokerUnreachable(option=""):
             return (
                 "Option 'kafka.bootstrap.servers' names the brokers; 'kafka.default.api.timeout.ms' bounds the retries."
             )

@@ -106,7 +106,8 @@ def test_all_brokers_that_could_not_be_reached_are_named() -> None:
 def test_broker_unreachable_has_the_error_before_it() -> None:
     silence = RequestTimeout(HostPort("a", 1), "Fetch", 200)
     with pytest.raises(BrokerUnreachable) as caught:
-        give_up(silence, BrokerUnreachable({HostPort("a", 1): "no time"}, "for Metadata"))
+        give_up(silence, BrokerUnreachable({HostPort("a", 1): "no time"}, "for Metadata", option="bootstrap.servers"))
     assert str(caught.value) == (
-        "no broker could be reached for Metadata (a:1: no time), after a:1: no response to Fetch within 200 ms"
+        "no broker could be reached for Metadata (a:1: no time), after a:1: no response to Fetch within 200 ms; check "
+        "bootstrap.servers"
     )

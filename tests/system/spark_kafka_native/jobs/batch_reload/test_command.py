@@ -74,10 +74,11 @@ def test_load_load_again_verify_and_clean(
     assert load_dataframe(spark, target, 1).count() == 30
     status, given = run("--verify")
     assert status == 0
-    assert given.endswith("version 3 is correct: 5 ranges, 32 rows")
+    assert given.endswith("version 3 is correct: 5 ranges, 32 rows; the records of 5 ranges were counted in the topics")
     topics.delete_before(topic, 8, partition=1)
     status, given = run("--verify")
     assert (status, f"{topic} aged out 2" in given) == (0, True)
+    assert given.endswith("the records of 3 ranges were counted in the topics")
     first = read_version(LocalStorage(target), 1)
     assert first is not None
     assert bool(first.parts) == (tail_entries == 1)
@@ -127,6 +128,19 @@ def test_topic_recreated_after_the_plan_is_not_published(
         assert read_version(LocalStorage(str(target))) is None
 
 
+@pytest.mark.spark
+@pytest.mark.feature("reload.verify")
+def test_verify_says_that_a_topic_was_recreated(spark: SparkSession, run: Run, topics: Topics) -> None:
+    topic = run.arguments[3]
+    assert run()[0] == 0
+    topics.delete(topic)
+    topics.create(2, name=topic)
+    topics.write(topic, [f"other {n}" for n in range(30)], partition=[n % 2 for n in range(30)])
+    status, given = run("--verify")
+    assert (status, f"{topic} topic recreated 2 30" in given) == (0, True), given
+    assert given.endswith("version 1 is correct: 2 ranges, 30 rows; the records of 0 ranges were counted in the topics")
+
+
 @pytest.mark.feature("reload.dryRun")
 def test_dry_run_prints_the_plan_and_makes_nothing(run: Run, tmp_path: Path) -> None:
     status, given = run("--dry-run", "--min-tasks", "6")
@@ -149,7 +163,11 @@ def test_records_that_are_gone(run: Run, topics: Topics) -> None:
 @pytest.mark.parametrize(
     ("more", "status", "given"),
     [
-        (["--topics", "no-such-topic", "--option", "fetchOffset.numRetries=0"], 2, "topics no-such-topic"),
+        (
+            ["--topics", "no-such-topic", "--option", "fetchOffset.numRetries=0"],
+            2,
+            "topics no-such-topic of option --topics do",
+        ),
         (["--option", "kafka.bootstrap.server=x"], 2, "kafka.bootstrap.server"),
         (["--option", "startingOffsets=x"], 2, "use --from"),
         (["--format", "parquet", "--compression", "zip"], 2, "--compression: parquet has snappy"),
@@ -227,6 +245,7 @@ def test_cluster_that_cannot_be_reached(run: Run) -> None:
     run.arguments[1] = "127.0.0.1:1"
     status, text = run("--option", "kafka.default.api.timeout.ms=300", "--option", "kafka.request.timeout.ms=200")
     assert (status, "127.0.0.1:1" in text) == (1, True)
+    assert text.endswith("; check --bootstrap-servers")
 
 
 @pytest.mark.parametrize(
@@ -267,6 +286,27 @@ def test_rows_of_other_formats_cannot_be_loaded_again(
     monkeypatch.setattr(command, "ensure_java", lambda: pytest.fail("Spark was started"))
     status, given = run("--format", "noop", "--state", str(state), "--from", "earliest")
     assert (status, "--from: noop cannot be loaded again" in given) == (2, True)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("postgresql://db/raw", "SQLException: No suitable driver"),
+        ("jdbc:derby:/no/such/database", "SQLException: Database '/no/such/database' not found"),
+    ],
+)
+def test_errors_of_other_formats_name_the_format_and_the_cause_in_java(
+    spark: SparkSession, run: Run, tmp_path: Path, url: str, reason: str
+) -> None:
+    run.arguments = run.arguments[:4]
+    options = ["--write-option", f"url={url}", "--write-option", "dbtable=events"]
+    status, text = run("--format", "jdbc", "--state", str(tmp_path), "--columns", "value", *options)
+    assert status == 1
+    assert text == (
+        f"batch_reload: --format jdbc: {reason}. Check --write-option, and that Spark has the classes of the format "
+        "(--jars or --packages of spark-submit)"
+    )
 
 
 def test_clean_needs_no_cluster_and_no_spark(story: Story, capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,6 +96,8 @@ def test_clean_and_verify_need_less() -> None:
         ([*PLAIN, "--format", "jdbc"], "--state is required for positions: jdbc"),
         ([*PLAIN, "--format", "jdbc", "--state", "/s", "--table", "t"], "--table: is in place of --target"),
         ([*SOURCE, "--format", "jdbc", "--state", "/s", "--compression", "gzip"], "--compression: is for file formats"),
+        ([*PLAIN, "--version", "4"], "--version: only --verify has this option"),
+        ([*PLAIN, "--clean", "--version", "4"], "--version: only --verify has this option"),
         ([*PLAIN, "--table", "t"], "--table: is for formats other than parquet"),
         ([*PLAIN, "--write-option", "a=b"], "--write-option: is for formats other than"),
     ],

@@ -25,6 +25,7 @@ def checked(story: Story, entry: Entry, counted: int | None, *, compacted: bool 
 def test_counts_are_compared_with_the_topic(story: Story, entry: Entry) -> None:
     assert checked(story, entry, 10).verdict == RangeVerdict.SAME
     assert checked(story, entry, None).verdict == RangeVerdict.AGED_OUT
+    assert check_entry(story.storage, entry, None, recreated=True).verdict == RangeVerdict.RECREATED
     assert checked(story, entry, 9).verdict == RangeVerdict.DIFFERENT
     assert checked(story, entry, 9, compacted=True).verdict == RangeVerdict.COMPACTED
     assert checked(story, entry, 11, compacted=True).verdict == RangeVerdict.DIFFERENT
@@ -88,5 +89,6 @@ def test_tasks_have_about_the_same_to_read_and_are_not_too_many() -> None:
 def test_report_is_correct_without_errors(story: Story, entry: Entry) -> None:
     good, bad = checked(story, entry, 10), checked(story, entry, 9)
     assert Report(version=1, problems=(), checked=(good,)).correct
+    assert Report(version=1, problems=(), checked=(good, checked(story, entry, None))).counted == 1
     assert not Report(version=1, problems=(), checked=(good, bad)).correct
     assert not Report(version=1, problems=("a gap",), checked=(good,)).correct

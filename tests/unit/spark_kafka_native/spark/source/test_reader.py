@@ -227,6 +227,10 @@ def test_poll_timeout_bounds_the_wait_for_records(log: Log) -> None:
     ("error", "says"),
     [
         (BrokerUnreachable({HostPort("broker", 9092): "connection refused"}), "'kafka.bootstrap.servers'"),
+        (
+            BrokerUnreachable({HostPort("broker", 9092): "connection refused"}, option="kafka.bootstrap.servers"),
+            "; check kafka.bootstrap.servers. Option 'kafka.default.api.timeout.ms' bounds the retries",
+        ),
         (FetchTimeout(T0, 10, 60_000, "the log ends"), "'kafkaConsumer.pollTimeoutMs'"),
         (BatchTooLarge(T0, 10, 1_000), "'maxDecompressedBatchBytes'"),
         (CorruptRecords(T0, 10, "bad CRC"), "'kafka.check.crcs'"),
