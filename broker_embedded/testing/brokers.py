@@ -70,10 +70,12 @@ class ControlledBroker(ABC):
         return self._addresses[0]
 
     def servers_of(self, listener: str) -> str:
-        """``host:port`` of a listener, by its name. Raises KeyError: there is none of that name."""
+        """``host:port`` of a listener, by its name. Raises ValueError: the broker does not have this listener."""
         _ = self.bootstrap_servers
         names = [endpoint.name for endpoint in BrokerConfig.parse(self._settings).endpoints()]
-        return dict(zip(names, self._addresses, strict=True))[listener]
+        if listener not in names:
+            raise ValueError(f"the broker does not have a listener {listener!r}; its listeners are {', '.join(names)}")
+        return self._addresses[names.index(listener)]
 
     @property
     def log_directory(self) -> Path:
@@ -160,7 +162,7 @@ class ControlledBroker(ABC):
     ) -> list[RecordedRequest]:
         """Recorded requests, oldest first, optionally of one API or client, or after a number.
 
-        The last 10,000 requests are kept, or fewer if they exceed 32 MiB.
+        Raises FieldError: the API is unknown. The last 10,000 requests are kept, or fewer if they exceed 32 MiB.
         """
         return list(self._requests(api, client_id, after))
 

@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 from uuid import UUID
 
 from broker_embedded.testing.refusals import present
+from broker_embedded.testing.rules import check_api
 from spark_kafka_native.protocol import messages
 from spark_kafka_native.protocol.codec import decode_from
 from spark_kafka_native.protocol.framing import decode_request_header
@@ -111,7 +112,12 @@ class Recorder:
     def find(
         self, *, api: str | None = None, client_id: str | None = None, after: int = 0
     ) -> Iterator[RecordedRequest]:
-        """The recorded requests, oldest first, optionally of one API or client, or after a number."""
+        """The recorded requests, oldest first, optionally of one API or client, or after a number.
+
+        Raises FieldError: the API is unknown.
+        """
+        if api is not None:
+            check_api(api)
         for request, struck in self._kept:
             if request.number > after and api in {None, request.api} and client_id in {None, request.client_id}:
                 yield replace(request, faults=tuple(struck))

@@ -58,7 +58,9 @@ class Rule:
     def parse(cls, given: Fields) -> Self:
         """Parse a rule. Raises FieldError."""
         action = given.one_of("action", _ACTIONS)
-        api = _api(given.text("api"))
+        api = given.text("api")
+        if api != ANY_API:
+            check_api(api)
         errors = _errors(given) if action == FAIL else ()
         once = 1 if "on_call" in given else None
         rule = cls(
@@ -148,13 +150,11 @@ class ActiveFault:
         return {"id": self.id, **self.rule.to_fields(), "calls": self.calls, "hits": self.hits, "spent": self.is_spent}
 
 
-def _api(name: str) -> str:
-    if name == ANY_API:
-        return name
+def check_api(name: str) -> None:
+    """Raise FieldError if there is no API of this name."""
     names = [request.api_name for request in messages.all_requests().values()]
     if name not in names:
         raise FieldError("api", f"there is no API {name!r}{did_you_mean(name, names)}")
-    return name
 
 
 def scope_of(given: Fields, api: str = ANY_API) -> Scope:

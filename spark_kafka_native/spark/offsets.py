@@ -277,7 +277,7 @@ def _without_duplicates(example: str) -> Callable[[Iterable[tuple[str, Any]]], d
         collected: dict[str, Any] = {}
         for name, value in pairs:
             if name in collected:
-                raise ValueError(f"{name!r} is there twice; expected e.g. {example}")
+                raise ValueError(f"{name!r} appears twice; expected e.g. {example}")
             collected[name] = value
         return collected
 

@@ -155,7 +155,8 @@ def _open_pkcs12(store: StoreFile, data: bytes) -> "PKCS12KeyAndCertificates":
         from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415 -- an extra
     except ImportError as error:
         raise store.error(
-            "stores of the type PKCS12 need the package cryptography: pip install 'spark-kafka-native[security]'"
+            "stores of the type PKCS12 need the package cryptography: run `pip install '.[security]'` in a clone of "
+            "spark-kafka-native"
         ) from error
     try:
         return pkcs12.load_pkcs12(data, None if store.password is None else store.password.reveal().encode())

@@ -100,7 +100,7 @@ def token_from_aws(module: LoginModule | None, address: HostPort) -> BearerToken
     try:
         signer: Any = importlib.import_module("aws_msk_iam_sasl_signer.MSKAuthTokenProvider")
     except ImportError as error:
-        needed = "aws-msk-iam-sasl-signer-python: pip install 'spark-kafka-native[aws]'"
+        needed = "aws-msk-iam-sasl-signer-python: run `pip install '.[aws]'` in a clone of spark-kafka-native"
         raise SaslError(f"AWS_MSK_IAM needs the package {needed}", "sasl.mechanism") from error
     region = _region(address)
     role, profile = (module.text(name) if module else None for name in ("awsRoleArn", "awsProfileName"))

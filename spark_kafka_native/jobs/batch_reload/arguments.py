@@ -280,19 +280,21 @@ def _check_other(given: argparse.Namespace) -> None:
     if given.state is None:
         name = given.format
         if suggestion := did_you_mean(name, COMPRESSIONS):
-            raise UsageError(f"--format: {name} is no file format of this job{suggestion} Spark's formats need --state")
-        raise UsageError(f"--state is required for positions: {name} is no file format of this job")
+            raise UsageError(
+                f"--format: {name} is not a file format of this job{suggestion} Spark's formats need --state"
+            )
+        raise UsageError(f"--state is required for positions: {name} is not a file format of this job")
     if given.table is not None and given.target is not None:
-        raise UsageError("--table: is in place of --target; give one of them")
+        raise UsageError("--table and --target cannot be used together; give one of them")
     if given.compression is not None:
-        raise UsageError(f"--compression: is for file formats; {given.format} takes --write-option")
+        raise UsageError(f"--compression has an effect only with file formats; use --write-option for {given.format}")
 
 
 def _check_files(given: argparse.Namespace) -> None:
     for name in ("state", "table", "write_option"):
         if getattr(given, name):
             option = name.replace("_", "-")
-            raise UsageError(f"--{option}: is for formats other than {', '.join(COMPRESSIONS)}")
+            raise UsageError(f"--{option} has an effect only with formats other than {', '.join(COMPRESSIONS)}")
 
 
 def _source_options(given: argparse.Namespace, action: str) -> dict[str, str]:
@@ -320,7 +322,7 @@ def _pairs(items: Sequence[str], option: str) -> tuple[tuple[str, str], ...]:
     for item in items:
         key, separator, value = item.partition("=")
         if not separator or not key.strip():
-            raise UsageError(f"{option}: needs KEY=VALUE")  # without what was given: it may be a secret
+            raise UsageError(f"{option}: KEY=VALUE is expected")  # without what was given: it may be a secret
         pairs.append((key.strip(), value))
     return tuple(pairs)
 

@@ -45,7 +45,7 @@ def row_schema(name: str, columns: Sequence[str], as_string: frozenset[str]) -> 
         field = all_fields.get(column.lower())
         if field is None:
             names = ", ".join(field.name for field in all_fields.values())
-            raise UsageError(f"--columns: there is no column {column!r}; there are {names}")
+            raise UsageError(f"--columns: {column!r} is not a column of the source; its columns are {names}")
         kind = StringType() if field.name in as_string else field.dataType
         chosen.append(StructField(field.name, kind, nullable=True))
     names_chosen = [field.name for field in chosen]

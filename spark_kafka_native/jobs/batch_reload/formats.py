@@ -199,7 +199,7 @@ class _Text:
         breaks = pc.match_substring_regex(values, "[\r\n]")
         if values.null_count or pc.any(breaks).as_py():
             what = "a record without a value" if values.null_count else "a value with a line break in it"
-            raise ReloadError(f"{what} has no line in a text file; json, csv and the others can hold it")
+            raise ReloadError(f"{what} cannot be written to a text file; use --format json, csv or another one")
         self._stream.write("".join(f"{value}\n" for value in values.to_pylist()).encode())
 
     def close(self) -> None:

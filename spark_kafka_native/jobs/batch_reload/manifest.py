@@ -184,7 +184,7 @@ def problems(manifest: Manifest) -> list[str]:
         elif position != entries[-1].until_offset:
             found.append(f"{tp} has the position {position}, and its files end at {entries[-1].until_offset}")
     paths = Counter(entry.path for entry in manifest.files)
-    found += [f"{path} is there twice" for path, count in sorted(paths.items()) if count > 1]
+    found += [f"{path} appears twice" for path, count in sorted(paths.items()) if count > 1]
     return found
 
 

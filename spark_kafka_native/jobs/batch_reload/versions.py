@@ -63,8 +63,8 @@ def read_version(storage: Storage, version: int | None = None) -> Manifest | Non
     for _ in range(_TRIES):
         present = versions(storage)
         if version is not None and version not in present:
-            there = f"there are {present[0]} to {present[-1]}" if present else "nothing has been published"
-            raise ReloadError(f"{storage.url} has no version {version}; {there}")
+            there = f"its versions are {present[0]} to {present[-1]}" if present else "nothing has been published"
+            raise ReloadError(f"{storage.url} does not have version {version}; {there}")
         if not present:
             return None
         wanted = present[-1] if version is None else version

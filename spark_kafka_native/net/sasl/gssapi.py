@@ -39,8 +39,8 @@ class Gssapi:
             self._gssapi: Any = importlib.import_module("gssapi")
         except ImportError as error:
             raise SaslError(
-                "GSSAPI needs the package gssapi: pip install 'spark-kafka-native[kerberos]', with MIT Kerberos' "
-                f"libraries on the machine ({error})"
+                "GSSAPI needs the package gssapi: run `pip install '.[kerberos]'` in a clone of spark-kafka-native; "
+                f"the machine needs MIT Kerberos' libraries ({error})"
             ) from error
         self._context: Any = None
         self._tokens = 0

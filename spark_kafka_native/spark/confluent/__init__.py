@@ -1,4 +1,4 @@
-"""Values in Confluent's wire format: their header, and Avro by a schema registry (``pip install '...[avro]'``).
+"""Values in Confluent's wire format: their header, and Avro by a schema registry (extra ``avro``).
 
 ``schema_id``, ``schema_guid``, ``payload`` and ``with_header`` are plain Spark columns and need no other package.
 ``spark_kafka_native.spark.confluent.avro`` has ``decode_avro`` and ``encode_avro``.

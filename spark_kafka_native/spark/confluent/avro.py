@@ -15,11 +15,19 @@ from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # mis
 from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
 from spark_kafka_native.spark.confluent.columns import ColumnOrName, as_column
-from spark_kafka_native.spark.confluent.decoding import AvroDecoder, BadRows
-from spark_kafka_native.spark.confluent.encoding import AvroEncoder
-from spark_kafka_native.spark.confluent.registry import RegisteredSchema, Registry
-from spark_kafka_native.spark.confluent.schemas import SchemaJson, avro_schema
 from spark_kafka_native.spark.confluent.wire import ArrowArray, SchemaRef, from_record_headers
+
+try:
+    from spark_kafka_native.spark.confluent.decoding import AvroDecoder, BadRows
+    from spark_kafka_native.spark.confluent.encoding import AvroEncoder
+    from spark_kafka_native.spark.confluent.registry import RegisteredSchema, Registry
+    from spark_kafka_native.spark.confluent.schemas import SchemaJson, avro_schema
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        f"decode_avro and encode_avro need the package {missing.name}: run `pip install '.[avro]'` in a clone of "
+        "spark-kafka-native",
+        name=missing.name,
+    ) from missing
 
 RegistryOrUrl = str | Mapping[str, Any] | Registry
 

@@ -50,8 +50,8 @@ def payload(column: ColumnOrName) -> Column:
 
 def with_header(column: ColumnOrName, schema: SchemaRef) -> Column:
     """A header that names a schema by id or GUID, then the binary value; null stays null."""
-    if not isinstance(schema, UUID) and not 0 <= schema <= MAX_SCHEMA_ID:
-        raise ValueError(f"{schema} is no schema id")
+    if not isinstance(schema, UUID) and not (type(schema) is int and 0 <= schema <= MAX_SCHEMA_ID):
+        raise ValueError(f"schema {schema!r} is not a schema id from 0 to {MAX_SCHEMA_ID}, nor a uuid.UUID")
     return F.concat(F.lit(build_header(schema)), as_column(column))
 
 

@@ -76,7 +76,7 @@ def _objects(values: ArrowArray, typed: ArrowType, raw: ArrowType) -> list[Any]:
 def _structs(values: ArrowArray, typed: ArrowType, raw: ArrowType) -> list[Any]:
     names = [field.name for field in values.type]
     if unknown := [name for name in names if raw.get_field_index(name) < 0]:
-        raise ValueError(f"the schema has no field {', '.join(unknown)}")
+        raise ValueError(f"the schema does not have the fields {', '.join(unknown)}")
     if not names:
         return [{} if valid else None for valid in values.is_valid().to_pylist()]
     columns = [

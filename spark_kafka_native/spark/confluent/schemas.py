@@ -118,7 +118,7 @@ def _resolved(schema: SchemaJson, references: Iterable[str]) -> Any:
         given: Any = json.loads(schema) if isinstance(schema, str) else schema
         return _defined_once(parse_schema(given, known), known, set())
     except (SchemaParseException, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise SchemaError(f"this is no Avro schema: {type(error).__name__}: {error}") from error
+        raise SchemaError(f"not a valid Avro schema: {type(error).__name__}: {error}") from error
 
 
 class _TypeMapper:

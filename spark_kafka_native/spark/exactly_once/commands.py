@@ -47,7 +47,7 @@ def run_again(names: Names, timing: Timing) -> Steps[None]:
     fence: ProducerIdAndEpoch = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
     last = yield from read_last(names)
     if last is None or last.finished:
-        raise _refused(names, "there is no decided batch that is not committed")
+        raise _refused(names, "every decided batch is committed, so none can run again")
     states = yield from look_up(last.handles)
     if states.committed:
         raise _refused(names, f"{len(states.committed)} transactions of batch {last.batch_id} are committed already")

@@ -231,13 +231,13 @@ def _producer(pair: Any) -> ProducerIdAndEpoch:
 
 def _number(value: Any, *, least: int = 0) -> int:
     if type(value) is not int or value < least:
-        raise ValueError(f"{value!r} is no such number")
+        raise ValueError(f"{value!r} is not an integer of at least {least}")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a string")
     return value
 
 

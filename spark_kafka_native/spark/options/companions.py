@@ -52,7 +52,7 @@ def _check_default(values: Mapping[str, Any], edge: str) -> None:
     name, by_timestamp = f"{edge}OffsetsDefault", f"{edge}OffsetsByTimestamp"
     if name not in values or by_timestamp in values or isinstance(values.get(f"{edge}Offsets"), SpecificOffsets):
         return
-    text = f"is for partitions that the JSON of '{edge}Offsets' or '{by_timestamp}' does not name, and there is none"
+    text = f"has an effect only with the JSON of '{edge}Offsets' or '{by_timestamp}', for partitions without a position"
     raise OptionError(name, text)
 
 

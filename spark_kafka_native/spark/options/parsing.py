@@ -276,7 +276,7 @@ def _one_subscription(values: Mapping[str, Any]) -> Subscription:
     names = ("subscribe", "subscribePattern", "assign")
     given = [name for name in names if name in values]
     if not given:
-        raise OptionError("subscribe", "or one of subscribePattern, assign is required")
+        raise OptionError("subscribe", "is required, or 'subscribePattern' or 'assign' instead")
     if len(given) > 1:
         others = " and ".join(repr(name) for name in given[1:])
         raise OptionError(given[0], f"contradicts {others}; give only one of them")

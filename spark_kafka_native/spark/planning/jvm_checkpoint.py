@@ -51,7 +51,7 @@ def read_initial_offsets(location: str) -> OffsetMap:
     except OSError as error:
         raise OptionError(OPTION, f"{location} cannot be read: {error}") from error
     if content is None:
-        raise OptionError(OPTION, f"{location} has no file {name}: it is no checkpoint of the JVM connector")
+        raise OptionError(OPTION, f"{location} has no file {name}, so it is not a checkpoint of the JVM connector")
     try:
         return parse_initial_offsets(content)
     except ValueError as error:
@@ -67,7 +67,7 @@ def parse_initial_offsets(content: bytes) -> OffsetMap:
     if text.startswith("v"):
         version, _, text = text.partition("\n")
         if not re.fullmatch(r"v[1-9][0-9]*", version):
-            raise ValueError(f"its first line {version[:20]!r} is no version")
+            raise ValueError(f"its first line {version[:20]!r} is not a version")
         if int(version[1:]) > _VERSION:
             raise ValueError(f"version {version} is later than v{_VERSION}, the last known one; a later Spark wrote it")
     stored = json.loads(text)

@@ -95,9 +95,11 @@ def sink_rows(schema: StructType, topic: str | None, *, include_timestamp: bool 
     names = [column.name for column in schema.fields]
     types = {column.name: column.dataType for column in schema.fields}
     if "value" not in types:
-        raise _bad_column("column 'value' is required")
+        raise _bad_column(f"column 'value' is required, and must be {_TEXT}; {_columns_of(schema)}")
     if topic is None and "topic" not in types:
-        raise _bad_column("set the option 'topic', or give rows a column 'topic'")
+        raise _bad_column(
+            f"set the option 'topic', or give rows a column 'topic' of type string; {_columns_of(schema)}"
+        )
     used = ["value", *(name for name in ("key", "partition", "headers") if name in types)]
     if topic is None:
         used.append("topic")
@@ -105,9 +107,14 @@ def sink_rows(schema: StructType, topic: str | None, *, include_timestamp: bool 
         used.append("timestamp")
     for name in used:
         if names.count(name) > 1:
-            raise _bad_column(f"column '{name}' is there {names.count(name)} times")
+            raise _bad_column(f"column '{name}' appears {names.count(name)} times; {_columns_of(schema)}")
         _check_type(name, types[name])
     return SinkRows(columns=tuple(name for name in _ARROW_TYPES if name in used), topic=topic)
+
+
+def _columns_of(schema: StructType) -> str:
+    columns = (f"{column.name} {column.dataType.simpleString().upper()}" for column in schema.fields)
+    return f"the query's columns are {', '.join(columns)}"
 
 
 def _check_type(name: str, given: DataType) -> None:

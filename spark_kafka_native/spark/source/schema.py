@@ -133,7 +133,8 @@ def layout_of(schema: StructType, invalid_utf8: str = REPLACE) -> Layout:
         source = by_name.get(wanted.name.lower())
         if source is None:
             raise PlanError(
-                "PYKAFKA_SCHEMA", f"the source has no column {wanted.name!r}; its columns are {', '.join(_SPARK_TYPES)}"
+                "PYKAFKA_SCHEMA",
+                f"column {wanted.name!r} is not a column of the source; its columns are {', '.join(_SPARK_TYPES)}",
             )
         columns.append(_column(source, wanted))
     return Layout(columns=tuple(columns), invalid_utf8=invalid_utf8)
@@ -146,7 +147,8 @@ def _column(source: str, wanted: StructField) -> SourceColumn:
     if arrow_type is None:
         text = _CHOICES.get(source, _SPARK_TYPES[source].simpleString())
         raise PlanError(
-            "PYKAFKA_SCHEMA", f"column {wanted.name!r} has type {text}, not {wanted.dataType.simpleString()}"
+            "PYKAFKA_SCHEMA",
+            f"column {wanted.name!r} cannot be read as {wanted.dataType.simpleString()}; its type is {text}",
         )
     is_text = pa.types.is_string(_values_type(arrow_type)) and source not in CONSTANT
     return SourceColumn(

@@ -186,6 +186,11 @@ def test_a_fault_that_makes_no_sense_is_a_value_error(controlled: TestBroker) ->
         controlled.faults.drop("Produce", time=3)
 
 
+def test_requests_of_an_unknown_api_are_a_value_error(controlled: TestBroker) -> None:
+    with pytest.raises(ValueError, match="api: there is no API 'Prduce'; did you mean Produce"):
+        controlled.requests("Prduce")
+
+
 def test_received_requests_are_recorded(controlled: TestBroker) -> None:
     controlled.forget_requests()
     with controlled.faults.delay("Produce", ms=0) as fault:

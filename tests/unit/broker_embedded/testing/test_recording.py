@@ -2,6 +2,9 @@ import base64
 import json
 from typing import Any
 
+import pytest
+
+from broker_embedded.testing.fields import FieldError
 from broker_embedded.testing.recording import RecordedRequest, Recorder
 from spark_kafka_native.protocol.framing import request_frame
 from spark_kafka_native.protocol.messages.fetch import FetchRequest
@@ -29,6 +32,11 @@ def test_requests_are_found_by_api_client_and_number() -> None:
     assert (found.at_ms, found.version, found.faults) == (5, 9, (3,))
     assert found.request == produce_request("t", b"two")
     assert recorder.counts == {"Produce": 2, "Fetch": 1}
+
+
+def test_unknown_api_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(FieldError, match="there is no API 'Prduce'; did you mean Produce"):
+        list(Recorder().find(api="Prduce"))
 
 
 def test_the_buffer_that_a_request_came_in_may_be_used_again() -> None:

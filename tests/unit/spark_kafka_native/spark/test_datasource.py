@@ -47,7 +47,7 @@ def test_options_are_checked_at_load_and_again_for_batch_and_stream() -> None:
 def test_user_schemas_are_checked() -> None:
     schema = StructType.fromJson({"fields": [{"name": "x", "type": "binary", "nullable": True, "metadata": {}}]})
     for make in (source().reader, source().streamReader):
-        with pytest.raises(PlanError, match="the source has no column 'x'"):
+        with pytest.raises(PlanError, match="column 'x' is not a column of the source"):
             make(schema)
 
 

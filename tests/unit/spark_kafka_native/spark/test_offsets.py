@@ -93,8 +93,8 @@ def test_an_offset_before_the_end_has_bounds() -> None:
         ('{"t":{"2147483648":1}}', "'2147483648' of topic 't'"),
         ('{"t":[0]}', "needs an object of partitions"),
         ('{"t":"middle"}', "'middle' of topic 't'"),
-        ('{"t":{"0":1,"0":2}}', "'0' is there twice"),
-        ('{"t":{"0":1},"t":{"0":2}}', "'t' is there twice"),
+        ('{"t":{"0":1,"0":2}}', "'0' appears twice"),
+        ('{"t":{"0":1},"t":{"0":2}}', "'t' appears twice"),
         ("[" * 100_000, "nested too deeply"),
     ],
 )

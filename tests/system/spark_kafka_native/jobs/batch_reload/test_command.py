@@ -98,7 +98,8 @@ def test_load_load_again_verify_and_clean(
     status, given = run("--format", "text", "--target", str(tmp_path / "text"))
     assert status == 1
     assert given == (
-        "batch_reload: a value with a line break in it has no line in a text file; json, csv and the others can hold it"
+        "batch_reload: a value with a line break in it cannot be written to a text file; use --format json, csv or "
+        "another one"
     )
 
 
@@ -171,7 +172,7 @@ def test_records_that_are_gone(run: Run, topics: Topics) -> None:
         (["--option", "kafka.bootstrap.server=x"], 2, "kafka.bootstrap.server"),
         (["--option", "startingOffsets=x"], 2, "use --from"),
         (["--format", "parquet", "--compression", "zip"], 2, "--compression: parquet has snappy"),
-        (["--columns", "valeu"], 2, "there is no column 'valeu'"),
+        (["--columns", "valeu"], 2, "'valeu' is not a column of the source"),
         (["--target", "ftp://host/x"], 2, "--target: ftp://host/x: cannot publish there"),
         (["--verify"], 1, "nothing has been loaded there"),
         (["--from", '{"w":"earliest"}'], 2, "names topics that are not loaded: w"),

@@ -1,4 +1,5 @@
 import struct
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -40,7 +41,7 @@ def test_payload_and_with_header_columns(spark: SparkSession) -> None:
     assert [row[5] for row in rows] == [None if value is None else build_header(GUID) + value for value in values]
 
 
-@pytest.mark.parametrize("wrong", [-1, 2**31])
-def test_numbers_that_are_no_schema_id(wrong: int) -> None:
-    with pytest.raises(ValueError, match=f"{wrong} is no schema id"):
+@pytest.mark.parametrize("wrong", [-1, 2**31, "42", True, None])
+def test_values_that_are_not_a_schema_id(wrong: Any) -> None:
+    with pytest.raises(ValueError, match=f"schema {wrong!r} is not a schema id from 0 to 2147483647"):
         with_header("value", wrong)

@@ -128,5 +128,8 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_without_the_package_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
-    assert "spark-kafka-native[security]" in refusal(store(tmp_path / "a", CLIENT.pkcs12("x"), "PKCS12")).message
+    assert (
+        "run `pip install '.[security]'` in a clone"
+        in refusal(store(tmp_path / "a", CLIENT.pkcs12("x"), "PKCS12")).message
+    )
     assert load(store(tmp_path / "b", JKS), Secret(KEY_PASSWORD)).has_certificate

@@ -92,14 +92,17 @@ def test_clean_and_verify_need_less() -> None:
         ([*PLAIN, "--option", "MinPartitions=4"], "--option MinPartitions: use --min-tasks"),
         ([*PLAIN, "--option", "failOnDataLoss=false"], "use --accept-data-loss"),
         ([*PLAIN, "--properties-file", "/no/such/file"], "--properties-file"),
-        ([*PLAIN, "--format", "parket"], r"^--format: parket is no file format of this job; did you mean parquet\?"),
+        ([*PLAIN, "--format", "parket"], r"^--format: parket is not a file format of this job; did you mean parquet\?"),
         ([*PLAIN, "--format", "jdbc"], "--state is required for positions: jdbc"),
-        ([*PLAIN, "--format", "jdbc", "--state", "/s", "--table", "t"], "--table: is in place of --target"),
-        ([*SOURCE, "--format", "jdbc", "--state", "/s", "--compression", "gzip"], "--compression: is for file formats"),
+        ([*PLAIN, "--format", "jdbc", "--state", "/s", "--table", "t"], "--table and --target cannot be used together"),
+        (
+            [*SOURCE, "--format", "jdbc", "--state", "/s", "--compression", "gzip"],
+            "--compression has an effect only with file formats; use --write-option for jdbc",
+        ),
         ([*PLAIN, "--version", "4"], "--version: only --verify has this option"),
         ([*PLAIN, "--clean", "--version", "4"], "--version: only --verify has this option"),
-        ([*PLAIN, "--table", "t"], "--table: is for formats other than parquet"),
-        ([*PLAIN, "--write-option", "a=b"], "--write-option: is for formats other than"),
+        ([*PLAIN, "--table", "t"], "--table has an effect only with formats other than parquet"),
+        ([*PLAIN, "--write-option", "a=b"], "--write-option has an effect only with formats other than"),
     ],
 )
 def test_invalid_combinations_of_arguments(arguments: list[str], said: str) -> None:

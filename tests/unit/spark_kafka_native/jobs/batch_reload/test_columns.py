@@ -49,7 +49,7 @@ def test_other_formats_have_no_columns_to_keep() -> None:
 @pytest.mark.parametrize(
     ("columns", "as_string", "said"),
     [
-        (["valeu"], NOTHING, "there is no column 'valeu'"),
+        (["valeu"], NOTHING, "'valeu' is not a column of the source; its columns are key"),
         (["value", "VALUE"], NOTHING, "names a column twice"),
         (["value"], frozenset({"key"}), "--key-as-string: column key is not loaded"),
     ],

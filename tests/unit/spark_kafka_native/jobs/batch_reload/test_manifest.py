@@ -138,7 +138,7 @@ def test_adjacent_entries_have_no_problem() -> None:
         (manifest(entry(0, 5), p0=9), "t-0 has the position 9, and its files end at 5"),
         (manifest(entry(0, 5)), "t-0 has files and no position"),
         (manifest(entry(5, 5), p0=5), "t-0 offsets [5, 5) is empty"),
-        (manifest(entry(0, 5, path="a"), entry(5, 6, path="a"), p0=6), "a is there twice"),
+        (manifest(entry(0, 5, path="a"), entry(5, 6, path="a"), p0=6), "a appears twice"),
     ],
 )
 def test_problems_of_a_manifest_are_named(wrong: Manifest, said: str) -> None:

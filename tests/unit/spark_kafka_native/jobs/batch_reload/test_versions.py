@@ -33,7 +33,7 @@ def test_versions_count_up_and_stay(storage: LocalStorage) -> None:
     assert versions(storage) == [1, 2]
     assert read_version(storage) == second
     assert read_version(storage, 1) == first
-    with pytest.raises(ReloadError, match="has no version 3; there are 1 to 2"):
+    with pytest.raises(ReloadError, match="does not have version 3; its versions are 1 to 2"):
         read_version(storage, 3)
 
 

@@ -81,7 +81,7 @@ def test_encoded_avro_rows_are_decoded() -> None:
 @pytest.mark.parametrize(
     ("rows", "complaint"),
     [
-        (pa.array([{"id": 1, "customer": "a", "at": NOON, "more": 1}]), "the schema has no field more"),
+        (pa.array([{"id": 1, "customer": "a", "at": NOON, "more": 1}]), "the schema does not have the fields more"),
         (pa.array([{"id": "x", "customer": "a", "at": NOON}]), "does not fit the schema: "),
         (pa.array([{"id": None, "customer": "a", "at": NOON}]), "value number 0 of its batch does not fit"),
         (pa.array(["text"]), "the column is string, which does not fit the schema"),

@@ -84,11 +84,11 @@ def test_avro_schema_can_be_pickled() -> None:
 @pytest.mark.parametrize(
     ("schema", "complaint"),
     [
-        ("{", "this is no Avro schema: JSONDecodeError"),
-        ('"strin"', "this is no Avro schema: UnknownType: strin"),
-        ("5", "this is no Avro schema: TypeError"),
-        ({"type": "recrd", "name": "R"}, "this is no Avro schema"),
-        (record("Absent"), "this is no Avro schema: UnknownType: Absent"),
+        ("{", "not a valid Avro schema: JSONDecodeError"),
+        ('"strin"', "not a valid Avro schema: UnknownType: strin"),
+        ("5", "not a valid Avro schema: TypeError"),
+        ({"type": "recrd", "name": "R"}, "not a valid Avro schema"),
+        (record("Absent"), "not a valid Avro schema: UnknownType: Absent"),
         (record(["string", "int"]), "field f0 is a union of 2 types, for which Spark has none"),
         (record({"type": "array", "items": ["string", "int"]}), "items of field f0 is a union"),
         (record(["null", "R"]), "field f0 contains R in itself; Spark has no recursive types"),
@@ -102,5 +102,5 @@ def test_invalid_avro_schemas_and_those_without_a_spark_type(schema: Any, compla
 def test_values_may_be_written_with_schemas_that_have_no_spark_type() -> None:
     writer_schema(record(["string", "int"]))
     writer_schema(record(["null", "R"]))
-    with pytest.raises(SchemaError, match="this is no Avro schema"):
+    with pytest.raises(SchemaError, match="not a valid Avro schema"):
         writer_schema("{")

@@ -86,7 +86,7 @@ def test_committable_batch_cannot_run_again(kafka: SimulatedKafka) -> None:
         kafka.run(run_again(NAMES, TIMING))
     kafka.run(recover(NAMES, TIMING))
     assert kafka.readable() == [(0, 0), (0, 1)]
-    with pytest.raises(ExactlyOnceError, match="there is no decided batch"):
+    with pytest.raises(ExactlyOnceError, match="every decided batch is committed, so none can run again"):
         kafka.run(run_again(NAMES, TIMING))
 
 

@@ -69,5 +69,5 @@ def test_offsets_default_needs_offset_json(edge: str) -> None:
     default = {f"{edge}OffsetsDefault": -1}
     check_companions(default | {f"{edge}Offsets": SpecificOffsets()})
     check_companions(default | {f"{edge}OffsetsByTimestamp": {}})
-    with pytest.raises(OptionError, match=f"{edge}OffsetsByTimestamp' does not name, and there is none"):
+    with pytest.raises(OptionError, match=f"{edge}OffsetsByTimestamp', for partitions without a position"):
         check_companions(default)

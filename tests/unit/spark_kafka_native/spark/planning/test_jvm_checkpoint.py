@@ -42,7 +42,7 @@ def test_initial_offset_without_partitions() -> None:
     [
         (b'\0v2\n{"t":{"0":3}}', "version v2 is later than v1"),
         (b'\0v99999\n{"t":{"0":3}}', "version v99999"),
-        (b"\0vx\n{}", "'vx' is no version"),
+        (b"\0vx\n{}", "'vx' is not a version"),
         (b"\0v1", "Expecting value"),
         (b"", "Expecting value"),
         (b"\0", "Expecting value"),
@@ -86,13 +86,13 @@ def test_checkpoint_sources_other_than_kafka_are_skipped(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("location", ["nothing/here", "file:///nothing/here", "file:///a%00b", "/a/\ud800"])
 def test_missing_checkpoint_is_an_error(location: str) -> None:
-    with pytest.raises(OptionError, match="has no file 0: it is no checkpoint"):
+    with pytest.raises(OptionError, match="has no file 0, so it is not a checkpoint"):
         read_initial_offsets(location)
 
 
 def test_only_regular_files_of_a_checkpoint_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "0")
-    with pytest.raises(OptionError, match="has no file 0: it is no checkpoint"):
+    with pytest.raises(OptionError, match="has no file 0, so it is not a checkpoint"):
         read_initial_offsets(str(tmp_path))
 
 

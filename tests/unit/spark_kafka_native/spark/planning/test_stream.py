@@ -379,5 +379,5 @@ def test_new_query_starts_at_the_offsets_of_a_jvm_checkpoint(cluster: FakeCluste
 
 
 def test_missing_jvm_checkpoint_is_an_error(cluster: FakeCluster, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"option 'jvmCheckpoint': .* has no file 0: it is no"):
+    with pytest.raises(OptionError, match=r"option 'jvmCheckpoint': .* has no file 0, so it is not a checkpoint"):
         query(cluster, jvmCheckpoint=str(tmp_path)).start().stream.initial()

@@ -62,7 +62,7 @@ def test_columns_that_are_written() -> None:
 
 def test_duplicate_column_is_refused_if_it_is_written() -> None:
     twice = StructType([StructField(name, StringType()) for name in ("value", "other", "value", "other")])
-    with pytest.raises(PlanError, match="column 'value' is there 2 times"):
+    with pytest.raises(PlanError, match="column 'value' appears 2 times; the query's columns are value"):
         sink_rows(twice, "t")
     assert sink_rows(StructType(twice.fields[1:]), "t").columns == ("value",)
 
@@ -71,9 +71,13 @@ def test_duplicate_column_is_refused_if_it_is_written() -> None:
 @pytest.mark.parametrize(
     ("columns", "topic", "complaint"),
     [
-        ({"key": StringType()}, "t", "column 'value' is required"),
+        (
+            {"key": StringType(), "x": LongType()},
+            "t",
+            "column 'value' is required, and must be a string or binary; the query's columns are key STRING, x BIGINT",
+        ),
         ({"VALUE": StringType()}, "t", "column 'value' is required"),
-        ({"value": StringType()}, None, "set the option 'topic', or give rows a column 'topic'"),
+        ({"value": StringType()}, None, "a column 'topic' of type string; the query's columns are value"),
         ({"value": IntegerType()}, "t", "column 'value' must be a string or binary, not INT"),
         ({"value": StringType(), "key": LongType()}, "t", "column 'key' must be a string or binary, not BIGINT"),
         ({"value": StringType(), "topic": BinaryType()}, None, "column 'topic' must be a string, not BINARY"),

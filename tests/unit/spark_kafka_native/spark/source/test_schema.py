@@ -42,16 +42,19 @@ BAD_HEADERS = [
     [
         (
             {"valeu": '"binary"'},
-            "has no column 'valeu'; its columns are key, value, topic, partition, offset, timestamp",
+            "'valeu' is not a column of the source; its columns are key, value, topic, partition, offset, timestamp",
         ),
-        ({"value": '"integer"'}, "'value' has type binary or string, not int"),
-        ({"offset": '"string"'}, "'offset' has type bigint, not string"),
-        ({"offset": '"integer"'}, "'offset' has type bigint, not int"),
-        ({"partition": '"long"'}, "'partition' has type int, not bigint"),
-        ({"topic": '"binary"'}, "'topic' has type string, not binary"),
-        ({"timestamp": '"timestamp_ntz"'}, "'timestamp' has type timestamp, or bigint for milliseconds, not timestamp"),
+        ({"value": '"integer"'}, "'value' cannot be read as int; its type is binary or string"),
+        ({"offset": '"string"'}, "'offset' cannot be read as string; its type is bigint"),
+        ({"offset": '"integer"'}, "'offset' cannot be read as int; its type is bigint"),
+        ({"partition": '"long"'}, "'partition' cannot be read as bigint; its type is int"),
+        ({"topic": '"binary"'}, "'topic' cannot be read as binary; its type is string"),
+        (
+            {"timestamp": '"timestamp_ntz"'},
+            "'timestamp' cannot be read as timestamp_ntz; its type is timestamp, or bigint for milliseconds",
+        ),
         ({"value": ('"binary"', False)}, "'value' cannot be NOT NULL"),
-        *[({"headers": shape}, "'headers' has type array<struct<") for shape in BAD_HEADERS],
+        *[({"headers": shape}, "; its type is array<struct<") for shape in BAD_HEADERS],
         ({"headers": (PLAIN_HEADERS, False)}, "'headers' cannot be NOT NULL"),
     ],
 )
