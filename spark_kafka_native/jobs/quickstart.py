@@ -96,8 +96,7 @@ def _run_and_report(options: Options, cluster: AbstractContextManager[str] | Non
         _complain(str(error))
         return 2
     except BrokerUnreachable as error:
-        text = str(BrokerUnreachable(error.tried, error.purpose, error.after, "--bootstrap-servers"))
-        _complain(text)
+        _complain(str(error.naming("--bootstrap-servers")))
         return 1
     except (JavaMissing, KafkaError, PySparkException, Py4JError) as error:
         _complain(str(error).partition("\n=== Streaming Query ===")[0].strip())  # the query's plan follows

@@ -26,6 +26,10 @@ class BrokerUnreachable(KafkaError):
             f"{option and f'; check {option}'}",
         )
 
+    def naming(self, option: str) -> "BrokerUnreachable":
+        """The same error for the users of a command, whose option with the addresses is ``option``."""
+        return BrokerUnreachable(self.tried, self.purpose, self.after, option)
+
 
 class ConnectionLost(KafkaError):
     """A connection ended, or broke the protocol, while requests were without a response.

@@ -69,8 +69,7 @@ def _run_and_report(arguments: Sequence[str] | None) -> int:
     except (ConfigError, OptionError, PlanError) as error:
         return _complain(str(error), UsageError.status)
     except BrokerUnreachable as error:
-        text = str(BrokerUnreachable(error.tried, error.purpose, error.after, "--bootstrap-servers"))
-        return _complain(text, ReloadError.status)
+        return _complain(str(error.naming("--bootstrap-servers")), ReloadError.status)
     except (JavaMissing, KafkaError, OSError) as error:
         return _complain(str(error), ReloadError.status)
     except (PySparkException, Py4JError) as error:

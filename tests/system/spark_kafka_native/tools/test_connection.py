@@ -54,6 +54,7 @@ def test_a_server_that_cannot_be_reached_is_reported_once_while_the_tool_tries_a
             for host in ("127.0.0.1", "127.0.0.2")
         ]
         assert last.startswith("kafka-get-offsets: ")
+        assert last.endswith("; check --bootstrap-server")
 
 
 @pytest.mark.parametrize(
