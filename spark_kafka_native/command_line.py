@@ -23,15 +23,24 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         """As argparse, except for ``allow_abbrev``."""
         super().__init__(allow_abbrev=False, **settings)
+        self._replaced: dict[str, str] = {}
+
+    def add_replaced(self, text: str, *options: str) -> None:
+        """Options of Apache Kafka's tool that this one does not have. ``text`` is what to use in their place."""
+        self._replaced |= dict.fromkeys(options, text)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As in argparse. Ends the program with status 2 if an option is unknown."""
         words = sys.argv[1:] if args is None else list(args)
         unknown = [name for word in self._own_arguments(words) if (name := self._unknown(word)) is not None]
         if unknown:
-            known = [option for option in self._option_string_actions if option.startswith("-")]
-            self.error(f"unrecognized arguments: {', '.join(each + did_you_mean(each, known) for each in unknown)}")
+            self.error(f"unrecognized arguments: {', '.join(each + self._hint(each) for each in unknown)}")
         return super().parse_known_args(words, namespace)
+
+    def _hint(self, name: str) -> str:
+        if name in self._replaced:
+            return f" ({self._replaced[name]})"
+        return did_you_mean(name, [option for option in self._option_string_actions if option.startswith("-")])
 
     def _own_arguments(self, words: Sequence[str]) -> Iterator[str]:
         """The arguments before ``--``; with commands only those before the command."""
@@ -83,10 +92,18 @@ def open_closed_streams() -> None:
         sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False)
 
 
+def reason_of(error: OSError | ValueError) -> str:
+    """Why a file of UTF-8 text cannot be read, without its name."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"the file is not UTF-8 text (byte {error.object[error.start]:#04x} at position {error.start})"
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 def read_properties(path: Path) -> dict[str, str]:
     """The entries of a Java properties file in UTF-8, such as server.properties; a later entry replaces an earlier one.
 
-    Blanks after a value are removed, as Kafka does. Raises OSError; ValueError: no UTF-8, or a malformed escape.
+    A line without ``=`` is a key with an empty value, as in Java. Blanks after a value are removed, as Kafka does.
+    Raises OSError; ValueError: no UTF-8, or a malformed escape.
     """
     import javaproperties  # noqa: PLC0415  # takes 9 ms, and most commands read no file
 

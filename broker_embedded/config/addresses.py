@@ -7,6 +7,7 @@ from typing import Final, Self
 
 from broker_embedded.config.settings import ConfigError
 
+_LARGEST_PORT: Final = 65535
 WILDCARD_HOSTS: Final = {"", "0.0.0.0", "::"}  # noqa: S104  # compared with, not bound
 """Hosts that are every interface, to which clients cannot connect."""
 
@@ -38,9 +39,19 @@ def parse_address(key: str, text: str) -> tuple[str, int]:
     """Host and port of ``HOST:PORT``, ``[IPV6]:PORT`` or ``:PORT``. Raises ConfigError naming ``key``."""
     host, separator, port = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
-    if not separator or not (port.isascii() and port.isdigit()) or int(port) > 65535 or (":" in host and not bracketed):
+    if not separator or not (port.isascii() and port.isdigit()) or (":" in host and not bracketed):
         raise ConfigError(key, f"{text!r} is not HOST:PORT")
-    return (host[1:-1] if bracketed else host), int(port)
+    try:
+        return (host[1:-1] if bracketed else host), parse_port(key, port)
+    except ConfigError as error:
+        raise ConfigError(key, f"{text!r}: {error.problem}") from None
+
+
+def parse_port(key: str, text: str) -> int:
+    """A port; 0 is a free one. Raises ConfigError naming ``key``."""
+    if not (text.isascii() and text.isdigit()) or int(text) > _LARGEST_PORT:
+        raise ConfigError(key, f"{text!r} is not a port, which is a number from 0 to {_LARGEST_PORT}")
+    return int(text)
 
 
 def format_address(host: str, port: int) -> str:

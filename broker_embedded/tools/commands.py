@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from spark_kafka_native.protocol.nearest import did_you_mean
 from spark_kafka_native.tools import dispatch
 from spark_kafka_native.tools.dispatch import Tool
 from spark_kafka_native.tools.output import ToolError, refuse
@@ -23,7 +24,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
         f"{_PACKAGE}.zookeeper:start", "Listen in place of ZooKeeper, for programs that start it before Kafka."
     ),
     "zookeeper-server-stop": Tool(f"{_PACKAGE}.zookeeper:stop", "Stop what zookeeper-server-start has started."),
-    "zookeeper-shell": Tool(f"{_PACKAGE}.zookeeper:shell", "Fail, because there is no ZooKeeper."),
+    "zookeeper-shell": Tool(f"{_PACKAGE}.zookeeper:shell", "Fail, because the bundled broker has no ZooKeeper."),
 }
 """The tools by name: those of ``spark_kafka_native.tools``, too."""
 SCRIPTS: Final = tuple(name for name in TOOLS if name not in {"exactly-once", "home"})
@@ -71,5 +72,7 @@ def tool_and_arguments(arguments: Sequence[str]) -> tuple[str, list[str]]:
     if not left:
         raise ToolError("the name of a Java class is required")
     if left[0] not in CLASSES:
-        raise ToolError(f"no tool has the class {left[0]}; the classes are {', '.join(sorted(CLASSES))}")
+        raise ToolError(
+            f"{left[0]} is not the class of a tool, only {', '.join(sorted(CLASSES))}{did_you_mean(left[0], CLASSES)}"
+        )
     return CLASSES[left[0]], left[1:]

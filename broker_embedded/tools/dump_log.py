@@ -38,22 +38,22 @@ from spark_kafka_native.records.formats import check_any_crc
 from spark_kafka_native.records.legacy import message_crcs, read_messages
 from spark_kafka_native.records.record import LogRecord, read_headers
 from spark_kafka_native.tools.options import INT32, ToolParser
-from spark_kafka_native.tools.output import ToolError, ToolFailure, complain, refuse, say
+from spark_kafka_native.tools.output import FAILED, ToolError, ToolFailure, complain, refuse, say
 
 _TOOL: Final = "kafka-dump-log"
 _TIMESTAMP_TYPES: Final = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
 _MAX_MESSAGE_SIZE: Final = 5 * 1024 * 1024
 _NEVER_WRITTEN: Final = {
-    "--cluster-metadata-decoder": "there is no __cluster_metadata: topics are in topics.json, settings in configs.json",
-    "--share-group-state-decoder": "there are no share groups, and no __share_group_state",
-    "--remote-log-metadata-decoder": "there is no tiered storage, and no __remote_log_metadata",
+    "--cluster-metadata-decoder": "topics are in topics.json and settings in configs.json, not in __cluster_metadata",
+    "--share-group-state-decoder": "it has no share groups",
+    "--remote-log-metadata-decoder": "it has no tiered storage",
 }
 """Decoders of topics that the bundled broker never writes, and why."""
 _METADATA_SNAPSHOT: Final = ".checkpoint"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print files; the exit status. 0: done. 1: a file cannot be read. 2: a bad option."""
+    """Print files; the exit status. 0: done. 1: a file cannot be read, or has invalid batches. 2: a bad option."""
     options = _parser().parse_args(arguments)
     try:
         dump = _Dump(options)
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
             dump.findings.report()
     except (ToolError, ToolFailure, OSError) as error:
         return refuse(_TOOL, error)
-    return 0
+    return FAILED if dump.has_invalid_batches else 0
 
 
 def _parser() -> ToolParser:
@@ -102,11 +102,14 @@ class _Dump:
     def __init__(self, options: argparse.Namespace) -> None:
         """Raises ToolError: an option cannot be honoured."""
         for refused in options.refused or ():
-            raise ToolError(f"{refused}: the bundled broker never writes such records: {_NEVER_WRITTEN[refused]}")
+            raise ToolError(
+                f"{refused}: the bundled broker never writes such records, because {_NEVER_WRITTEN[refused]}"
+            )
         for name in ("max_bytes", "max_message_size"):
             if (getattr(options, name) or 0) < 0:
-                raise ToolError(f"--{name.replace('_', '-')}: {getattr(options, name)} bytes are less than 0")
+                raise ToolError(f"--{name.replace('_', '-')}: {getattr(options, name)} is negative")
         self.findings = IndexFindings()
+        self.has_invalid_batches = False
         self._decode = _decoder(options)
         self._deep: bool = options.deep_iteration or self._decode is not None
         self._skip_metadata: bool = options.skip_record_metadata
@@ -145,7 +148,7 @@ class _Dump:
         valid = 0
         try:
             for position, header in batch_headers(file, 0, end):
-                _print_batch(file, position, header)
+                self._print_batch(file, position, header)
                 if self._deep:
                     self._print_records(file, position, header, gaps)
                 valid = position + header.size_in_bytes
@@ -153,7 +156,23 @@ class _Dump:
             if end < size and isinstance(error, IncompleteBatch):
                 return  # --max-bytes is within a batch
             say(f"Found {end - valid} invalid bytes at the end of {Path(path).name}")
-            complain(f"{_TOOL}: {error}")
+            self._complain_of_batch(error)
+
+    def _complain_of_batch(self, error: UnreadableBatch) -> None:
+        complain(f"{_TOOL}: {error}")
+        self.has_invalid_batches = True
+
+    def _print_batch(self, file: File, position: int, header: BatchHeader) -> None:
+        """Print the line of a batch, and an error if its checksum is wrong; the next batch can be read all the same."""
+        raw = batch_bytes(file, position, header)
+        problem = None
+        try:
+            check_any_crc(raw, 0, header)
+        except UnreadableBatch as error:
+            problem = error.placed(start=position, file=file.path, base_offset=header.base_offset)
+        say(_line_of_batch(position, header, is_valid=problem is None))
+        if problem is not None:
+            self._complain_of_batch(problem)
 
     def _print_records(self, file: File, position: int, header: BatchHeader, gaps: "_Gaps") -> None:
         for record, metadata in _records(file, position, header):
@@ -194,12 +213,7 @@ class _Gaps:
         self._last = offset
 
 
-def _print_batch(file: File, position: int, header: BatchHeader) -> None:
-    try:
-        check_any_crc(batch_bytes(file, position, header), 0, header)
-        valid = "true"
-    except UnreadableBatch:
-        valid = "false"
+def _line_of_batch(position: int, header: BatchHeader, *, is_valid: bool) -> str:
     if header.magic == MAGIC:
         horizon = header.delete_horizon_ms
         first = (
@@ -212,9 +226,9 @@ def _print_batch(file: File, position: int, header: BatchHeader) -> None:
         )
     else:
         first = f"offset: {header.last_offset}"
-    say(
-        f"{first} position: {position} {_time(header, header.max_timestamp)} size: {header.size_in_bytes} "
-        f"magic: {header.magic} compresscodec: {header.compression.label} crc: {header.crc} isvalid: {valid}"
+    return (
+        f"{first} position: {position} {_time(header, header.max_timestamp)} size: {header.size_in_bytes} magic: "
+        f"{header.magic} compresscodec: {header.compression.label} crc: {header.crc} isvalid: {_flag(is_valid)}"
     )
 
 

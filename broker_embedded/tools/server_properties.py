@@ -56,9 +56,9 @@ def read_server_properties(
 ) -> ServerProperties:
     """Read a file. Settings in ``overrides`` replace its own. ``jvm_options`` are those of ``KAFKA_OPTS``.
 
-    Raises ToolError naming the file and the setting; ToolFailure: the file cannot be read.
+    Raises ToolError naming the file, or ``--override``, and the setting; ToolFailure: the file cannot be read.
     """
-    with _naming(path):
+    with _naming(path, overrides or {}):
         return understand({**properties_in(path), **(overrides or {})}, jvm_options)
 
 
@@ -108,15 +108,22 @@ def _is_of_listener(key: str, known: Collection[str]) -> bool:
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def _naming(path: Path, overrides: Collection[str] = ()) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        raise ToolError(f"{path}: {error}") from error
+        raise ToolError(f"{'--override' if error.key in overrides else path}: {error}") from error
 
 
 def _renamed(given: Mapping[str, str]) -> dict[str, str]:
-    """The settings by their present names, without a node id of -1: brokers on ZooKeeper choose their own."""
+    """The settings by their present names, without a node id of -1: brokers on ZooKeeper choose their own.
+
+    Raises ConfigError: both names of a setting have a value, and not the same.
+    """
+    for old, name in _OLD_NAMES.items():
+        if given.get(old, given.get(name)) != given.get(name, given.get(old)):
+            problem = f"the older name {old} is {given[old]!r}, and {name} is {given[name]!r}; remove {old}"
+            raise ConfigError(name, problem)
     entries = {_OLD_NAMES.get(key, key): value for key, value in given.items()}
     if _number(entries.get("node.id")) == -1:
         del entries["node.id"]
@@ -127,7 +134,7 @@ def _data_dir(entries: dict[str, str]) -> str:
     """The one data directory, which is removed from ``entries``. Raises ConfigError."""
     data_dirs = [part.strip() for part in entries.pop("log.dirs", _DEFAULT_DATA_DIR).split(",") if part.strip()]
     if len(data_dirs) != 1:
-        raise ConfigError("log.dirs", f"this broker supports one data directory, not {len(data_dirs)}")
+        raise ConfigError("log.dirs", f"this broker supports one data directory, but {len(data_dirs)} are set")
     return data_dirs[0]
 
 
@@ -171,7 +178,7 @@ def _listeners(entries: dict[str, str]) -> dict[str, str]:
     text = entries.get("listeners") or (f"PLAINTEXT://{host}:{port or 9092}" if host or port else _DEFAULT_LISTENER)
     kept = [part.strip() for part in text.split(",") if _name(part) not in controllers]
     if not kept:
-        raise ConfigError("listeners", f"{text!r} has no listener for clients")
+        raise ConfigError("listeners", f"{text!r} has only listeners of controllers; add one for clients")
     for part in kept:
         protocol = protocols.setdefault(_name(part), _name(part))
         if protocol not in {"PLAINTEXT", SASL_PLAINTEXT}:

@@ -83,7 +83,7 @@ def _format(storage: StorageProperties, options: argparse.Namespace) -> None:
         if options.ignore_formatted:
             say("All of the log directories are already formatted.")
             return
-        raise ToolFailure(f"{storage.data_dir} is formatted already; --ignore-formatted ignores that")
+        raise ToolFailure(f"{storage.data_dir} is already formatted; --ignore-formatted keeps it as it is")
     Path(storage.data_dir).mkdir(parents=True, exist_ok=True)
     meta = MetaProperties(cluster_id=options.cluster_id, node_id=storage.node_id, directory_id=new_id())
     add_users(files, storage.data_dir, users)
@@ -94,6 +94,6 @@ def _format(storage: StorageProperties, options: argparse.Namespace) -> None:
 def _info(storage: StorageProperties) -> None:
     meta = read_meta_properties(Platform().file_system, os.path.join(storage.data_dir, META_PROPERTIES))
     if meta is None:
-        raise ToolFailure(f"{storage.data_dir} is not formatted")
+        raise ToolFailure(f"{storage.data_dir} is not formatted; format it with kafka-storage format")
     say(f"Found log directory: {storage.data_dir}")
     say(f"Found metadata: cluster.id={meta.cluster_id}, node.id={meta.node_id}")

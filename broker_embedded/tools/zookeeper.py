@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from broker_embedded.config.addresses import parse_port
 from broker_embedded.tools.background import add_daemon, report_started, start_in_background
 from broker_embedded.tools.server_stop import registered, stop_servers
 from spark_kafka_native.tools.options import ToolParser, properties_in
@@ -45,7 +46,8 @@ def start(arguments: Sequence[str]) -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="[%(asctime)s] %(levelname)s %(message)s")
     try:
         given = properties_in(options.properties)
-        host, port = given.get("clientPortAddress", "127.0.0.1"), int(given.get("clientPort", "2181"))
+        host = given.get("clientPortAddress", "127.0.0.1")
+        port = parse_port("clientPort", given.get("clientPort", "2181"))
     except ValueError as error:
         return refuse(_START, ToolError(f"{options.properties}: {error}"))
     except ToolFailure as error:

@@ -231,8 +231,17 @@ class KafkaError(PicklableError):
         return f"{subject}{self.code.message} ({self.code.name}, {self.code.value})"
 
 
-def check_code(error_code: int, detail: str) -> None:
-    """Raise KafkaError about ``detail`` unless the code of a response is NONE."""
+class ResponseError(KafkaError):
+    """An error of a response that has a message of its own: ``str()`` has it in place of the code's meaning."""
+
+    _shows_code = False
+
+    def __str__(self) -> str:
+        return f"{self.detail} ({self.code.name}, {self.code.value})"
+
+
+def check_code(error_code: int, detail: str, message: str | None = None) -> None:
+    """Raise KafkaError about ``detail`` unless the code of a response is NONE. ``message`` is the response's."""
     code = ErrorCode.of(error_code)
     if code is not ErrorCode.NONE:
-        raise KafkaError(code, detail)
+        raise ResponseError(code, f"{detail}: {message}") if message else KafkaError(code, detail)

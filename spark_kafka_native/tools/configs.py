@@ -50,13 +50,13 @@ def _parser() -> ToolParser:
 def _changes(options: argparse.Namespace) -> tuple[dict[str, str | None], list[str]]:
     added: dict[str, str | None] = {}
     if options.add_config_file:
-        added.update(properties_in(options.add_config_file))
+        added.update(properties_in(options.add_config_file, "--add-config-file"))
     if options.add_config:
         added.update(parse_pairs(split_list(options.add_config), "--add-config"))
     deleted = split_list(options.delete_config or "")
     both = sorted(added.keys() & set(deleted))
     if both:
-        raise ToolError(f"--delete-config: {', '.join(both)} shall be set and deleted")
+        raise ToolError(f"--add-config and --delete-config both name {', '.join(both)}")
     if not added and not deleted:
         raise ToolError("--alter needs --add-config, --add-config-file or --delete-config")
     return added, deleted
@@ -64,10 +64,10 @@ def _changes(options: argparse.Namespace) -> tuple[dict[str, str | None], list[s
 
 def _resource(kind: ResourceType, entity: Entity) -> Resource:
     if entity.is_default and kind is not ResourceType.BROKER:
-        raise ToolError("--entity-default: only brokers have settings in common")
+        raise ToolError(f"--entity-default: {entity.type} have no defaults; only brokers, users, clients and ips have")
     name = entity.name or ""
     if kind is ResourceType.BROKER and name and not name.isdigit():
-        raise ToolError(f"--entity-name: {name!r} is not a broker's id")
+        raise ToolError(f"--entity-name: {name!r} is not the id of a broker, which is a number")
     return Resource(type=kind, name=name)
 
 

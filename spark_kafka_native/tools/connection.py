@@ -2,17 +2,19 @@
 
 import argparse
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import ClientConfig, ConfigError
+from spark_kafka_native.client.config import PROPERTIES, ClientConfig, ConfigError
+from spark_kafka_native.client.java_properties import REFUSED, WITHOUT_EFFECT
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.dialing import reason_of
 from spark_kafka_native.protocol.errors import KafkaError, LocalProtocolError
+from spark_kafka_native.protocol.nearest import did_you_mean
 from spark_kafka_native.tools.options import ToolParser, properties_in
-from spark_kafka_native.tools.output import ToolError, ToolFailure, refuse
+from spark_kafka_native.tools.output import ToolError, ToolFailure, complain, refuse
 
 _UNKNOWN_NAME: Final = frozenset(
     getattr(socket, name) for name in ("EAI_NONAME", "EAI_NODATA") if hasattr(socket, name)
@@ -47,22 +49,49 @@ def failing(what: str) -> Iterator[None]:
         raise ToolFailure(f"{what}: {error}") from error
 
 
-def open_cluster(options: argparse.Namespace, properties: dict[str, str] | None = None) -> Cluster:
-    """The cluster that the options of ``add_cluster`` name. Raises ToolError, ToolFailure."""
+def open_cluster(options: argparse.Namespace, *more: tuple[str, Mapping[str, str]]) -> Cluster:
+    """The cluster that the options of ``add_cluster`` name.
+
+    ``more`` are options with the properties that they set; later ones replace earlier ones. A property that no Kafka
+    client has is ignored with a warning, as in Kafka's tools. Raises ToolError, ToolFailure naming the option.
+    """
     if options.zookeeper is not None:
         raise ToolError("--zookeeper is not supported; use --bootstrap-server HOST:PORT")
     if options.bootstrap_server is None:
         raise ToolError("--bootstrap-server is required")
-    given: dict[str, object] = {}
+    sources = list(more)
     if options.command_config is not None:
-        given.update(properties_in(options.command_config))
-    given |= {**(properties or {}), "bootstrap.servers": options.bootstrap_server}
+        file = properties_in(options.command_config, options.command_config_option)
+        sources.insert(0, (f"{options.command_config_option} {options.command_config}", file))
+    given: dict[str, object] = {}
+    origins: dict[str, str] = {}
+    for origin, properties in sources:
+        known = _known(origin, properties)
+        given |= known
+        origins |= dict.fromkeys((name.lower() for name in known), origin)
+    origins["bootstrap.servers"] = "--bootstrap-server"
     try:
-        config = ClientConfig.parse(given)
+        config = ClientConfig.parse({**given, "bootstrap.servers": options.bootstrap_server})
         _refuse_unresolvable(config.bootstrap_servers)
         return Cluster(config)
     except ConfigError as error:
-        raise ToolError(str(error)) from error
+        # A property that is missing belongs to the file, if there is one.
+        origin = origins.get(error.option) or (sources[0][0] if options.command_config is not None else "")
+        text = error.message if error.option == "bootstrap.servers" else str(error)
+        raise ToolError(f"{origin}: {text}" if origin else text) from error
+
+
+def _known(origin: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties that a Kafka client has. Warns about the others."""
+    names = (*PROPERTIES, *WITHOUT_EFFECT, *REFUSED)
+    found = {}
+    for name, value in properties.items():
+        if name.strip().lower() in names:
+            found[name.strip()] = value
+        else:
+            text = f"the configuration '{name}' was supplied but isn't a known config{did_you_mean(name, names)}"
+            complain(f"WARNING: {origin}: {text}")
+    return found
 
 
 def _refuse_unresolvable(addresses: Sequence[HostPort]) -> None:

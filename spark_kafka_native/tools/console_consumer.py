@@ -51,9 +51,9 @@ def main(arguments: Sequence[str]) -> int:
     printed = 0
     try:
         form = _format_properties(options.property)
-        properties = parse_pairs(options.consumer_property, "--consumer-property")
-        properties["isolation.level"] = options.isolation_level
-        with open_cluster(options, properties) as cluster:
+        properties = ("--consumer-property", parse_pairs(options.consumer_property, "--consumer-property"))
+        isolation = ("--isolation-level", {"isolation.level": options.isolation_level})
+        with open_cluster(options, properties, isolation) as cluster:
             for line in _lines(cluster, options, form):
                 say_bytes(line)
                 printed += 1
@@ -90,6 +90,10 @@ def _parser() -> ToolParser:
         "--consumer-property", "--command-property", action="append", default=[], metavar="KEY=VALUE",
         help="a property of the client",
     )  # fmt: skip
+    parser.add_replaced(
+        "this tool runs no Java classes; --formatter-property KEY=VALUE chooses what is printed of a record",
+        *("--formatter", "--formatter-config", "--key-deserializer", "--value-deserializer"),
+    )
     return parser
 
 
@@ -212,10 +216,9 @@ def _partitions(cluster: Cluster, options: argparse.Namespace) -> list[TopicPart
         if options.partition in {None, index}
     ]
     if not partitions:
-        wanted = options.topic or options.include
-        raise ToolError(
-            f"there is no partition {options.partition if options.partition is not None else ''} of {wanted}"
-        )
+        if options.partition is not None and chosen:
+            raise ToolError(f"--partition: topic {chosen[0]} has no partition {options.partition}")
+        raise ToolError(f"--include: no topic matches {options.include!r}")
     return partitions
 
 

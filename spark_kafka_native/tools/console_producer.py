@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
         reading = _reader_properties(options.property)
         if sys.stdin is None:
             raise ToolFailure("stdin is closed")
-        with open_cluster(options, _producer_properties(options)) as cluster, Producer(cluster) as producer:
+        with open_cluster(options, *_producer_properties(options)) as cluster, Producer(cluster) as producer:
             for lines in _in_pieces(sys.stdin.buffer):
                 producer.send(options.topic, to_records(lines, reading))
                 if sys.stdin.isatty() or options.sync:
@@ -54,16 +54,20 @@ def _parser() -> ToolParser:
         "--producer-property", "--command-property", action="append", default=[], metavar="KEY=VALUE",
         help="a property of the client",
     )  # fmt: skip
+    parser.add_replaced(
+        "this tool runs no Java classes; --reader-property KEY=VALUE says how lines are read",
+        *("--line-reader", "--reader-config"),
+    )
     return parser
 
 
-def _producer_properties(options: argparse.Namespace) -> dict[str, str]:
-    properties = parse_pairs(options.producer_property, "--producer-property")
+def _producer_properties(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, str]]]:
+    """Options with the properties that they set."""
+    yield "--producer-property", parse_pairs(options.producer_property, "--producer-property")
     if options.compression_codec:
-        properties["compression.type"] = options.compression_codec
+        yield "--compression-codec", {"compression.type": options.compression_codec}
     if options.request_required_acks:
-        properties["acks"] = options.request_required_acks
-    return properties
+        yield "--request-required-acks", {"acks": options.request_required_acks}
 
 
 def _reader_properties(items: Sequence[str]) -> dict[str, str]:

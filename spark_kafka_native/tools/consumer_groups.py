@@ -51,7 +51,9 @@ def _parser() -> ToolParser:
         ("--delete-offsets", _delete_offsets, "delete offsets of topics that the group does not read"),
         ("--reset-offsets", _reset, "commit other offsets for a group without members"),
     )
-    parser.add_argument("--group", action="append", default=[], metavar="ID", help="the group; may be said repeatedly")
+    parser.add_argument(
+        "--group", action="append", default=[], metavar="ID", help="a group; the option can be repeated"
+    )
     parser.add_argument("--all-groups", action="store_true", help="every group")
     parser.add_argument("--state", nargs="?", const="", metavar="STATE", help="print states; with --list only of STATE")
     parser.add_argument("--type", nargs="?", const="", metavar="TYPE", help="with --list: only of TYPE")
@@ -158,5 +160,5 @@ def _reset(cluster: Cluster, options: argparse.Namespace) -> None:
 
 def _one(groups: Sequence[str]) -> Sequence[str]:
     if len(groups) != 1:
-        raise ToolError(f"--group: one group, not {len(groups)}")
+        raise ToolError(f"--delete-offsets takes one group, not {len(groups)}")
     return groups

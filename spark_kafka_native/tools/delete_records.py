@@ -4,16 +4,20 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from spark_kafka_native.client.admin.delete_records import delete_records
 from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.command_line import reason_of
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.tools.connection import run
 from spark_kafka_native.tools.options import ToolParser
 from spark_kafka_native.tools.output import ToolError, ToolFailure, say
 
 _TOOL: Final = "kafka-delete-records"
+_OPTION: Final = "--offset-json-file"
+_KINDS: Final = {list: "a list", str: "a string", int: "an integer"}
+_T = TypeVar("_T")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -21,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = ToolParser(_TOOL, "Delete the records before given offsets.")
     parser.add_cluster()
     parser.add_argument(
-        "--offset-json-file",
+        _OPTION,
         required=True,
         type=Path,
         metavar="FILE",
@@ -41,19 +45,38 @@ def _delete(cluster: Cluster, options: argparse.Namespace) -> None:
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, int]:
-    """The offsets in a file of the form above. Raises ToolError naming the file; ToolFailure: it cannot be read."""
+    """The offsets in a file of the form above.
+
+    Raises ToolError naming the file and the field; ToolFailure: it cannot be read.
+    """
+    where = f"{_OPTION} {path}"
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
-        if content.get("version", 1) != 1:
-            raise ToolError(f"{path}: version {content['version']} is not known")
-        offsets: dict[TopicPartition, int] = {}
-        for entry in content["partitions"]:
-            partition = TopicPartition(str(entry["topic"]), int(entry["partition"]))
-            if partition in offsets:
-                raise ToolError(f"{path}: {partition} is there twice")
-            offsets[partition] = int(entry["offset"])
     except (OSError, UnicodeDecodeError) as error:
-        raise ToolFailure(f"{path}: {error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ToolError(f"{path}: no partitions with topic, partition and offset can be read: {error}") from error
+        raise ToolFailure(f"{where}: {reason_of(error)}") from error
+    except (ValueError, RecursionError) as error:
+        raise ToolError(f"{where}: the file is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise ToolError(f"{where}: the JSON is not an object with the field partitions")
+    if content.get("version", 1) != 1:
+        raise ToolError(f"{where}: the field version is {content['version']!r}; only 1 is known")
+    offsets: dict[TopicPartition, int] = {}
+    for at, entry in enumerate(_field(where, content, "partitions", list)):
+        of_entry = f"{where}: partitions[{at}]"
+        if not isinstance(entry, dict):
+            raise ToolError(f"{of_entry} is not an object with topic, partition and offset")
+        partition = TopicPartition(_field(of_entry, entry, "topic", str), _field(of_entry, entry, "partition", int))
+        if partition in offsets:
+            raise ToolError(f"{where}: partitions names {partition} twice")
+        offsets[partition] = _field(of_entry, entry, "offset", int)
     return offsets
+
+
+def _field(where: str, entry: dict[str, Any], name: str, kind: type[_T]) -> _T:
+    """A field of an object. Raises ToolError naming it."""
+    if name not in entry:
+        raise ToolError(f"{where}: the field {name} is missing")
+    value = entry[name]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ToolError(f"{where}: the field {name} is {json.dumps(value)}, not {_KINDS[kind]}")
+    return value

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
 from spark_kafka_native.command_line import open_closed_streams
+from spark_kafka_native.protocol.nearest import did_you_mean
 from spark_kafka_native.tools.output import BAD_USAGE, FAILED, OutputClosed, OutputFailed, complain, flush_output, say
 
 _ABORTED: Final = 130
@@ -88,8 +89,8 @@ def _run(package: str, tools: Mapping[str, Tool], arguments: Sequence[str], hint
         say(_usage(package, tools, hint))
         return 0
     if name not in tools:
-        problem = f"tools: there are {', '.join(sorted(tools))}" + (f"; no {name!r}" if name else "")
-        complain("; ".join(filter(None, (problem, hint))))
+        hints = "".join(f"; {each}" for each in (hint,) if each)
+        complain(f"tools: {name!r} is not one of {', '.join(sorted(tools))}{did_you_mean(name, tools)}{hints}")
         return BAD_USAGE
     try:
         with _reporting_connections():

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         action, _ = _COMMANDS[options.command]
         if (options.prefix is None) is not (action is _list):
-            raise ToolError("list takes no prefix" if action is _list else f"{options.command}: a prefix is required")
+            raise ToolError("list takes no PREFIX" if action is _list else f"{options.command} requires a PREFIX")
         if options.accept_loss and action is not _recover:
             raise ToolError("--accept-loss is an option of recover only")
         with open_cluster(options) as cluster:
@@ -85,13 +85,14 @@ def _existing_names(cluster: Cluster, prefix: str, *, topic_needed: bool = False
     ids = [listing.transactional_id for listing in list_transactions(cluster, prefix=f"{prefix}.")]
     if not any(name == names.driver_id or names.parse(name) for name in ids):
         raise ToolFailure(
-            f"there is nothing of prefix {prefix}: no topic {names.decisions_topic}, no transactional id "
-            f"{names.driver_id}, and none of a task; nothing was changed"
+            f"the cluster has no topic {names.decisions_topic} and no transactional id of prefix {prefix}; nothing was "
+            "changed. `exactly-once list` prints the prefixes of a cluster"
         )
     if topic_needed:
         raise ToolFailure(
-            f"there is no topic {names.decisions_topic}, only transactional ids of prefix {prefix}; nothing was "
-            f"changed. release {prefix} aborts what is open and makes the topic again, remove {prefix} deletes it, too"
+            f"the cluster has transactional ids of prefix {prefix}, but no topic {names.decisions_topic}; nothing was "
+            f"changed. `release {prefix}` aborts open transactions and creates the topic, `remove {prefix}` then "
+            "deletes it"
         )
     return names
 

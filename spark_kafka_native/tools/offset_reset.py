@@ -12,7 +12,7 @@ from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_of
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.tools.options import INT64, ToolParser
-from spark_kafka_native.tools.output import ToolError, ToolFailure
+from spark_kafka_native.tools.output import ToolError, ToolFailure, complain
 
 _RESETTABLE: Final = frozenset({"Empty", "Dead"})
 _DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
@@ -66,7 +66,7 @@ def chosen_partitions(cluster: Cluster, group_id: str, options: argparse.Namespa
             raise ToolError(f"--topic: {item!r} is not TOPIC or TOPIC:0,1") from None
         missing = [number for number in wanted if number not in there]
         if missing:
-            raise ToolError(f"--topic: there is no partition {missing[0]} of {name}")
+            raise ToolError(f"--topic: topic {name} has no partition {missing[0]}")
         chosen += [TopicPartition(name, number) for number in wanted]
     return chosen
 
@@ -83,7 +83,19 @@ def new_offsets(
     if options.to_latest:
         return last
     wanted = _wanted(cluster, group_id, partitions, options, last)
-    return {partition: min(max(offset, first[partition]), last[partition]) for partition, offset in wanted.items()}
+    return {each: _within(each, offset, first[each], last[each]) for each, offset in wanted.items()}
+
+
+def _within(partition: TopicPartition, offset: int, first: int, last: int) -> int:
+    """The nearest offset that the partition has. Warns as Apache Kafka does."""
+    found = min(max(offset, first), last)
+    if found != offset:
+        problem = "higher than latest" if offset > last else "lower than earliest"
+        text = (
+            f"New offset ({offset}) is {problem} offset for topic partition {partition}. Value will be set to {found}"
+        )
+        complain(f"WARNING: {text}")
+    return found
 
 
 def _wanted(

@@ -6,7 +6,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from spark_kafka_native.command_line import CommandParser, read_properties
+from spark_kafka_native.command_line import CommandParser, read_properties, reason_of
+from spark_kafka_native.protocol.nearest import did_you_mean
 from spark_kafka_native.tools.output import ToolFailure, say
 
 KAFKA_VERSION: Final = "4.3.0"
@@ -49,6 +50,14 @@ class _Version(argparse.Action):
         parser.exit(0)
 
 
+class _PropertiesFile(argparse.Action):
+    """Stores a path, and the option as it was written in ``NAME_option``."""
+
+    def __call__(self, _: object, namespace: object, value: Any, option: str | None = None) -> None:
+        setattr(namespace, self.dest, Path(value))
+        setattr(namespace, f"{self.dest}_option", option)
+
+
 class ActionParser(CommandParser):
     """The options of one action of a tool. argparse ignores it if the help cannot be written."""
 
@@ -77,7 +86,8 @@ class ToolParser(ActionParser):
             metavar="HOST:PORT[,...]",
             help="brokers of the cluster",
         )
-        self.add_argument(*files, dest="command_config", metavar="FILE", type=Path, help="properties for the client")
+        text = "a file with properties of the client"
+        self.add_argument(*files, dest="command_config", metavar="FILE", action=_PropertiesFile, help=text)
         self.add_argument("--zookeeper", help=argparse.SUPPRESS)
 
     def add_actions(self, *actions: "tuple[str, Action, str]") -> None:
@@ -87,12 +97,15 @@ class ToolParser(ActionParser):
             group.add_argument(name, dest="action", action="store_const", const=action, help=text)
 
 
-def properties_in(path: Path) -> dict[str, str]:
-    """The entries of a properties file. Raises ToolFailure naming the file: it cannot be read, or is malformed."""
+def properties_in(path: Path, option: str = "") -> dict[str, str]:
+    """The entries of a properties file.
+
+    Raises ToolFailure naming the option and the file: it cannot be read, or is malformed.
+    """
     try:
         return read_properties(path)
     except (OSError, ValueError) as error:
-        raise ToolFailure(f"{path}: {error}") from error
+        raise ToolFailure(f"{option} {path}: {reason_of(error)}".lstrip()) from error
 
 
 def parse_pairs(items: Iterable[str], option: str) -> dict[str, str]:
@@ -113,7 +126,8 @@ def with_defaults(items: Iterable[str], defaults: Mapping[str, str], option: str
     """
     given = dict(item.partition("=")[::2] for item in items)
     if unknown := sorted(given.keys() - defaults.keys()):
-        raise ValueError(f"{option}: no {unknown[0]!r}; there are {', '.join(defaults)}")
+        hint = did_you_mean(unknown[0], defaults)
+        raise ValueError(f"{option}: {unknown[0]!r} is not one of {', '.join(defaults)}{hint}")
     return {**defaults, **given}
 
 

@@ -9,6 +9,7 @@ from spark_kafka_native.client.admin.scram_users import Password, alter_scram_us
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, HASHES, MOST_STORED_ITERATIONS
 from spark_kafka_native.net.secret import Secret
+from spark_kafka_native.protocol.nearest import did_you_mean
 from spark_kafka_native.tools.config_entities import Entity
 from spark_kafka_native.tools.output import ToolError, say
 
@@ -43,10 +44,10 @@ def alter_client(
         _alter_quotas(cluster, entities, added, deleted)
         return
     if len(credentials) < len(names):
-        raise ToolError("--alter: quotas and credentials of SCRAM cannot be altered together")
+        raise ToolError("--alter: one command can change either quotas or SCRAM credentials, not both")
     entity, *others = entities
     if others or entity.type != "users" or entity.name is None:
-        raise ToolError(f"--alter: {credentials[0]} is for one user: --entity-type users --entity-name NAME")
+        raise ToolError(f"--alter: {credentials[0]} needs one user: --entity-type users --entity-name NAME")
     passwords = [_password(mechanism, text or "") for mechanism, text in added.items()]
     alter_scram_user(cluster, entity.name, passwords, deleted)
 
@@ -57,7 +58,10 @@ def _alter_quotas(
     known = _OF_ADDRESSES if entities[0].type == "ips" else _OF_CLIENTS
     unknown = sorted({*added, *deleted} - {*known})
     if unknown:
-        raise ToolError(f"--alter: {entities[0].type} have no config {unknown[0]}; there are {', '.join(known)}")
+        all_known = (*known, *HASHES) if entities[0].type == "users" else known
+        hint = did_you_mean(unknown[0], all_known)
+        legal = ", ".join(all_known)
+        raise ToolError(f"--alter: {unknown[0]} is not a config of {entities[0].type}, only {legal}{hint}")
     wanted = {_QUOTA_TYPES[entity.type]: entity.name for entity in entities}
     changes = {key: _number(key, text) for key, text in added.items()}
     present = next(iter(describe_quotas(cluster, wanted).values()), {}) if deleted else {}
@@ -77,7 +81,7 @@ def _number(key: str, text: str | None) -> float:
 def _password(mechanism: str, text: str) -> Password:
     found = _PASSWORD.fullmatch(text)
     if found is None:
-        raise ToolError(f"--add-config: {mechanism} is not of the form [iterations=N,password=TEXT]")
+        raise ToolError(f"--add-config: the value of {mechanism} is not [iterations=N,password=TEXT]")
     iterations = int(found[1] or FEWEST_ITERATIONS)
     if not FEWEST_ITERATIONS <= iterations <= MOST_STORED_ITERATIONS:
         problem = f"iterations={iterations} is not between {FEWEST_ITERATIONS} and {MOST_STORED_ITERATIONS}"

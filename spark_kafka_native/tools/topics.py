@@ -62,10 +62,11 @@ def _parser() -> ToolParser:
     parser.add_argument("--replication-factor", type=INT16, help="how many replicas; by default the broker's")
     parser.add_argument("--replica-assignment", metavar="B:B,B:B", help="the brokers of each partition, leader first")
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a setting of a new topic")
-    parser.add_argument("--if-not-exists", action="store_true", help="with --create: a topic that is there is fine")
-    parser.add_argument("--if-exists", action="store_true", help="otherwise: a topic that is not there is fine")
+    parser.add_argument("--if-not-exists", action="store_true", help="with --create: do nothing if the topic exists")
+    parser.add_argument("--if-exists", action="store_true", help="otherwise: do nothing if no such topic exists")
     parser.add_argument("--exclude-internal", action="store_true", help="leave out the broker's own topics")
     add_filters(parser)
+    parser.add_replaced("use kafka-configs --alter --topic NAME --delete-config KEY", "--delete-config")
     return parser
 
 
@@ -106,7 +107,9 @@ def _delete(cluster: Cluster, options: argparse.Namespace) -> None:
 def _alter(cluster: Cluster, options: argparse.Namespace) -> None:
     name = _required(options)
     if options.partitions is None:
-        raise ToolError("--alter needs --partitions; settings are altered with kafka-configs")
+        raise ToolError(
+            "--alter needs --partitions; kafka-configs --alter --topic NAME --add-config KEY=VALUE sets configs"
+        )
     if cluster.metadata([name], missing_ok=True).topics[name].error is not ErrorCode.NONE:
         if options.if_exists:
             return

@@ -10,7 +10,7 @@ from typing import Final
 
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError, check_code
 from spark_kafka_native.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -107,7 +107,7 @@ def describe_configs(
     if not response.results:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{resource} is missing from the DescribeConfigs response")
     (result,) = response.results
-    _check(result.error_code, result.error_message, resource)
+    check_code(result.error_code, str(resource), result.error_message)
     return _entries(result)
 
 
@@ -146,14 +146,8 @@ def alter_configs(
         for result in response.responses:
             # A topic that is not there does not come by waiting.
             if result.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                _check(result.error_code, result.error_message, resource)
+                check_code(result.error_code, str(resource), result.error_message)
         return response
 
     for result in cluster.retrying(attempt, timeout_ms).responses:
-        _check(result.error_code, result.error_message, resource)
-
-
-def _check(error_code: int, message: str | None, resource: Resource) -> None:
-    code = ErrorCode.of(error_code)
-    if code is not ErrorCode.NONE:
-        raise KafkaError(code, f"{resource}: {message}" if message else str(resource))
+        check_code(result.error_code, str(resource), result.error_message)

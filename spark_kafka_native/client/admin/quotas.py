@@ -34,7 +34,7 @@ def describe_quotas(cluster: Cluster, wanted: Mapping[str, str | AnyName | None]
     """The quotas of entities that have exactly the types of ``wanted``. Raises KafkaError."""
     components = tuple(_component(kind, name) for kind, name in wanted.items())
     response = cluster.send(None, DescribeClientQuotasRequest(components=components, strict=True))
-    check_code(response.error_code, response.error_message or "quotas")
+    check_code(response.error_code, "quotas", response.error_message)
     return {
         tuple((part.entity_type, part.entity_name) for part in entry.entity): {
             item.key: item.value for item in entry.values
@@ -50,7 +50,9 @@ def alter_quotas(cluster: Cluster, entity: Entity, changes: Mapping[str, float |
         ops=tuple(OpData(key=key, value=value or 0.0, remove=value is None) for key, value in changes.items()),
     )
     for result in cluster.send(None, AlterClientQuotasRequest(entries=(entry,))).entries:
-        check_code(result.error_code, result.error_message or "quotas")
+        check_code(
+            result.error_code, f"quotas of {', '.join(f'{kind} {name}' for kind, name in entity)}", result.error_message
+        )
 
 
 def _component(kind: str, name: str | AnyName | None) -> ComponentData:

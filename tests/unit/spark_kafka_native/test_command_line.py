@@ -9,6 +9,7 @@ def parser() -> CommandParser:
     made = CommandParser(prog="p")
     made.add_argument("--listen")
     made.add_argument("--data-dir", required=True)
+    made.add_replaced("use --data-dir", "--log-dirs")
     return made
 
 
@@ -24,6 +25,7 @@ def test_known_options_are_parsed() -> None:
         (["--list", "a:1"], "unrecognized arguments: --list; did you mean --listen?"),
         (["--lisen=a:1"], "unrecognized arguments: --lisen; did you mean --listen?"),
         (["--what"], "unrecognized arguments: --what"),
+        (["--log-dirs=/x"], "unrecognized arguments: --log-dirs (use --data-dir)"),
         (["what", "--data-dir=d"], "unrecognized arguments: what"),
     ],
 )
@@ -81,6 +83,7 @@ def test_properties_files_are_read_as_java_writes_them(tmp_path: Path) -> None:
         "num.partitions 3\n"
         "a=one, \\\n   two, \\\n   three\n"
         "empty=\n"
+        "no.separator\n"
         "node.id=8\n"
         "last=b\\"
     )
@@ -91,6 +94,7 @@ def test_properties_files_are_read_as_java_writes_them(tmp_path: Path) -> None:
         "num.partitions": "3",
         "a": "one, two, three",
         "empty": "",
+        "no.separator": "",
         "last": "b",
     }
 

@@ -56,7 +56,27 @@ def test_a_batch_with_a_wrong_crc_and_one_that_is_cut_off(tool: Tool, tmp_path: 
     batch, end = dumped.lines[2:]
     assert batch.endswith("isvalid: false")
     assert end == f"Found {len(raw) // 2 - 3} invalid bytes at the end of {log.name}"
-    assert (dumped.status, str(log) in dumped.err) == (0, True)
+    crc, cut_off = dumped.err.splitlines()
+    assert (dumped.status, str(log) in crc, str(log) in cut_off) == (1, True, True)
+
+
+def test_after_a_wrong_crc_the_next_batches_are_printed(tool: Tool, tmp_path: Path) -> None:
+    log = written_segment(tool, tmp_path)
+    raw = bytearray(log.read_bytes())
+    raw[len(raw) // 2 - 2] ^= 1
+    log.write_bytes(raw)
+    dumped = tool("kafka-dump-log", "--files", str(log))
+    assert [line.rpartition(" ")[2] for line in dumped.lines[2:]] == ["false", "true"]
+    assert (dumped.status, len(dumped.err.splitlines())) == (1, 1)
+
+
+def test_a_file_that_is_not_a_segment_fails(tool: Tool, tmp_path: Path) -> None:
+    log = tmp_path / "00000000000000000000.log"
+    log.write_bytes(bytes(range(50, 150)))
+    dumped = tool("kafka-dump-log", "--files", str(log))
+    assert (dumped.status, dumped.lines[-1]) == (1, f"Found 100 invalid bytes at the end of {log.name}")
+    assert dumped.err.startswith("kafka-dump-log: ")
+    assert str(log) in dumped.err
 
 
 def test_a_record_whose_headers_are_cut_off(tool: Tool, tmp_path: Path) -> None:
@@ -66,8 +86,10 @@ def test_a_record_whose_headers_are_cut_off(tool: Tool, tmp_path: Path) -> None:
     log.write_bytes(raw)
     dumped = tool("kafka-dump-log", "--files", str(log), "--print-data-log")
     assert dumped.lines[-1] == f"Found {len(raw) // 2} invalid bytes at the end of {log.name}"
-    error = f"bad record: a varint is cut off (file {log}, position {len(raw) // 2}, base offset 1, record 0)"
-    assert (dumped.status, dumped.err) == (0, f"kafka-dump-log: {error}\n")
+    place = f"file {log}, position {len(raw) // 2}, base offset 1"
+    crc, record = dumped.err.splitlines()
+    assert (dumped.status, crc.startswith("kafka-dump-log: CRC"), crc.endswith(f" ({place})")) == (1, True, True)
+    assert record == f"kafka-dump-log: bad record: a varint is cut off ({place}, record 0)"
 
 
 @pytest.mark.parametrize(
@@ -148,11 +170,11 @@ def test_offsets_that_do_not_follow_each_other(tool: Tool, tmp_path: Path) -> No
     ("options", "words"),
     [
         (("--cluster-metadata-decoder",), "--cluster-metadata-decoder: the bundled broker never writes such records"),
-        (("--share-group-state-decoder",), "there are no share groups"),
-        (("--remote-log-metadata-decoder",), "there is no tiered storage"),
+        (("--share-group-state-decoder",), "it has no share groups"),
+        (("--remote-log-metadata-decoder",), "it has no tiered storage"),
         (("--key-decoder-class", "my.Decoder"), "--key-decoder-class: Java classes cannot be loaded, so"),
-        (("--max-bytes", "-1"), "--max-bytes: -1 bytes are less than 0"),
-        (("--max-message-size", "-1"), "--max-message-size: -1 bytes are less than 0"),
+        (("--max-bytes", "-1"), "--max-bytes: -1 is negative"),
+        (("--max-message-size", "-1"), "--max-message-size: -1 is negative"),
     ],
 )
 def test_options_that_cannot_be_honoured(tool: Tool, options: tuple[str, ...], words: str) -> None:

@@ -13,8 +13,9 @@ from tests.support.tools import Tool, calling
 
 
 def test_a_tool_that_is_not_there(tool: Tool) -> None:
-    response = tool("kafka-mirror-maker")
-    assert (response.status, response.err.endswith("; no 'kafka-mirror-maker'\n")) == (2, True)
+    response = tool("kafka-topic")
+    assert (response.status, response.err.startswith("tools: 'kafka-topic' is not one of exactly-once, ")) == (2, True)
+    assert response.err.endswith("; did you mean kafka-topics?\n")
 
 
 def test_without_a_name_the_tools_are_listed(tool: Tool) -> None:
@@ -29,7 +30,7 @@ def test_the_tools_without_a_broker_name_the_package_that_has_its_tools(
     tool = calling(main, capfd, monkeypatch)
     more = "python -m broker_embedded.tools: the same tools, and those of the bundled broker"
     response = tool("kafka-server-start")
-    assert (response.status, response.err.splitlines()[0].endswith(f"; no 'kafka-server-start'; {more}")) == (2, True)
+    assert (response.status, response.err.splitlines()[0].endswith(f"; {more}")) == (2, True)
     response = tool("--help")
     assert (response.status, response.lines[0]) == (0, "usage: python -m spark_kafka_native.tools TOOL ...")
     assert {line.split()[0] for line in response.lines[2:-3]} == set(TOOLS)
@@ -96,7 +97,7 @@ LIST = ("kafka-topics", "--list", *SERVER)
     [
         (">&-", ("kafka-topics", "--help"), 0, "", ""),
         (">&-", ("kafka-topics", "--version"), 0, "", ""),
-        (">&-", LIST, 2, "", "kafka-topics: bootstrap.servers"),
+        (">&-", LIST, 2, "", "kafka-topics: --bootstrap-server:"),
         (">&-", ("kafka-topics", "--lst"), 2, "", "usage: "),
         ("2>&-", LIST, 2, "", ""),
         ("2>&-", ("kafka-topics", "--lst"), 2, "", ""),

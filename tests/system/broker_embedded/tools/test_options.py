@@ -45,6 +45,15 @@ def test_a_file_that_cannot_be_read_is_named_and_ends_with_1(
         (("kafka-transactions", "--bootstrap-servr", "h:1", "list"), "did you mean --bootstrap-server?"),
         (("kafka-server-start", "-demon", "f"), "unrecognized arguments: -demon; did you mean -daemon?"),
         (("exactly-once", "--accept-lost"), "unrecognized arguments: --accept-lost; did you mean --accept-loss?"),
+        (
+            ("kafka-topics", "--alter", "--delete-config", "a"),
+            "--delete-config (use kafka-configs --alter --topic NAME",
+        ),
+        (
+            ("kafka-console-consumer", "--formatter", "A"),
+            "--formatter (this tool runs no Java classes; --formatter-prop",
+        ),
+        (("kafka-console-producer", "--line-reader", "A"), "--line-reader (this tool runs no Java classes; --reader-p"),
         (("kafka-topics", "--", "--lst"), "one of the arguments --create"),
     ],
 )

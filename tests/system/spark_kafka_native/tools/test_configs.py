@@ -54,8 +54,15 @@ def test_settings_of_brokers(on_broker: Tool) -> None:
 def test_what_the_cluster_refuses(on_broker: Tool, topic: str) -> None:
     response = on_broker("kafka-configs", "--alter", "--topic", topic, "--add-config", "retention.ms=soon")
     assert response.status == 1
-    assert topic in response.err
+    assert response.err.startswith(f"kafka-configs: topic {topic}: ")
     assert "retention.ms" in response.err
+    assert response.err.endswith(" (INVALID_CONFIG, 40)\n")
+    response = on_broker("kafka-configs", "--alter", "--broker", "1", "--add-config", "num.partitions=3")
+    assert response.status == 1
+    assert response.err.startswith("kafka-configs: broker 1: ")
+    assert "malformed" not in response.err
+    response = on_broker("kafka-configs", "--alter", "--user", "unused", "--delete-config", "SCRAM-SHA-256")
+    assert (response.status, response.err.startswith("kafka-configs: user unused: ")) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -70,29 +77,39 @@ def test_what_the_cluster_refuses(on_broker: Tool, topic: str) -> None:
         (("--alter", "--entity-type", "users", "--add-config", "request_percentage=1"), "--entity-name is required"),
         (
             ("--alter", "--user", "u", "--add-config", "nonsense=1"),
-            "users have no config nonsense; there are producer_",
+            "nonsense is not a config of users, only producer_",
         ),
-        (("--alter", "--ip", "::1", "--add-config", "request_percentage=1"), "ips have no config request_percentage"),
+        (
+            ("--alter", "--user", "u", "--add-config", "SCRAM-SHA-1=[password=x]"),
+            "SCRAM-SHA-256, SCRAM-SHA-512; did you",
+        ),
+        (
+            ("--alter", "--ip", "::1", "--add-config", "request_percentage=1"),
+            "request_percentage is not a config of ips, only connection_creation_rate",
+        ),
         (("--alter", "--user", "u", "--add-config", "request_percentage=x"), "request_percentage: 'x' is not a number"),
         (("--alter", "--user", "u", "--delete-config", "request_percentage"), "Invalid config(s): request_percentage"),
         (
             ("--alter", "--user", "u", "--add-config", "SCRAM-SHA-256=[password=x],request_percentage=1"),
-            "quotas and credentials of SCRAM cannot be altered together",
+            "one command can change either quotas or SCRAM credentials",
         ),
-        (("--alter", "--user-defaults", "--add-config", "SCRAM-SHA-256=[password=x]"), "SCRAM-SHA-256 is for one user"),
+        (("--alter", "--user-defaults", "--add-config", "SCRAM-SHA-256=[password=x]"), "SCRAM-SHA-256 needs one user"),
         (
             ("--alter", "--user", "u", "--add-config", "SCRAM-SHA-256=[iterations=4096]"),
-            "SCRAM-SHA-256 is not of the form [iterations=N,password=TEXT]",
+            "the value of SCRAM-SHA-256 is not [iterations=N,password=TEXT]",
         ),
         (
             ("--alter", "--user", "u", "--add-config", "SCRAM-SHA-256=[iterations=4,password=x]"),
             "SCRAM-SHA-256: iterations=4 is not between 4096 and 16384",
         ),
-        (("--describe", "--entity-type", "topics", "--entity-default"), "--entity-default: only brokers"),
-        (("--describe", "--broker", "one"), "'one' is not a broker's id"),
+        (("--describe", "--entity-type", "topics", "--entity-default"), "--entity-default: topics have no defaults"),
+        (("--describe", "--broker", "one"), "'one' is not the id of a broker"),
         (("--alter", "--topic", "t"), "--alter needs --add-config"),
         (("--alter", "--topic", "t", "--add-config", "a"), "--add-config: 'a' is not KEY=VALUE"),
-        (("--alter", "--topic", "t", "--add-config", "a=1", "--delete-config", "a"), "a shall be set and deleted"),
+        (
+            ("--alter", "--topic", "t", "--add-config", "a=1", "--delete-config", "a"),
+            "--add-config and --delete-config both name a",
+        ),
     ],
 )
 def test_bad_options(on_broker: Tool, arguments: tuple[str, ...], words: str) -> None:

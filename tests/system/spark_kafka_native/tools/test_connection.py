@@ -14,7 +14,8 @@ from tests.support.tools import Tool
     [
         ((), "--bootstrap-server is required"),
         (("--zookeeper", "localhost:2181"), "--zookeeper is not supported"),
-        (("--bootstrap-server", "nonsense"), "bootstrap.servers"),
+        (("--bootstrap-server", "nonsense"), "--bootstrap-server: 'nonsense' has no port"),
+        (("--bootstrap-server", "h:99999"), "'99999' is not a port; expected a number from 1 to 65535"),
     ],
 )
 def test_invalid_bootstrap_server_is_a_bad_option(tool: Tool, arguments: tuple[str, ...], words: str) -> None:
@@ -24,12 +25,53 @@ def test_invalid_bootstrap_server_is_a_bad_option(tool: Tool, arguments: tuple[s
     assert words in response.err
 
 
-def test_properties_in_a_file_are_the_clients(tool: Tool, tmp_path: Path) -> None:
-    properties = tmp_path / "client.properties"
-    properties.write_text("request.timeout.ms=many\n")
-    response = tool("kafka-topics", "--list", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(properties))
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("request.timeout.ms=many", "request.timeout.ms: 'many' is not an integer"),
+        ("security.protocol", "security.protocol: '' is not one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ("security.protocol=SASL_PLAINTEXT", "sasl.kerberos.service.name: is required"),
+    ],
+)
+def test_an_invalid_property_is_named_with_its_file_and_option(
+    tool: Tool, tmp_path: Path, line: str, problem: str
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f"{line}\n")
+    response = tool("kafka-topics", "--list", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(file))
     assert response.status == 2
-    assert "request.timeout.ms: 'many' is not an integer" in response.err
+    assert f"kafka-topics: --command-config {file}: {problem}" in response.err
+    options = ("--bootstrap-server", "127.0.0.1:1", "--topic", "t", "--producer.config", str(file))
+    assert f"kafka-console-producer: --producer.config {file}: " in tool("kafka-console-producer", *options).err
+
+
+def test_an_invalid_property_of_an_option_is_named_with_it(tool: Tool) -> None:
+    options = ("--bootstrap-server", "127.0.0.1:1", "--topic", "t")
+    response = tool("kafka-console-producer", *options, "--request-required-acks", "5")
+    assert (response.status, response.err) == (
+        2,
+        "kafka-console-producer: --request-required-acks: acks: '5' is not one of all, -1, 0, 1\n",
+    )
+
+
+def test_properties_that_no_client_has_are_ignored_with_a_warning(tool: Tool, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("securityprotocol=SSL\nfoo.bar=1\n")
+    with EmbeddedBroker(topics={"t": 1}) as broker:
+        servers = ("--bootstrap-server", broker.bootstrap_servers)
+        response = tool("kafka-topics", "--list", *servers, "--command-config", str(file))
+        assert tool("kafka-console-producer", *servers, "--topic", "t", "--producer-property", "a.b=1").err == (
+            "WARNING: --producer-property: the configuration 'a.b' was supplied but isn't a known config\n"
+        )
+    where = f"WARNING: --command-config {file}: the configuration"
+    assert (response.status, response.lines, response.err.splitlines()) == (
+        0,
+        ["t"],
+        [
+            f"{where} 'securityprotocol' was supplied but isn't a known config; did you mean security.protocol?",
+            f"{where} 'foo.bar' was supplied but isn't a known config",
+        ],
+    )
 
 
 def test_a_cluster_that_is_not_there_is_named(tool: Tool, tmp_path: Path) -> None:

@@ -82,8 +82,8 @@ def test_topics_by_regular_expression(on_broker: Tool, topic: str) -> None:
     [
         (("--offset", "3"), "--offset needs --partition"),
         (("--partition", "0", "--offset", "first"), "neither an offset nor earliest nor latest"),
-        (("--partition", "9"), "there is no partition 9 of"),
-        (("--property", "print.keys=true"), "--property: no 'print.keys'"),
+        (("--partition", "9"), "has no partition 9"),
+        (("--property", "print.keys=true"), "--property: 'print.keys' is not one of print.timestamp"),
         (("--consumer-property", "x"), "--consumer-property: 'x' is not KEY=VALUE"),
     ],
 )

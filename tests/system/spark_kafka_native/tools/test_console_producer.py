@@ -45,7 +45,7 @@ def test_lines_are_produced(on_broker: Tool, name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--property", "parse.keys=true"), "--property: no 'parse.keys'; there are parse.key"),
+        (("--property", "parse.keys=true"), "--property: 'parse.keys' is not one of parse.key"),
         (("--producer-property", "linger"), "--producer-property: 'linger' is not KEY=VALUE"),
         (("--compression-codec", "rar"), "compression.type"),
     ],

@@ -78,7 +78,10 @@ def test_offsets_are_reset_only_with_execute(on_broker: Tool, topic: str) -> Non
     [
         (("--describe",), "--group or --all-groups is required"),
         (("--reset-offsets", "--group", "g", "--to-latest"), "--topic or --all-topics is required"),
-        (("--delete-offsets", "--group", "g", "--group", "h", "--topic", "t"), "--group: one group, not 2"),
+        (
+            ("--delete-offsets", "--group", "g", "--group", "h", "--topic", "t"),
+            "--delete-offsets takes one group, not 2",
+        ),
     ],
 )
 def test_bad_options(on_broker: Tool, arguments: tuple[str, ...], words: str) -> None:

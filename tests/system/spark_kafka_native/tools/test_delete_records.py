@@ -34,17 +34,30 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["", "[]", "{}", '{"partitions": [{"topic": "t"}]}', '{"partitions": [], "version": 2}', '{"partitions": 1}'],
+    ("content", "problem"),
+    [
+        ("", "the file is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("[]", "the JSON is not an object with the field partitions"),
+        ("{}", "the field partitions is missing"),
+        ('{"partitions": 1}', "the field partitions is 1, not a list"),
+        ('{"partitions": [], "version": 2}', "the field version is 2; only 1 is known"),
+        ('{"partitions": [[]]}', "partitions[0] is not an object with topic, partition and offset"),
+        ('{"partitions": [{"topic": "t"}]}', "partitions[0]: the field partition is missing"),
+        (
+            '{"partitions": [{"topic": "t", "partition": 1, "offset": "7"}]}',
+            'partitions[0]: the field offset is "7", not an integer',
+        ),
+    ],
 )
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
+def test_an_error_in_the_file_names_file_and_field(tmp_path: Path, content: str, problem: str) -> None:
     file = tmp_path / "o.json"
     file.write_text(content)
-    with pytest.raises(ToolError, match=r"o\.json: "):
+    with pytest.raises(ToolError) as refused:
         read_offsets(file)
+    assert str(refused.value) == f"--offset-json-file {file}: {problem}"
 
 
 def test_a_partition_that_is_there_twice_is_an_error(tmp_path: Path) -> None:
     entry = {"topic": "t", "partition": 1, "offset": 5}
-    with pytest.raises(ToolError, match="t-1 is there twice"):
+    with pytest.raises(ToolError, match="partitions names t-1 twice"):
         read_offsets(written(tmp_path / "o.json", entry, entry))

@@ -146,8 +146,8 @@ def aborted(transactional_id: str) -> Steps[None]:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("status",), "status: a prefix is required"),
-        (("list", "orders"), "list takes no prefix"),
+        (("status",), "status requires a PREFIX"),
+        (("list", "orders"), "list takes no PREFIX"),
         (("release", "--accept-loss", "orders"), "--accept-loss is an option of recover only"),
         (("status", "a b"), "prefix 'a b' cannot be used"),
         (("repair", "orders"), "invalid choice: 'repair'"),
@@ -166,7 +166,7 @@ def test_unused_prefix_is_an_error_and_creates_nothing(on_broker: Tool, query: Q
         producer.abort()
     response = on_broker("exactly-once", command, unused)
     assert (response.status, response.out) == (1, "")
-    assert f"there is nothing of prefix {unused}: no topic {unused}.decisions, no transactional id" in response.err
+    assert f"the cluster has no topic {unused}.decisions and no transactional id of prefix {unused}" in response.err
     assert f"{unused}.decisions" not in query.cluster.metadata(None).topics
     assert describe_transactions(query.cluster, [f"{unused}.driver"]) == {}
 
@@ -178,7 +178,8 @@ def test_remove_is_repeatable_after_the_topic_of_decisions_was_deleted(on_broker
     eventually(lambda: topic in query.cluster.metadata(None).topics, False)
     for command in ("status", "run-again"):
         response = on_broker("exactly-once", command, prefix)
-        assert (response.status, f"no topic {topic}, only transactional ids" in response.err) == (1, True), response.err
+        words = f"transactional ids of prefix {prefix}, but no topic {topic}"
+        assert (response.status, words in response.err) == (1, True), response.err
     assert topic not in query.cluster.metadata(None).topics
     for _ in range(2):
         removed = on_broker("exactly-once", "remove", prefix)

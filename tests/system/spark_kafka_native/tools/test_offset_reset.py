@@ -53,10 +53,30 @@ def test_positions(reset: Tool, position: tuple[str, ...], offset: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("position", "warning"),
+    [
+        (
+            ("--to-offset", "99"),
+            "New offset (99) is higher than latest offset for topic partition {}. Value will be set to 6",
+        ),
+        (
+            ("--shift-by", "-9"),
+            "New offset (-5) is lower than earliest offset for topic partition {}. Value will be set to 0",
+        ),
+    ],
+)
+def test_an_offset_that_the_partition_does_not_have_is_replaced_with_a_warning(
+    reset: Tool, position: tuple[str, ...], warning: str
+) -> None:
+    response = reset("--topic", f"{TOPIC}:0", *position)
+    assert (response.status, f"WARNING: {warning.format(f'{TOPIC}-0')}" in response.err.splitlines()) == (0, True)
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("--topic", TOPIC), "--reset-offsets needs one of"),
-        (("--topic", f"{TOPIC}:7", "--to-latest"), f"there is no partition 7 of {TOPIC}"),
+        (("--topic", f"{TOPIC}:7", "--to-latest"), f"topic {TOPIC} has no partition 7"),
         (("--topic", f"{TOPIC}:x", "--to-latest"), "is not TOPIC or TOPIC:0,1"),
         (("--topic", TOPIC, "--to-datetime", "noon"), "--to-datetime: 'noon' is not like"),
         (("--topic", TOPIC, "--by-duration", "1h"), "--by-duration: '1h' is not like"),

@@ -47,6 +47,26 @@ def test_settings_that_kafka_4_removed_are_passed_over_as_it_does(caplog: pytest
     )
 
 
+def test_both_names_of_a_setting_with_different_values_are_refused(tmp_path: Path) -> None:
+    assert understand({"broker.id": "2", "node.id": "2"}).config.node_id == 2
+    file = tmp_path / "server.properties"
+    file.write_text("broker.id=1\nnode.id=2\n")
+    problem = "node.id: the older name broker.id is '1', and node.id is '2'; remove broker.id"
+    for read in (read_server_properties, read_storage_properties):
+        with pytest.raises(ToolError) as refused:
+            read(file)
+        assert str(refused.value) == f"{file}: {problem}"
+
+
+def test_an_error_names_the_file_or_the_option_that_replaces_its_setting(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions\n")
+    with pytest.raises(ToolError, match=r"server\.properties: num\.partitions: '' is not a whole number$"):
+        read_server_properties(file)
+    with pytest.raises(ToolError, match=r"^--override: num\.partitions: 'x' is not a whole number$"):
+        read_server_properties(file, {"num.partitions": "x"})
+
+
 def test_defaults_are_kafkas() -> None:
     server = understand({"broker.id": "-1"})
     assert (server.config.listeners, server.data_dir) == ("PLAINTEXT://:9092", "/tmp/kafka-logs")
@@ -116,8 +136,8 @@ def test_security_settings_that_restrict_nothing_here_are_ignored(caplog: pytest
             {"listeners": "A://:1", "listener.security.protocol.map": "A:SASL_SSL"},
             "listeners: A://:1 needs SASL_SSL",
         ),
-        ({"listeners": "C://:1", "controller.listener.names": "C"}, "has no listener for clients"),
-        ({"log.dirs": "/a,/b"}, "log.dirs: this broker supports one data directory, not 2"),
+        ({"listeners": "C://:1", "controller.listener.names": "C"}, "has only listeners of controllers"),
+        ({"log.dirs": "/a,/b"}, "log.dirs: this broker supports one data directory, but 2 are set"),
         ({"num.partitions": "none"}, "num.partitions"),
         ({"offsets.topic.replication.factor": "3"}, "set offsets.topic.replication.factor=1"),
     ],

@@ -18,7 +18,10 @@ def test_properties_that_have_defaults() -> None:
     assert with_defaults([], defaults, "--property") == defaults
     given = with_defaults(["key.separator= = ", "print.key=true"], defaults, "--property")
     assert given == {"key.separator": " = ", "print.key": "true"}
-    with pytest.raises(ValueError, match=r"--property: no .print\.keys.; there are key\.separator, print\.key"):
+    with pytest.raises(
+        ValueError,
+        match=r"--property: .print\.keys. is not one of key\.separator, print\.key; did you mean print\.key\?",
+    ):
         with_defaults(["print.keys=true"], defaults, "--property")
 
 
