@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from broker_embedded.broker import DataDirectoryError
-from broker_embedded.config.addresses import format_address, parse_address
+from broker_embedded.config.addresses import format_address, parse_address, parse_port
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.listener_settings import prefixed_settings
 from broker_embedded.config.releases import RELEASE_NAMES
@@ -18,7 +18,7 @@ from broker_embedded.config.settings import ConfigError
 from broker_embedded.config.unused_settings import unused_settings
 from broker_embedded.server.listener import ListenError
 from broker_embedded.server.run import EndOfRun, lines_at_start, running_broker
-from spark_kafka_native.command_line import CommandParser, open_closed_streams, read_properties
+from spark_kafka_native.command_line import CommandParser, open_closed_streams, read_properties, reason_of
 
 if TYPE_CHECKING:
     from broker_embedded.testing.command import ControlOptions
@@ -43,9 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = BrokerConfig.parse(_settings(options))
         data_dir = options.data_dir or config.log_dirs
         if not data_dir:
-            raise ConfigError("--data-dir", "is required unless log.dirs is set")
+            raise ValueError("--data-dir is required unless log.dirs is set")
         control = _control(options)
-    except (OSError, ValueError) as error:
+    except ConfigError as error:
+        in_file = error.key in _file_settings(options) and error.key not in _option_settings(options)
+        return _print_error(ValueError(f"--config {options.config}: {error}") if in_file else error, _BAD_USAGE)
+    except ValueError as error:
         return _print_error(error, _BAD_USAGE)
     try:
         return asyncio.run(_run(config, data_dir) if control is None else _run_controlled(options, data_dir, control))
@@ -63,10 +66,12 @@ async def _run_controlled(options: argparse.Namespace, data_dir: str, control: "
 
 
 def _control(options: argparse.Namespace) -> "ControlOptions | None":
-    """The options of the control port, or None. Raises ConfigError."""
+    """The options of the control port, or None. Raises ValueError."""
     if options.control_listener is None:
         if options.clock is not None:
-            raise ConfigError("--clock", "requires --control-listener")
+            raise ValueError("--clock requires --control-listener")
+        if options.control_from_anywhere:
+            raise ValueError("--control-from-anywhere requires --control-listener")
         return None
     from broker_embedded.testing.command import ControlOptions  # noqa: PLC0415  # only --control-listener needs it
 
@@ -95,9 +100,22 @@ def _print_error(error: Exception, status: int) -> int:
 
 def _settings(options: argparse.Namespace) -> dict[str, object]:
     """The settings: those of --set override those of other options, which override those of the file."""
+    in_file, given = _file_settings(options), _option_settings(options)
+    if options.add_scram and "add.scram" in in_file:
+        given["add.scram"] = f"{in_file['add.scram']} {given['add.scram']}"
+    return {**in_file, **given}
+
+
+def _file_settings(options: argparse.Namespace) -> dict[str, str]:
+    """The settings of the file. Raises ValueError naming it: it cannot be read."""
+    try:
+        return {} if options.config is None else read_properties(options.config)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"--config {options.config}: {reason_of(error)}") from None
+
+
+def _option_settings(options: argparse.Namespace) -> dict[str, object]:
     given: dict[str, object] = {}
-    if options.config is not None:
-        given.update(read_properties(options.config))
     if options.listen is not None:
         given["listeners"] = f"PLAINTEXT://{format_address(*parse_address('--listen', options.listen))}"
     if options.advertise is not None:
@@ -106,10 +124,9 @@ def _settings(options: argparse.Namespace) -> dict[str, object]:
     if options.as_version is not None:
         given["as.version"] = options.as_version
     if options.metrics_port is not None:
-        host, port = parse_address("--metrics-port", f"127.0.0.1:{options.metrics_port}")
-        given["metrics.listener"] = format_address(host, port)
+        given["metrics.listener"] = f"127.0.0.1:{parse_port('--metrics-port', options.metrics_port)}"
     if options.add_scram:
-        given["add.scram"] = " ".join([str(given.get("add.scram", "")), *options.add_scram])
+        given["add.scram"] = " ".join(options.add_scram)
     for item in options.set:
         key, separator, value = item.partition("=")
         if not separator:
@@ -125,8 +142,12 @@ def _parser() -> argparse.ArgumentParser:
         epilog="\n".join(_documents()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--listen", metavar="HOST:PORT", help="where to listen (127.0.0.1:9092); port 0 is a free port")
-    parser.add_argument("--advertise", metavar="HOST:PORT", help="the address for clients, if different")
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", help="address to listen on (127.0.0.1:9092); port 0 is a free port"
+    )
+    parser.add_argument(
+        "--advertise", metavar="HOST:PORT", help="address that clients connect to, if it is another one"
+    )
     parser.add_argument(
         "--as-version",
         metavar="RELEASE",
@@ -150,12 +171,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--control-listener",
         metavar="HOST:PORT",
-        help="for tests: the address to set faults and to advance the clock over HTTP",
+        help="for tests: address of an HTTP port that sets faults and advances the clock",
     )
     parser.add_argument(
         "--control-from-anywhere", action="store_true", help="allow other machines to use the control listener"
     )
-    parser.add_argument("--clock", metavar="CLOCK", help="for tests: manual:MS stands still, ahead:MS runs ahead")
+    parser.add_argument(
+        "--clock",
+        metavar="CLOCK",
+        help="for tests: manual:MS is a clock that stands still at MS, ahead:MS one that is MS ahead",
+    )
     parser.add_argument(
         "--log-level",
         default="INFO",

@@ -376,8 +376,8 @@ class BrokerConfig(ListenerSettings):
         known = {feature.name: feature for feature in self.release.features}.get(TRANSACTION_VERSION)
         highest = 0 if known is None else known.max_level
         if self.transaction_version is not None and self.transaction_version > highest:
-            problem = f"{self.transaction_version} is above {highest}, the highest of as.version = {self.as_version}"
-            raise ConfigError(TRANSACTION_VERSION, problem)
+            problem = f"{self.transaction_version} is above {highest}, the highest level of Kafka {self.as_version}"
+            raise ConfigError(TRANSACTION_VERSION, f"{problem} (as.version)")
 
     def _check_message_format(self) -> None:
         log = self.log
@@ -395,7 +395,7 @@ class BrokerConfig(ListenerSettings):
         if bytes_each <= _MIB:
             raise ConfigError("log.cleaner.dedupe.buffer.size", "each of log.cleaner.threads needs more than 1 MiB")
         if not keys_fit(bytes_each, self.log_cleaner_io_buffer_load_factor):
-            raise ConfigError("log.cleaner.io.buffer.load.factor", "it leaves no room for a single key")
+            raise ConfigError("log.cleaner.io.buffer.load.factor", "the buffer is too small for a single key")
 
     def connection_overrides(self) -> dict[str, int]:
         """The limits of max.connections.per.ip.overrides, by address or host."""
@@ -433,9 +433,9 @@ def _check_dynamic(key: str, known: Setting | None, *, of_all_brokers: bool) -> 
     if key.startswith(PREFIX):
         raise ConfigError(key, "settings of a listener cannot change while the broker runs")
     if known is not None and not known.dynamic:
-        raise ConfigError(key, "it cannot change while the broker runs")
+        raise ConfigError(key, "the setting cannot change while the broker runs")
     if known is not None and known.per_broker and of_all_brokers:
-        raise ConfigError(key, "it can change for a single broker only")
+        raise ConfigError(key, "the setting can change for a single broker only")
 
 
 def _of_release(settings: Mapping[str, Setting], wanted: Release) -> dict[str, Setting]:

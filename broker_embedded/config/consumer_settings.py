@@ -84,7 +84,7 @@ class ConsumerGroupSettings:
     def check_consumer_groups(self) -> None:
         """Raise ConfigError: settings of consumer groups contradict each other."""
         if not self.group_consumer_assignors:
-            raise ConfigError("group.consumer.assignors", "must not be empty")
+            raise ConfigError("group.consumer.assignors", "the list must not be empty")
         for name in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
             low, value, high = (self._of(f"{part}{name}") for part in ("min.", "", "max."))
             if high < low:

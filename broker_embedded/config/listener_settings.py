@@ -124,24 +124,27 @@ class ListenerSettings(ConsumerGroupSettings):
         """Raise ConfigError for listeners that contradict each other or that this broker cannot serve."""
         names = [endpoint.name for endpoint in self.endpoints()]
         if not names:
-            raise ConfigError("listeners", "must not be empty")
+            raise ConfigError("listeners", "the list must not be empty")
         if len(set(names)) != len(names):
             raise ConfigError("listeners", "the names of listeners must be unique")
         protocols = self._protocols()
         for name in names:
             protocol = protocols.get(name)
             if protocol is None:
-                raise ConfigError("listener.security.protocol.map", f"maps no security protocol to listener {name}")
+                raise ConfigError(
+                    "listener.security.protocol.map",
+                    f"listener {name} has no security protocol; add {name}:{PLAINTEXT}",
+                )
             if protocol not in {PLAINTEXT, SASL_PLAINTEXT}:
                 key = "listeners" if name == protocol else "listener.security.protocol.map"
                 listener = f"{name}://" if name == protocol else f"{name}:{protocol}"
                 problem = f"{listener}: {protocol} is not supported; {PLAINTEXT} and {SASL_PLAINTEXT} are"
                 raise ConfigError(key, problem)
             if protocol == SASL_PLAINTEXT and _SASL_HANDSHAKE not in release(as_version).offered:
-                raise ConfigError("listeners", f"{name} has SASL, which as.version = {as_version} does not")
+                raise ConfigError("listeners", f"{name} has SASL, which Kafka {as_version} (as.version) does not have")
         for name, endpoint in self.advertised().items():
             if name not in names:
-                raise ConfigError("advertised.listeners", f"there is no listener {name}")
+                raise ConfigError("advertised.listeners", f"listeners has no {name}")
             if endpoint.host in WILDCARD_HOSTS:
                 raise ConfigError("advertised.listeners", f"no client can reach {endpoint.host or 'an empty host'}")
         self._check_own({name.lower(): name for name in names})
@@ -152,7 +155,7 @@ class ListenerSettings(ConsumerGroupSettings):
             prefix = f"{PREFIX}{listener}."
             first = prefix + next(iter(settings))
             if listener not in names:
-                raise ConfigError(first, f"there is no listener {listener}")
+                raise ConfigError(first, f"listeners has no {listener}")
             refuse_unknown((prefix + key for key in settings), prefixed_settings(listener))
             for mechanism in HASHES:
                 key = f"{mechanism.lower()}.{_JAAS_KEY}"
@@ -201,7 +204,7 @@ def apart(given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, dic
             continue
         listener, separator, rest = key.removeprefix(PREFIX).partition(".")
         if not separator or not rest or not isinstance(value, str | int) or isinstance(value, bool):
-            raise ConfigError(key, f"it is not {PREFIX}LISTENER.SETTING with a text")
+            raise ConfigError(key, f"the form is {PREFIX}LISTENER.SETTING with a text")
         own.setdefault(listener.lower(), {})[rest] = Secret(str(value))
     return common, own
 
@@ -220,7 +223,7 @@ def _login_module(key: str, text: Secret, name: str) -> LoginModule:
     except JaasError as error:
         raise ConfigError(key, str(error)) from None
     if module.name != name:
-        raise ConfigError(key, f"it needs {name}, not {module.name}")
+        raise ConfigError(key, f"the login module must be {name}, not {module.name}")
     return module
 
 

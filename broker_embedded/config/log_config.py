@@ -250,7 +250,7 @@ class LogConfig:
         refuse_unknown(given, known)
         config = replace(base, **parse_settings(known, given))
         if config.compression_gzip_level == 0:
-            raise ConfigError("compression.gzip.level", "0 is none of -1 and 1 to 9")
+            raise ConfigError("compression.gzip.level", "0 is not allowed, only -1 and 1 to 9")
         _check_lags(config)
         _check_throttled(config)
         _check_not_tiered(config)
@@ -337,14 +337,16 @@ def _check_throttled(config: LogConfig) -> None:
         ("follower.replication.throttled.replicas", config.follower_replication_throttled_replicas),
     ):
         if replicas != ("*",) and not all(_REPLICA.fullmatch(replica) for replica in replicas):
-            raise ConfigError(key, f"{format_value(replicas)!r} is neither * nor a list of PARTITION:BROKER")
+            raise ConfigError(key, f"{format_value(replicas)!r} is not * or a list of PARTITION:BROKER")
 
 
 def _check_not_tiered(config: LogConfig) -> None:
     values = config.to_properties()
     for key, only in _NOT_TIERED.items():
         if values[key] != only:
-            raise ConfigError(key, f"{values[key]} is not supported, only {only}: there is no tiered storage")
+            raise ConfigError(
+                key, f"{values[key]} is not supported, only {only}, because this broker has no tiered storage"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

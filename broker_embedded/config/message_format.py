@@ -25,7 +25,7 @@ def parse_release(key: str, text: str) -> tuple[int, int]:
     match = _RELEASE.fullmatch(text.strip())
     release = (int(match[1]), int(match[2])) if match else (0, 0)
     if release < _OLDEST:
-        raise ConfigError(key, f"{text!r} is no release of Kafka from 0.8 on, such as 0.10.2 or 2.8-IV1")
+        raise ConfigError(key, f"{text!r} is not a release of Kafka since 0.8, such as 0.10.2 or 2.8-IV1")
     return release
 
 

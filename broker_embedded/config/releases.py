@@ -216,15 +216,16 @@ class Release:
 
 @functools.cache
 def release(text: str) -> Release:
-    """The release that a user means: ``2.8``, ``2.8.1`` and ``0.10.2.1`` are fine.
-
-    Raises ConfigError: there is none.
-    """
+    """The release that a user means, such as ``2.8``, ``2.8.1`` or ``0.10.2.1``. Raises ConfigError: there is none."""
     number = text.strip()
     name = next((name for name in RELEASE_NAMES if f"{number}.".startswith(f"{name}.")), None)
-    if name is None or not all(part.isascii() and part.isdigit() for part in number.split(".")):
-        known = f"{RELEASE_NAMES[0]} to {RELEASE_NAMES[-1]}"
-        raise ConfigError("as.version", f"{text!r} is no release of Apache Kafka from {known}")
+    parts = number.split(".")
+    most_parts = 4 if parts[0] == "0" else 3
+    if name is None or len(parts) > most_parts or not all(part.isascii() and part.isdigit() for part in parts):
+        problem = (
+            f"{text!r} is not a release of Apache Kafka that can be emulated. Use one of {', '.join(RELEASE_NAMES)}"
+        )
+        raise ConfigError("as.version", f"{problem}, or a patch release such as 2.8.1 or 0.10.2.1")
     return Release(name=name, offered=MappingProxyType(_offered(name)), features=_features(name))
 
 

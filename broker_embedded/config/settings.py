@@ -67,7 +67,7 @@ class Setting:
         """The value that ``value``, text or already of the right type, stands for. Raises ConfigError."""
         parsed = None if self.nullable and value in {None, ""} else self._parse(value)
         if self.refused and parsed not in {None, self.default}:
-            raise ConfigError(self.key, f"it can only have its default, because {self.refused}")
+            raise ConfigError(self.key, f"only the default is allowed, because {self.refused}")
         return parsed
 
     def with_default(self, text: str) -> Self:
@@ -147,7 +147,7 @@ class Setting:
             raise ConfigError(self.key, f"{value!r} is not text")
         text = value.strip()
         if self.choices and text not in self.choices:
-            raise ConfigError(self.key, f"{text!r} is none of {', '.join(self.choices)}")
+            raise ConfigError(self.key, f"{text!r} is not one of {', '.join(self.choices)}")
         return text
 
     def _list(self, value: object) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ class Setting:
         items = tuple(dict.fromkeys(items))
         for item in items:
             if self.choices and item not in self.choices:
-                raise ConfigError(self.key, f"{item!r} is none of {', '.join(self.choices)}")
+                raise ConfigError(self.key, f"{item!r} is not one of {', '.join(self.choices)}")
         return items
 
 

@@ -73,11 +73,11 @@ class DataDirectory:
             found = MetaProperties(cluster_id=cluster_id or format_id(new_id()), node_id=node_id, directory_id=new_id())
             write_meta_properties(self._file_system, path, found)
         if cluster_id not in {None, found.cluster_id}:
-            raise CorruptCheckpoint(path, f"belongs to cluster {found.cluster_id}, not {cluster_id}")
+            other = f"belongs to cluster {found.cluster_id}, not {cluster_id}"
+            raise CorruptCheckpoint(path, f"{other}; set cluster.id={found.cluster_id}, or use another data directory")
         if found.node_id != node_id:
-            raise CorruptCheckpoint(
-                path, f"belongs to node {found.node_id}, not {node_id}; is it node.id={found.node_id}?"
-            )
+            other = f"belongs to node {found.node_id}, not {node_id}"
+            raise CorruptCheckpoint(path, f"{other}; set node.id={found.node_id}, or use another data directory")
         return found
 
     def take_clean_shutdown(self) -> bool:

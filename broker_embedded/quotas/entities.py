@@ -84,7 +84,7 @@ def _allowed_keys(entity: ClientQuotaEntity) -> set[str]:
         raise _invalid("an entity needs a user, a client-id or an ip")
     for kind, name in entity.parts:
         if kind not in TYPES:
-            raise _invalid(f"{kind!r} is no type of entity; {', '.join(TYPES)} are")
+            raise _invalid(f"{kind!r} is not a type of entity; the types are {', '.join(TYPES)}")
         if name == "":
             raise _invalid(f"the name of a {kind} must not be empty")
     if not entity.has(IP):
@@ -96,7 +96,7 @@ def _allowed_keys(entity: ClientQuotaEntity) -> set[str]:
 
 def _checked(key: str, value: float, allowed: set[str]) -> float:
     if key not in allowed:
-        raise _invalid(f"{key!r} is no quota of such an entity; {', '.join(sorted(allowed))} may be set")
+        raise _invalid(f"{key!r} is not a quota of such an entity; its quotas are {', '.join(sorted(allowed))}")
     if not value > 0:
         raise _invalid(f"{key} must be greater than 0, not {value}")
     largest = _WHOLE.get(key)
@@ -132,9 +132,11 @@ class EntityFilter:
         if kind in self._names or kind in self._kinds:
             raise _invalid(f"{kind} may be in a filter once")
         if kind not in TYPES:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{kind!r} is no type of entity; {', '.join(TYPES)} are")
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION, f"{kind!r} is not a type of entity; the types are {', '.join(TYPES)}"
+            )
         if component.match_type not in {_EXACT, _DEFAULT, _ANY}:
-            raise _invalid(f"match type {component.match_type} is none of 0, 1, 2")
+            raise _invalid(f"match type {component.match_type} is not 0, 1 or 2")
         if (component.match is None) == (component.match_type == _EXACT):
             raise _invalid(
                 f"match type {component.match_type} {'needs' if component.match is None else 'takes no'} name"

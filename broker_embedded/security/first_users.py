@@ -43,7 +43,7 @@ class FirstUser:
     def of(cls, mechanism: str, options: dict[str, str]) -> Self:
         """Raises FirstUserError."""
         if mechanism not in HASHES:
-            raise FirstUserError(f"{mechanism} is none of {', '.join(HASHES)}")
+            raise FirstUserError(f"{mechanism} is not one of {', '.join(HASHES)}")
         unknown = options.keys() - set(_OPTIONS)
         if unknown:
             raise FirstUserError(f"{', '.join(sorted(unknown))} is none of {', '.join(_OPTIONS)}")

@@ -212,7 +212,7 @@ def settings_with_users(settings: Mapping[str, object], users: Mapping[str, str]
     """
     for name, password in users.items():
         if not _NAME.fullmatch(name) or not password:
-            raise ConfigError("users", f"{name!r} is no name of a user with a password")
+            raise ConfigError("users", f"{name!r} is not the name of a user with a password")
     options = " ".join(f'user_{name}="{_escaped(password)}"' for name, password in users.items())
     first = [_first_user(mechanism, name, users[name]) for mechanism in HASHES for name in users]
     return {

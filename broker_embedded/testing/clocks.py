@@ -25,7 +25,7 @@ def parse_clock(key: str, text: str) -> MovableClock:
     """Parse the format of ``format_clock``. Raises ConfigError naming ``key``."""
     kind, _, ms = text.partition(":")
     if kind not in {_MANUAL, _AHEAD} or not (ms.isascii() and ms.isdigit()):
-        raise ConfigError(key, f"{text!r} is neither {_MANUAL}:MS nor {_AHEAD}:MS")
+        raise ConfigError(key, f"{text!r} is not {_MANUAL}:MS or {_AHEAD}:MS")
     return ManualClock(int(ms)) if kind == _MANUAL else ShiftedClock(int(ms))
 
 

@@ -13,7 +13,7 @@ from broker_embedded.platform.clocks import MovableClock, ShiftedClock
 from broker_embedded.server.run import lines_at_start
 from broker_embedded.testing.clocks import parse_clock
 from broker_embedded.testing.control import Control
-from broker_embedded.testing.control_address import ControlAddress
+from broker_embedded.testing.control_address import LISTENER_OPTION, ControlAddress
 from broker_embedded.testing.control_port import ControlPort
 from broker_embedded.testing.restartable import RestartableBroker
 
@@ -31,7 +31,7 @@ class ControlOptions:
     @classmethod
     def parse(cls, listener: str, *, allow_remote: bool = False, clock: str | None = None) -> Self:
         """Raises ConfigError naming the invalid option."""
-        address = ControlAddress.parse("--control-listener", listener, allow_remote=allow_remote)
+        address = ControlAddress.parse(LISTENER_OPTION, listener, allow_remote=allow_remote)
         return cls(address=address, clock=ShiftedClock() if clock is None else parse_clock("--clock", clock))
 
 

@@ -31,6 +31,7 @@ from broker_embedded.testing.fields import FieldError, Fields
 from broker_embedded.testing.restartable import RestartableBroker
 from broker_embedded.testing.rules import Rule, scope_of
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.nearest import did_you_mean
 from spark_kafka_native.protocol.topic import TopicPartition
 
 Json: TypeAlias = dict[str, Any]
@@ -105,8 +106,8 @@ class Control:
         name, end = self._split(path)
         methods = self._commands.get(name)
         if methods is None:
-            known = ", ".join(f"/{each}" for each in self._commands)
-            return _refused(NOT_FOUND, f"there is no {path}; there are {known}")
+            known = [f"/{each}" for each in self._commands]
+            return _refused(NOT_FOUND, f"{path} is not one of {', '.join(known)}{did_you_mean(path, known)}")
         if method not in methods:
             return _refused(METHOD_NOT_ALLOWED, f"{path} takes {' or '.join(methods)}, not {method}")
         try:
@@ -221,8 +222,9 @@ class Control:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     async def _requests(self, given: Fields, _: str) -> Json:
+        api = given.text("api", None)
         found = self._broker.injector.recorder.find(
-            api=given.text("api", None), client_id=given.text("client_id", None), after=given.integer("after", 0)
+            api=api, client_id=given.text("client_id", None), after=given.integer("after", 0)
         )
         most = given.integer("most", MOST_RETURNED, least=0, most=MOST_RETURNED)
         given.refuse_rest("this command")

@@ -120,7 +120,7 @@ def _fields_of_body(body: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"the body is no JSON: {error}") from None
+        raise ValueError(f"the body is not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise ValueError("the body is JSON, but not an object")
     return fields

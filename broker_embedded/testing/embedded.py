@@ -68,7 +68,7 @@ class EmbeddedBroker(ControlledBroker):
     def control_url(self) -> str:
         """The URL of the control port. Raises RuntimeError: there is none, or the broker is not started."""
         if self._port is None or self._thread is None:
-            raise RuntimeError("there is no control port: make the broker with control=True, and start it")
+            raise RuntimeError("the broker has no control port: create it with control=True, and start it")
         return self._port.url
 
     def kill(self) -> None:

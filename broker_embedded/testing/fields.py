@@ -47,14 +47,16 @@ class Fields:
         if value is None and default is not _NO_DEFAULT:
             return default
         if not isinstance(value, str) or not value:
-            raise FieldError(name, "is missing" if value is None else f"{value!r} is no text, or an empty one")
+            raise FieldError(
+                name, "the field is missing" if value is None else f"{value!r} is not a text with a character"
+            )
         return value
 
     def one_of(self, name: str, allowed: Sequence[str], default: str = _NO_DEFAULT) -> str:
         """One of a few words."""
         value = self.text(name, default)
         if value not in allowed:
-            raise FieldError(name, f"{value!r} is none of {', '.join(allowed)}")
+            raise FieldError(name, f"{value!r} is not one of {', '.join(allowed)}")
         return value
 
     @overload
@@ -71,9 +73,9 @@ class Fields:
         if value is None and default is not _NO_NUMBER:
             return default
         if not isinstance(value, int) or isinstance(value, bool):
-            raise FieldError(name, "is missing" if value is None else f"{value!r} is no whole number")
+            raise FieldError(name, "the field is missing" if value is None else f"{value!r} is not a whole number")
         if not least <= value <= most:
-            raise FieldError(name, f"{value} is not {least} to {most}")
+            raise FieldError(name, f"{value} is not between {least} and {most}")
         return value
 
     def probability(self, name: str) -> float:
@@ -82,7 +84,7 @@ class Fields:
         if value is None:
             return 1.0
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
-            raise FieldError(name, f"{value!r} is not over 0 and at most 1")
+            raise FieldError(name, f"{value!r} is not a number over 0 and up to 1")
         return float(value)
 
     def texts_by_name(self, name: str) -> dict[str, str]:

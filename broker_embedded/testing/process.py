@@ -110,7 +110,7 @@ class BrokerProcess(ControlledBroker):
         """The URL of the control port. Raises RuntimeError: there is none, or the broker is not started."""
         self._running()
         if self._control_url is None:
-            raise RuntimeError("there is no control port: make the broker with control=True")
+            raise RuntimeError("the broker has no control port: create it with control=True")
         return self._control_url
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:

@@ -154,7 +154,7 @@ def check_api(name: str) -> None:
     """Raise FieldError if there is no API of this name."""
     names = [request.api_name for request in messages.all_requests().values()]
     if name not in names:
-        raise FieldError("api", f"there is no API {name!r}{did_you_mean(name, names)}")
+        raise FieldError("api", f"{name!r} is not an API of Kafka{did_you_mean(name, names)}")
 
 
 def scope_of(given: Fields, api: str = ANY_API) -> Scope:
@@ -172,11 +172,14 @@ def _errors(given: Fields) -> tuple[ErrorCode, ...]:
     """Error codes, one as ``error`` or several as ``errors``."""
     one, several = given.take("error"), given.take("errors")
     if (one is None) == (several is None):
-        raise FieldError("error", "is missing" if one is None else "is given, and errors are too")
+        raise FieldError(
+            "error",
+            "the field error or errors is missing" if one is None else "only one of error and errors is allowed",
+        )
     if several is None:
         return (_error("error", one),)
     if isinstance(several, str) or not isinstance(several, Sequence) or not several:
-        raise FieldError("errors", f"{several!r} is no list of errors")
+        raise FieldError("errors", f"{several!r} is not a list of errors")
     return tuple(_error("errors", each) for each in several)
 
 
@@ -186,5 +189,5 @@ def _error(field: str, value: Any) -> ErrorCode:
         return ErrorCode.of(value)
     if not isinstance(value, str) or value not in ErrorCode.__members__:
         hint = did_you_mean(value, ErrorCode.__members__) if isinstance(value, str) else ""
-        raise FieldError(field, f"there is no error {value!r}{hint}")
+        raise FieldError(field, f"{value!r} is not an error of Kafka{hint}")
     return ErrorCode[value]

@@ -249,7 +249,7 @@ def test_the_node_and_the_cluster_must_be_the_directorys(theirs: Path) -> None:
             Broker.open(config, str(theirs), Platform())
         return str(caught.value)
 
-    assert f"{theirs}/meta.properties: belongs to node 1, not 5; is it node.id=1?" in refused(node_id=5)
+    assert f"{theirs}/meta.properties: belongs to node 1, not 5; set node.id=1, or" in refused(node_id=5)
     assert f"belongs to cluster {meta.cluster_id}, not other" in refused(cluster_id="other")
     settings = {**SETTINGS, "node.id": 1, "cluster.id": meta.cluster_id}
     with BrokerProcess(theirs, settings=settings) as broker:

@@ -27,7 +27,7 @@ def test_help_lists_every_setting_with_its_default(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "--data-dir: is required unless log.dirs is set"),
+        ([], "--data-dir is required unless log.dirs is set"),
         (
             ["--data-dir", "d", "--set", "num.partitons=3"],
             "num.partitons: no such setting; did you mean num.partitions?",
@@ -36,13 +36,31 @@ def test_help_lists_every_setting_with_its_default(capsys: pytest.CaptureFixture
         (["--data-dir", "d", "--set", "num.partitions"], "--set: 'num.partitions' is not KEY=VALUE"),
         (["--data-dir", "d", "--listen", "9092"], "--listen: '9092' is not HOST:PORT"),
         (["--data-dir", "d", "--advertise", "0.0.0.0:1"], "no client can reach 0.0.0.0"),
-        (["--data-dir", "d", "--metrics-port", "http"], "--metrics-port: '127.0.0.1:http' is not HOST:PORT"),
-        (["--data-dir", "d", "--control-listener", "0.0.0.0:1"], "--control-listener: '0.0.0.0:1' can be reached from"),
-        (["--data-dir", "d", "--control-listener", "127.0.0.1:0", "--clock", "slow"], "--clock: 'slow' is neither"),
+        (
+            ["--data-dir", "d", "--metrics-port", "http"],
+            "--metrics-port: 'http' is not a port, which is a number from 0 to 65535",
+        ),
+        (
+            ["--data-dir", "d", "--control-listener", "0.0.0.0:1"],
+            "--control-listener: other machines can reach '0.0.0.0:1'",
+        ),
+        (
+            ["--data-dir", "d", "--control-listener", "127.0.0.1:0", "--clock", "slow"],
+            "--clock: 'slow' is not manual:MS or ahead:MS",
+        ),
         (["--data-dir", "d", "--add-scram", "alice"], "add.scram: it cannot be read from character 1 on"),
-        (["--data-dir", "d", "--clock", "manual:5"], "--clock: requires --control-listener"),
-        (["--data-dir", "d", "--as-version", "3"], "as.version: '3' is no release of Apache Kafka from 0.8.2 to 4.3"),
-        (["--data-dir", "d", "--config", "missing.properties"], "No such file or directory: 'missing.properties'"),
+        (["--data-dir", "d", "--clock", "manual:5"], "--clock requires --control-listener"),
+        (["--data-dir", "d", "--control-from-anywhere"], "--control-from-anywhere requires --control-listener"),
+        (["--data-dir", "d", "--set", "broker.id=2"], "broker.id: only the default is allowed, because the id of this"),
+        (["--data-dir", "d", "--as-version", "2.8.1.2"], "'2.8.1.2' is not a release"),
+        (
+            ["--data-dir", "d", "--as-version", "3"],
+            "as.version: '3' is not a release of Apache Kafka that can be emulated. Use one of 0.8.2, 0.9",
+        ),
+        (
+            ["--data-dir", "d", "--config", "missing.properties"],
+            "--config missing.properties: No such file or directory",
+        ),
     ],
 )
 def test_bad_options_are_named_in_one_line(
@@ -56,6 +74,27 @@ def test_bad_options_are_named_in_one_line(
     assert line.startswith("broker_embedded: ")
     assert said in line
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"num.partitions\n", "num.partitions: '' is not a whole number"),
+        (b"num.partitons=3\n", "num.partitons: no such setting; did you mean num.partitions?"),
+        (b"a=\xff\n", "the file is not UTF-8 text (byte 0xff at position 2)"),
+    ],
+)
+def test_an_error_in_a_file_names_it(
+    content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_bytes(content)
+    arguments = ["--data-dir", str(tmp_path / "d"), "--config", str(file)]
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == f"broker_embedded: --config {file}: {said}\n"
+    assert main([*arguments, "--set", "num.partitions=x"]) == 2
+    error = capsys.readouterr().err
+    assert (str(file) in error) is ("num.partitions: 'x' is not a whole number" not in error)
 
 
 def test_errors_do_not_go_to_stdout_if_stderr_is_closed(

@@ -180,14 +180,14 @@ def test_faults_strike_until_they_are_spent_or_removed(controlled: TestBroker) -
 
 
 def test_a_fault_that_makes_no_sense_is_a_value_error(controlled: TestBroker) -> None:
-    with pytest.raises(FieldError, match="api: there is no API 'Prodcue'; did you mean Produce"):
+    with pytest.raises(FieldError, match="api: 'Prodcue' is not an API of Kafka; did you mean Produce"):
         controlled.faults.drop("Prodcue")
     with pytest.raises(ValueError, match="time: a fault of the kind drop has no such field"):
         controlled.faults.drop("Produce", time=3)
 
 
 def test_requests_of_an_unknown_api_are_a_value_error(controlled: TestBroker) -> None:
-    with pytest.raises(ValueError, match="api: there is no API 'Prduce'; did you mean Produce"):
+    with pytest.raises(ValueError, match="api: 'Prduce' is not an API of Kafka; did you mean Produce"):
         controlled.requests("Prduce")
 
 

@@ -143,16 +143,22 @@ def test_metrics_are_plain(say: ControlDriver) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "fields", "status", "body"),
     [
-        ("GET", "/nothing", {}, 404, {"problem": "there is no /nothing; there are /, /start, /stop, /kill, /faults"}),
+        ("GET", "/nothing", {}, 404, {"problem": "/nothing is not one of /, /start, /stop, /kill, /faults"}),
         ("GET", "/topics/a/b", {}, 405, {"problem": "/topics/a/b takes DELETE, not GET"}),
         ("PUT", "/faults", {}, 405, {"problem": "/faults takes GET or POST or DELETE, not PUT"}),
         ("GET", "/faults/9", {}, 404, {"problem": "there is no fault 9"}),
         ("DELETE", "/faults/x", {}, 404, {"problem": "there is no fault x"}),
         ("POST", "/start", {"now": 1}, 400, {"field": "now", "problem": "this command has no such field"}),
-        ("POST", "/faults", {"action": "drop"}, 400, {"field": "api", "problem": "is missing"}),
-        ("POST", "/clock/advance", {}, 400, {"field": "ms", "problem": "is missing"}),
-        ("POST", "/clock/advance", {"ms": -1}, 400, {"field": "ms", "problem": "-1 is not 0 to"}),
-        ("POST", "/topics", {"name": "t", "partitions": 0}, 400, {"field": "partitions", "problem": "0 is not 1 to"}),
+        ("POST", "/faults", {"action": "drop"}, 400, {"field": "api", "problem": "the field is missing"}),
+        ("POST", "/clock/advance", {}, 400, {"field": "ms", "problem": "the field is missing"}),
+        ("POST", "/clock/advance", {"ms": -1}, 400, {"field": "ms", "problem": "-1 is not between 0 and"}),
+        (
+            "POST",
+            "/topics",
+            {"name": "t", "partitions": 0},
+            400,
+            {"field": "partitions", "problem": "0 is not between 1 and"},
+        ),
         ("POST", "/topics", {"name": "a/b"}, 400, {"error": "INVALID_TOPIC_EXCEPTION", "problem": "topic name"}),
         ("DELETE", "/topics/t", {}, 400, {"error": "UNKNOWN_TOPIC_OR_PARTITION", "problem": "there is no topic t"}),
         (
@@ -163,7 +169,15 @@ def test_metrics_are_plain(say: ControlDriver) -> None:
             {"error": "UNKNOWN_TOPIC_OR_PARTITION", "problem": "there is no partition t-0"},
         ),
         ("POST", "/fetches/pause", {"group": "g"}, 400, {"field": "group", "problem": "Fetch is not about"}),
-        ("GET", "/requests", {"after": "x"}, 400, {"field": "after", "problem": "'x' is no whole number"}),
+        ("GET", "/request", {}, 404, {"problem": "/request is not one of /, /start"}),
+        (
+            "GET",
+            "/requests",
+            {"api": "Produc"},
+            400,
+            {"field": "api", "problem": "'Produc' is not an API of Kafka; did you mean Produce?"},
+        ),
+        ("GET", "/requests", {"after": "x"}, 400, {"field": "after", "problem": "'x' is not a whole number"}),
     ],
 )
 def test_a_failed_command_has_its_reason(
@@ -198,8 +212,8 @@ def test_a_failed_start_has_its_reason(say: ControlDriver) -> None:
 
 def test_an_error_response_is_raised() -> None:
     assert ControlResponse(body={"a": 1}).result() == {"a": 1}
-    with pytest.raises(FieldError, match="ms: is missing"):
-        ControlResponse(status=400, body={"field": "ms", "problem": "is missing"}).result()
+    with pytest.raises(FieldError, match="ms: the field is missing"):
+        ControlResponse(status=400, body={"field": "ms", "problem": "the field is missing"}).result()
     with pytest.raises(KafkaError, match=r"why.*\(POLICY_VIOLATION, "):
         ControlResponse(status=400, body={"error": "POLICY_VIOLATION", "problem": "why"}).result()
     with pytest.raises(LookupError, match="no fault 9"):

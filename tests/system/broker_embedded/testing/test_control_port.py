@@ -60,16 +60,14 @@ def test_commands_follow_each_other_on_one_connection(http_client: http.client.H
 def test_errors_are_json_too(http_client: http.client.HTTPConnection) -> None:
     assert ask(http_client, "GET", "/nothing")[0] == 404
     assert ask(http_client, "PATCH", "/faults")[0] == 405
-    assert ask(http_client, "POST", "/faults", b"{") == (
-        400,
-        {"problem": "the body is no JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"},
-    )
+    problem = "the body is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"
+    assert ask(http_client, "POST", "/faults", b"{") == (400, {"problem": problem})
     assert ask(http_client, "POST", "/faults", [1]) == (400, {"problem": "the body is JSON, but not an object"})
     assert ask(http_client, "POST", "/faults", b"\xff\xfe")[0] == 400
     assert ask(http_client, "POST", "/faults", b"[" * 100_000)[0] == 400
     assert ask(http_client, "GET", "//[")[0] == 400
     status, body = ask(http_client, "POST", "/clock/advance", {"ms": "soon"})
-    assert (status, body) == (400, {"field": "ms", "problem": "'soon' is no whole number"})
+    assert (status, body) == (400, {"field": "ms", "problem": "'soon' is not a whole number"})
 
 
 def test_web_pages_are_kept_out(http_client: http.client.HTTPConnection) -> None:

@@ -62,5 +62,5 @@ def test_users_come_on_top_of_settings() -> None:
 
 @pytest.mark.parametrize("users", [{"al ice": "x"}, {"": "x"}, {'"': "x"}, {"alice": ""}])
 def test_users_that_cannot_be(users: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match=r"users: .* is no name of a user"):
+    with pytest.raises(ConfigError, match=r"users: .* is not the name of a user"):
         EmbeddedBroker(users=users)

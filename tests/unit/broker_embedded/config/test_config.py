@@ -52,7 +52,7 @@ def test_retention_in_the_shortest_unit_wins(given: Mapping[str, object], retent
 def test_the_release_to_pass_for() -> None:
     assert BrokerConfig.parse({}).release.name == "4.3"
     assert BrokerConfig.parse({"as.version": "2.8.1"}).release.name == "2.8"
-    with pytest.raises(ConfigError, match=r"^as\.version: '3' is no release"):
+    with pytest.raises(ConfigError, match=r"^as\.version: '3' is not a release"):
         BrokerConfig.parse({"as.version": "3"})
 
 
@@ -69,7 +69,7 @@ def test_settings_without_effect_have_values() -> None:
 
 def test_settings_of_single_brokers_cannot_be_those_of_all() -> None:
     dynamic = {"sasl.kerberos.min.time.before.relogin": "7"}
-    with pytest.raises(ConfigError, match="it can change for a single broker only"):
+    with pytest.raises(ConfigError, match="the setting can change for a single broker only"):
         BrokerConfig().changed(dynamic, of_all_brokers=True)
     assert BrokerConfig().changed(dynamic).unused == {"sasl.kerberos.min.time.before.relogin": 7}
 
@@ -86,20 +86,20 @@ def test_settings_made_at_run_time_go_over_those_of_the_start() -> None:
 @pytest.mark.parametrize(
     ("dynamic", "problem"),
     [
-        ({"num.partitions": "3"}, "num.partitions: it cannot change while the broker runs"),
-        ({"log.retention.hours": "3"}, "log.retention.hours: it cannot change while the broker runs"),
+        ({"num.partitions": "3"}, "num.partitions: the setting cannot change while the broker runs"),
+        ({"log.retention.hours": "3"}, "log.retention.hours: the setting cannot change while the broker runs"),
         ({"log.retention.ms": "x"}, "log.retention.ms: 'x' is not a whole number"),
         ({"max.connections": "-1"}, "max.connections: -1 is out of range"),
         ({"num.io.threads": "x"}, "num.io.threads: 'x' is not a whole number"),
         ({"num.io.threads": "0"}, "num.io.threads: 0 is out of range 1..2147483647"),
         ({"sasl.login.refresh.buffer.seconds": "40000"}, "40000 is out of range -32768..32767"),
-        ({"ssl.client.auth": "maybe"}, "ssl.client.auth: 'maybe' is none of required, requested, none"),
-        ({"ssl.keystore.location": "/k"}, "ssl.keystore.location: it cannot change while the broker runs"),
-        ({"listeners": "PLAINTEXT://:1"}, "listeners: it cannot change while the broker runs"),
-        ({"authorizer.class.name": "A"}, "authorizer.class.name: it cannot change while the broker runs"),
+        ({"ssl.client.auth": "maybe"}, "ssl.client.auth: 'maybe' is not one of required, requested, none"),
+        ({"ssl.keystore.location": "/k"}, "ssl.keystore.location: the setting cannot change while the broker runs"),
+        ({"listeners": "PLAINTEXT://:1"}, "listeners: the setting cannot change while the broker runs"),
+        ({"authorizer.class.name": "A"}, "authorizer.class.name: the setting cannot change while the broker runs"),
         ({"x": "y" * 32767}, "x: an unknown setting may have 32767 characters with its value"),
-        ({"principal.builder.class": "A"}, "principal.builder.class: it can only have its default, because"),
-        ({"config.providers": "file"}, "config.providers: it can only have its default, because"),
+        ({"principal.builder.class": "A"}, "principal.builder.class: only the default is allowed, because"),
+        ({"config.providers": "file"}, "config.providers: only the default is allowed, because"),
         (
             {"listener.name.plaintext.max.connections": "1"},
             "settings of a listener cannot change while the broker runs",
@@ -128,18 +128,18 @@ def test_roll_hours() -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"listeners": ""}, "listeners: must not be empty"),
+        ({"listeners": ""}, "listeners: the list must not be empty"),
         ({"listeners": "127.0.0.1:9092"}, "is not NAME://HOST:PORT"),
         ({"listeners": "PLAINTEXT://127.0.0.1"}, "is not HOST:PORT"),
-        ({"listeners": "PLAINTEXT://127.0.0.1:70000"}, "is not HOST:PORT"),
+        ({"listeners": "PLAINTEXT://127.0.0.1:70000"}, "'70000' is not a port, which is a number from 0 to 65535"),
         ({"listeners": "PLAINTEXT://::1:9092"}, "is not HOST:PORT"),
         ({"listeners": "PLAINTEXT://a:1,PLAINTEXT://a:2"}, "the names of listeners must be unique"),
-        ({"listeners": "INSIDE://a:1"}, "no security protocol to listener INSIDE"),
+        ({"listeners": "INSIDE://a:1"}, "listener INSIDE has no security protocol"),
         (
             {"listeners": "SSL://a:1", "listener.security.protocol.map": "SSL:SSL"},
             r"listeners: SSL://: SSL is not supported; PLAINTEXT and SASL_PLAINTEXT are",
         ),
-        ({"advertised.listeners": "OTHER://a:1"}, "there is no listener OTHER"),
+        ({"advertised.listeners": "OTHER://a:1"}, "listeners has no OTHER"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "no client can reach 0.0.0.0"),
         ({"advertised.listeners": "PLAINTEXT://:1"}, "no client can reach an empty host"),
         ({"log.dirs": "/a,/b"}, "only one directory"),
@@ -147,7 +147,7 @@ def test_roll_hours() -> None:
         ({"log.retention.byts": 1}, r"did you mean log\.retention\.bytes\?"),
         ({"nodeid": 1}, r"did you mean node\.id\?"),
         # --- without effect
-        ({"authorizer.class.name": "A"}, "it can only have its default, because access rules"),
+        ({"authorizer.class.name": "A"}, "only the default is allowed, because access rules"),
         ({"remote.log.storage.system.enable": "true"}, "because there is no tiered storage"),
         ({"num.network.threads": "0"}, "num.network.threads: 0 is out of range"),
         ({"group.share.max.size": "5", "as.version": "3.8"}, "group.share.max.size: no such setting"),
@@ -158,7 +158,7 @@ def test_roll_hours() -> None:
         ),
         (
             {"log.cleaner.io.buffer.load.factor": "0"},
-            r"^log\.cleaner\.io\.buffer\.load\.factor: it leaves no room for a",
+            r"^log\.cleaner\.io\.buffer\.load\.factor: the buffer is too small for a",
         ),
         (
             {"log.cleaner.io.buffer.load.factor": "1.1"},
@@ -175,8 +175,8 @@ def test_roll_hours() -> None:
             r"^log\.cleaner\.min\.cleanable\.ratio: 2\.0 is out of range 0\.\.1",
         ),
         # --- transactions
-        ({"transaction.version": "3"}, "transaction.version: 3 is above 2, the highest of as.version = 4.3"),
-        ({"transaction.version": "1", "as.version": "3.9"}, "1 is above 0, the highest of as.version = 3.9"),
+        ({"transaction.version": "3"}, "transaction.version: 3 is above 2, the highest level of Kafka 4.3"),
+        ({"transaction.version": "1", "as.version": "3.9"}, "1 is above 0, the highest level of Kafka 3.9"),
         ({"transaction.version": "-1"}, "transaction.version: -1 is out of range"),
     ],
 )
@@ -284,7 +284,7 @@ def test_settings_of_a_release() -> None:
     assert {"process.roles", "remote.log.reader.threads"} & BrokerConfig.settings_for(
         {"as.version": "2.7"}
     ).keys() == set()
-    with pytest.raises(ConfigError, match=r"^as\.version: '5\.0' is no release"):
+    with pytest.raises(ConfigError, match=r"^as\.version: '5\.0' is not a release"):
         BrokerConfig.settings_for({"as.version": "5.0"})
 
 

@@ -76,7 +76,7 @@ def test_releases_before_2_4_want_numbers(broker: BrokerDriver) -> None:
     ("key", "value", "said"),
     [
         ("message.downconversion.enable", "true", "no such setting"),
-        ("remote.storage.enable", "true", "there is no tiered storage"),
+        ("remote.storage.enable", "true", "because this broker has no tiered storage"),
     ],
 )
 def test_settings_that_kafka_4_removed_or_that_need_more_than_there_is(
@@ -131,7 +131,7 @@ def test_checking_alone_makes_nothing(broker: BrokerDriver) -> None:
         (wanted(partitions=0), ErrorCode.INVALID_PARTITIONS, "non-positive"),
         (wanted(configs=configs(retention_msec="1")), ErrorCode.INVALID_CONFIG, "did you mean retention.ms"),
         (wanted(configs=configs(retention_ms="soon")), ErrorCode.INVALID_CONFIG, "not a whole number"),
-        (wanted(configs=configs(cleanup_policy="burn")), ErrorCode.INVALID_CONFIG, "none of compact, delete"),
+        (wanted(configs=configs(cleanup_policy="burn")), ErrorCode.INVALID_CONFIG, "not one of compact, delete"),
         (wanted("__cluster_metadata"), ErrorCode.INVALID_REQUEST, "prohibited"),
         (wanted("the.re"), ErrorCode.INVALID_TOPIC_EXCEPTION, "collides with existing topic: the_re"),
         (wanted("there"), ErrorCode.TOPIC_ALREADY_EXISTS, "already exists"),

@@ -155,7 +155,7 @@ def test_a_new_directory_survives_a_crash_as_it_was_claimed(disk: MemoryFileSyst
     assert directory.claim(3, None) == meta
     with pytest.raises(CorruptCheckpoint, match="belongs to cluster mine, not yours"):
         directory.claim(3, "yours")
-    with pytest.raises(CorruptCheckpoint, match=r"belongs to node 3, not 4; is it node\.id=3\?"):
+    with pytest.raises(CorruptCheckpoint, match=r"belongs to node 3, not 4; set node\.id=3, or"):
         directory.claim(4, None)
 
 

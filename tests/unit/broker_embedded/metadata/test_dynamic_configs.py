@@ -136,7 +136,7 @@ def test_stored_settings_that_are_invalid_now_are_ignored_with_a_message(
         broker.open()
     assert broker.broker.config.log.retention_ms == 5
     assert caplog.messages == [
-        "a stored setting of all brokers is ignored: ssl.client.auth: it can change for a single broker only",
+        "a stored setting of all brokers is ignored: ssl.client.auth: the setting can change for a single broker only",
         "a stored setting of this broker is ignored: max.connections: 'x' is not a whole number",
         "settings without effect in this broker: num.io.threads, of.the.future",
     ]

@@ -61,7 +61,7 @@ def test_without_iterations_and_salt() -> None:
         ("SCRAM-SHA-256=[name=alice,password=hunter2", "from character 1 on"),
         ("SCRAM-SHA-256=[name=alice,password=hunter2] hunter2", "from character 44 on"),
         (f"SCRAM-SHA-256=[name=alice,password={'a=' * 1000}", "from character 1 on"),
-        ("PLAIN=[name=alice,password=hunter2]", "PLAIN is none of SCRAM-SHA-256, SCRAM-SHA-512"),
+        ("PLAIN=[name=alice,password=hunter2]", "PLAIN is not one of SCRAM-SHA-256, SCRAM-SHA-512"),
         ("SCRAM-SHA-256=[password=hunter2]", "needs a name"),
         ("SCRAM-SHA-256=[name=alice]", "alice needs either password or saltedpassword"),
         (f"SCRAM-SHA-256=[name=alice,password=hunter2,saltedpassword={SALT}]", "either password or saltedpassword"),

@@ -35,7 +35,7 @@ def test_requests_are_found_by_api_client_and_number() -> None:
 
 
 def test_unknown_api_is_refused_with_the_nearest_one() -> None:
-    with pytest.raises(FieldError, match="there is no API 'Prduce'; did you mean Produce"):
+    with pytest.raises(FieldError, match="'Prduce' is not an API of Kafka; did you mean Produce"):
         list(Recorder().find(api="Prduce"))
 
 
