@@ -129,6 +129,7 @@ class Job:
             raise UsageError(
                 f"--from: {form.name} cannot be loaded again, because rows that are written cannot be deleted"
             )
+        ensure_java()  # before the target is created, so that its error leaves nothing
         prepare(self._storage, given.location_option)
         load_id = new_load_id(time.time())
         self._warn_of_others(load_id)

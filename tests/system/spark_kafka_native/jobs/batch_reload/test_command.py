@@ -1,6 +1,7 @@
 import functools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,6 +17,7 @@ from spark_kafka_native.jobs.batch_reload.plan import Plan
 from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.storage.storage import Stored
 from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
+from spark_kafka_native.jobs.java import JavaMissing
 from tests.support.feature import showing
 from tests.support.reload_driver import Story
 from tests.support.topics import Topics
@@ -184,9 +186,18 @@ def test_errors_are_one_line_and_a_status(run: Run, more: list[str], status: int
     assert given in text
 
 
+def test_without_java_no_target_is_created(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> NoReturn:
+        raise JavaMissing("found none", "install a JDK")
+
+    monkeypatch.setattr(command, "ensure_java", missing)
+    assert run() == (1, "batch_reload: found none: install a JDK")
+    assert not (tmp_path / "target").exists()
+
+
 @pytest.fixture
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "ensure_java", lambda: pytest.fail("Spark was started"))
+    monkeypatch.setattr(command, "spark_session", lambda *_, **__: pytest.fail("Spark was started"))
 
 
 @pytest.mark.usefixtures("no_spark")
@@ -284,7 +295,7 @@ def test_rows_of_other_formats_cannot_be_loaded_again(
         story.produce(topic, partition, 5)
     plan = story.plan(None)
     append_rows(storage, "a", None, plan, "noop", lambda _: None, check=story.check_of(plan), now_ms=1.0)
-    monkeypatch.setattr(command, "ensure_java", lambda: pytest.fail("Spark was started"))
+    monkeypatch.setattr(command, "spark_session", lambda *_, **__: pytest.fail("Spark was started"))
     status, given = run("--format", "noop", "--state", str(state), "--from", "earliest")
     assert (status, "--from: noop cannot be loaded again" in given) == (2, True)
 
