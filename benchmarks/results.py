@@ -31,11 +31,11 @@ PLOT: Final = "source"
 _HEAD: Final = """\
 # Results
 
-Made by `python -m benchmarks.results` from `benchmarks/results/*.json`; edits here are lost. `make bench` measures
-everything again, and `python -m benchmarks.all --list` says what there is.
+`python -m benchmarks.results` generates this page from `benchmarks/results/*.json`; edits are lost. `make bench`
+measures everything again, and `python -m benchmarks.all --list` lists the benchmarks.
 
-All that stand in one table took turns in one run on one machine, which brokers and clients share. Read the ratios: rows
-per second are those of this machine. What was compared with what, and how, is in each module's first lines.
+All rows of a table were measured in turn, in one run on one machine, with brokers and clients on this machine. Compare
+the ratios, because rows per second depend on the machine. The docstring of each module describes what it measures.
 """
 _NOTHING: Final = "\nThere are none yet.\n"
 
@@ -128,9 +128,9 @@ def headline(results: Sequence[Result], root: Path) -> str:
     processors = dict.fromkeys(result["machine"]["processor"] for result, _ in compared)
     dates = sorted({result["date"] for result, _ in compared})
     parts.append(
-        f"\nMedians of rounds in which all took turns, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}, "
-        f"{' and '.join(processors)}. [All results]({PAGE.as_posix()}), with their commands; "
-        "`make bench` measures them again.\n"
+        "\nThe numbers are medians of several rounds; each round measures all setups. Date: "
+        f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}. Machines: {'; '.join(processors)}. "
+        f"[All results]({PAGE.as_posix()}) have their commands. `make bench` measures them again.\n"
     )
     return "".join(parts)
 

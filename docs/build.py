@@ -42,7 +42,7 @@ _NO_BOUND = {None, -math.inf, *(-most - 1 for most in (SHORT_MAX, INT_MAX, LONG_
 _HEAD = """\
 # Options
 
-Made by `make docs` from the tables in code; edits here are lost. Names of Spark options are read in any case.
+`make docs` generates this page from tables in the code; edits are lost. Names of Spark options are case-insensitive.
 
 - [Source options](#source-options): `spark.read` and `spark.readStream`
 - [Sink options](#sink-options): `df.write` and `df.writeStream`
@@ -102,45 +102,45 @@ python -m spark_kafka_native.tools kafka-configs --bootstrap-server broker:9092 
 `--describe` shows quotas, `--delete-config producer_byte_rate,consumer_byte_rate` removes them, and
 `--entity-type users` names users of SASL.
 
-A broker answers with the time for which it throttles the client. Source and sink wait for that time and continue. Tasks
-take longer, and no query fails within these bounds:
+The broker's response has the time for which it throttles the client. Source and sink wait for that time and continue.
+Tasks take longer, and no query fails within these bounds:
 
 - The source: the time does not count as time without progress (`kafkaConsumer.pollTimeoutMs`). A task ends with an
   error that names the quota after ten minutes of throttle without a record.
 - The sink: the time counts towards `kafka.delivery.timeout.ms`, as in Apache Kafka's producer. A record batch that
-  cannot be written within it ends the task with an error that names the quota. Raise it where a quota is small.
+  cannot be written within it ends the task with an error that names the quota. Raise the timeout if a quota is small.
 """
 
 _WITHOUT_EFFECT = """
-Properties of the Java clients that are accepted, with a warning, and change nothing here. As in Spark's JVM connector,
-a source refuses `enable.auto.commit` all the same, and `auto.offset.reset` too: `startingOffsets` says where to start.
+These properties of the Java clients have no effect here. They are accepted with a warning. As in Spark's JVM connector,
+a source refuses `enable.auto.commit` and `auto.offset.reset`. `startingOffsets` says where a query starts.
 
 """
 
 _BROKER = """
 ## Broker settings
 
-Apache Kafka's names: on the command line `--set num.partitions=3`, in Python
-`EmbeddedBroker(settings={"num.partitions": "3"})`. Some can be changed at run time by admin clients, for the broker or
-for all brokers. The meaning ends with the name of the topic config that a setting is the default of, if there is one.
+Names are Apache Kafka's. Settings are given on the command line as `--set num.partitions=3`, or in Python as
+`EmbeddedBroker(settings={"num.partitions": "3"})`. Admin clients can change some of them at run time, for the broker or
+for all brokers. If a setting is the default of a topic config, its meaning ends with the name of that config.
 
 """
 
 _UNUSED = """
 ## Settings without effect
 
-The bundled broker knows every setting of Apache Kafka 4.3's brokers. It accepts, validates, stores and describes these,
-and logs once that they have no effect. A setting marked Refused can only have its default, because another value would
-promise what the broker does not do. `python -m broker_embedded` refuses an unknown setting at the start;
-`kafka-server-start.sh` ignores it with a warning. At run time it is stored with a warning, as in Kafka. Settings that
-can change for a single broker only are marked `broker`.
+The bundled broker knows every setting of Apache Kafka 4.3's brokers. It accepts, validates, stores and describes those
+of this table, and logs once that they have no effect. A setting marked Refused can only have its default, because the
+broker does not have the feature that another value turns on. `python -m broker_embedded` refuses an unknown setting at
+the start. `kafka-server-start.sh` ignores it with a warning. At run time an unknown setting is stored with a warning,
+as in Kafka. Settings marked `broker` can only be changed for a single broker.
 
 """
 
 _LISTENER = """
 ## Listener settings
 
-Settings of a single listener, which go before those of all. LISTENER is its name in small letters, as in
+A setting of a single listener overrides the setting of all listeners. LISTENER is its name in small letters, as in
 `listener.name.sasl_plaintext.connections.max.reauth.ms`.
 
 """
@@ -148,15 +148,15 @@ Settings of a single listener, which go before those of all. LISTENER is its nam
 _TOPIC = """
 ## Topic configs
 
-What a topic can be created with, `EmbeddedBroker.create_topic(..., configs={"retention.ms": "60000"})` or any Kafka
-admin client, and what admin clients can change while it is in use.
+Configs of a new topic are set by `EmbeddedBroker.create_topic(..., configs={"retention.ms": "60000"})` or by any Kafka
+admin client. Admin clients can also change the configs of an existing topic.
 
 """
 
 _GROUP = """
 ## Group configs
 
-What admin clients can set for a single group of the consumer protocol (KIP-848), in place of the broker's
+Admin clients can set these configs for a single group of the consumer protocol (KIP-848). They override the broker's
 `group.consumer.*`.
 
 """
@@ -179,10 +179,10 @@ Kafka uses RE2/J, the bundled broker uses the package `google-re2`. They differ 
   {MAX_NAMES_PROGRAM_BYTES >> 20} MiB if the expression is at most {MAX_NAMES:,} names joined with `|`. Kafka has no
   bounds.
 
-What is refused has the error INVALID_REGULAR_EXPRESSION.
+The error of a refused expression is INVALID_REGULAR_EXPRESSION.
 
-Names are matched in a thread of their own, because a large expression takes up to 20 ms for the name of a topic. For a
-transactional id of 32,767 characters it takes up to 3 s, and other expressions are matched later.
+Names are matched in a separate thread, because a large expression takes up to 20 ms for the name of a topic. A
+transactional id of 32,767 characters takes up to 3 s, and delays other expressions.
 
 Wheels of `google-re2` are for Linux with glibc 2.28 or later and for macOS 13 (Intel) or 14 (Apple silicon) or later;
 elsewhere pip builds it, which needs RE2 and Abseil with their headers, pybind11 and a C++ compiler.
@@ -191,11 +191,11 @@ elsewhere pip builds it, which needs RE2 and Abseil with their headers, pybind11
 _RELEASES = f"""
 ## Releases
 
-With `--as-version 2.8`, or the setting `as.version`, the bundled broker passes for a broker of another release, from
-{RELEASE_NAMES[0]} to {RELEASE_NAMES[-1]}. It offers exactly that release's versions of its APIs, stores records in its
-message format and has its manners where clients notice, so that clients can be tried against the broker that they will
-meet. Up to 3.9 that is a broker with ZooKeeper, from 4.0 one with KRaft. APIs of releases that it does not offer, and
-what they are for:
+With `--as-version 2.8`, or the setting `as.version`, the bundled broker emulates a broker of another release, from
+{RELEASE_NAMES[0]} to {RELEASE_NAMES[-1]}. It offers the versions of the APIs of that release, stores records in its
+message format, and behaves like that release where clients can see a difference. For this reason clients can be tested
+with the release of their cluster. Up to 3.9 it is a broker with ZooKeeper, from 4.0 one with KRaft. The broker does not
+offer these APIs:
 
 """
 

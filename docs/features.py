@@ -16,14 +16,14 @@ REPOSITORY = Path(__file__).parents[1]
 PAGE = Path(__file__).with_name("connector.md")
 
 _HEAD = """\
-# Beside Spark's JVM connector
+# Comparison with Spark's JVM connector
 
-Made by `make docs` from the tests; edits here are lost. For every option, column, error and behaviour of Spark's JVM
-connector for Kafka (`format("kafka")`): what it does, what `format("pykafka")` does, and the tests that show it. At the
-end stand things that only this one has.
+`make docs` generates this page from the tests; edits are lost. The tables compare Spark's JVM connector
+(`format("kafka")`) with `format("pykafka")`: each option, column, error and behaviour, with the tests that show it. The
+last table lists features that only pykafka has.
 
-To change from the one to the other, change the format's name. Options, queries and checkpoints stay, except for what
-follows.
+To change from one connector to the other, change the format's name. Options, queries and checkpoints stay the same,
+except for the limits below.
 """
 
 _FORBIDDEN = """
@@ -34,9 +34,14 @@ Spark's Python Data Source API does not support these features. The alternatives
 """
 
 _TESTED = """
-How each row is tested: *without a broker*, or with one that the test itself plays; on the *bundled broker*; on *Apache
-Kafka*; or *beside the JVM connector*, where both connectors do the same work on the same Apache Kafka and the results
-are compared. Each links to one of the tests. Tests that `make test` leaves out count if they passed when they last ran.
+The last column says how a row is tested, and links to one of its tests:
+
+- *without a broker*: with no broker, or with a scripted one;
+- on the *bundled broker*;
+- on *Apache Kafka*;
+- *beside the JVM connector*: both connectors do the same work on the same Apache Kafka, and the results are compared.
+
+Tests that `make test` does not run count if they passed in their last run.
 """
 
 

@@ -45,18 +45,18 @@ class BrokerConfig(ListenerSettings):
 
     node_id: int = setting(1, "The id of this broker.", at_least=0)
     cluster_id: str = setting(
-        "", "The id of the cluster. Empty: that of the data directory, or a new one when the directory is new."
+        "", "The id of the cluster. Empty: the id in the data directory, or a random one for a new directory."
     )
     log_dirs: str = setting("", "The data directory, only one. --data-dir overrides it.")
     as_version: str = setting(
         RELEASE_NAMES[-1],
-        f"The release of Apache Kafka to emulate, {RELEASE_NAMES[0]} to {RELEASE_NAMES[-1]}. Its versions of its APIs "
-        "are offered, as far as this broker serves them.",
+        f"The release of Apache Kafka to emulate, {RELEASE_NAMES[0]} to {RELEASE_NAMES[-1]}. The broker "
+        "offers the versions of this release of all APIs that it serves.",
     )
     inter_broker_protocol_version: str = setting(
         "",
-        "The release whose protocol brokers speak among each other; before 3.0 it bounds message.format.version, from "
-        "3.0 on that is ignored. Empty: neither. Only when as.version is before 4.0.",
+        "The release of the protocol between brokers. Before 3.0 it limits message.format.version, from 3.0 on "
+        "message.format.version is ignored. Empty: neither. Only if as.version is before 4.0.",
         removed=True,
     )
     broker_rack: str | None = setting(None, "The rack of this broker, as clients see it in metadata.")
@@ -106,18 +106,18 @@ class BrokerConfig(ListenerSettings):
     )
     queued_max_request_bytes: int = setting(
         536870912,
-        "Bytes of requests over 16 KiB in memory before no further one is read; -1: no limit, which is Kafka's "
-        "default.",
+        "Most bytes of requests over 16 KiB in memory; above it no further request is read. -1: no limit, which is "
+        "Kafka's default.",
         at_least=-1,
         at_most=LONG_MAX,
     )
     max_incremental_fetch_session_cache_slots: int = setting(
-        1000, "Fetch sessions (KIP-227) at once; further clients fetch without.", at_least=0
+        1000, "Most fetch sessions (KIP-227) at the same time; further clients fetch without a session.", at_least=0
     )
-    quota_window_num: int = setting(11, "Samples that a quota's rate is the mean of.", at_least=1)
-    quota_window_size_seconds: int = setting(1, "Time that each sample of a quota's rate is over.", at_least=1)
+    quota_window_num: int = setting(11, "Number of samples over which the rate of a quota is averaged.", at_least=1)
+    quota_window_size_seconds: int = setting(1, "Length of each sample of a quota's rate.", at_least=1)
     controller_quota_window_num: int = setting(
-        11, "quota.window.num for controller_mutation_rate, the quota of partitions made and deleted.", at_least=1
+        11, "quota.window.num for controller_mutation_rate, the quota of created and deleted partitions.", at_least=1
     )
     controller_quota_window_size_seconds: int = setting(
         1, "quota.window.size.seconds for controller_mutation_rate.", at_least=1
@@ -125,7 +125,7 @@ class BrokerConfig(ListenerSettings):
     metrics_listener: str = setting(
         "",
         "HOST:PORT of metrics in Prometheus' text format, under /metrics; port 0 is a free port. Empty: "
-        "none. This broker's own setting, not one of Kafka's.",
+        "no metrics. Kafka does not have this setting.",
     )
 
     log_retention_minutes: int | None = setting(
@@ -165,7 +165,7 @@ class BrokerConfig(ListenerSettings):
     )
     log_cleaner_backoff_ms: int = setting(
         15000,
-        "Time until the next check for partitions to compact if there was none.",
+        "Time until the next check if the last check found no partition to compact.",
         at_least=0,
         at_most=LONG_MAX,
         dynamic=True,
@@ -178,7 +178,7 @@ class BrokerConfig(ListenerSettings):
         dynamic=True,
     )
     log_cleaner_io_buffer_load_factor: float = setting(
-        0.9, "Share of that memory that may be used. A larger share is slower.", at_least=0, at_most=1, dynamic=True
+        0.9, "Used share of the dedupe buffer. A larger share is slower.", at_least=0, at_most=1, dynamic=True
     )
     log_cleaner_io_buffer_size: int = setting(
         524288,
@@ -250,8 +250,8 @@ class BrokerConfig(ListenerSettings):
     transaction_state_log_segment_bytes: int = setting(104857600, "Segment size of __transaction_state.", at_least=1)
     transaction_version: int | None = setting(
         None,
-        "Level of the feature transaction.version until UpdateFeatures sets another; not set: the release's. This "
-        "broker's own setting, not one of Kafka's.",
+        "Level of the feature transaction.version until UpdateFeatures sets another one. Not set: the level of the "
+        "release. Kafka does not have this setting.",
         at_least=0,
     )
 

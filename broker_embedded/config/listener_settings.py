@@ -32,7 +32,7 @@ _USER: Final = "user_"
 _JAAS_DOCS: Final = {
     PLAIN: 'The users of PLAIN: PlainLoginModule required user_NAME="PASSWORD" user_OTHER="PASSWORD"; and so on.',
     **dict.fromkeys(
-        HASHES, "A ScramLoginModule, as Kafka must have it. Users are created by add.scram and by requests."
+        HASHES, "A ScramLoginModule, which Kafka requires. Its users are created by add.scram and by requests."
     ),
 }
 _SASL_HANDSHAKE: Final = 17
@@ -47,13 +47,13 @@ class ListenerSettings(ConsumerGroupSettings):
 
     listeners: str = setting(
         "PLAINTEXT://127.0.0.1:9092",
-        "Addresses to listen on, NAME://HOST:PORT, comma-separated. No host is every interface, port 0 a free port. "
-        "Kafka listens on every interface by default, this broker on this machine only.",
+        "Addresses to listen on, NAME://HOST:PORT, comma-separated. Without a host: every interface. Port 0: a free "
+        "port. Kafka's default is every interface, this broker's is loopback.",
     )
     advertised_listeners: str = setting(
         "",
-        "Addresses for clients, NAME://HOST:PORT. Empty: those of listeners; a client of a listener on every interface "
-        "gets the address that it has connected to.",
+        "Addresses that clients connect to, NAME://HOST:PORT. Empty: the addresses of listeners; for a listener on "
+        "every interface, the address that the client has connected to.",
     )
     listener_security_protocol_map: str = setting(
         "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
@@ -61,12 +61,12 @@ class ListenerSettings(ConsumerGroupSettings):
     )
     sasl_enabled_mechanisms: tuple[str, ...] = setting(
         (),
-        "Mechanisms of listeners with SASL. Empty: both kinds of SCRAM, and PLAIN if it has users; "
-        "Kafka's default is GSSAPI, which is not served.",
+        "Mechanisms of listeners with SASL. Empty: SCRAM-SHA-256, SCRAM-SHA-512, and PLAIN if it has users. Kafka's "
+        "default is GSSAPI, which is not served.",
         choices=MECHANISMS,
     )
     sasl_server_max_receive_size: int = setting(
-        524288, "Largest request in bytes of a client that has not logged in; a larger one closes it.", at_least=1
+        524288, "Largest request in bytes before authentication; a larger one closes the connection.", at_least=1
     )
     connections_max_reauth_ms: int = setting(
         0,
@@ -80,8 +80,8 @@ class ListenerSettings(ConsumerGroupSettings):
     add_scram: Secret | None = setting(
         None,
         "SCRAM users that are created when the broker starts, unless they exist: "
-        "MECHANISM=[name=NAME,password=PASSWORD], with blanks or commas between. Others are made by "
-        "AlterUserScramCredentials. This broker's own setting; Kafka's kafka-storage.sh has it as an option.",
+        "MECHANISM=[name=NAME,password=PASSWORD], separated by blanks or commas. AlterUserScramCredentials "
+        "creates other users. Kafka does not have this setting; its kafka-storage.sh has the option --add-scram.",
     )
     own: Mapping[str, Mapping[str, Secret]] = field(default_factory=dict)
     """Settings of single listeners, by their lowercase names and by setting."""

@@ -183,31 +183,36 @@ class LogConfig:
     )
     leader_replication_throttled_replicas: tuple[str, ...] = setting(
         (),
-        "Replicas whose leaders are throttled while followers copy from them, PARTITION:BROKER, or *. There are no "
-        "followers.",
+        "Replicas whose leaders are throttled while followers copy from them, PARTITION:BROKER, or *. This "
+        "broker has no followers.",
     )
     follower_replication_throttled_replicas: tuple[str, ...] = setting(
         (),
-        "Replicas that are throttled while they copy, PARTITION:BROKER, or *. There are no followers.",
+        "Replicas that are throttled while they copy, PARTITION:BROKER, or *. This broker has no followers.",
     )
     remote_storage_enable: bool = setting(
-        False, "Whether old segments move to tiered storage. There is none, so only false."
+        False, "Whether old segments move to tiered storage. This broker has none, so only false is allowed."
     )
     remote_log_copy_disable: bool = setting(
-        False, "Whether no further segments move to tiered storage. There is none, so only false."
+        False,
+        "Whether no further segments move to tiered storage. This broker has none, so only false is allowed.",
     )
     remote_log_delete_on_disable: bool = setting(
-        False, "Whether segments in tiered storage are deleted when it is disabled. There is none, so only false."
+        False,
+        "Whether segments in tiered storage are deleted when it is disabled. This broker has none, so only false is "
+        "allowed.",
     )
     local_retention_ms: int = setting(
         -2,
-        "retention.ms of segments that are in tiered storage too. There is none, so only -2, as retention.ms.",
+        "retention.ms of segments that are also in tiered storage. This broker has none, so only -2 is allowed: the "
+        "value of retention.ms.",
         at_least=-2,
         at_most=LONG_MAX,
     )
     local_retention_bytes: int = setting(
         -2,
-        "retention.bytes of segments that are in tiered storage too. There is none, so only -2, as retention.bytes.",
+        "retention.bytes of segments that are also in tiered storage. This broker has none, so only -2 is allowed: the "
+        "value of retention.bytes.",
         at_least=-2,
         at_most=LONG_MAX,
     )

@@ -4,7 +4,7 @@ Each is known by its name, type, default, bounds and documentation. A section of
 settings:
 
 ``no effect``  the setting is accepted, validated, stored and described, and changes nothing
-``refused``    the setting can only have its default, because another value would promise what this broker does not do
+``refused``    the setting can only have its default, because the broker does not have what another value turns on
 ``since 3.6``  releases before this one do not have the setting, as far as the settings of 3.9 and 4.3 show
 
 The columns are key, type, default, values, change at run time and documentation. A blank default is null. Values are
