@@ -103,7 +103,7 @@ class _SparseIndex(ABC):
     def check_size(self, file_size: int) -> None:
         """Raise CorruptIndex unless the file's size is a multiple of the entry size."""
         if file_size % self.entry.size:
-            raise CorruptIndex(self.path, f"{file_size} bytes are no multiple of {self.entry.size}")
+            raise CorruptIndex(self.path, f"{file_size} bytes are not a multiple of {self.entry.size}")
 
     def check(self) -> None:
         """Check the first and the last entry now instead of with the first lookup. Raises OSError, CorruptIndex."""

@@ -46,7 +46,7 @@ class FirstUser:
             raise FirstUserError(f"{mechanism} is not one of {', '.join(HASHES)}")
         unknown = options.keys() - set(_OPTIONS)
         if unknown:
-            raise FirstUserError(f"{', '.join(sorted(unknown))} is none of {', '.join(_OPTIONS)}")
+            raise FirstUserError(f"{', '.join(sorted(unknown))} is not one of {', '.join(_OPTIONS)}")
         name = options.get("name")
         if not name:
             raise FirstUserError("a user needs a name")

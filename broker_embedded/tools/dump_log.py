@@ -76,8 +76,8 @@ def _parser() -> ToolParser:
     parser.add_argument(
         "--skip-record-metadata", action="store_true", help="print only keys and values of records, no control records"
     )
-    parser.add_argument("--max-bytes", type=INT32, metavar="BYTES", help="read so much of each segment, by default all")
-    text = "the largest batch that an index may point to"
+    parser.add_argument("--max-bytes", type=INT32, metavar="BYTES", help="read only so many bytes of each segment")
+    text = "size of the largest batch to which an index may point"
     parser.add_argument("--max-message-size", type=INT32, default=_MAX_MESSAGE_SIZE, metavar="BYTES", help=text)
     text = "check indexes as the broker does at its start, and print no entries"
     parser.add_argument("--index-sanity-check", action="store_true", help=text)

@@ -36,8 +36,8 @@ log.dirs={data_dir}
 
 def main(arguments: Sequence[str]) -> int:
     """Create or update a KAFKA_HOME; the exit status, 0."""
-    parser = ToolParser("home", "Make a directory with Kafka's scripts, for programs that launch Kafka.")
-    parser.add_argument("directory", type=Path, help="the directory that gets bin/ and config/")
+    parser = ToolParser("home", "Create a directory with Kafka's scripts, for programs that launch Kafka.")
+    parser.add_argument("directory", type=Path, help="the directory in which bin/ and config/ are created")
     directory: Path = parser.parse_args(arguments).directory
     make_home(directory)
     say(f"KAFKA_HOME={directory.resolve()}")

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
     add_daemon(parser, _OUTPUT)
     parser.add_argument("properties", type=Path, metavar="server.properties", help="settings, with Kafka's names")
     parser.add_argument(
-        "--override", action="append", default=[], metavar="KEY=VALUE", help="replaces a setting of the file"
+        "--override", action="append", default=[], metavar="KEY=VALUE", help="a setting that overrides the file"
     )
     options = parser.parse_args(arguments)
     if options.daemon:

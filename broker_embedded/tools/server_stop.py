@@ -42,7 +42,9 @@ def main(arguments: Sequence[str]) -> int:
     """Send SIGTERM; the exit status. 0: done. 1: no broker of this KAFKA_HOME runs. 2: a bad option."""
     parser = ToolParser(_TOOL, "Stop the brokers that scripts of this KAFKA_HOME have started.")
     parser.add_argument("--node-id", type=INT32, help="node.id of the broker to stop; by default all")
-    parser.add_argument("--process-role", choices=("broker", "controller"), help="accepted: a broker is both")
+    parser.add_argument(
+        "--process-role", choices=("broker", "controller"), help="accepted without effect: a broker has both roles"
+    )
     options = parser.parse_args(arguments)
     return stop_servers(_TOOL, f"kafka-server.{'*' if options.node_id is None else options.node_id}", "kafka server")
 

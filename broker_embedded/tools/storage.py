@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
         action.add_argument("--config", "-c", required=True, type=Path, metavar="FILE", help="server.properties")
     made.add_argument("--cluster-id", "-t", required=True, help="the cluster's id")
     made.add_argument(
-        "--ignore-formatted", "-g", action="store_true", help="ignore a data directory that is formatted already"
+        "--ignore-formatted", "-g", action="store_true", help="do nothing if the data directory is already formatted"
     )
     made.add_argument(
         "--add-scram",
@@ -45,11 +45,17 @@ def main(arguments: Sequence[str]) -> int:
         action="append",
         default=[],
         metavar="MECHANISM=[name=NAME,password=PASSWORD]",
-        help="a user for SCRAM",
+        help="create this user of SCRAM",
     )
-    made.add_argument("--standalone", "-s", action="store_true", help="accepted: there is one controller, the broker")
-    made.add_argument("--release-version", "-r", help="accepted: data directories are the same in all releases")
-    made.add_argument("--feature", "-f", action="append", help="accepted: a feature has the level of the broker")
+    made.add_argument(
+        "--standalone", "-s", action="store_true", help="accepted without effect: the broker is the only controller"
+    )
+    made.add_argument(
+        "--release-version", "-r", help="accepted without effect: all releases have the same data directory"
+    )
+    made.add_argument(
+        "--feature", "-f", action="append", help="accepted without effect: features have the levels of the broker"
+    )
     options = parser.parse_args(_with_joined_id(arguments))
     try:
         if options.action == "random-uuid":

@@ -42,7 +42,9 @@ class Entity:
 def add_entities(parser: ToolParser) -> None:
     """Add the options for ``read_entities``."""
     parser.add_argument("--entity-type", action="append", dest="entity_types", help=f"one of {', '.join(TYPES)}")
-    parser.add_argument("--entity-name", action="append", dest="entity_names", metavar="NAME", help="its name")
+    parser.add_argument(
+        "--entity-name", action="append", dest="entity_names", metavar="NAME", help="the name of the entity"
+    )
     text = "the default of the entity type"
     parser.add_argument("--entity-default", action="append_const", const=None, dest="entity_names", help=text)
     for plural, singular in TYPES.items():

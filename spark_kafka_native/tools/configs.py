@@ -37,11 +37,13 @@ def _parser() -> ToolParser:
     actions = parser.add_mutually_exclusive_group(required=True)
     actions.add_argument("--alter", action="store_true", help="change settings")
     actions.add_argument("--describe", action="store_true", help="print settings")
-    parser.add_argument("--all", action="store_true", help="with --describe: those that were not set as well")
+    parser.add_argument(
+        "--all", action="store_true", help="with --describe: print all settings, not only those that were set"
+    )
     text = "settings to set; for users also SCRAM-SHA-256=[iterations=N,password=TEXT]"
     parser.add_argument("--add-config", metavar="K=V,K=[V,V]", help=text)
     parser.add_argument("--add-config-file", metavar="FILE", type=Path, help="a properties file with settings to set")
-    parser.add_argument("--delete-config", metavar="K,K", help="settings to put back to their defaults")
+    parser.add_argument("--delete-config", metavar="K,K", help="settings to delete, so that their defaults apply")
     add_entities(parser)
     parser.set_defaults(action=_act)
     return parser

@@ -71,16 +71,22 @@ def _parser() -> ToolParser:
     parser.add_cluster(files=("--consumer.config", "--command-config"))
     topics = parser.add_mutually_exclusive_group(required=True)
     topics.add_argument("--topic", help="the topic to read")
-    topics.add_argument("--include", "--whitelist", metavar="REGEX", help="all topics that match")
-    parser.add_argument("--partition", type=INT32, help="one partition; by default all of them")
-    parser.add_argument("--offset", default=None, help="with --partition: an offset, earliest or latest")
-    parser.add_argument("--from-beginning", action="store_true", help="begin with the first records, not with new ones")
+    topics.add_argument("--include", "--whitelist", metavar="REGEX", help="read all topics whose names match")
+    parser.add_argument("--partition", type=INT32, help="read this partition only")
+    parser.add_argument(
+        "--offset", default=None, help="with --partition: start at this offset, or at earliest or latest"
+    )
+    parser.add_argument(
+        "--from-beginning", action="store_true", help="start at the earliest record instead of the latest"
+    )
     parser.add_argument("--max-messages", type=INT32, metavar="N", help="end after N records")
-    parser.add_argument("--timeout-ms", type=INT64, metavar="MS", help="end when no record has come for so long")
-    parser.add_argument("--group", metavar="ID", help="begin where this group is, and commit in its name")
+    parser.add_argument("--timeout-ms", type=INT64, metavar="MS", help="end if no record was read for this time")
+    parser.add_argument(
+        "--group", metavar="ID", help="start at the committed offsets of this group, and commit its offsets"
+    )
     parser.add_argument(
         "--isolation-level", choices=("read_committed", "read_uncommitted"), default="read_uncommitted",
-        help="whether records of open and aborted transactions are left out",
+        help="read_committed leaves out records of open and aborted transactions",
     )  # fmt: skip
     known = ", ".join(f"{key} ({value!r})" for key, value in FORMAT_PROPERTIES.items())
     parser.add_argument(
@@ -198,7 +204,7 @@ def _position(options: argparse.Namespace) -> int:
     if options.offset in {"earliest", "latest"}:
         return EARLIEST if options.offset == "earliest" else LATEST
     if not options.offset.isdigit():
-        raise ToolError(f"--offset: {options.offset!r} is neither an offset nor earliest nor latest")
+        raise ToolError(f"--offset: {options.offset!r} is not an offset, earliest or latest")
     return int(options.offset)
 
 

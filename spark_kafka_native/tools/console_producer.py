@@ -44,8 +44,13 @@ def _parser() -> ToolParser:
     parser.add_cluster(files=("--producer.config", "--command-config"))
     parser.add_argument("--topic", required=True, help="the topic to write to")
     parser.add_argument("--sync", action="store_true", help="wait for each line to be acknowledged")
-    parser.add_argument("--compression-codec", nargs="?", const="gzip", help="none, gzip, snappy, lz4 or zstd")
-    parser.add_argument("--request-required-acks", help="0, 1 or all (all)")
+    parser.add_argument(
+        "--compression-codec",
+        nargs="?",
+        const="gzip",
+        help="none, gzip, snappy, lz4 or zstd; gzip if no codec is given",
+    )
+    parser.add_argument("--request-required-acks", help="acks: 0, 1 or all (all)")
     known = ", ".join(f"{key} ({value!r})" for key, value in READER_PROPERTIES.items())
     parser.add_argument(
         "--property", "--reader-property", action="append", default=[], metavar="KEY=VALUE", help=f"one of {known}"

@@ -54,15 +54,39 @@ def _parser() -> ToolParser:
     parser.add_argument(
         "--group", action="append", default=[], metavar="ID", help="a group; the option can be repeated"
     )
-    parser.add_argument("--all-groups", action="store_true", help="every group")
-    parser.add_argument("--state", nargs="?", const="", metavar="STATE", help="print states; with --list only of STATE")
-    parser.add_argument("--type", nargs="?", const="", metavar="TYPE", help="with --list: only of TYPE")
-    parser.add_argument("--members", action="store_true", help="with --describe: the members")
-    parser.add_argument("--offsets", action="store_true", help="with --describe: offsets and lag, as by default")
-    parser.add_argument("--verbose", action="store_true", help="with --describe: epochs, and partitions of members")
-    parser.add_argument("--topic", action="append", default=[], metavar="TOPIC[:0,1]", help="partitions to act on")
-    parser.add_argument("--all-topics", action="store_true", help="all partitions that the group has offsets for")
-    parser.add_argument("--timeout", type=INT64, metavar="MS", help="how long to try each request")
+    parser.add_argument("--all-groups", action="store_true", help="all groups")
+    parser.add_argument(
+        "--state",
+        nargs="?",
+        const="",
+        metavar="STATE",
+        help="print the states of groups; with --list STATE: only groups in these states",
+    )
+    parser.add_argument(
+        "--type",
+        nargs="?",
+        const="",
+        metavar="TYPE",
+        help="with --list: print the types of groups; with TYPE: only groups of these types",
+    )
+    parser.add_argument("--members", action="store_true", help="with --describe: print the members")
+    parser.add_argument(
+        "--offsets", action="store_true", help="with --describe: print offsets and lag, which is the default"
+    )
+    parser.add_argument(
+        "--verbose", action="store_true", help="with --describe: also print epochs, and the partitions of members"
+    )
+    parser.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="TOPIC[:0,1]",
+        help="the topic, or some of its partitions, for --reset-offsets and --delete-offsets",
+    )
+    parser.add_argument(
+        "--all-topics", action="store_true", help="all partitions for which the group has committed offsets"
+    )
+    parser.add_argument("--timeout", type=INT64, metavar="MS", help="the timeout of each request")
     add_positions(parser)
     return parser
 

@@ -58,7 +58,7 @@ def _parser() -> ToolParser:
     parser.add_argument(
         "--accept-loss",
         action="store_true",
-        help="with recover: continue after a decided batch of which the broker has aborted a part",
+        help="with recover: continue although the broker has aborted a part of a decided batch",
     )
     parser.add_cluster()
     return parser

@@ -19,12 +19,12 @@ def main(arguments: Sequence[str]) -> int:
     """Print ``topic:partition:offset`` lines; the exit status. 0: done. 1: the cluster refused it. 2: a bad option."""
     parser = ToolParser(_TOOL, "Print offsets, as topic:partition:offset.")
     parser.add_cluster()
-    parser.add_argument("--topic", help="the topic; by default all of them")
-    parser.add_argument("--partitions", metavar="N,N", help="the partitions; by default all of them")
+    parser.add_argument("--topic", help="the topic; by default all topics")
+    parser.add_argument("--partitions", metavar="N,N", help="the partitions; by default all partitions")
     parser.add_argument(
         "--time", default="latest", help="latest (-1), earliest (-2), max-timestamp (-3), or a time in ms (latest)"
     )
-    parser.add_argument("--exclude-internal-topics", action="store_true", help="leave out the broker's own topics")
+    parser.add_argument("--exclude-internal-topics", action="store_true", help="leave out internal topics")
     parser.set_defaults(action=_print_offsets)
     return run(parser, arguments)
 
@@ -51,7 +51,7 @@ def _position(text: str) -> int:
     try:
         return _POSITIONS[text] if text in _POSITIONS else int(text)
     except ValueError:
-        raise ToolError(f"--time: {text!r} is neither a time in ms nor one of {', '.join(_POSITIONS)}") from None
+        raise ToolError(f"--time: {text!r} is not a time in ms or one of {', '.join(_POSITIONS)}") from None
 
 
 def _numbers(text: str | None) -> set[int] | None:

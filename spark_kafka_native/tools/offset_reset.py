@@ -22,16 +22,24 @@ Offsets = dict[TopicPartition, int]
 def add_positions(parser: ToolParser) -> None:
     """Add the options for the new offsets, and ``--execute``."""
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--to-earliest", action="store_true", help="to the first offsets")
-    where.add_argument("--to-latest", action="store_true", help="to the ends")
-    where.add_argument("--to-current", action="store_true", help="to where the group is; to the ends where it is not")
-    where.add_argument("--to-offset", type=INT64, metavar="N", help="to offset N, or the nearest that there is")
-    where.add_argument("--shift-by", type=INT64, metavar="N", help="by N offsets, backwards if negative")
-    where.add_argument("--to-datetime", metavar="2026-01-31T12:00:00.000", help="to the first record since (UTC)")
-    where.add_argument("--by-duration", metavar="PnDTnHnMnS", help="to the first record of the time until now")
+    where.add_argument("--to-earliest", action="store_true", help="to the earliest offsets")
+    where.add_argument("--to-latest", action="store_true", help="to the latest offsets")
+    where.add_argument(
+        "--to-current", action="store_true", help="to the committed offsets; to the latest ones of partitions without"
+    )
+    where.add_argument(
+        "--to-offset", type=INT64, metavar="N", help="to offset N, or the nearest offset of the partition"
+    )
+    where.add_argument("--shift-by", type=INT64, metavar="N", help="by N offsets; back if N is negative")
+    where.add_argument(
+        "--to-datetime", metavar="2026-01-31T12:00:00.000", help="to the first record since this time (UTC)"
+    )
+    where.add_argument(
+        "--by-duration", metavar="PnDTnHnMnS", help="to the first record of the last days, hours, minutes and seconds"
+    )
     doing = parser.add_mutually_exclusive_group()
     doing.add_argument("--execute", action="store_true", help="commit the offsets")
-    doing.add_argument("--dry-run", action="store_true", help="print the offsets only, as by default")
+    doing.add_argument("--dry-run", action="store_true", help="only print the offsets, which is the default")
 
 
 def reset(cluster: Cluster, group_id: str, options: argparse.Namespace) -> Offsets:
@@ -116,7 +124,10 @@ def _wanted(
         if without:
             raise ToolFailure(f"--shift-by: group {group_id} has no offset for {without[0]}")
         return {partition: offset + options.shift_by for partition, offset in committed.items()}
-    raise ToolError("--reset-offsets needs one of --to-earliest, --to-latest, --to-offset and the like")
+    raise ToolError(
+        "--reset-offsets needs one of --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, --to-datetime "
+        "and --by-duration"
+    )
 
 
 def _since_ms(options: argparse.Namespace) -> int:

@@ -74,7 +74,7 @@ class ToolParser(ActionParser):
 
     def __init__(self, prog: str, description: str) -> None:
         super().__init__(prog=prog, description=description)
-        text = "print the release of Apache Kafka whose tools these are like, and that of this package"
+        text = "print the release of Apache Kafka with the same tools, and the version of this package"
         self.add_argument("--version", action=_Version, nargs=0, help=text)
 
     def add_cluster(self, *, files: Sequence[str] = ("--command-config",)) -> None:

@@ -21,7 +21,9 @@ _DEFAULTS = frozenset({ConfigSource.DEFAULT_CONFIG, ConfigSource.UNKNOWN})
 
 def add_filters(parser: ToolParser) -> None:
     """The options that choose what of a topic is described."""
-    parser.add_argument("--topics-with-overrides", action="store_true", help="only topics with settings of their own")
+    parser.add_argument(
+        "--topics-with-overrides", action="store_true", help="only topics with configs that were set for them"
+    )
     for name, text in (
         ("--unavailable-partitions", "only partitions without a leader"),
         ("--under-replicated-partitions", "only partitions with replicas out of sync"),

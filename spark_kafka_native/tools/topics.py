@@ -47,24 +47,30 @@ def _refused(error: KafkaError) -> int:
 
 
 def _parser() -> ToolParser:
-    parser = ToolParser(_TOOL, "Create, delete, list, describe and widen topics.")
+    parser = ToolParser(_TOOL, "Create, delete, list, describe and alter topics.")
     parser.add_cluster()
     parser.add_actions(
-        ("--create", _create, "make a topic"),
+        ("--create", _create, "create a topic"),
         ("--delete", _delete, "delete topics"),
         ("--list", _list, "print the names of topics"),
         ("--describe", _describe, "print partitions, leaders and settings"),
-        ("--alter", _alter, "give a topic more partitions"),
+        ("--alter", _alter, "increase the number of partitions of a topic"),
     )
-    parser.add_argument("--topic", help="the topic; a regular expression but for --create and --alter")
+    parser.add_argument("--topic", help="the topic; with --list, --describe and --delete a regular expression")
     parser.add_argument("--topic-id", metavar="ID", help="with --describe: the topic with this id, instead of --topic")
-    parser.add_argument("--partitions", type=INT32, help="how many partitions; by default the broker's num.partitions")
-    parser.add_argument("--replication-factor", type=INT16, help="how many replicas; by default the broker's")
+    parser.add_argument(
+        "--partitions", type=INT32, help="the number of partitions; by default num.partitions of the broker"
+    )
+    parser.add_argument(
+        "--replication-factor",
+        type=INT16,
+        help="the number of replicas; by default default.replication.factor of the broker",
+    )
     parser.add_argument("--replica-assignment", metavar="B:B,B:B", help="the brokers of each partition, leader first")
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a setting of a new topic")
     parser.add_argument("--if-not-exists", action="store_true", help="with --create: do nothing if the topic exists")
     parser.add_argument("--if-exists", action="store_true", help="otherwise: do nothing if no such topic exists")
-    parser.add_argument("--exclude-internal", action="store_true", help="leave out the broker's own topics")
+    parser.add_argument("--exclude-internal", action="store_true", help="leave out internal topics")
     add_filters(parser)
     parser.add_replaced("use kafka-configs --alter --topic NAME --delete-config KEY", "--delete-config")
     return parser

@@ -79,25 +79,32 @@ def _parser() -> ToolParser:
 
     listing = add("list", _list, "print the transactional ids of all brokers")
     listing.add_argument(
-        "--duration-filter", type=INT64, metavar="MS", help="only transactions open for so long; negative: all"
+        "--duration-filter",
+        type=INT64,
+        metavar="MS",
+        help="only transactions that are open for longer than this; negative: all",
     )
-    listing.add_argument("--transactional-id-pattern", metavar="RE2", help="only ids that match as a whole")
+    listing.add_argument("--transactional-id-pattern", metavar="RE2", help="only ids that match the whole expression")
     describing = add("describe", _describe, "print one transactional id and its transaction")
     describing.add_argument("--transactional-id", required=True, metavar="ID", help="the transactional id")
     producers = add("describe-producers", _describe_producers, "print the producers that a partition remembers")
-    producers.add_argument("--broker-id", type=INT32, metavar="ID", help="ask this replica; by default the leader")
+    producers.add_argument(
+        "--broker-id", type=INT32, metavar="ID", help="send the request to this replica instead of the leader"
+    )
     _add_partition(producers)
     aborting = add("abort", _abort, "abort a hanging transaction in one partition")
     _add_partition(aborting)
     aborting.add_argument("--start-offset", type=INT64, metavar="OFFSET", help="first offset of the transaction")
-    text = "with --producer-epoch and --coordinator-epoch, in place of --start-offset: for brokers before 3.0"
+    text = (
+        "for brokers before 3.0: the producer, with --producer-epoch and --coordinator-epoch in place of --start-offset"
+    )
     aborting.add_argument("--producer-id", type=INT64, metavar="ID", help=text)
     aborting.add_argument("--producer-epoch", type=INT16, metavar="EPOCH", help="epoch of --producer-id")
     text = "coordinator epoch of the partition's last marker; -1 if there is none"
     aborting.add_argument("--coordinator-epoch", type=INT32, metavar="EPOCH", help=text)
     hanging = add("find-hanging", _find_hanging, "print open transactions that no coordinator will end")
     hanging.add_argument("--broker-id", type=INT32, metavar="ID", help="only partitions with a replica on this broker")
-    text = "longest transaction timeout of the cluster; transactions of producers silent for less are left out"
+    text = "the longest transaction timeout in the cluster; producers that wrote more recently are left out"
     hanging.add_argument(
         "--max-transaction-timeout", type=INT32, default=_LONGEST_TIMEOUT_MINUTES, metavar="MINUTES", help=text
     )
@@ -212,7 +219,7 @@ def _find_hanging(cluster: Cluster, options: argparse.Namespace) -> None:
     if options.topic is None and options.partition is not None:
         raise ToolError("--partition needs --topic")
     if options.max_transaction_timeout < 0:
-        raise ToolError(f"--max-transaction-timeout: {options.max_transaction_timeout} minutes are less than 0")
+        raise ToolError(f"--max-transaction-timeout: {options.max_transaction_timeout} is negative")
     partitions = _partitions(cluster, options)
     with failing(f"Failed to find hanging transactions in {len(partitions)} partitions"):
         found = find_hanging_transactions(

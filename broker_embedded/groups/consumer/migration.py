@@ -52,7 +52,7 @@ def upgrade(group: ClassicGroup, context: ConsumerContext, now_ms: int) -> Consu
     try:
         members = [_consumer_member(group, member, context.topics()) for member in group.members.values()]
     except MalformedEmbedded as error:
-        raise _refused(group, f"the metadata of its members is no consumer subscription: {error}") from error
+        raise _refused(group, f"the metadata of its members is not a consumer subscription: {error}") from error
     draft = ConsumerDraft(
         ConsumerGroup(group_id=group.group_id, context=context),
         now_ms,

@@ -76,7 +76,7 @@ def test_indexes_that_contradict_their_log(tool: Tool, indexed: tuple[Path, Path
 def test_an_index_that_a_start_would_rebuild_fails_the_sanity_check(tool: Tool, indexed: tuple[Path, Path]) -> None:
     for path, data, reason in (
         (indexed[0], struct.pack(">ii", 1, 1_000_000), "is outside a log of "),
-        (indexed[0], bytes(9), "9 bytes are no multiple of 8"),
+        (indexed[0], bytes(9), "9 bytes are not a multiple of 8"),
         (indexed[1], struct.pack(">qiqi", 5, 0, 4, 1), "does not follow the first"),
     ):
         path.write_bytes(data)

@@ -178,7 +178,7 @@ def test_truncation_of_times_goes_by_offset_too(disk: Disk) -> None:
 @pytest.mark.parametrize(
     ("raw", "problem"),
     [
-        (b"1234", "4 bytes are no multiple of 8"),
+        (b"1234", "4 bytes are not a multiple of 8"),
         (bytes(8), "is outside a log of 5000 bytes"),
         (struct.pack(">ii", 5, 5000), "is outside a log of 5000 bytes"),
         (struct.pack(">ii", -5, 500), "is outside a log of 5000 bytes"),

@@ -67,7 +67,7 @@ def test_without_iterations_and_salt() -> None:
         (f"SCRAM-SHA-256=[name=alice,password=hunter2,saltedpassword={SALT}]", "either password or saltedpassword"),
         (f"SCRAM-SHA-256=[name=alice,saltedpassword={SALT}]", "needs the salt"),
         ("SCRAM-SHA-256=[name=alice,salt=hunter2,password=hunter2]", "salt of alice is not base64"),
-        ("SCRAM-SHA-256=[name=alice,password=hunter2,colour=hunter2]", "colour is none of name,"),
+        ("SCRAM-SHA-256=[name=alice,password=hunter2,colour=hunter2]", "colour is not one of name,"),
         ("SCRAM-SHA-256=[name=alice,password=hunter2,password=hunter2]", "a user has a repeated option"),
         ("SCRAM-SHA-256=[name=alice,password=hunter2,iterations=100]", "not 4096 to 16384"),
         ("SCRAM-SHA-256=[name=alice,password=hunter2,iterations=many]", "not 4096 to 16384"),
