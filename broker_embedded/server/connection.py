@@ -25,9 +25,9 @@ from broker_embedded.handlers.support.registry import CloseConnection
 from broker_embedded.handlers.support.request_cost import Throttle
 from broker_embedded.platform.record_threads import ClientPresence
 from broker_embedded.platform.timers import Timer, Timers
-from broker_embedded.server.inbox import BadSize, Inbox
 from broker_embedded.server.memory import Buffers, RequestMemory
-from broker_embedded.server.outbox import Outbox, RegionLost
+from broker_embedded.server.receive_buffer import BadSize, ReceiveBuffer
+from broker_embedded.server.send_queue import RegionLost, SendQueue
 from spark_kafka_native.protocol.errors import RemoteProtocolError
 from spark_kafka_native.protocol.wire import Chunk
 
@@ -80,15 +80,15 @@ class Connection:
         "_held_bytes",
         "_held_since",
         "_in_work_loop",
-        "_inbox",
         "_loop",
         "_muted",
         "_on_closed",
-        "_outbox",
         "_presence",
         "_progress",
         "_reading",
+        "_receive_buffer",
         "_received",
+        "_send_queue",
         "_serve",
         "_shared",
         "_socket",
@@ -119,8 +119,8 @@ class Connection:
         self._shared = shared
         self._on_closed = on_closed
         self._presence = presence or ClientPresence()
-        self._inbox = Inbox(shared.max_request_bytes, shared.memory, shared.buffers)
-        self._outbox = Outbox(sock)
+        self._receive_buffer = ReceiveBuffer(shared.max_request_bytes, shared.memory, shared.buffers)
+        self._send_queue = SendQueue(sock)
         self._held_bytes = 0
         self._in_work_loop = False
         self._state = _ConnectionState.READING
@@ -149,14 +149,14 @@ class Connection:
 
         Call it every second, because it measures from one call to the next.
         """
-        if not self.is_idle or not self._inbox.reserved_bytes:
+        if not self.is_idle or not self._receive_buffer.reserved_bytes:
             self._held_since = self._progress = None
             return False
         if self._held_since is None:
             self._held_since = now_ms
         if now_ms - self._held_since >= _LONGEST_HOLD_MS:
             return True
-        if not self._inbox.has_room:
+        if not self._receive_buffer.has_room:
             self._progress = None
             return False
         if self._progress is None:
@@ -174,7 +174,7 @@ class Connection:
 
     def limit_requests(self, max_bytes: int, setting: str) -> None:
         """Limit the size of further requests, because of a setting."""
-        self._inbox.limit(max_bytes, setting)
+        self._receive_buffer.limit(max_bytes, setting)
 
     def close_when_idle(self) -> None:
         """Process no further request, and close after the present response."""
@@ -187,7 +187,7 @@ class Connection:
         if self._state is _ConnectionState.CLOSED:
             return
         if self.is_idle:
-            self._inbox.rest()
+            self._receive_buffer.rest()
         self._state = _ConnectionState.CLOSED
         logger.log(level, "closed the connection from %s: %s", self.peer, reason)
         self._set_reading(False)
@@ -196,29 +196,29 @@ class Connection:
             self._loop.call_soon(self._task.cancel)  # later, so that the task has started and can clean up
         if self._muted is not None:
             self._muted.cancel()
-        if self._outbox:
+        if self._send_queue:
             with contextlib.suppress(OSError, RegionLost):  # buffered responses, or the last one
-                self._outbox.send()
-            self._outbox.clear()
+                self._send_queue.send()
+            self._send_queue.clear()
         self._socket.close()
-        self._inbox.close()
+        self._receive_buffer.close()
         self._presence.close(reason)
-        self._presence.when_released(self._inbox.answered)
+        self._presence.when_released(self._receive_buffer.answered)
         self._on_closed(self)
 
     def shrink(self) -> None:
         """Release a large buffer that is not in use."""
-        if self.is_idle and not self._inbox.waiting_bytes:
-            self._inbox.rest()
+        if self.is_idle and not self._receive_buffer.waiting_bytes:
+            self._receive_buffer.rest()
 
     # --- receiving -------------------------------------------------------------------------------------------------
 
     def _on_readable(self) -> None:
-        if self._inbox.is_full:
+        if self._receive_buffer.is_full:
             self._set_reading(False)
             return
         try:
-            received = self._inbox.receive(self._socket)
+            received = self._receive_buffer.receive(self._socket)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -255,8 +255,8 @@ class Connection:
         self._ended = True
         self._set_reading(False)
         self._presence.leave()
-        if self._state is _ConnectionState.READING and not self._inbox.has_whole_request:
-            left = self._inbox.waiting_bytes
+        if self._state is _ConnectionState.READING and not self._receive_buffer.has_whole_request:
+            left = self._receive_buffer.waiting_bytes
             if left:
                 self.close(f"the client closed it {left} bytes into a request", logging.INFO)
             else:
@@ -296,12 +296,12 @@ class Connection:
 
     def _next_frame(self) -> memoryview | None:
         try:
-            frame = self._inbox.next_frame(self._resume)
+            frame = self._receive_buffer.next_frame(self._resume)
         except BadSize as error:
             self.close(str(error), logging.WARNING)
             return None
         if frame is None:
-            self._set_reading(self._inbox.has_room and not self._ended)
+            self._set_reading(self._receive_buffer.has_room and not self._ended)
         return frame
 
     def _resume(self) -> None:
@@ -335,7 +335,7 @@ class Connection:
     def _fail(self, error: Exception) -> None:
         match error:
             case CloseConnection():
-                self._outbox.put(error.response or ())
+                self._send_queue.put(error.response or ())
                 self.close(str(error), logging.INFO)
             case RemoteProtocolError():
                 self.close(f"bad request: {error}", logging.WARNING)
@@ -346,12 +346,12 @@ class Connection:
     def _send(self, response: ResponseFrame) -> None:
         if self._state is _ConnectionState.CLOSED:
             return
-        self._inbox.answered()
+        self._receive_buffer.answered()
         self._held_since = None
         if self._throttle.wait_ms:
             self._mute(self._throttle.wait_ms)
         if response:
-            self._outbox.put(response)
+            self._send_queue.put(response)
             self._held_bytes += sum(map(len, response))
         if self._in_work_loop and self._held_bytes <= _HELD_BYTES:
             self._state = _ConnectionState.READING
@@ -372,12 +372,12 @@ class Connection:
     def _flush(self) -> None:
         """Send as much as possible, in any state."""
         try:
-            willing = self._outbox.send()
+            willing = self._send_queue.send()
         except (OSError, RegionLost) as error:
             self.close(f"sending failed: {error}", logging.WARNING if isinstance(error, RegionLost) else logging.DEBUG)
             return
         self.last_active_ms = self._shared.timers.elapsed_ms()
-        if not self._outbox:
+        if not self._send_queue:
             self._held_bytes = 0
             self._set_writing(False)
             if self._state is _ConnectionState.SENDING:
@@ -389,7 +389,7 @@ class Connection:
             self._set_writing(True)
 
     def _on_writable(self) -> None:
-        if self._outbox:
+        if self._send_queue:
             self._flush()
             self._work()
 
@@ -397,10 +397,10 @@ class Connection:
         self._state = _ConnectionState.READING
         if self._closing:
             self.close("the broker stops")
-        elif self._ended and not self._inbox.has_whole_request:
+        elif self._ended and not self._receive_buffer.has_whole_request:
             self.close("the client closed it")
         else:
-            self._inbox.rest_if_small()
+            self._receive_buffer.rest_if_small()
 
     # --- the event loop --------------------------------------------------------------------------------------------
 

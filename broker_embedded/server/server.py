@@ -16,13 +16,13 @@ from broker_embedded.platform.periodic import PeriodicTask, PeriodicTasks
 from broker_embedded.platform.record_threads import ClientPresence
 from broker_embedded.platform.timers import Timer
 from broker_embedded.security.session import Session
-from broker_embedded.server.admission import Admission, Refused
 from broker_embedded.server.connection import Connection, Shared
+from broker_embedded.server.connection_quotas import ConnectionQuotas, TooManyConnections
 from broker_embedded.server.dispatch import Dispatcher, Peer
-from broker_embedded.server.gate import Gate
 from broker_embedded.server.listener import Listener
 from broker_embedded.server.memory import RequestMemory
 from broker_embedded.server.metrics_port import MetricsPort
+from broker_embedded.server.sasl_authenticator import SaslAuthenticator
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class BrokerServer:
         self._sasl = {listener.name: self._config.sasl_of(listener.name) for listener in listeners}
         self._connections: set[Connection] = set()
         self._all_closed = asyncio.Event()
-        self._admission = Admission(lambda: broker.config, broker.quotas.connection_rate)
+        self._connection_quotas = ConnectionQuotas(lambda: broker.config, broker.quotas.connection_rate)
         self._refused: set[socket.socket] = set()
         self._is_full = False
         self._waiting_for_room: Timer | None = None
@@ -137,15 +137,15 @@ class BrokerServer:
 
     def _has_room(self) -> bool:
         """Whether another connection may be accepted now. If not, the listeners are resumed later."""
-        if self._admission.is_full(len(self._refused)):
+        if self._connection_quotas.is_full(len(self._refused)):
             if not self._is_full:
-                total, reason = self._admission.total, self._admission.limit[1]
+                total, reason = self._connection_quotas.total, self._connection_quotas.limit[1]
                 logger.warning("%d connections are open (%s): new connections wait in the backlog", total, reason)
             self._is_full = True
             return False
         self._is_full = False
         timers = self.broker.timers
-        wait_ms = self._admission.wait_ms(timers.elapsed_ms())
+        wait_ms = self._connection_quotas.wait_ms(timers.elapsed_ms())
         if wait_ms and self._waiting_for_room is None:
             self._waiting_for_room = timers.at(timers.now_ms() + wait_ms, self._on_room)
         return not wait_ms
@@ -158,8 +158,8 @@ class BrokerServer:
     def _on_connection(self, listener: Listener, sock: socket.socket, peer: str) -> None:
         ip = _ip_of(peer)
         try:
-            self._admission.let_in(ip, self.broker.timers.elapsed_ms())
-        except Refused as refused:
+            self._connection_quotas.inc(ip, self.broker.timers.elapsed_ms())
+        except TooManyConnections as refused:
             self._refuse(sock, peer, refused)
             return
         self._set_buffers(sock)
@@ -185,23 +185,25 @@ class BrokerServer:
         )
         client = Peer(node=node, client_host=client_host, session=session, presence=presence)
         serve = functools.partial(dispatcher.serve, client)
-        gate = Gate(session, serve, broker.delayed, self._config.connection_failed_authentication_delay_ms)
+        authenticator = SaslAuthenticator(
+            session, serve, broker.delayed, self._config.connection_failed_authentication_delay_ms
+        )
         connection = Connection(
-            sock, peer, serve=gate, shared=self._shared, presence=presence, on_closed=self._on_closed
+            sock, peer, serve=authenticator, shared=self._shared, presence=presence, on_closed=self._on_closed
         )
         connection.limit_requests(sasl.max_receive_bytes, "sasl.server.max.receive.size")
         return connection
 
     def _on_closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
-        self._admission.closed(_ip_of(connection.peer))
+        self._connection_quotas.dec(_ip_of(connection.peer))
         self.broker.traffic.connection_closed()
         if self._is_full:
             self._on_room()
         if not self._connections:
             self._all_closed.set()
 
-    def _refuse(self, sock: socket.socket, peer: str, refused: Refused) -> None:
+    def _refuse(self, sock: socket.socket, peer: str, refused: TooManyConnections) -> None:
         """Close a refused connection, later if the client is over its quota."""
         logger.warning("refused the connection from %s: %s", peer, refused)
         self.broker.traffic.connections_refused[refused.limit] += 1
@@ -259,7 +261,7 @@ class BrokerServer:
 
     def _check_connections(self) -> None:
         now_ms, limit_ms = self.broker.timers.elapsed_ms(), self._config.connections_max_idle_ms
-        if self._is_full and not self._admission.is_full(len(self._refused)):  # max.connections has changed
+        if self._is_full and not self._connection_quotas.is_full(len(self._refused)):  # max.connections has changed
             self._on_room()
         is_short = self._shared.memory.is_short
         for connection in list(self._connections):

@@ -53,7 +53,7 @@ class Client:
     @property
     def buffer_bytes(self) -> int:
         """What the connection holds to receive into."""
-        return self.connection._inbox.buffer_bytes
+        return self.connection._receive_buffer.buffer_bytes
 
     def close(self) -> None:
         self.connection.close("the test is over")

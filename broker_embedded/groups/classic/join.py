@@ -1,4 +1,4 @@
-"""JoinGroup in a classic group: admission, member ids, and rebalances."""
+"""JoinGroup in a classic group: limits, member ids, and rebalances."""
 
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias

@@ -169,7 +169,7 @@ def test_a_produce_with_acks_0_that_is_worked_on_outlives_a_reset_of_its_connect
     client.send(produce_many(10, acks=0) + (b"" if has_read else (200_000).to_bytes(4) + bytes(100_000)))
     appends.wait_for(1)
     if not has_read:
-        eventually(lambda: any(connection._inbox.is_full for connection in broker._server._connections), True)
+        eventually(lambda: any(connection._receive_buffer.is_full for connection in broker._server._connections), True)
     reset(client)
     eventually(lambda: ended(broker), 1)
     appends.release()

@@ -9,7 +9,7 @@ import pytest
 
 from broker_embedded.handlers.support.registry import CloseConnection
 from broker_embedded.server.connection import ResponseFrame
-from broker_embedded.server.outbox import Outbox
+from broker_embedded.server.send_queue import SendQueue
 from spark_kafka_native.protocol.errors import LocalProtocolError, RemoteProtocolError
 from tests.support.connection_client import LIMIT, Client, echo, framed, run, settle
 from tests.support.waiting import eventually_async
@@ -215,18 +215,18 @@ def test_short_responses_of_one_loop_iteration_are_sent_together(monkeypatch: py
     async def story() -> None:
         client = Client(echo)
         sends: list[int] = []
-        outbox = client.connection._outbox
+        send_queue = client.connection._send_queue
 
-        def counted(self: Outbox) -> bool:
+        def counted(self: SendQueue) -> bool:
             sends.append(len(self._pieces))
             return send(self)
 
-        monkeypatch.setattr(type(outbox), "send", counted)
+        monkeypatch.setattr(type(send_queue), "send", counted)
         await client.send(b"".join(framed(b"%d" % number) for number in range(10)))
         assert [await client.frame() for _ in range(10)] == [b"%d" % number for number in range(10)]
         assert sends == [10]
 
-    send = Outbox.send
+    send = SendQueue.send
     run(story)
 
 

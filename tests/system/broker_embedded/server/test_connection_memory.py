@@ -14,7 +14,7 @@ def test_a_claimed_size_sets_no_memory_aside() -> None:
         await settle()
         assert client.buffer_bytes <= LIMIT + 4
         big = Client(echo)
-        big.connection._inbox._max_request_bytes = 2**31 - 1
+        big.connection._receive_buffer._max_request_bytes = 2**31 - 1
         await big.send(struct.pack(">i", 2**31 - 1) + b"x" * 100)
         await settle()
         assert 100 < big.buffer_bytes <= 2 * 1024 * 1024

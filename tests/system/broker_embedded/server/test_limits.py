@@ -324,7 +324,7 @@ def test_thousands_of_requests_ahead_are_answered_in_order_in_little_memory(tmp_
                 answered.append(decode_correlation_id(received[4 : 4 + size]))
                 received = received[4 + size :]
             for connection in list(server_of(broker)._connections):
-                largest = max(largest, connection._inbox.buffer_bytes)
+                largest = max(largest, connection._receive_buffer.buffer_bytes)
         assert answered == list(range(number))
         assert largest <= 16 * 1024
 

@@ -5,7 +5,7 @@ import pytest
 
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.platform.open_files import connection_share, file_share, raise_limit
-from broker_embedded.server.admission import Admission
+from broker_embedded.server.connection_quotas import ConnectionQuotas
 
 INFINITE = resource.RLIM_INFINITY
 Limits = tuple[int, int]
@@ -65,6 +65,6 @@ def test_the_smaller_limit_of_connections_counts(
 ) -> None:
     limited(128, 128)
     config = BrokerConfig.parse({"max.connections": configured})
-    admission = Admission(lambda: config, lambda _: -1.0)
-    assert admission.limit[0] == allowed
-    assert admission.limit[1].startswith(reason)
+    connection_quotas = ConnectionQuotas(lambda: config, lambda _: -1.0)
+    assert connection_quotas.limit[0] == allowed
+    assert connection_quotas.limit[1].startswith(reason)

@@ -36,19 +36,19 @@ def test_the_oldest_holder_always_gets_more_so_that_one_request_can_be_completed
 
 def test_a_called_waiter_may_have_to_wait_again() -> None:
     memory = RequestMemory(10)
-    let_in: list[str] = []
+    inc: list[str] = []
 
     def ask(name: str) -> None:
         if memory.reserve(name, 20, lambda: ask(name)):
-            let_in.append(name)
+            inc.append(name)
 
     for name in "abc":
         ask(name)
-    assert let_in == ["a"]
+    assert inc == ["a"]
     memory.release("a")
-    assert let_in == ["a", "b"]
+    assert inc == ["a", "b"]
     memory.release("b")
-    assert let_in == ["a", "b", "c"]
+    assert inc == ["a", "b", "c"]
 
 
 def test_memory_is_short_while_a_request_waits() -> None:

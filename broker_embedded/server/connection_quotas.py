@@ -1,4 +1,4 @@
-"""Admission of connections: limits of their number and creation rate.
+"""Limits of the number and the creation rate of connections, as Kafka's ConnectionQuotas.
 
 Over ``max.connections``, over the connections' share of file descriptors, or over ``max.connection.creation.rate`` no
 connection is refused: new ones wait in the system's backlog. A connection over ``max.connections.per.ip`` or over a
@@ -20,7 +20,7 @@ _FORGET_RATES_AFTER: Final = 1000
 """Number of known addresses at which those without a present rate are dropped."""
 
 
-class Refused(Exception):
+class TooManyConnections(Exception):
     """The connection is refused; ``str()`` is the reason. It must be closed in ``after_ms``."""
 
     def __init__(self, limit: str, reason: str, after_ms: int = 0) -> None:
@@ -29,7 +29,7 @@ class Refused(Exception):
         self.after_ms = after_ms
 
 
-class Admission:
+class ConnectionQuotas:
     """Counts the connections of all listeners, and decides about the next one."""
 
     def __init__(self, config: Callable[[], BrokerConfig], rate_of: Callable[[str], float]) -> None:
@@ -64,13 +64,13 @@ class Admission:
         """How long the next connection must wait by max.connection.creation.rate."""
         return max(0, self._held_until_ms - now_ms)
 
-    def let_in(self, ip: str, now_ms: int) -> None:
-        """Count a connection. Raises Refused: it is not counted."""
+    def inc(self, ip: str, now_ms: int) -> None:
+        """Count a connection. Raises TooManyConnections: it is not counted."""
         config = self._config()
         allowed = self._overrides_of(config).get(ip, config.max_connections_per_ip)
         if self._per_ip[ip] >= allowed:
             reason = f"its address has {self._per_ip[ip]} connections (max.connections.per.ip)"
-            raise Refused("max.connections.per.ip", reason)
+            raise TooManyConnections("max.connections.per.ip", reason)
         self._check_rate(ip, now_ms)
         self.total += 1
         self._per_ip[ip] += 1
@@ -79,8 +79,8 @@ class Admission:
             excess_ms = self._rate.excess_ms(max(1, config.max_connection_creation_rate), now_ms)
             self._held_until_ms = now_ms + min(excess_ms, self._window_ms)
 
-    def closed(self, ip: str) -> None:
-        """An accepted connection was closed."""
+    def dec(self, ip: str) -> None:
+        """Uncount a connection that was closed."""
         self.total -= 1
         self._per_ip[ip] -= 1
         if not self._per_ip[ip]:
@@ -100,7 +100,7 @@ class Admission:
         if excess_ms:
             rate.record(-1, now_ms)  # a refused connection does not count
             reason = f"its address may open {limit:g} connections a second (connection_creation_rate)"
-            raise Refused("connection_creation_rate", reason, min(excess_ms, self._window_ms))
+            raise TooManyConnections("connection_creation_rate", reason, min(excess_ms, self._window_ms))
 
     def _overrides_of(self, config: BrokerConfig) -> Mapping[str, int]:
         if config.max_connections_per_ip_overrides != self._overrides_text:

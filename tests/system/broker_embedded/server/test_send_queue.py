@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.platform.platform import RealFile
-from broker_embedded.server import outbox as outbox_module
-from broker_embedded.server.outbox import Outbox, RegionLost
+from broker_embedded.server import send_queue as send_queue_module
+from broker_embedded.server.send_queue import RegionLost, SendQueue
 from spark_kafka_native.protocol.wire import Chunk, FileRegion
 
 CONTENT = random.Random(1).randbytes(3_000_000)
@@ -45,12 +45,12 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield ours, theirs
 
 
-def drain(outbox: Outbox, client: socket.socket) -> bytes:
+def drain(send_queue: SendQueue, client: socket.socket) -> bytes:
     """Send all; the client reads when the socket is full."""
     client.setblocking(False)
     received = bytearray()
-    while outbox:
-        outbox.send()
+    while send_queue:
+        send_queue.send()
         try:
             while chunk := client.recv(1 << 20):
                 received += chunk
@@ -76,9 +76,9 @@ def many_pieces(file: LogFile) -> tuple[list[Chunk], bytes]:
 
 def test_pieces_leave_in_order(pair: tuple[socket.socket, socket.socket], file: LogFile) -> None:
     pieces, expected = many_pieces(file)
-    outbox = Outbox(pair[0])
-    outbox.put(pieces)
-    assert drain(outbox, pair[1]) == expected
+    send_queue = SendQueue(pair[0])
+    send_queue.put(pieces)
+    assert drain(send_queue, pair[1]) == expected
 
 
 def test_without_sendfile_the_same_arrives(
@@ -87,43 +87,43 @@ def test_without_sendfile_the_same_arrives(
     def refuse(*_: object) -> int:
         raise OSError(errno.EINVAL, "not for this file")
 
-    monkeypatch.setattr(outbox_module, "_SENDFILE", refuse)
+    monkeypatch.setattr(send_queue_module, "_SENDFILE", refuse)
     pieces, expected = many_pieces(file)
-    outbox = Outbox(pair[0])
-    outbox.put(pieces)
-    assert drain(outbox, pair[1]) == expected
+    send_queue = SendQueue(pair[0])
+    send_queue.put(pieces)
+    assert drain(send_queue, pair[1]) == expected
 
 
 def test_send_never_blocks_and_returns_whether_the_socket_is_full(
     pair: tuple[socket.socket, socket.socket], file: LogFile
 ) -> None:
-    outbox = Outbox(pair[0])
-    outbox.put([FileRegion(file, 0, len(CONTENT))])
-    assert outbox.send() is False
-    assert outbox
+    send_queue = SendQueue(pair[0])
+    send_queue.put([FileRegion(file, 0, len(CONTENT))])
+    assert send_queue.send() is False
+    assert send_queue
 
 
 def test_one_turn_is_bounded(pair: tuple[socket.socket, socket.socket]) -> None:
-    outbox = Outbox(pair[0])
-    outbox.put([b"x"] * 3)
-    assert outbox.send() is True
-    assert not outbox
+    send_queue = SendQueue(pair[0])
+    send_queue.put([b"x"] * 3)
+    assert send_queue.send() is True
+    assert not send_queue
 
 
 @pytest.mark.parametrize("length", [10_000, 100_000])
 def test_a_file_cut_short_is_noticed(pair: tuple[socket.socket, socket.socket], file: LogFile, length: int) -> None:
     file.file().truncate(5_000)
-    outbox = Outbox(pair[0])
-    outbox.put([b"header", FileRegion(file, 0, length)])
+    send_queue = SendQueue(pair[0])
+    send_queue.put([b"header", FileRegion(file, 0, length)])
     with pytest.raises(RegionLost, match="the file has 5000"):
-        drain(outbox, pair[1])
+        drain(send_queue, pair[1])
 
 
 def test_regions_that_wait_hold_no_descriptor(pair: tuple[socket.socket, socket.socket], file: LogFile) -> None:
-    outbox, before = Outbox(pair[0]), open_descriptors()
-    outbox.put([FileRegion(file, position, 100_000) for position in range(0, 2_000_000, 1000)])
+    send_queue, before = SendQueue(pair[0]), open_descriptors()
+    send_queue.put([FileRegion(file, position, 100_000) for position in range(0, 2_000_000, 1000)])
     assert open_descriptors() == before
-    assert outbox.send() is False
+    assert send_queue.send() is False
     assert open_descriptors() == before
 
 
@@ -131,23 +131,23 @@ def test_regions_that_wait_hold_no_descriptor(pair: tuple[socket.socket, socket.
 def test_a_removed_file_ends_the_connection(
     pair: tuple[socket.socket, socket.socket], file: LogFile, length: int
 ) -> None:
-    outbox = Outbox(pair[0])
-    outbox.put([b"header", FileRegion(file, 0, length)])
+    send_queue = SendQueue(pair[0])
+    send_queue.put([b"header", FileRegion(file, 0, length)])
     file.path.unlink()
     with pytest.raises(RegionLost, match="cannot be sent, because their segment cannot be opened"):
-        drain(outbox, pair[1])
+        drain(send_queue, pair[1])
 
 
 def test_a_broken_connection_raises(pair: tuple[socket.socket, socket.socket], file: LogFile) -> None:
     pair[1].close()
-    outbox = Outbox(pair[0])
-    outbox.put([b"x", FileRegion(file, 0, 100_000)])
+    send_queue = SendQueue(pair[0])
+    send_queue.put([b"x", FileRegion(file, 0, 100_000)])
     with pytest.raises(BrokenPipeError):
-        outbox.send()
+        send_queue.send()
 
 
 def test_forgetting(pair: tuple[socket.socket, socket.socket]) -> None:
-    outbox = Outbox(pair[0])
-    outbox.put([b"x"])
-    outbox.clear()
-    assert not outbox
+    send_queue = SendQueue(pair[0])
+    send_queue.put([b"x"])
+    send_queue.clear()
+    assert not send_queue

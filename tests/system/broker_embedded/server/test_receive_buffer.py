@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_embedded.server.inbox import BadSize, Inbox
 from broker_embedded.server.memory import BUFFER_BYTES, Buffers, RequestMemory
+from broker_embedded.server.receive_buffer import BadSize, ReceiveBuffer
 
 LIMIT = 10_000_000
 
@@ -16,14 +16,14 @@ def framed(body: bytes) -> bytes:
 
 
 class Pipe:
-    """An inbox at the end of a socket."""
+    """An receive_buffer at the end of a socket."""
 
     def __init__(self, memory: RequestMemory | None = None) -> None:
         self.ours, self.theirs = socket.socketpair()
         self.ours.setblocking(False)
         self.memory = memory or RequestMemory(-1)
         self.buffers = Buffers()
-        self.inbox = Inbox(LIMIT, self.memory, self.buffers)
+        self.receive_buffer = ReceiveBuffer(LIMIT, self.memory, self.buffers)
         self.resumed = 0
 
     def send(self, data: bytes) -> list[bytes]:
@@ -34,7 +34,7 @@ class Pipe:
             data = data[sent:]
             while True:
                 try:
-                    self.inbox.receive(self.ours)
+                    self.receive_buffer.receive(self.ours)
                 except BlockingIOError:
                     break
                 found += self.frames()
@@ -42,9 +42,9 @@ class Pipe:
 
     def frames(self) -> list[bytes]:
         found = []
-        while (frame := self.inbox.next_frame(self._resume)) is not None:
+        while (frame := self.receive_buffer.next_frame(self._resume)) is not None:
             found.append(bytes(frame))
-            self.inbox.answered()
+            self.receive_buffer.answered()
         return found
 
     def _resume(self) -> None:
@@ -60,11 +60,11 @@ def pipe() -> Iterator[Pipe]:
 
 
 def test_an_inbox_without_bytes_has_no_buffer(pipe: Pipe) -> None:
-    assert pipe.inbox.buffer_bytes == 0
-    assert not pipe.inbox.is_full
-    assert not pipe.inbox.has_whole_request
-    assert pipe.inbox.next_frame(lambda: None) is None
-    assert pipe.inbox.has_room
+    assert pipe.receive_buffer.buffer_bytes == 0
+    assert not pipe.receive_buffer.is_full
+    assert not pipe.receive_buffer.has_whole_request
+    assert pipe.receive_buffer.next_frame(lambda: None) is None
+    assert pipe.receive_buffer.has_room
 
 
 def test_byte_by_byte(pipe: Pipe) -> None:
@@ -73,8 +73,8 @@ def test_byte_by_byte(pipe: Pipe) -> None:
     for byte in stream:
         found += pipe.send(bytes([byte]))
     assert found == [b"hello", b"x"]
-    pipe.inbox.rest_if_small()
-    assert pipe.inbox.buffer_bytes == 0
+    pipe.receive_buffer.rest_if_small()
+    assert pipe.receive_buffer.buffer_bytes == 0
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -88,37 +88,39 @@ def test_frames_are_complete_however_they_are_split(pipe: Pipe, seed: int) -> No
         position += length
     assert found == bodies
     assert pipe.memory.used == 0
-    assert pipe.inbox.waiting_bytes == 0
+    assert pipe.receive_buffer.waiting_bytes == 0
 
 
 def test_a_frame_is_not_moved_while_others_follow_it(pipe: Pipe) -> None:
     pipe.theirs.send(framed(b"first") + framed(b"second"))
-    pipe.inbox.receive(pipe.ours)
-    first = pipe.inbox.next_frame(lambda: None)
+    pipe.receive_buffer.receive(pipe.ours)
+    first = pipe.receive_buffer.next_frame(lambda: None)
     assert first is not None
     pipe.theirs.send(b"x" * 1000)
-    pipe.inbox.receive(pipe.ours)
+    pipe.receive_buffer.receive(pipe.ours)
     assert bytes(first) == b"first"
 
 
 def test_an_inbox_is_full_when_its_buffer_is(pipe: Pipe) -> None:
     pipe.theirs.send(framed(b"x" * 100) * 300)
-    pipe.inbox.receive(pipe.ours)
-    assert pipe.inbox.is_full
-    assert pipe.inbox.waiting_bytes == BUFFER_BYTES
-    assert pipe.inbox.next_frame(lambda: None) is not None
+    pipe.receive_buffer.receive(pipe.ours)
+    assert pipe.receive_buffer.is_full
+    assert pipe.receive_buffer.waiting_bytes == BUFFER_BYTES
+    assert pipe.receive_buffer.next_frame(lambda: None) is not None
 
 
 def test_a_claimed_size_reserves_no_memory_but_what_has_come_does(pipe: Pipe) -> None:
     pipe.send(struct.pack(">i", LIMIT) + b"x" * 100)
-    assert (pipe.inbox.buffer_bytes, pipe.inbox.reserved_bytes) == (BUFFER_BYTES, 0)
+    assert (pipe.receive_buffer.buffer_bytes, pipe.receive_buffer.reserved_bytes) == (BUFFER_BYTES, 0)
     received = 104
     while received + 10_000 < LIMIT:
         pipe.send(b"x" * 10_000)
         received += 10_000
-        assert pipe.inbox.buffer_bytes <= max(BUFFER_BYTES, 4 * received)
-        assert pipe.inbox.reserved_bytes == (pipe.inbox.buffer_bytes if pipe.inbox.buffer_bytes > BUFFER_BYTES else 0)
-        assert pipe.memory.used == pipe.inbox.reserved_bytes
+        assert pipe.receive_buffer.buffer_bytes <= max(BUFFER_BYTES, 4 * received)
+        assert pipe.receive_buffer.reserved_bytes == (
+            pipe.receive_buffer.buffer_bytes if pipe.receive_buffer.buffer_bytes > BUFFER_BYTES else 0
+        )
+        assert pipe.memory.used == pipe.receive_buffer.reserved_bytes
 
 
 @pytest.mark.parametrize("size", [0, -1, -(2**31), LIMIT + 1, 2**31 - 1])
@@ -129,18 +131,18 @@ def test_impossible_sizes(pipe: Pipe, size: int) -> None:
 
 def test_the_largest_request(pipe: Pipe) -> None:
     assert pipe.send(framed(b"y" * LIMIT)[:-1]) == []
-    assert pipe.inbox.buffer_bytes == LIMIT + 4
+    assert pipe.receive_buffer.buffer_bytes == LIMIT + 4
     (found,) = pipe.send(b"y")
     assert len(found) == LIMIT
-    assert pipe.inbox.buffer_bytes <= BUFFER_BYTES  # one of that size is not kept
+    assert pipe.receive_buffer.buffer_bytes <= BUFFER_BYTES  # one of that size is not kept
 
 
 def test_a_large_buffer_stays_for_the_next_large_request_until_it_is_to_rest(pipe: Pipe) -> None:
     pipe.send(framed(b"y" * 500_000))
-    pipe.inbox.rest_if_small()
-    assert pipe.inbox.buffer_bytes >= 500_000
-    pipe.inbox.rest()
-    assert pipe.inbox.buffer_bytes == 0
+    pipe.receive_buffer.rest_if_small()
+    assert pipe.receive_buffer.buffer_bytes >= 500_000
+    pipe.receive_buffer.rest()
+    assert pipe.receive_buffer.buffer_bytes == 0
 
 
 def test_an_inbox_without_memory_is_called_when_memory_is_free() -> None:
@@ -149,17 +151,17 @@ def test_an_inbox_without_memory_is_called_when_memory_is_free() -> None:
     assert memory.reserve("another", 100, lambda: None)
     request = framed(b"z" * 50_000)
     pipe.theirs.send(request[:20_000])
-    pipe.inbox.receive(pipe.ours)
+    pipe.receive_buffer.receive(pipe.ours)
     assert pipe.frames() == []
-    assert not pipe.inbox.has_room
-    assert (pipe.inbox.buffer_bytes, pipe.inbox.reserved_bytes) == (BUFFER_BYTES, 0)
+    assert not pipe.receive_buffer.has_room
+    assert (pipe.receive_buffer.buffer_bytes, pipe.receive_buffer.reserved_bytes) == (BUFFER_BYTES, 0)
     memory.release("another")
     assert pipe.resumed == 1
     assert pipe.frames() == []
-    assert pipe.inbox.has_room
-    assert pipe.inbox.reserved_bytes == len(request)
+    assert pipe.receive_buffer.has_room
+    assert pipe.receive_buffer.reserved_bytes == len(request)
     assert pipe.send(request[20_000:]) == [b"z" * 50_000]
-    assert (pipe.inbox.reserved_bytes, memory.used) == (0, 0)
+    assert (pipe.receive_buffer.reserved_bytes, memory.used) == (0, 0)
     pipe.ours.close()
     pipe.theirs.close()
 
@@ -169,13 +171,13 @@ def test_whether_a_request_is_whole(pipe: Pipe) -> None:
     for length in range(len(request) + 1):
         if length:
             pipe.theirs.send(request[length - 1 : length])
-            pipe.inbox.receive(pipe.ours)
-        assert pipe.inbox.has_whole_request == (length == len(request))
+            pipe.receive_buffer.receive(pipe.ours)
+        assert pipe.receive_buffer.has_whole_request == (length == len(request))
 
 
 def test_the_end_of_the_stream_is_reported(pipe: Pipe) -> None:
     pipe.theirs.send(b"xy")
     pipe.theirs.close()
-    assert pipe.inbox.receive(pipe.ours) == 2
-    assert pipe.inbox.receive(pipe.ours) == 0
-    assert pipe.inbox.waiting_bytes == 2
+    assert pipe.receive_buffer.receive(pipe.ours) == 2
+    assert pipe.receive_buffer.receive(pipe.ours) == 0
+    assert pipe.receive_buffer.waiting_bytes == 2

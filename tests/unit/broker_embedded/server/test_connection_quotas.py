@@ -4,19 +4,19 @@ from typing import Any
 import pytest
 
 from broker_embedded.config.config import BrokerConfig
-from broker_embedded.server.admission import Admission, Refused
+from broker_embedded.server.connection_quotas import ConnectionQuotas, TooManyConnections
 
 HERE, THERE = "127.0.0.1", "10.0.0.9"
 
 
 class Listener:
-    """An admission whose settings and time a test may change."""
+    """An connection_quotas whose settings and time a test may change."""
 
     def __init__(self, **settings: Any) -> None:
         self.rates: dict[str, float] = {}
         self.now_ms = 5_000
         self.change(**settings)
-        self.admission = Admission(lambda: self.config, lambda ip: self.rates.get(ip, float("inf")))
+        self.connection_quotas = ConnectionQuotas(lambda: self.config, lambda ip: self.rates.get(ip, float("inf")))
 
     def change(self, **settings: Any) -> None:
         """``max_connections=3`` is ``max.connections=3``."""
@@ -24,35 +24,35 @@ class Listener:
 
     def come(self, ip: str = HERE, times: int = 1) -> None:
         for _ in range(times):
-            self.admission.let_in(ip, self.now_ms)
+            self.connection_quotas.inc(ip, self.now_ms)
 
     @property
     def wait_ms(self) -> int:
-        return self.admission.wait_ms(self.now_ms)
+        return self.connection_quotas.wait_ms(self.now_ms)
 
 
-def refusal(action: Callable[[], object]) -> Refused:
-    with pytest.raises(Refused) as caught:
+def refusal(action: Callable[[], object]) -> TooManyConnections:
+    with pytest.raises(TooManyConnections) as caught:
         action()
     return caught.value
 
 
 def test_connections_are_counted_until_they_close() -> None:
     listener = Listener(max_connections=2)
-    assert not listener.admission.is_full(0)
+    assert not listener.connection_quotas.is_full(0)
     listener.come(HERE)
     listener.come(THERE)
-    assert listener.admission.is_full(0)
-    listener.admission.closed(HERE)
-    assert (listener.admission.total, listener.admission.is_full(0)) == (1, False)
+    assert listener.connection_quotas.is_full(0)
+    listener.connection_quotas.dec(HERE)
+    assert (listener.connection_quotas.total, listener.connection_quotas.is_full(0)) == (1, False)
 
 
 def test_a_limit_that_changes_holds_from_then_on() -> None:
     listener = Listener(max_connections=1)
     listener.come()
-    assert listener.admission.is_full(0)
+    assert listener.connection_quotas.is_full(0)
     listener.change(max_connections=5)
-    assert not listener.admission.is_full(0)
+    assert not listener.connection_quotas.is_full(0)
 
 
 def test_max_connections_per_ip_limits_each_address_by_itself() -> None:
@@ -61,9 +61,9 @@ def test_max_connections_per_ip_limits_each_address_by_itself() -> None:
     refused = refusal(listener.come)
     assert (str(refused), refused.after_ms) == ("its address has 2 connections (max.connections.per.ip)", 0)
     listener.come(THERE)
-    listener.admission.closed(HERE)
+    listener.connection_quotas.dec(HERE)
     listener.come()
-    assert listener.admission.total == 3
+    assert listener.connection_quotas.total == 3
 
 
 def test_addresses_and_hosts_may_have_limits_of_their_own() -> None:
@@ -75,7 +75,7 @@ def test_addresses_and_hosts_may_have_limits_of_their_own() -> None:
     refusal(lambda: listener.come("::1"))
     listener.change(max_connections_per_ip=1, max_connections_per_ip_overrides="10.0.0.9:4")
     listener.come(THERE)
-    assert listener.admission.total == 6
+    assert listener.connection_quotas.total == 6
 
 
 def test_an_unknown_host_has_no_limit_of_its_own() -> None:
@@ -110,7 +110,7 @@ def test_an_address_with_a_quota_is_refused_what_is_too_fast() -> None:
     listener.come(THERE, 50)
     listener.now_ms += 200
     listener.come()
-    assert listener.admission.total == 56
+    assert listener.connection_quotas.total == 56
 
 
 def test_rates_of_addresses_that_are_gone_are_forgotten() -> None:
@@ -122,4 +122,4 @@ def test_rates_of_addresses_that_are_gone_are_forgotten() -> None:
     listener.now_ms += 60_000
     listener.rates[HERE] = 5
     listener.come()
-    assert list(listener.admission._rates) == [HERE]
+    assert list(listener.connection_quotas._rates) == [HERE]

@@ -15,7 +15,7 @@ from spark_kafka_native.protocol.errors import RemoteProtocolError
 Answered: TypeAlias = ResponseFrame | Awaitable[ResponseFrame]
 
 
-class Gate:
+class SaslAuthenticator:
     """The ``serve`` function of a connection with SASL."""
 
     __slots__ = ("_delay_ms", "_delayed", "_serve", "_session")

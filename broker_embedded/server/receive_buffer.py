@@ -1,7 +1,7 @@
 """The receive buffer of one connection, with complete requests and possibly an incomplete one.
 
 The size field of a request does not reserve memory: the buffer grows with the received bytes, and reserves its size in
-`RequestMemory`. An empty inbox has no buffer.
+`RequestMemory`. An empty receive_buffer has no buffer.
 """
 
 import socket
@@ -24,7 +24,7 @@ class BadSize(Exception):
     """The size field of a request is invalid."""
 
 
-class Inbox:
+class ReceiveBuffer:
     """``receive`` bytes, get requests by ``next_frame``, and call ``answered`` after the last use of the frame."""
 
     __slots__ = (

@@ -27,7 +27,7 @@ class RegionLost(Exception):
     """
 
 
-class Outbox:
+class SendQueue:
     """Pieces in sending order. Sending never blocks."""
 
     __slots__ = ("_pieces", "_socket")
