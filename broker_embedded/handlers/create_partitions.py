@@ -10,8 +10,8 @@ with INVALID_REQUEST.
 from collections import Counter
 from typing import Final
 
+from broker_embedded.handlers.support.quota_charges import MutationCharge
 from broker_embedded.handlers.support.registry import RequestContext, handles
-from broker_embedded.handlers.support.throttling import MutationCharge
 from broker_embedded.metadata.client_quotas import ClientQuotas
 from broker_embedded.metadata.topics import Topics
 from broker_embedded.platform.timers import Timers

@@ -15,8 +15,8 @@ from collections import Counter
 from typing import Final
 
 from broker_embedded.config.releases import Release
+from broker_embedded.handlers.support.quota_charges import MutationCharge
 from broker_embedded.handlers.support.registry import RequestContext, handles
-from broker_embedded.handlers.support.throttling import MutationCharge
 from broker_embedded.metadata.client_quotas import ClientQuotas
 from broker_embedded.metadata.config_entries import topic_entries
 from broker_embedded.metadata.dynamic_configs import DynamicConfigs

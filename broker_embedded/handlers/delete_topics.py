@@ -12,8 +12,8 @@ The response is sent when no client sees the topics any more. Their files are re
 from typing import Final
 
 from broker_embedded.coordinator.topic_lifecycle import TopicLifecycle
+from broker_embedded.handlers.support.quota_charges import MutationCharge
 from broker_embedded.handlers.support.registry import RequestContext, handles
-from broker_embedded.handlers.support.throttling import MutationCharge
 from broker_embedded.metadata.client_quotas import ClientQuotas
 from broker_embedded.metadata.controller import find_deletions
 from broker_embedded.metadata.dynamic_configs import DynamicConfigs

@@ -26,8 +26,8 @@ from collections.abc import Awaitable, Iterable, Sequence
 from typing import Final
 
 from broker_embedded.config.config import BrokerConfig
+from broker_embedded.handlers.support.quota_charges import charge_time
 from broker_embedded.handlers.support.registry import RequestContext, handles
-from broker_embedded.handlers.support.throttling import charge_time
 from broker_embedded.metadata.client_quotas import ClientQuotas
 from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.metadata.topics import Topics
@@ -155,7 +155,7 @@ class _Fetching:
         if quota.enabled:
             selected = self._session.select(self.reading.found)
             size = sum(map(len, encode(FetchResponse(responses=self._topics(selected)), context.version)))
-            context.throttle.at_least(quota.record(context.user, context.client_id, size, now_ms))
+            context.cost.throttle(quota.record(context.user, context.client_id, size, now_ms))
         wait_ms = charge_time(context, self._quotas, self._timers)
         if not wait_ms or not self._config.release.answers_before_it_throttles:
             return False

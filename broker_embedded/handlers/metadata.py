@@ -16,9 +16,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeAlias
 
 from broker_embedded.coordinator.topic_lifecycle import TopicLifecycle
+from broker_embedded.handlers.support.quota_charges import charge_silently
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.handlers.support.responses import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from broker_embedded.handlers.support.throttling import charge_silently
 from broker_embedded.metadata.client_quotas import ClientQuotas
 from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.metadata.image import TopicImage

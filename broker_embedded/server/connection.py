@@ -22,7 +22,7 @@ from enum import Enum
 from typing import Final, TypeAlias
 
 from broker_embedded.handlers.support.registry import CloseConnection
-from broker_embedded.handlers.support.request_cost import Throttle
+from broker_embedded.handlers.support.request_cost import RequestCost
 from broker_embedded.platform.record_threads import ClientPresence
 from broker_embedded.platform.timers import Timer, Timers
 from broker_embedded.server.memory import Buffers, RequestMemory
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 ResponseFrame: TypeAlias = list[Chunk] | None
 """A response frame, or None for a request without a response."""
-Serve: TypeAlias = Callable[[memoryview, Throttle], ResponseFrame | Awaitable[ResponseFrame]]
+Serve: TypeAlias = Callable[[memoryview, RequestCost], ResponseFrame | Awaitable[ResponseFrame]]
 """Processes one request frame (without its size), and sets the throttle time of the connection.
 
 May raise CloseConnection or RemoteProtocolError.
@@ -76,6 +76,7 @@ class Connection:
 
     __slots__ = (
         "_closing",
+        "_cost",
         "_ended",
         "_held_bytes",
         "_held_since",
@@ -94,7 +95,6 @@ class Connection:
         "_socket",
         "_state",
         "_task",
-        "_throttle",
         "_writing",
         "last_active_ms",
         "peer",
@@ -131,7 +131,7 @@ class Connection:
         self._progress: tuple[int, int] | None = None
         """When `receives_too_slowly` began to measure a request that holds memory, and the bytes received by then."""
         self._task: asyncio.Task[None] | None = None
-        self._throttle = Throttle()
+        self._cost = RequestCost()
         self._muted: Timer | None = None
 
     def start(self) -> None:
@@ -312,7 +312,7 @@ class Connection:
 
     def _respond(self, frame: memoryview) -> None:
         try:
-            response = self._serve(frame, self._throttle)
+            response = self._serve(frame, self._cost)
         except Exception as error:  # after any error of a request only its connection is closed
             self._fail(error)
             return
@@ -348,8 +348,8 @@ class Connection:
             return
         self._receive_buffer.answered()
         self._held_since = None
-        if self._throttle.wait_ms:
-            self._mute(self._throttle.wait_ms)
+        if self._cost.wait_ms:
+            self._mute(self._cost.wait_ms)
         if response:
             self._send_queue.put(response)
             self._held_bytes += sum(map(len, response))
@@ -361,7 +361,7 @@ class Connection:
 
     def _mute(self, wait_ms: int) -> None:
         """Process no further request for a time."""
-        self._throttle.wait_ms = 0
+        self._cost.wait_ms = 0
         timers = self._shared.timers
         self._muted = timers.at(timers.now_ms() + wait_ms, self._unmute)
 

@@ -9,9 +9,9 @@ from typing import Any, Final, TypeAlias, cast
 
 from broker_embedded.broker import Broker
 from broker_embedded.handlers.api_versions import unsupported_version
+from broker_embedded.handlers.support.quota_charges import charge_time
 from broker_embedded.handlers.support.registry import Api, CloseConnection, RequestContext, Result, apis_of
-from broker_embedded.handlers.support.request_cost import Throttle
-from broker_embedded.handlers.support.throttling import charge_time
+from broker_embedded.handlers.support.request_cost import RequestCost
 from broker_embedded.metadata.image import BrokerNode
 from broker_embedded.platform.cancellation import WorkCancelled
 from broker_embedded.platform.record_threads import ClientPresence
@@ -72,16 +72,16 @@ class Dispatcher:
         self._timers = broker.timers
         self._delayed = broker.delayed
 
-    def serve(self, peer: Peer, frame: memoryview, throttle: Throttle) -> Frame | Awaitable[Frame]:
+    def serve(self, peer: Peer, frame: memoryview, cost: RequestCost) -> Frame | Awaitable[Frame]:
         """Answer one request frame (without its size), at once or later.
 
-        ``throttle`` is the connection's. It has the throttle time after the response.
+        ``cost`` is the connection's. It has the throttle time after the response.
 
         Raises CloseConnection: the session does not allow it, the API or its version is not served, or its work was
         cancelled. RemoteProtocolError: the request cannot be decoded.
         """
         begun_ns = time.perf_counter_ns()
-        throttle.begin()
+        cost.begin()
         header = decode_request_header(frame)
         version = header.api_version
         reason = peer.session.refusal(header.api_key)
@@ -98,7 +98,7 @@ class Dispatcher:
             version=version,
             client_id=header.client_id or "",
             node=peer.node,
-            throttle=throttle,
+            cost=cost,
             client_host=peer.client_host,
             session=peer.session,
             presence=peer.presence,
@@ -118,7 +118,7 @@ class Dispatcher:
     async def _finish_later(self, call: Call, work: Awaitable[Response | None]) -> Frame:
         """The frame of a response that is awaited."""
         if self._quotas.request.enabled:
-            work = call.context.throttle.measured(work)
+            work = call.context.cost.measured(work)
         try:
             response = await work
         except WorkCancelled as cancelled:
@@ -128,10 +128,10 @@ class Dispatcher:
 
     def _finish(self, call: Call, response: Response | None) -> Frame | Awaitable[Frame]:
         """The frame of a response, with its throttle time."""
-        throttle = call.context.throttle
+        cost = call.context.cost
         if call.api.request.api_key == _PRODUCE:
             self._charge_bytes(call)
-        wait_ms = charge_time(call.context, self._quotas, self._timers) if response is not None else throttle.wait_ms
+        wait_ms = charge_time(call.context, self._quotas, self._timers) if response is not None else cost.wait_ms
         if wait_ms:
             if response is not None:
                 response = _with_throttle_time(response, wait_ms)
@@ -144,10 +144,10 @@ class Dispatcher:
         context, quota = call.context, self._quotas.produce
         if quota.enabled:
             now_ms = self._timers.elapsed_ms()
-            context.throttle.at_least(quota.record(context.user, context.client_id, len(call.frame), now_ms))
+            context.cost.throttle(quota.record(context.user, context.client_id, len(call.frame), now_ms))
 
     async def _hold_back(self, call: Call, response: Response | None, wait_ms: int) -> Frame:
-        call.context.throttle.wait_ms = 0
+        call.context.cost.wait_ms = 0
         await self._delayed.pause(wait_ms)
         return self._frame(call, response)
 

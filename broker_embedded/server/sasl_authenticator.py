@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 from typing import TypeAlias
 
 from broker_embedded.handlers.support.registry import CloseConnection
-from broker_embedded.handlers.support.request_cost import Throttle
+from broker_embedded.handlers.support.request_cost import RequestCost
 from broker_embedded.replica.delayed import DelayedOperations
 from broker_embedded.security.mechanisms import SaslRefused
 from broker_embedded.security.session import Session
@@ -27,14 +27,14 @@ class SaslAuthenticator:
         self._delayed = delayed
         self._delay_ms = delay_ms
 
-    def __call__(self, frame: memoryview, throttle: Throttle) -> Answered:
+    def __call__(self, frame: memoryview, cost: RequestCost) -> Answered:
         """Answer a request, or a bare message of the mechanism."""
         session = self._session
         if session.is_open:
-            response = self._serve(frame, throttle)
+            response = self._serve(frame, cost)
             return response if session.failure is None else self._finish(response)
         try:
-            response = self._take(frame) if session.expects_bare_token else self._serve(frame, throttle)
+            response = self._take(frame) if session.expects_bare_token else self._serve(frame, cost)
         except (CloseConnection, RemoteProtocolError) as error:
             return self._close(str(error), None)
         return self._finish(response) if inspect.isawaitable(response) or session.failure is not None else response

@@ -12,7 +12,7 @@ from dirty_equals import IsInt
 
 from broker_embedded.broker import Broker
 from broker_embedded.config.config import BrokerConfig
-from broker_embedded.handlers.support.request_cost import Throttle
+from broker_embedded.handlers.support.request_cost import RequestCost
 from broker_embedded.metadata.image import BrokerNode
 from broker_embedded.platform.platform import Clock, File, FileSystem, ManualClock, Platform
 from broker_embedded.platform.timers import VirtualTimers
@@ -98,7 +98,7 @@ class BrokerDriver:
         self.clock = ManualClock()
         self._clock = clock or self.clock
         self._file_system = file_system
-        self.throttle = Throttle()
+        self.cost = RequestCost()
         """What the last request cost its client, among it the silence that the connection would keep."""
         self._intercept: Callable[[Broker], Intercept] | None = None
         self._loop = asyncio.new_event_loop()
@@ -213,8 +213,8 @@ class BrokerDriver:
         meanwhile: Callable[[], object] = lambda: None,
     ) -> ResponseT | None:
         frame = bytearray(to_bytes(request_frame(request, version, 7, client_id)))
-        self.throttle = throttle = Throttle()
-        served = self.dispatcher.serve(Peer(node=NODE), memoryview(frame)[4:], throttle)
+        self.cost = cost = RequestCost()
+        served = self.dispatcher.serve(Peer(node=NODE), memoryview(frame)[4:], cost)
         meanwhile()
         chunks = await served if inspect.isawaitable(served) else served
         if chunks is None:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, ClassVar, TypeAlias
 
-from broker_embedded.handlers.support.request_cost import Throttle
+from broker_embedded.handlers.support.request_cost import RequestCost
 from broker_embedded.platform.platform import ManualClock
 from broker_embedded.platform.timers import VirtualTimers
 from broker_embedded.server.connection import Connection, ResponseFrame, Shared
@@ -45,9 +45,9 @@ class Client:
 
     opened: ClassVar[list["Client"]] = []
 
-    def _serve(self, frame: memoryview, throttle: Throttle) -> ResponseFrame | Awaitable[ResponseFrame]:
+    def _serve(self, frame: memoryview, cost: RequestCost) -> ResponseFrame | Awaitable[ResponseFrame]:
         """Answer a request, and ask for as much silence after it as ``wait_ms`` says now."""
-        throttle.at_least(self.wait_ms)
+        cost.throttle(self.wait_ms)
         return self._response(frame)
 
     @property

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.handlers.support.registry import Api, CloseConnection, Result, apis_of
-from broker_embedded.handlers.support.request_cost import Throttle
+from broker_embedded.handlers.support.request_cost import RequestCost
 from broker_embedded.log.log import Log
 from broker_embedded.platform.platform import ManualClock, Platform
 from broker_embedded.server.dispatch import Call, Peer
@@ -108,7 +108,7 @@ class FrameTarget:
 
 async def _answered(frame: bytes, broker: BrokerDriver) -> bytes | None:
     try:
-        found = broker.dispatcher.serve(Peer(node=NODE), memoryview(bytearray(frame)), Throttle())
+        found = broker.dispatcher.serve(Peer(node=NODE), memoryview(bytearray(frame)), RequestCost())
         chunks = await _done(found, broker) if inspect.isawaitable(found) else found
     except (CloseConnection, RemoteProtocolError):
         return None

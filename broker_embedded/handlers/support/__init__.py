@@ -1,1 +1,1 @@
-"""What handlers share: the registry of APIs, throttling, transaction checks."""
+"""What handlers share: the registry of APIs, quotas, transaction checks."""

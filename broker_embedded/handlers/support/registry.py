@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from broker_embedded.config.releases import release
-from broker_embedded.handlers.support.request_cost import Throttle
+from broker_embedded.handlers.support.request_cost import RequestCost
 from broker_embedded.metadata.image import BrokerNode
 from broker_embedded.platform.record_threads import ClientPresence
 from broker_embedded.security.session import NO_SASL, Session
@@ -40,7 +40,7 @@ class MissingComponent(Exception):
 class RequestContext:
     """The version, the client and the connection of a request.
 
-    ``node`` is this broker with the address of the request's listener. ``throttle`` has the time and the throttle time
+    ``node`` is this broker with the address of the request's listener. ``cost`` has the time and the throttle time
     of the request. ``client_host`` is the client's address, in Java's format. ``session`` has the client's user,
     ``presence`` whether the client is still connected.
     """
@@ -48,7 +48,7 @@ class RequestContext:
     version: int
     client_id: str
     node: BrokerNode
-    throttle: Throttle = field(default_factory=Throttle)
+    cost: RequestCost = field(default_factory=RequestCost)
     client_host: str = ""
     session: Session = NO_SASL
     presence: ClientPresence = field(default_factory=ClientPresence)

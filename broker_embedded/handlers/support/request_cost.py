@@ -13,8 +13,8 @@ from broker_embedded.quotas.rates import LONGEST_MS
 ResultT = TypeVar("ResultT")
 
 
-class Throttle:
-    """The present request of one connection. A connection has one request at a time, so that it needs one of these.
+class RequestCost:
+    """The cost of the present request of a connection, which has one request at a time.
 
     ``wait_ms``: the throttle time after the response. ``is_charged``: the request was charged to request_percentage.
     """
@@ -31,7 +31,7 @@ class Throttle:
         self._spent_ns = 0
         self._resumed_ns = time.perf_counter_ns()
 
-    def at_least(self, wait_ms: int) -> None:
+    def throttle(self, wait_ms: int) -> None:
         """Throttle the client for ``wait_ms``, unless it is throttled for longer already; at most for `LONGEST_MS`."""
         self.wait_ms = max(self.wait_ms, min(wait_ms, LONGEST_MS))
 

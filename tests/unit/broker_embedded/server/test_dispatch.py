@@ -3,7 +3,7 @@ import inspect
 import pytest
 
 from broker_embedded.handlers.support.registry import CloseConnection
-from broker_embedded.handlers.support.request_cost import Throttle
+from broker_embedded.handlers.support.request_cost import RequestCost
 from broker_embedded.server.dispatch import Peer
 from spark_kafka_native.protocol.errors import ErrorCode, RemoteProtocolError
 from spark_kafka_native.protocol.framing import decode_response, request_frame
@@ -14,7 +14,7 @@ from tests.support.broker_driver import NODE, BrokerDriver, to_bytes
 
 def raw_response(broker: BrokerDriver, frame: bytes) -> bytes | None:
     """The response to a request frame, both without their sizes."""
-    found = broker.dispatcher.serve(Peer(node=NODE), memoryview(bytearray(frame)), Throttle())
+    found = broker.dispatcher.serve(Peer(node=NODE), memoryview(bytearray(frame)), RequestCost())
     chunks = broker.run(found) if inspect.isawaitable(found) else found
     return None if chunks is None else to_bytes(chunks)[4:]
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from broker_embedded.handlers.support import request_cost
-from broker_embedded.handlers.support.request_cost import Throttle
+from broker_embedded.handlers.support.request_cost import RequestCost
 from broker_embedded.quotas.entities import ClientQuotaEntity
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.alter_client_quotas import OpData
@@ -40,7 +40,7 @@ def test_a_producer_above_its_byte_rate_is_throttled(broker: BrokerDriver) -> No
     assert response.responses[0].partition_responses[0].error_code == 0
     expected_ms = (len(value) + FRAME / 2 - 1000) * 10
     assert abs(response.throttle_time_ms - expected_ms) < FRAME / 2 * 10
-    assert broker.throttle.wait_ms == response.throttle_time_ms
+    assert broker.cost.wait_ms == response.throttle_time_ms
     assert broker.ask(produce_request("t", value), 9, client_id="other").throttle_time_ms == 0
 
 
@@ -50,7 +50,7 @@ def test_a_throttle_time_is_cut_at_what_its_field_holds(broker: BrokerDriver) ->
     alter(broker, ME, producer_byte_rate=1.0)
     response = broker.ask(produce_request("t", batch(b"x" * 3_000_000)), 9)
     assert response.responses[0].partition_responses[0].error_code == 0
-    assert broker.throttle.wait_ms == response.throttle_time_ms == INT32_MAX
+    assert broker.cost.wait_ms == response.throttle_time_ms == INT32_MAX
 
 
 @pytest.mark.parametrize("rate", [5e-324, 1.7e308, math.inf])
@@ -76,7 +76,7 @@ def test_producers_with_acks_0_are_throttled_too(broker: BrokerDriver) -> None:
     broker.create("t")
     alter(broker, ME, producer_byte_rate=100.0)
     assert broker.run(broker.begin(produce_request("t", batch(b"x" * 2000), acks=0), 9)) is None
-    assert broker.throttle.wait_ms > 5000
+    assert broker.cost.wait_ms > 5000
 
 
 def make(broker: BrokerDriver) -> None:
@@ -98,7 +98,7 @@ def test_a_consumer_above_its_byte_rate_gets_an_empty_response_first(broker: Bro
     responses = [broker.ask(question, 11) for _ in range(2)]
     assert [len(response.responses) for response in responses] == [1, 0]
     wait_ms = responses[1].throttle_time_ms
-    assert 0 < wait_ms == broker.throttle.wait_ms
+    assert 0 < wait_ms == broker.cost.wait_ms
     broker.advance(12_000)
     (topic,) = broker.ask(question, 11).responses
     assert values_in(topic.partitions[0]) == [b"x" * 1000]
@@ -133,7 +133,7 @@ def test_a_fetch_session_returns_later_what_throttling_withheld(broker: BrokerDr
 
 
 def spend(monkeypatch: pytest.MonkeyPatch, ms: int) -> None:
-    monkeypatch.setattr(Throttle, "spent_ns", property(lambda _: ms * 1_000_000))
+    monkeypatch.setattr(RequestCost, "spent_ns", property(lambda _: ms * 1_000_000))
 
 
 def test_a_client_above_its_request_percentage_is_throttled(
@@ -143,7 +143,7 @@ def test_a_client_above_its_request_percentage_is_throttled(
     alter(broker, ME, request_percentage=1.0)
     # 0.15 s are 15 per cent of a second: 1.5 per cent of the ten that are looked at.
     response = broker.ask(MetadataRequest(topics=()), 9)
-    assert response.throttle_time_ms == broker.throttle.wait_ms == 1000  # 5,000 but for the bound of one window
+    assert response.throttle_time_ms == broker.cost.wait_ms == 1000  # 5,000 but for the bound of one window
     assert broker.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3).throttle_time_ms
     assert broker.ask(MetadataRequest(topics=()), 9, client_id="other").throttle_time_ms == 0
 
@@ -154,7 +154,7 @@ def test_a_version_without_throttle_time_is_made_to_wait_all_the_same(
     spend(monkeypatch, 150)
     alter(broker, ME, request_percentage=1.0)
     broker.ask(ApiVersionsRequest(), 0)
-    assert broker.throttle.wait_ms == 1000
+    assert broker.cost.wait_ms == 1000
 
 
 def test_a_fetch_that_costs_too_much_time_gets_nothing(broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ def test_request_time_with_acks_0_is_not_counted(broker: BrokerDriver, monkeypat
     spend(monkeypatch, 1000)
     alter(broker, ME, request_percentage=1.0)
     broker.run(broker.begin(produce_request("t", batch(b"x"), acks=0), 9))
-    assert broker.throttle.wait_ms == 0
+    assert broker.cost.wait_ms == 0
 
 
 async def test_waiting_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ async def test_waiting_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(request_cost, "time", SimpleNamespace(perf_counter_ns=lambda: now_ns))
 
-    throttle, gate = Throttle(), asyncio.Event()
+    cost, gate = RequestCost(), asyncio.Event()
 
     async def work() -> int:
         work_for(5)
@@ -190,12 +190,12 @@ async def test_waiting_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
         work_for(7)
         return 7
 
-    task = asyncio.create_task(throttle.measured(work()))
+    task = asyncio.create_task(cost.measured(work()))
     await asyncio.sleep(0)
     work_for(1_000_000)  # another request
     gate.set()
     assert await task == 7
-    assert throttle.spent_ns == 12
+    assert cost.spent_ns == 12
 
 
 @pytest.mark.parametrize("caught", [False, True])
@@ -212,7 +212,7 @@ async def test_measured_work_can_be_cancelled(caught: bool) -> None:
         await asyncio.sleep(0)
         return "cleaned up"
 
-    task = asyncio.create_task(Throttle().measured(work()))
+    task = asyncio.create_task(RequestCost().measured(work()))
     await asyncio.sleep(0)
     task.cancel()
     (result,) = await asyncio.gather(task, return_exceptions=True)
@@ -226,7 +226,7 @@ def test_work_that_fails_fails() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        asyncio.run(Throttle().measured(work()))
+        asyncio.run(RequestCost().measured(work()))
 
 
 def create(broker: BrokerDriver, name: str, partitions: int, version: int = 7) -> tuple[ErrorCode, int]:
@@ -256,7 +256,7 @@ def test_old_versions_are_throttled_instead_of_refused(broker: BrokerDriver) -> 
     alter(broker, ME, controller_mutation_rate=1.0)
     assert create(broker, "a", 16, version=5) == (ErrorCode.NONE, 5000)
     assert create(broker, "b", 1, version=5) == (ErrorCode.NONE, 6000)
-    assert broker.throttle.wait_ms == 6000
+    assert broker.cost.wait_ms == 6000
 
 
 def test_topics_that_make_themselves_are_counted_too(broker: BrokerDriver) -> None:
@@ -290,7 +290,7 @@ def test_an_old_release_keeps_the_response_for_as_long(old_broker: BrokerDriver)
     old_broker.advance(2000)
     response = old_broker.response(task)
     assert 4000 < response.throttle_time_ms < 6000
-    assert old_broker.throttle.wait_ms == 0
+    assert old_broker.cost.wait_ms == 0
 
 
 def test_an_old_release_sends_the_records_that_it_kept(old_broker: BrokerDriver) -> None:

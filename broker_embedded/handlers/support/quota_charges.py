@@ -14,7 +14,7 @@ class MutationCharge:
 
     def __init__(self, context: RequestContext, quotas: ClientQuotas, timers: Timers, *, strict_since: int) -> None:
         """From version ``strict_since`` on a client over its quota is refused; before, it is throttled."""
-        self._throttle = context.throttle
+        self._cost = context.cost
         self._timers = timers
         self._mutations = quotas.mutations.of(
             context.user, context.client_id, strict=context.version >= strict_since, now_ms=timers.elapsed_ms()
@@ -26,7 +26,7 @@ class MutationCharge:
         try:
             self._mutations.take(partitions, now_ms)
         finally:
-            self._throttle.at_least(self._mutations.throttle_ms(now_ms))
+            self._cost.throttle(self._mutations.throttle_ms(now_ms))
 
 
 def charge_silently(context: RequestContext, quotas: ClientQuotas, timers: Timers, partitions: int) -> None:
@@ -41,9 +41,9 @@ def charge_silently(context: RequestContext, quotas: ClientQuotas, timers: Timer
 
 def charge_time(context: RequestContext, quotas: ClientQuotas, timers: Timers) -> int:
     """Charge the time of the request to the client's request_percentage, once; the throttle time."""
-    throttle, quota = context.throttle, quotas.request
-    if quota.enabled and not throttle.is_charged:
-        throttle.is_charged = True
-        percents = throttle.spent_ns / _NS_PER_PERCENT_SECOND
-        throttle.at_least(quota.record(context.user, context.client_id, percents, timers.elapsed_ms()))
-    return throttle.wait_ms
+    cost, quota = context.cost, quotas.request
+    if quota.enabled and not cost.is_charged:
+        cost.is_charged = True
+        percents = cost.spent_ns / _NS_PER_PERCENT_SECOND
+        cost.throttle(quota.record(context.user, context.client_id, percents, timers.elapsed_ms()))
+    return cost.wait_ms
