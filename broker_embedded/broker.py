@@ -42,9 +42,9 @@ from broker_embedded.metrics.snapshot import (
     transaction_counts,
 )
 from broker_embedded.metrics.traffic import Traffic
-from broker_embedded.platform.finishing import Finishing
 from broker_embedded.platform.periodic import PeriodicTask
 from broker_embedded.platform.platform import FileSystem, Platform
+from broker_embedded.platform.shielded_tasks import ShieldedTasks
 from broker_embedded.platform.timers import Timers, VirtualTimers, timers_for
 from broker_embedded.platform.worker_threads import WorkerThreads
 from broker_embedded.replica.delayed import DelayedOperations
@@ -71,9 +71,9 @@ class Broker:
         self.timers = timers_for(platform.clock)
         self.threads = WorkerThreads(self.timers)
         self.delayed = DelayedOperations(self.timers)
-        self.finishing = Finishing()
+        self.shielded_tasks = ShieldedTasks()
         self.traffic = Traffic()
-        store = MetadataStore(logs.data_dir, platform.file_system, self.threads.on_disk, self.finishing)
+        store = MetadataStore(logs.data_dir, platform.file_system, self.threads.on_disk, self.shielded_tasks)
         self._store = store
         self.configs = DynamicConfigs(store, ConfigsAtStart.of(started_with, store.current.configs), self._use_config)
         config = self.config
@@ -85,7 +85,7 @@ class Broker:
         self.topics = Topics(store, lambda: self.config)
         self.config_resources = ConfigResources(self.topics, self.configs, logs.data_dir)
         self.compaction = CleanerThreads(config, logs, platform, self.timers)
-        self.producer_ids = ProducerIdManager(store, self.finishing)
+        self.producer_ids = ProducerIdManager(store, self.shielded_tasks)
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, new_session_id)
         self.quotas = ClientQuotas(store, config, self.threads.on_disk)
         self.scram_users = ScramUsers(store, config.first_users())
@@ -93,7 +93,7 @@ class Broker:
         self.groups = Groups(
             log=self._coordinator_log(offsets_topic(config)),
             timers=self.timers,
-            finishing=self.finishing,
+            shielded_tasks=self.shielded_tasks,
             context=replay_context(
                 config,
                 lambda group_id: self.config.consumer_config(self.configs.stored.groups.get(group_id, {})),
@@ -114,7 +114,7 @@ class Broker:
             log=self._coordinator_log(transactions_topic(config)),
             markers=self.markers,
             timers=self.timers,
-            finishing=self.finishing,
+            shielded_tasks=self.shielded_tasks,
             new_producer_id=self.producer_ids.next,
             config=lambda: self.config,
             level=lambda: transaction_version(self.configs.features),
@@ -124,7 +124,7 @@ class Broker:
             groups=self.groups,
             transactions=self.transactions,
             delayed=self.delayed,
-            finishing=self.finishing,
+            shielded_tasks=self.shielded_tasks,
         )
 
     @classmethod
@@ -159,7 +159,7 @@ class Broker:
         self.groups.release()
         self.transactions.release()
         self.patterns.stop()
-        await self.finishing.settle()
+        await self.shielded_tasks.wait()
         await self.threads.on_disk(self.compaction.join)
         try:
             await self.threads.on_disk(self.logs.close)
@@ -175,7 +175,7 @@ class Broker:
         self.compaction.stop()
         self.delayed.release()
         self.patterns.stop()
-        self.finishing.abandon()
+        self.shielded_tasks.cancel()
         loop = asyncio.get_running_loop()
         for wait_for_threads in (
             functools.partial(self.threads.stop, cancel=True),
@@ -203,7 +203,7 @@ class Broker:
             DynamicConfigs: self.configs,
             FetchSessions: self.fetch_sessions,
             FileSystem: self._file_system,
-            Finishing: self.finishing,
+            ShieldedTasks: self.shielded_tasks,
             Groups: self.groups,
             LogManager: self.logs,
             Partitions: self.partitions,

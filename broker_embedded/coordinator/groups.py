@@ -32,8 +32,8 @@ from broker_embedded.groups.group import Group, Outcome, Pending, Reply, Respons
 from broker_embedded.groups.offsets import GroupOffsets, OffsetCommit
 from broker_embedded.groups.pending_offsets import PendingTransaction
 from broker_embedded.groups.replay import ReplayContext, replay
-from broker_embedded.platform.finishing import Finishing
 from broker_embedded.platform.periodic import PeriodicTask
+from broker_embedded.platform.shielded_tasks import ShieldedTasks
 from broker_embedded.platform.timers import Timers
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
@@ -59,7 +59,7 @@ class Groups:
         *,
         log: CoordinatorLog,
         timers: Timers,
-        finishing: Finishing,
+        shielded_tasks: ShieldedTasks,
         context: ReplayContext,
         patterns: PatternMatcher,
         max_metadata_chars: int,
@@ -71,7 +71,7 @@ class Groups:
         self._retention_ms = offsets_retention_ms
         self._clock = timers
         self._patterns = patterns
-        self._finishing = finishing
+        self._shielded_tasks = shielded_tasks
         self._groups: dict[str, Group] = {}
         self._locks = KeyLocks()
         self._pending: dict[int, asyncio.Future[Any]] = {}
@@ -149,7 +149,7 @@ class Groups:
         await self.make_ready()
         self._check_released()
         if group_id in self._locks or self.log.waits_for_disk(group_id):
-            decided = await self._finishing.finish(self._decide_locked(group_id, decide, within))
+            decided = await self._shielded_tasks.run(self._decide_locked(group_id, decide, within))
         else:
             decided = self._decide_at_once(group_id, decide, within)
         return decided.response if isinstance(decided, _Answered) else await decided
@@ -326,7 +326,7 @@ class Groups:
     def _on_timer(self, group_id: str, key: TimerKey) -> None:
         if key == REGEX_TIMER:
             if group_id not in self._looked_up:  # otherwise a later heartbeat sets the timer again
-                self._finishing.begin(self._look_up_regexes(group_id))
+                self._shielded_tasks.start(self._look_up_regexes(group_id))
             return
         due = group_id, key
 
@@ -336,7 +336,7 @@ class Groups:
             return decisions.timer_fired(group, key, now_ms) if is_due else Outcome(response=None)
 
         self._due.add(due)
-        self._finishing.begin(self._fire(group_id, key, decide))
+        self._shielded_tasks.start(self._fire(group_id, key, decide))
 
     async def _fire(self, group_id: str, key: TimerKey, decide: Decision[None]) -> None:
         try:

@@ -5,7 +5,7 @@ from broker_embedded.coordinator.log import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.metadata.image import TopicImage
 from broker_embedded.metadata.topics import Topics
-from broker_embedded.platform.finishing import Finishing
+from broker_embedded.platform.shielded_tasks import ShieldedTasks
 from broker_embedded.replica.delayed import DelayedOperations
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic
@@ -22,13 +22,13 @@ class TopicLifecycle:
         groups: Groups,
         transactions: Transactions,
         delayed: DelayedOperations,
-        finishing: Finishing,
+        shielded_tasks: ShieldedTasks,
     ) -> None:
         self._topics = topics
         self._groups = groups
         self._transactions = transactions
         self._delayed = delayed
-        self._finishing = finishing
+        self._shielded_tasks = shielded_tasks
 
     async def require(self, name: str) -> TopicImage:
         """The topic; if it does not exist, it is created with the broker's defaults. Raises KafkaError."""
@@ -46,7 +46,7 @@ class TopicLifecycle:
 
     async def delete(self, topic: TopicImage) -> None:
         """Delete a topic and its committed offsets, and complete requests that wait for it. Raises KafkaError."""
-        await self._finishing.finish(self._delete(topic))
+        await self._shielded_tasks.run(self._delete(topic))
 
     async def _delete(self, topic: TopicImage) -> None:
         await self._topics.delete(topic)

@@ -25,8 +25,8 @@ from broker_embedded.config.config import BrokerConfig
 from broker_embedded.coordinator.log import TRANSACTIONS_TOPIC, CoordinatorLog
 from broker_embedded.coordinator.markers import TransactionMarkers
 from broker_embedded.coordinator.transaction_table import TransactionTable
-from broker_embedded.platform.finishing import Finishing
 from broker_embedded.platform.periodic import PeriodicTask
+from broker_embedded.platform.shielded_tasks import ShieldedTasks
 from broker_embedded.platform.timers import Timer, Timers
 from broker_embedded.transactions import decisions
 from broker_embedded.transactions.state import Transaction, TransactionState, TransactionVersion
@@ -61,7 +61,7 @@ class Transactions:
         log: CoordinatorLog,
         markers: TransactionMarkers,
         timers: Timers,
-        finishing: Finishing,
+        shielded_tasks: ShieldedTasks,
         new_producer_id: Callable[[], Awaitable[int]],
         config: Callable[[], BrokerConfig],
         level: Callable[[], TransactionVersion],
@@ -70,7 +70,7 @@ class Transactions:
         self._table = TransactionTable(log, level)
         self._markers = markers
         self._clock = timers
-        self._finishing = finishing
+        self._shielded_tasks = shielded_tasks
         self._new_producer_id = new_producer_id
         self._config = config
         self._level = level
@@ -96,7 +96,7 @@ class Transactions:
         self._resumed = True
         for name, known in self._table.all.items():
             if known.state.is_prepared:
-                self._finishing.begin(self._complete_later(name))
+                self._shielded_tasks.start(self._complete_later(name))
 
     def release(self) -> None:
         """Refuse new requests: the broker stops. Requests in progress are completed, now or by the next start."""
@@ -148,7 +148,7 @@ class Transactions:
             detail = f"the timeout {timeout_ms} ms is not between 1 and transaction.max.timeout.ms = {longest_ms}"
             raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT, f"{transactional_id}: {detail}")
         await self.make_ready()
-        return await self._finishing.finish(self._begin_producer(transactional_id, timeout_ms, claimed))
+        return await self._shielded_tasks.run(self._begin_producer(transactional_id, timeout_ms, claimed))
 
     async def _begin_producer(
         self, name: str, timeout_ms: int, claimed: ProducerIdAndEpoch | None
@@ -192,7 +192,7 @@ class Transactions:
             async with self.lock(transactional_id):
                 await self.add_partitions_locked(transactional_id, claimed, partitions, version)
 
-        await self._finishing.finish(add())
+        await self._shielded_tasks.run(add())
 
     async def add_partitions_locked(
         self,
@@ -201,7 +201,7 @@ class Transactions:
         partitions: AbstractSet[TopicPartition],
         version: TransactionVersion,
     ) -> None:
-        """As `add_partitions`, within ``lock``. The task must not be cancelled (`Finishing`)."""
+        """As `add_partitions`, within ``lock``. The task must not be cancelled (`ShieldedTasks`)."""
         load_epoch = self._table.load_epoch
         known = decisions.check_producer(self._table.get(transactional_id), claimed, transactional_id)
         wanted = decisions.add_partitions(known, partitions, version, self._clock.now_ms())
@@ -241,7 +241,7 @@ class Transactions:
         """
         _check_id(transactional_id)
         await self.make_ready()
-        return await self._finishing.finish(self._end(transactional_id, claimed, commit, version))
+        return await self._shielded_tasks.run(self._end(transactional_id, claimed, commit, version))
 
     async def _end(
         self, name: str, claimed: ProducerIdAndEpoch, commit: bool, version: TransactionVersion
@@ -290,7 +290,7 @@ class Transactions:
 
     async def _try_to_abort(self, name: str) -> None:
         try:
-            await self._finishing.finish(self._abort_timed_out(name))
+            await self._shielded_tasks.run(self._abort_timed_out(name))
         except KafkaError as error:
             logger.warning("aborting the timed-out transaction of %s failed, retrying at next check: %s", name, error)
 
@@ -307,7 +307,7 @@ class Transactions:
         old = [name for name, known in self._table.all.items() if known.expires(now_ms, expiration_ms)]
         for number, name in enumerate(old, 1):
             try:
-                await self._finishing.finish(self._expire(name, expiration_ms))
+                await self._shielded_tasks.run(self._expire(name, expiration_ms))
             except KafkaError as error:
                 logger.warning("the expired transactional id %s cannot be deleted: %s", name, error)
             if number % _AT_ONCE == 0:
@@ -403,7 +403,7 @@ class Transactions:
 
         def again() -> None:
             del self._again[name]
-            self._finishing.begin(self._complete_later(name))
+            self._shielded_tasks.start(self._complete_later(name))
 
         self._again[name] = self._clock.at(self._clock.now_ms() + _AGAIN_MS, again)
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.log.manager import LogManager
-from broker_embedded.platform.finishing import Finishing
+from broker_embedded.platform.shielded_tasks import ShieldedTasks
 from broker_embedded.platform.worker_threads import WorkerThreads
 from broker_embedded.replica.delayed import DelayedOperations
 from broker_embedded.replica.partitions import Partitions
@@ -38,7 +38,7 @@ async def delete_records(
     request: DeleteRecordsRequest,
     _context: RequestContext,
     delayed: DelayedOperations,
-    finishing: Finishing,
+    shielded_tasks: ShieldedTasks,
     logs: LogManager,
     partitions: Partitions,
     threads: WorkerThreads,
@@ -47,7 +47,7 @@ async def delete_records(
 
     async def delete(partition: TopicPartition, offset: int) -> int:
         work = functools.partial(logs.delete_records, partition, offset)
-        low_watermark = await finishing.finish(threads.on_disk(work))
+        low_watermark = await shielded_tasks.run(threads.on_disk(work))
         delayed.changed(partition)
         return low_watermark
 

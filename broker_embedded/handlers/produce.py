@@ -31,8 +31,8 @@ from broker_embedded.log.append.incoming import FROM_CLIENT, InvalidRecords, Rec
 from broker_embedded.log.appender import AppendResult
 from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
-from broker_embedded.platform.finishing import Finishing
 from broker_embedded.platform.record_threads import ClientPresence
+from broker_embedded.platform.shielded_tasks import ShieldedTasks
 from broker_embedded.platform.timers import Timers
 from broker_embedded.platform.worker_threads import WorkerThreads
 from broker_embedded.replica.delayed import DelayedOperations
@@ -83,7 +83,7 @@ def produce(
     context: RequestContext,
     delayed: DelayedOperations,
     configs: DynamicConfigs,
-    finishing: Finishing,
+    shielded_tasks: ShieldedTasks,
     partitions: Partitions,
     timers: Timers,
     transactions: Transactions,
@@ -109,10 +109,10 @@ def produce(
         )
         if verification.needs_lock(waits_for_disk=in_thread):
             locked = verification.locked()
-            return finishing.finish(_append_in_threads(request, context.presence, appends, threads, delayed, locked))
+            return shielded_tasks.run(_append_in_threads(request, context.presence, appends, threads, delayed, locked))
     if in_thread:
         unlocked = contextlib.nullcontext()
-        return finishing.finish(_append_in_threads(request, context.presence, appends, threads, delayed, unlocked))
+        return shielded_tasks.run(_append_in_threads(request, context.presence, appends, threads, delayed, unlocked))
     for _, parts in appends:
         for append in parts:
             append.run()

@@ -21,7 +21,7 @@ from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.metadata.image import ClusterImage
 from broker_embedded.metadata.topics import Topics
-from broker_embedded.platform.finishing import Finishing
+from broker_embedded.platform.shielded_tasks import ShieldedTasks
 from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.txn_offset_commit import (
@@ -43,7 +43,7 @@ async def txn_offset_commit(
     request: TxnOffsetCommitRequest,
     context: RequestContext,
     configs: DynamicConfigs,
-    finishing: Finishing,
+    shielded_tasks: ShieldedTasks,
     groups: Groups,
     topics: Topics,
     transactions: Transactions,
@@ -58,7 +58,7 @@ async def txn_offset_commit(
         if commits:
             verifies = configs.config.transaction_partition_verification_enable
             work = _commit(known, commits, context.version, groups, transactions, verifies=verifies)
-            codes = await finishing.finish(work)
+            codes = await shielded_tasks.run(work)
     except KafkaError as error:
         codes = dict.fromkeys((commit.partition for commit in commits), _code_in(error.code, context.version))
     return TxnOffsetCommitResponse(topics=tuple(_response(topic, codes) for topic in request.topics))

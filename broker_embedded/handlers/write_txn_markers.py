@@ -9,7 +9,7 @@ example after ``__transaction_state`` was deleted (KIP-664).
 
 from broker_embedded.coordinator.markers import TransactionMarkers
 from broker_embedded.handlers.support.registry import RequestContext, handles
-from broker_embedded.platform.finishing import Finishing
+from broker_embedded.platform.shielded_tasks import ShieldedTasks
 from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -25,14 +25,17 @@ from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 @handles(WriteTxnMarkersRequest, "0-2")
 async def write_txn_markers(
-    request: WriteTxnMarkersRequest, _context: RequestContext, finishing: Finishing, markers: TransactionMarkers
+    request: WriteTxnMarkersRequest,
+    _context: RequestContext,
+    shielded_tasks: ShieldedTasks,
+    markers: TransactionMarkers,
 ) -> WriteTxnMarkersResponse:
     """Write the markers in the order of the request."""
 
     async def write_all() -> tuple[WritableTxnMarkerResult, ...]:
         return tuple([await _write(marker, markers) for marker in request.markers])
 
-    return WriteTxnMarkersResponse(markers=await finishing.finish(write_all()))
+    return WriteTxnMarkersResponse(markers=await shielded_tasks.run(write_all()))
 
 
 async def _write(marker: WritableTxnMarker, markers: TransactionMarkers) -> WritableTxnMarkerResult:

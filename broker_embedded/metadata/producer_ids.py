@@ -5,7 +5,7 @@ import dataclasses
 
 from broker_embedded.metadata.files.producer_ids import BLOCK_SIZE, PRODUCER_IDS
 from broker_embedded.metadata.store import Metadata, MetadataStore
-from broker_embedded.platform.finishing import Finishing
+from broker_embedded.platform.shielded_tasks import ShieldedTasks
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 
@@ -16,15 +16,15 @@ class ProducerIdManager:
     2. The ids of the block are allocated. Crash here: the next start claims the block after it.
     """
 
-    def __init__(self, store: MetadataStore, finishing: Finishing) -> None:
+    def __init__(self, store: MetadataStore, shielded_tasks: ShieldedTasks) -> None:
         self._store = store
-        self._finishing = finishing
+        self._shielded_tasks = shielded_tasks
         self._claimed = range(0)
         self._claiming = asyncio.Lock()
 
     async def next(self) -> int:
         """A new producer id. Raises KafkaError COORDINATOR_NOT_AVAILABLE: the disk fails."""
-        return await self._finishing.finish(self._take())
+        return await self._shielded_tasks.run(self._take())
 
     async def _take(self) -> int:
         async with self._claiming:

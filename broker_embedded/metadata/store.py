@@ -28,8 +28,8 @@ from broker_embedded.metadata.files.quotas import QUOTAS
 from broker_embedded.metadata.files.stored_configs import CONFIGS, StoredConfigs
 from broker_embedded.metadata.files.topics import TOPICS
 from broker_embedded.metadata.image import ClusterImage
-from broker_embedded.platform.finishing import Finishing
 from broker_embedded.platform.platform import FileSystem
+from broker_embedded.platform.shielded_tasks import ShieldedTasks
 from broker_embedded.platform.worker_threads import OnDisk
 from broker_embedded.quotas.entities import ClientQuotaEntity, Values
 from broker_embedded.security.credentials import Credentials
@@ -68,12 +68,12 @@ class MetadataStore:
     Changes of one kind are made one after the other. Topics and configs share a lock, because they must be consistent.
     """
 
-    def __init__(self, data_dir: str, file_system: FileSystem, on_disk: OnDisk, finishing: Finishing) -> None:
+    def __init__(self, data_dir: str, file_system: FileSystem, on_disk: OnDisk, shielded_tasks: ShieldedTasks) -> None:
         """Read the files of a locked data directory. Blocks. Raises OSError, MetadataFileError."""
         self._data_dir = data_dir
         self._file_system = file_system
         self._on_disk = on_disk
-        self._finishing = finishing
+        self._shielded_tasks = shielded_tasks
         self.current = Metadata(**{name: file.read(file_system, data_dir) for file, name in _FIELDS.items()})
         """The metadata that requests see."""
         for file in _FIELDS:
@@ -99,7 +99,7 @@ class MetadataStore:
         A change that has begun is completed even if the caller is cancelled. Raises KafkaError, and nothing has
         changed: that of ``plan`` or of a watcher; KAFKA_STORAGE_ERROR, then the file may have the change.
         """
-        await self._finishing.finish(self._commit(file, plan))
+        await self._shielded_tasks.run(self._commit(file, plan))
 
     async def _commit(self, file: MetadataFile[Any], plan: Plan) -> None:
         async with self._locks[file]:

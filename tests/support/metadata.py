@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from broker_embedded.metadata.store import MetadataStore
-from broker_embedded.platform.finishing import Finishing
 from broker_embedded.platform.platform import FileSystem
+from broker_embedded.platform.shielded_tasks import ShieldedTasks
 from tests.support.disk import MemoryFileSystem
 
 DATA_DIR = "/data"
@@ -23,7 +23,7 @@ def new_disk() -> MemoryFileSystem:
 
 def open_store(files: FileSystem, data_dir: str | os.PathLike[str] = DATA_DIR) -> MetadataStore:
     """The store of a data directory, which does its work on the disk in the event loop."""
-    return MetadataStore(os.fspath(data_dir), files, at_once, Finishing())
+    return MetadataStore(os.fspath(data_dir), files, at_once, ShieldedTasks())
 
 
 async def at_once(function: Callable[[], ResultT]) -> ResultT:

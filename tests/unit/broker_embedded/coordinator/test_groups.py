@@ -152,7 +152,7 @@ def test_a_commit_whose_client_has_left_is_in_the_state_as_in_the_log(broker: Br
         await broker.in_a_thread()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await broker.broker.finishing.settle()
+        await broker.broker.shielded_tasks.wait()
 
     broker.run(leave_half_way())
     in_log = len(log_of(broker, "g"))
@@ -373,7 +373,7 @@ def test_a_timer_that_was_restarted_while_it_waited_for_the_lock_does_nothing(br
     async def prolong_just_in_time() -> None:
         groups._on_timer("g", ("session", member_id))  # due while another request holds the lock
         await broker._ask(HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id), 4, "test")
-        await broker.broker.finishing.settle()
+        await broker.broker.shielded_tasks.wait()
 
     broker.run(prolong_just_in_time())
     assert group_of(broker).members
@@ -388,7 +388,7 @@ def test_a_timer_that_is_cancelled_while_it_waits_for_the_lock_does_nothing(brok
     async def cancel_just_in_time() -> None:
         groups._on_timer("g", key)  # due while another request holds the lock
         await groups.apply("g", lambda _group, _now_ms: cancelled)
-        await broker.broker.finishing.settle()
+        await broker.broker.shielded_tasks.wait()
 
     broker.run(cancel_just_in_time())
     assert group_of(broker).members

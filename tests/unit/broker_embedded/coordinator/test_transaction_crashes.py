@@ -97,7 +97,7 @@ def _outcome_after_restart(mine: Coordinated) -> tuple[bool, bool]:
     """Whether it is committed, and whether without the timeout; the same in all partitions."""
     broker = mine.broker
     broker.run(broker.broker.transactions.make_ready())
-    broker.run(broker.broker.finishing.settle())
+    broker.run(broker.broker.shielded_tasks.wait())
     at_once = mine.state in {"CompleteCommit", "CompleteAbort"}
     if not at_once:
         assert mine.state == "Ongoing"

@@ -209,7 +209,7 @@ def test_the_decision_of_a_client_that_disconnects_stands(broker: BrokerDriver) 
         await broker.in_a_thread()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await broker.broker.finishing.settle()
+        await broker.broker.shielded_tasks.wait()
 
     broker.run(leave_half_way())
     assert mine.state == "CompleteCommit"

@@ -198,7 +198,7 @@ def test_a_commit_whose_client_has_left_is_carried_out(broker: BrokerDriver, pro
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await broker.broker.finishing.settle()
+        await broker.broker.shielded_tasks.wait()
 
     broker.run(leave_half_way())
     producer.end(version=5)

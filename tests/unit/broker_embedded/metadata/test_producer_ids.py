@@ -7,7 +7,7 @@ import pytest
 from broker_embedded.metadata.files.metadata_file import MetadataFileError
 from broker_embedded.metadata.files.producer_ids import BLOCK_SIZE, PRODUCER_IDS
 from broker_embedded.metadata.producer_ids import ProducerIdManager
-from broker_embedded.platform.finishing import Finishing
+from broker_embedded.platform.shielded_tasks import ShieldedTasks
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.disk import FaultyFileSystem, SimulatedCrash
 from tests.support.metadata import DATA_DIR, new_disk, open_store
@@ -22,7 +22,7 @@ class Story:
         self.open()
 
     def open(self) -> None:
-        self.ids = ProducerIdManager(open_store(self.faults), Finishing())
+        self.ids = ProducerIdManager(open_store(self.faults), ShieldedTasks())
 
     def take(self, count: int) -> list[int]:
         async def several() -> list[int]:

@@ -175,7 +175,7 @@ def test_a_change_whose_request_was_cancelled_is_completed(story: Story) -> None
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await story.driver.broker.finishing.settle()
+        await story.driver.broker.shielded_tasks.wait()
 
     story.driver.run(leave_half_way())
     assert outcomes(story, "create")

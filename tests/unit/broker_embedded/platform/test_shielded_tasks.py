@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation, WorkCancelled
-from broker_embedded.platform.finishing import Finishing
+from broker_embedded.platform.shielded_tasks import ShieldedTasks
 
 
 async def test_results_and_errors_come_through() -> None:
@@ -13,16 +13,16 @@ async def test_results_and_errors_come_through() -> None:
     async def bad() -> int:
         raise ZeroDivisionError
 
-    finishing = Finishing()
-    assert await finishing.finish(good()) == 5
+    shielded_tasks = ShieldedTasks()
+    assert await shielded_tasks.run(good()) == 5
     with pytest.raises(ZeroDivisionError):
-        await finishing.finish(bad())
-    await finishing.settle()
+        await shielded_tasks.run(bad())
+    await shielded_tasks.wait()
 
 
 @pytest.mark.parametrize("fails", [False, True])
 async def test_a_cancelled_caller_does_not_stop_the_work(fails: bool) -> None:
-    finishing, gate = Finishing(), asyncio.Event()
+    shielded_tasks, gate = ShieldedTasks(), asyncio.Event()
     done: list[str] = []
 
     async def work() -> None:
@@ -31,11 +31,11 @@ async def test_a_cancelled_caller_does_not_stop_the_work(fails: bool) -> None:
         if fails:
             raise ZeroDivisionError  # neither raised nor logged
 
-    caller = asyncio.create_task(finishing.finish(work()))
+    caller = asyncio.create_task(shielded_tasks.run(work()))
     await asyncio.sleep(0)
     caller.cancel()
     await asyncio.gather(caller, return_exceptions=True)
-    settling = asyncio.create_task(finishing.settle())
+    settling = asyncio.create_task(shielded_tasks.wait())
     await asyncio.sleep(0)
     assert (done, settling.done()) == ([], False)
     gate.set()
@@ -44,17 +44,17 @@ async def test_a_cancelled_caller_does_not_stop_the_work(fails: bool) -> None:
 
 
 async def test_abandoned_work_stops_where_it_is() -> None:
-    finishing = Finishing()
+    shielded_tasks = ShieldedTasks()
     done: list[str] = []
 
     async def work() -> None:
         await asyncio.sleep(0)
         done.append("nothing of this")
 
-    task = finishing.begin(work())
-    finishing.abandon()
+    task = shielded_tasks.start(work())
+    shielded_tasks.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    await finishing.settle()
+    await shielded_tasks.wait()
     assert task.cancelled()
     assert done == []
 

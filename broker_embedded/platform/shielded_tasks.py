@@ -1,4 +1,4 @@
-"""Work that must be completed even if the request is cancelled."""
+"""Tasks that are completed even if the request that started them is cancelled."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -7,28 +7,28 @@ from typing import Any, TypeVar
 ResultT = TypeVar("ResultT")
 
 
-class Finishing:
-    """Completes work. A request is cancelled when its connection breaks, but its changes are not."""
+class ShieldedTasks:
+    """Tasks of requests that change something. A request is cancelled when its connection breaks, its tasks are not."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def finish(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
+    async def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Await the work, which is completed even if this call is cancelled; its result or exception."""
-        return await asyncio.shield(self.begin(work))
+        return await asyncio.shield(self.start(work))
 
-    def begin(self, work: Coroutine[Any, Any, ResultT]) -> "asyncio.Task[ResultT]":
+    def start(self, work: Coroutine[Any, Any, ResultT]) -> "asyncio.Task[ResultT]":
         """Start the work without waiting for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._forget)
         return task
 
-    async def settle(self) -> None:
+    async def wait(self) -> None:
         """Wait for all started work."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def abandon(self) -> None:
+    def cancel(self) -> None:
         """Cancel all work, as a crash of the process would."""
         for task in self._tasks:
             task.cancel()
