@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from broker_embedded.config.config import BrokerConfig
-from broker_embedded.log.append.incoming import AppendOrigin, Terms
+from broker_embedded.log.append.incoming import AppendConditions, AppendOrigin
 from broker_embedded.log.log import Log
 from broker_embedded.metadata.topics import Topics
 from broker_embedded.platform.timers import Timers
@@ -90,7 +90,7 @@ class Appended(NamedTuple):
 
 
 class Within(NamedTuple):
-    """The transaction of an append. For ``verified`` see `log.append.incoming.Terms`."""
+    """The transaction of an append. For ``verified`` see `log.append.incoming.AppendConditions`."""
 
     producer: ProducerIdAndEpoch
     verified: bool = True
@@ -199,15 +199,15 @@ class CoordinatorLog:
         """As ``append``, in a thread that waits for the disk."""
         with _coordinator_errors():
             partition = self._partition(name)
-            batch, terms = self._batch(records, within)
-            result = await self._on_disk(lambda: partition.append(batch, terms))
+            batch, conditions = self._batch(records, within)
+            result = await self._on_disk(lambda: partition.append(batch, conditions))
         self._delayed.changed(partition.id)
         return Appended(partition.id.partition, result.base_offset)
 
-    def _batch(self, records: Sequence[CoordinatorRecord], within: Within | None) -> tuple[bytearray, Terms]:
+    def _batch(self, records: Sequence[CoordinatorRecord], within: Within | None) -> tuple[bytearray, AppendConditions]:
         batch = encode_batch(records, self._timers.now_ms())
         if within is None:
-            return batch, Terms(origin=AppendOrigin.COORDINATOR)
+            return batch, AppendConditions(origin=AppendOrigin.COORDINATOR)
         set_producer(
             batch,
             0,
@@ -216,7 +216,7 @@ class CoordinatorLog:
             base_sequence=NO_SEQUENCE,
             transactional=True,
         )
-        return batch, Terms(origin=AppendOrigin.COORDINATOR, verified=within.verified)
+        return batch, AppendConditions(origin=AppendOrigin.COORDINATOR, verified=within.verified)
 
     def _partition(self, name: str) -> LocalPartition:
         topic = self._topics.image.topic(self._topic.name)

@@ -12,7 +12,7 @@ from typing import Final
 
 from broker_embedded.coordinator.groups import Groups
 from broker_embedded.coordinator.log import OFFSETS_TOPIC
-from broker_embedded.log.append.incoming import AppendOrigin, Terms
+from broker_embedded.log.append.incoming import AppendConditions, AppendOrigin
 from broker_embedded.platform.timers import Timers
 from broker_embedded.platform.worker_threads import OnDisk
 from broker_embedded.replica.delayed import DelayedOperations
@@ -57,13 +57,13 @@ class TransactionMarkers:
         succeed. INVALID_REQUEST: the producer id is negative.
         """
         codes: dict[TopicPartition, ErrorCode] = {}
-        terms = Terms(origin=AppendOrigin.COORDINATOR, bumps_epochs=version.bumps_epochs)
+        conditions = AppendConditions(origin=AppendOrigin.COORDINATOR, bumps_epochs=version.bumps_epochs)
         for partition in sorted(partitions):
             if codes and len(codes) % _AT_ONCE == 0:
                 await asyncio.sleep(0)
             try:
                 local = self._partitions.get(*partition)
-                offset = await self._append(local, self._marker(producer, commit, coordinator_epoch), terms)
+                offset = await self._append(local, self._marker(producer, commit, coordinator_epoch), conditions)
             except KafkaError as error:
                 logger.debug("no marker of producer %d in %s: %s", producer.producer_id, partition, error)
                 codes[partition] = error.code
@@ -85,8 +85,8 @@ class TransactionMarkers:
             timestamp_ms=self._timers.now_ms(),
         )
 
-    async def _append(self, partition: LocalPartition, marker: bytearray, terms: Terms) -> int:
+    async def _append(self, partition: LocalPartition, marker: bytearray, conditions: AppendConditions) -> int:
         """The offset of the marker. Raises KafkaError: it is not in the log."""
         if partition.flushes_on_append:
-            return (await self._on_disk(lambda: partition.append(marker, terms))).base_offset
-        return partition.append(marker, terms).base_offset
+            return (await self._on_disk(lambda: partition.append(marker, conditions))).base_offset
+        return partition.append(marker, conditions).base_offset

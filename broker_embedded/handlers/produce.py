@@ -27,7 +27,7 @@ from typing import Final, TypeAlias
 from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.handlers.support.partition_verification import PartitionVerification
 from broker_embedded.handlers.support.registry import CloseConnection, RequestContext, handles
-from broker_embedded.log.append.incoming import FROM_CLIENT, InvalidRecords, RecordError, Terms
+from broker_embedded.log.append.incoming import FROM_CLIENT, AppendConditions, InvalidRecords, RecordError
 from broker_embedded.log.appender import AppendResult
 from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
@@ -185,6 +185,7 @@ class _Append:
     """One partition of a Produce request."""
 
     __slots__ = (
+        "_conditions",
         "_data",
         "_errors",
         "_header",
@@ -192,7 +193,6 @@ class _Append:
         "_record_errors",
         "_records",
         "_result",
-        "_terms",
         "_topic",
         "error",
         "inspects",
@@ -206,7 +206,7 @@ class _Append:
         self._partition: LocalPartition | None = None
         self._records: memoryview | None = None
         self._header: BatchHeader | None = None
-        self._terms = FROM_CLIENT
+        self._conditions = FROM_CLIENT
         self._result: AppendResult | None = None
         self.inspects = False
         """Whether the append inspects each record, and must therefore run in a thread."""
@@ -263,8 +263,8 @@ class _Append:
             self._header.producer_id, self._header.producer_epoch
         )
 
-    def accept(self, terms: Terms) -> None:
-        self._terms = terms
+    def accept(self, conditions: AppendConditions) -> None:
+        self._conditions = conditions
 
     def refuse(self, error: KafkaError) -> None:
         self.error = error
@@ -275,7 +275,7 @@ class _Append:
         if self._partition is None or not self._records:
             return
         try:
-            self._result = self._partition.append(self._records, self._terms, cancellation)
+            self._result = self._partition.append(self._records, self._conditions, cancellation)
         except InvalidRecords as error:
             self._record_errors = self._errors.take(error.record_errors)
             self.error = KafkaError(error.code, error.detail)

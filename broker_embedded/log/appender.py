@@ -16,7 +16,7 @@ The steps of an append. *Crash* is a crash of the machine; a crash of the proces
 
 from dataclasses import dataclass, replace
 
-from broker_embedded.log.append.incoming import FROM_CLIENT, AppendContext, AppendOrigin, Terms, Validated
+from broker_embedded.log.append.incoming import FROM_CLIENT, AppendConditions, AppendContext, AppendOrigin, Validated
 from broker_embedded.log.append.message_sets import renumbered
 from broker_embedded.log.append.producer_state import ProducerChanges
 from broker_embedded.log.append.producer_store import ProducerStore
@@ -64,7 +64,7 @@ class Appender:
         records: bytearray | memoryview,
         *,
         leader_epoch: int,
-        terms: Terms = FROM_CLIENT,
+        conditions: AppendConditions = FROM_CLIENT,
         cancellation: Cancellation = NEVER_CANCELLED,
     ) -> AppendResult:
         """As ``Log.append``, but nothing is flushed."""
@@ -76,7 +76,7 @@ class Appender:
         append = AppendContext(
             config=local.config,
             partition=str(local.partition),
-            origin=terms.origin,
+            origin=conditions.origin,
             now_ms=local.platform.clock.now_ms(),
             base_offset=local.view.end_offset,
             cancellation=cancellation,
@@ -88,10 +88,10 @@ class Appender:
                 validated = renumbered(validated, replace(append, base_offset=local.view.end_offset))
             now_ms = local.platform.clock.now_ms()
             known = None
-            if terms.origin is AppendOrigin.CLIENT:
+            if conditions.origin is AppendOrigin.CLIENT:
                 known = self._producers.states.duplicates([batch.header for batch in validated.batches])
             if known is None:
-                return self._append_new(validated, leader_epoch, now_ms, terms)
+                return self._append_new(validated, leader_epoch, now_ms, conditions)
             return AppendResult(
                 base_offset=known[0].first_offset,
                 last_offset=known[-1].last_offset,
@@ -100,7 +100,9 @@ class Appender:
                 duplicate=True,
             )
 
-    def _append_new(self, validated: Validated, leader_epoch: int, now_ms: int, terms: Terms) -> AppendResult:
+    def _append_new(
+        self, validated: Validated, leader_epoch: int, now_ms: int, conditions: AppendConditions
+    ) -> AppendResult:
         local, (view, batches) = self._local, validated
         config, base_offset = local.config, local.view.end_offset
         append_time = now_ms if config.log_append_time else NO_TIMESTAMP
@@ -109,7 +111,7 @@ class Appender:
         if append_time == NO_TIMESTAMP:
             max_timestamp = max(batch.header.max_timestamp for batch in batches)
         changes = self._producers.plan(
-            view, batches, base_offset=base_offset, append_time=append_time, now_ms=now_ms, terms=terms
+            view, batches, base_offset=base_offset, append_time=append_time, now_ms=now_ms, conditions=conditions
         )
         active = local.view.active
         try:

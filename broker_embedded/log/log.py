@@ -12,7 +12,7 @@ import os
 from uuid import UUID
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.append.incoming import FROM_CLIENT, Terms
+from broker_embedded.log.append.incoming import FROM_CLIENT, AppendConditions
 from broker_embedded.log.append.producer_state import LastRecord
 from broker_embedded.log.append.producer_store import PRODUCER_ID_EXPIRATION_MS
 from broker_embedded.log.appender import Appender, AppendResult
@@ -135,7 +135,7 @@ class Log:
         records: bytearray | memoryview,
         *,
         leader_epoch: int,
-        terms: Terms = FROM_CLIENT,
+        conditions: AppendConditions = FROM_CLIENT,
         cancellation: Cancellation = NEVER_CANCELLED,
     ) -> AppendResult:
         """Append one or more batches, or a message set, all or none. ``records`` is writable and changed in place.
@@ -148,7 +148,9 @@ class Log:
         ``flush.messages`` failed, the records may be in the log, and a producer without idempotence writes them twice.
         WorkCancelled, and nothing was appended: after the checks an append is not cancelled any more.
         """
-        result = self._appender.append(records, leader_epoch=leader_epoch, terms=terms, cancellation=cancellation)
+        result = self._appender.append(
+            records, leader_epoch=leader_epoch, conditions=conditions, cancellation=cancellation
+        )
         local = self.local
         if local.unflushed >= local.config.flush_messages:
             with local.flush_lock:  # the thread that held it may have flushed these records too

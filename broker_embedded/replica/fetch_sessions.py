@@ -133,7 +133,7 @@ class FetchContext:
         """The partitions of the response, without changing the session."""
         if self.session is None:
             return found
-        return [each for each in found if _is_news(each)] if self._is_current(self.session) else []
+        return [each for each in found if _must_respond(each)] if self._is_current(self.session) else []
 
     def _is_current(self, session: FetchSession) -> bool:
         return session.epoch == _next_epoch(self.epoch)
@@ -150,9 +150,9 @@ class FetchContext:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, _stale(session, _next_epoch(self.epoch)))
         selected = []
         for each in found:
-            if _is_news(each):
+            if _must_respond(each):
                 selected.append(each)
-                _tell(each)
+                _mark_sent(each)
                 if each.size:
                     session.partitions.move_to_end(each.wanted.key)
         return selected
@@ -327,7 +327,7 @@ def _forgotten(request: FetchRequest, by_id: bool) -> Iterator[Key]:
             yield (topic.topic_id if by_id else topic.topic, partition)
 
 
-def _is_news(found: Found) -> bool:
+def _must_respond(found: Found) -> bool:
     wanted = found.wanted
     return (
         found.size > 0
@@ -338,7 +338,7 @@ def _is_news(found: Found) -> bool:
     )
 
 
-def _tell(found: Found) -> None:
+def _mark_sent(found: Found) -> None:
     """Record the state that was sent to the client; none after an error, so that the end of the error is sent."""
     failed = found.error_code != ErrorCode.NONE
     found.wanted.high_watermark = _UNKNOWN if failed else found.high_watermark

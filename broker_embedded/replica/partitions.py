@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from broker_embedded.config.settings import INT_MAX, LONG_MAX
-from broker_embedded.log.append.incoming import FROM_CLIENT, Terms
+from broker_embedded.log.append.incoming import FROM_CLIENT, AppendConditions
 from broker_embedded.log.append.validation import inspects_records
 from broker_embedded.log.appender import AppendResult
 from broker_embedded.log.log import Log
@@ -55,14 +55,16 @@ class LocalPartition:
     def append(
         self,
         batch: bytearray | memoryview,
-        terms: Terms = FROM_CLIENT,
+        conditions: AppendConditions = FROM_CLIENT,
         cancellation: Cancellation = NEVER_CANCELLED,
     ) -> AppendResult:
         """Append one batch, which is changed in place. The caller notifies `DelayedOperations`. May run in any thread.
 
         Raises KafkaError, WorkCancelled; nothing was appended then.
         """
-        result = self.log.append(batch, leader_epoch=self.leader_epoch, terms=terms, cancellation=cancellation)
+        result = self.log.append(
+            batch, leader_epoch=self.leader_epoch, conditions=conditions, cancellation=cancellation
+        )
         if not result.duplicate:
             self.traffic.appended(len(batch), result.last_offset - result.base_offset + 1)
         return result

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from broker_embedded.config.log_config import CleanerConfig, LogConfig
-from broker_embedded.log.append.incoming import AppendOrigin, Terms
+from broker_embedded.log.append.incoming import AppendConditions, AppendOrigin
 from broker_embedded.log.appender import AppendResult
 from broker_embedded.log.cleaner.log_cleaner import LogCleaner
 from broker_embedded.log.log import Log
@@ -86,7 +86,7 @@ class CompactionDriver:
             codec=codec,
             **fields,
         )
-        result = self._append(bytearray(reference.write_batch(batch)), Terms(verified=True))
+        result = self._append(bytearray(reference.write_batch(batch)), AppendConditions(verified=True))
         self.written += [(first + index, key, value) for index, (key, value) in enumerate(records)]
         return result
 
@@ -114,11 +114,11 @@ class CompactionDriver:
                 coordinator_epoch=0,
                 timestamp_ms=self.clock.now_ms(),
             ),
-            Terms(origin=AppendOrigin.COORDINATOR),
+            AppendConditions(origin=AppendOrigin.COORDINATOR),
         )
 
-    def _append(self, batch: bytearray, terms: Terms) -> AppendResult:
-        return self.log.append(batch, leader_epoch=0, terms=terms)
+    def _append(self, batch: bytearray, conditions: AppendConditions) -> AppendResult:
+        return self.log.append(batch, leader_epoch=0, conditions=conditions)
 
     def roll(self) -> None:
         """End the active segment."""

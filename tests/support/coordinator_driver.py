@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from broker_embedded.log.append.incoming import Terms
+from broker_embedded.log.append.incoming import AppendConditions
 from broker_embedded.transactions.state import Transaction, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -67,7 +67,7 @@ class Coordinated:
                 base_sequence=sequence,
                 transactional=True,
             )
-            self.broker.broker.partitions.get(*partition).append(records, Terms(verified=True))
+            self.broker.broker.partitions.get(*partition).append(records, AppendConditions(verified=True))
             self._sequences[partition] = sequence + 1
 
     def end(self, *, commit: bool = True) -> ProducerIdAndEpoch:

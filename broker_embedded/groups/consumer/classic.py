@@ -102,26 +102,26 @@ class _Join:
         if new != old or new.member_id not in draft.group.members:
             draft.put(member_entry(before.group_id, new))
         consumer_regexes.update_subscription(draft, before, old, new)
-        is_news = (
+        subscription_changed = (
             new.subscribed_topic_names != old.subscribed_topic_names
             or new.subscribed_topic_regex != old.subscribed_topic_regex
         )
-        draft.bump_epoch(if_topics_changed=not is_news)
+        draft.bump_epoch(if_topics_changed=not subscription_changed)
         if downgrades:
-            return self._decide_downgrade(is_news)
+            return self._decide_downgrade(subscription_changed)
         draft.update_target()
-        settled = self._reconciled(is_news)
+        settled = self._reconciled(subscription_changed)
         draft.cancel_timer(join_timer(settled.member_id))
         draft.set_timer(session_timer(settled.member_id), self._request.session_timeout_ms)
         draft.set_timer(sync_timer(settled.member_id), self._request.rebalance_timeout_ms)
         draft.note_must_rejoin(settled.member_id, must_rejoin=False)
         return draft.decided(_join_response(settled))
 
-    def _decide_downgrade(self, is_news: bool) -> Outcome[JoinGroupResponse]:
+    def _decide_downgrade(self, subscription_changed: bool) -> Outcome[JoinGroupResponse]:
         """The member replaces the last one that used the consumer protocol: downgrade the group."""
         draft = self._draft
         rebalance = draft.group.assignment_epoch < draft.group.epoch
-        settled = draft.group.members[self._member_id] if rebalance else self._reconciled(is_news)
+        settled = draft.group.members[self._member_id] if rebalance else self._reconciled(subscription_changed)
         return downgrade(draft, _join_response(settled), rebalance=rebalance)
 
     def _static_member(self) -> ConsumerMember | None:
@@ -151,10 +151,10 @@ class _Join:
             classic=classic_metadata(request.session_timeout_ms, request.protocols),
         )
 
-    def _reconciled(self, is_news: bool) -> ConsumerMember:
+    def _reconciled(self, subscription_changed: bool) -> ConsumerMember:
         topics = self._draft.group.context.topics()
         owned = partitions_of(self._subscription.owned_partitions, topics)
-        return self._draft.reconcile(self._member_id, owned, subscription_changed=is_news)
+        return self._draft.reconcile(self._member_id, owned, subscription_changed=subscription_changed)
 
 
 def _join_response(member: ConsumerMember) -> JoinGroupResponse:

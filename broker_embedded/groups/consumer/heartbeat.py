@@ -111,8 +111,8 @@ def heartbeat(
     owned = owned_partitions(request)
     before = draft.group
     old = _join(draft, request) if joins else _stay(draft.group, request, owned)
-    member, is_news, subscription_changed = _update(draft, before, old, request, sender)
-    draft.bump_epoch(if_topics_changed=not is_news)
+    member, must_bump_epoch, subscription_changed = _update(draft, before, old, request, sender)
+    draft.bump_epoch(if_topics_changed=not must_bump_epoch)
     draft.update_target()
     settled = draft.reconcile(member.member_id, owned, subscription_changed=subscription_changed)
     draft.set_timer(session_timer(settled.member_id), draft.config.session_timeout_ms)
@@ -223,8 +223,8 @@ def _update(
         draft.cancel_timers_of(new.member_id)
     names_changed = new.subscribed_topic_names != old.subscribed_topic_names
     regex_changed = new.subscribed_topic_regex != old.subscribed_topic_regex
-    regex_is_news = consumer_regexes.update_subscription(draft, before, old, new)
-    return new, names_changed or regex_is_news, names_changed or regex_changed
+    regex_bumps_epoch = consumer_regexes.update_subscription(draft, before, old, new)
+    return new, names_changed or regex_bumps_epoch, names_changed or regex_changed
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:

@@ -25,21 +25,21 @@ def update_subscription(draft: ConsumerDraft, before: ConsumerGroup, old: Consum
     Returns whether a new assignment is necessary: the member's new expression is resolved already, or it has none any
     more. Raises KafkaError, INVALID_REGULAR_EXPRESSION.
     """
-    is_news = is_unknown = False
+    must_bump_epoch = is_unknown = False
     if old.subscribed_topic_regex != new.subscribed_topic_regex:
         subscribed = draft.group.subscribed_regexes
         if old.regex is not None and old.regex not in subscribed:
             draft.put(regex_tombstone(before.group_id, old.regex))
         if new.regex is None:
-            is_news = old.regex is not None
+            must_bump_epoch = old.regex is not None
         elif new.regex not in before.subscribed_regexes:
             _check(new.regex)
             is_unknown = True
         else:
-            is_news = new.regex in before.regexes
+            must_bump_epoch = new.regex in before.regexes
     if (is_unknown or before.subscribed_regexes) and _must_look(draft, before, is_unknown):
         draft.set_timer(REGEX_TIMER, 0)
-    return is_news
+    return must_bump_epoch
 
 
 def resolved(group: ConsumerGroup, topics: Mapping[str, frozenset[str]], version: int, now_ms: int) -> Outcome[None]:

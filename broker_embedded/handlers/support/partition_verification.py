@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final, Protocol
 
 from broker_embedded.coordinator.transactions import Transactions
-from broker_embedded.log.append.incoming import Terms
+from broker_embedded.log.append.incoming import AppendConditions
 from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -54,8 +54,8 @@ class UnverifiedBatch(Protocol):
     def begins(self) -> bool:
         """Whether the transaction is not open in the partition's log yet."""
 
-    def accept(self, terms: Terms) -> None:
-        """Append with these terms."""
+    def accept(self, conditions: AppendConditions) -> None:
+        """Append with these conditions."""
 
     def refuse(self, error: KafkaError) -> None:
         """Do not append."""
@@ -139,12 +139,12 @@ class PartitionVerification:
                 detail = f"{batch.partition_id} is not part of {self._name}'s transaction"
                 batch.refuse(self._translated(KafkaError(ErrorCode.TRANSACTION_ABORTABLE, detail)))
             else:
-                batch.accept(Terms(verified=True))
+                batch.accept(AppendConditions(verified=True))
 
     def _accept(self) -> None:
-        terms = Terms(verified=True, bumps_epochs=self._version >= _ADDS_SINCE)
+        conditions = AppendConditions(verified=True, bumps_epochs=self._version >= _ADDS_SINCE)
         for batch in self._new:
-            batch.accept(terms)
+            batch.accept(conditions)
 
     def _refuse(self, error: KafkaError) -> None:
         translated = self._translated(error)

@@ -1,4 +1,4 @@
-"""Batches to append to a log, the terms of an append, and its errors."""
+"""Batches to append to a log, the conditions of an append, and its errors."""
 
 from array import array
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ class AppendOrigin(Enum):
     COORDINATOR = "coordinator"
 
 
-class Terms(NamedTuple):
+class AppendConditions(NamedTuple):
     """The conditions of an append.
 
     ``verified``: the coordinator has added the partition to the transaction of the batches, and no marker is written
@@ -36,7 +36,7 @@ class Terms(NamedTuple):
     bumps_epochs: bool = False
 
 
-FROM_CLIENT: Final = Terms()
+FROM_CLIENT: Final = AppendConditions()
 """An append of a client that was not verified by the coordinator."""
 
 
@@ -72,7 +72,7 @@ class Validated(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendContext:
-    """One append: its topic's config, its partition, its time, first offset, terms and cancellation."""
+    """One append: its topic's config, its partition, its time, first offset, conditions and cancellation."""
 
     config: LogConfig
     partition: str

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from broker_embedded.log.append.incoming import FROM_CLIENT, AppendOrigin, Terms
+from broker_embedded.log.append.incoming import FROM_CLIENT, AppendConditions, AppendOrigin
 from broker_embedded.log.transaction_index import AbortedTransaction
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, increment_sequence
@@ -159,11 +159,11 @@ class ProducerStates:
         return None
 
     def plan(
-        self, batches: Iterable[AppendedBatch], *, now_ms: int, terms: Terms | None = FROM_CLIENT
+        self, batches: Iterable[AppendedBatch], *, now_ms: int, conditions: AppendConditions | None = FROM_CLIENT
     ) -> ProducerChanges:
         """The changes of appending ``batches``. Nothing is changed yet.
 
-        Without ``terms`` they are not checked, because they are in the log already.
+        Without ``conditions`` they are not checked, because they are in the log already.
 
         Raises KafkaError: INVALID_PRODUCER_EPOCH, another producer with this id has a newer epoch, or a marker does not
         bump the epoch. OUT_OF_ORDER_SEQUENCE_NUMBER: records are missing between the last batch and
@@ -179,10 +179,10 @@ class ProducerStates:
             if entry is None:
                 entry = ProducerEntry(producer_id=header.producer_id)
             if header.is_control:
-                entry = self._after_marker(entry, batch, changes, now_ms=now_ms, terms=terms)
+                entry = self._after_marker(entry, batch, changes, now_ms=now_ms, conditions=conditions)
             else:
-                if terms is not None:
-                    self._check_data(entry, header, terms)
+                if conditions is not None:
+                    self._check_data(entry, header, conditions)
                 entry = _after_data(entry, batch, now_ms)
             changes.entries[header.producer_id] = entry
         return changes
@@ -216,11 +216,11 @@ class ProducerStates:
             del self._entries[producer_id]
         return len(expired)
 
-    def _check_data(self, entry: ProducerEntry, header: BatchHeader, terms: Terms) -> None:
+    def _check_data(self, entry: ProducerEntry, header: BatchHeader, conditions: AppendConditions) -> None:
         self._check_epoch(entry, header)
         if header.is_transactional:
-            self._check_in_transaction(entry, header, terms)
-        if terms.origin is AppendOrigin.CLIENT:
+            self._check_in_transaction(entry, header, conditions)
+        if conditions.origin is AppendOrigin.CLIENT:
             self._check_sequence(entry, header)
         if entry.transaction_first_offset is not None and not header.is_transactional:
             raise KafkaError(
@@ -228,16 +228,16 @@ class ProducerStates:
                 f"{self._partition}: producer {header.producer_id} has an open transaction, the batch is not in it",
             )
 
-    def _check_in_transaction(self, entry: ProducerEntry, header: BatchHeader, terms: Terms) -> None:
+    def _check_in_transaction(self, entry: ProducerEntry, header: BatchHeader, conditions: AppendConditions) -> None:
         """A transaction must be verified by the coordinator, because otherwise no marker would ever end it."""
         if entry.transaction_first_offset is not None and entry.epoch == header.producer_epoch:
             return
-        if not terms.verified:
+        if not conditions.verified:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"{self._partition}: the batch of producer {header.producer_id} is not part of an open transaction",
             )
-        if terms.bumps_epochs and not entry.batches and header.base_sequence > 0:
+        if conditions.bumps_epochs and not entry.batches and header.base_sequence > 0:
             self._refuse_sequence(header, "but a transaction starts at 0")
 
     def _check_sequence(self, entry: ProducerEntry, header: BatchHeader) -> None:
@@ -266,15 +266,21 @@ class ProducerStates:
         )
 
     def _after_marker(
-        self, entry: ProducerEntry, batch: AppendedBatch, changes: ProducerChanges, *, now_ms: int, terms: Terms | None
+        self,
+        entry: ProducerEntry,
+        batch: AppendedBatch,
+        changes: ProducerChanges,
+        *,
+        now_ms: int,
+        conditions: AppendConditions | None,
     ) -> ProducerEntry:
         marker, header = batch.marker, batch.header
         if marker is None:
             return entry  # compaction has dropped the marker and the records of its transaction
-        if terms is not None:
+        if conditions is not None:
             self._check_epoch(entry, header)
             is_open = entry.transaction_first_offset is not None
-            if is_open and terms.bumps_epochs and header.producer_epoch == entry.epoch:
+            if is_open and conditions.bumps_epochs and header.producer_epoch == entry.epoch:
                 raise KafkaError(
                     ErrorCode.INVALID_PRODUCER_EPOCH,
                     f"{self._partition}: a marker that raises the epoch of producer {header.producer_id} has its "

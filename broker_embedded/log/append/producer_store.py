@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from broker_embedded.log.append.incoming import Terms
+from broker_embedded.log.append.incoming import AppendConditions
 from broker_embedded.log.append.producer_snapshot import CorruptSnapshot, decode, encode
 from broker_embedded.log.append.producer_state import AppendedBatch, EndOfTransaction, ProducerChanges, ProducerStates
 from broker_embedded.log.append.validation import IncomingBatch
@@ -72,7 +72,7 @@ class ProducerStore:
         base_offset: int,
         append_time: int,
         now_ms: int,
-        terms: Terms,
+        conditions: AppendConditions,
     ) -> ProducerChanges:
         """The changes of appending these batches at ``base_offset``. ``append_time`` is -1 for CreateTime.
 
@@ -91,7 +91,7 @@ class ProducerStore:
                     )
                 )
             base_offset += header.last_offset_delta + 1
-        return self.states.plan(appended, now_ms=now_ms, terms=terms)
+        return self.states.plan(appended, now_ms=now_ms, conditions=conditions)
 
     def take(self, offset: int) -> None:
         """Write the snapshot of ``offset``, the end of the log. Raises OSError: an older one is still valid."""
@@ -162,7 +162,7 @@ class ProducerStore:
                 max_timestamp=header.max_timestamp,
                 marker=read_marker(segment, at, header),
             )
-            changes = self.states.plan([batch], now_ms=now_ms, terms=None)
+            changes = self.states.plan([batch], now_ms=now_ms, conditions=None)
             self.states.apply(changes)
             if fill_transaction_index:
                 for aborted in changes.aborted:

@@ -7,7 +7,7 @@ import pytest
 
 from broker_embedded.coordinator.log import Appended, Within
 from broker_embedded.groups.offsets import OffsetCommit
-from broker_embedded.log.append.incoming import AppendOrigin, Terms
+from broker_embedded.log.append.incoming import AppendConditions, AppendOrigin
 from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
@@ -56,7 +56,7 @@ def write_marker(broker: BrokerDriver, index: int, producer: int, *, commit: boo
         timestamp_ms=broker.clock.now_ms(),
     )
     partition = broker.broker.partitions.get("__consumer_offsets", index)
-    return partition.append(marker, Terms(origin=AppendOrigin.COORDINATOR)).base_offset
+    return partition.append(marker, AppendConditions(origin=AppendOrigin.COORDINATOR)).base_offset
 
 
 def end(broker: BrokerDriver, producer: int, *, commit: bool, group: str = "g") -> None:

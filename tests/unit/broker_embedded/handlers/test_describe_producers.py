@@ -1,6 +1,6 @@
 import pytest
 
-from broker_embedded.log.append.incoming import Terms
+from broker_embedded.log.append.incoming import AppendConditions
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -70,6 +70,6 @@ def test_where_open_transactions_begin(broker: BrokerDriver) -> None:
     assert (state.last_sequence, state.last_timestamp) == (-1, broker.clock.now_ms())
     hanging = batch(b"x")
     set_producer(hanging, 0, producer_id=99, producer_epoch=4, base_sequence=0, transactional=True)
-    broker.broker.partitions.get("t", 0).append(hanging, Terms(verified=True))
+    broker.broker.partitions.get("t", 0).append(hanging, AppendConditions(verified=True))
     found = producers(broker, "t", 0)[0].active_producers
     assert [(each.producer_id, each.current_txn_start_offset) for each in found] == [(writer.producer_id, -1), (99, 3)]

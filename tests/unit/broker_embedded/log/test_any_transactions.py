@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker_embedded.log.append.incoming import AppendOrigin, Terms
+from broker_embedded.log.append.incoming import AppendConditions, AppendOrigin
 from broker_embedded.log.log import Log
 from spark_kafka_native.records.batch import iter_batches
 from spark_kafka_native.records.control import ControlType, decode_control, encode_end_txn_marker
@@ -104,9 +104,9 @@ class AnyTransactions(RuleBasedStateMachine):
             base_sequence=producer.sequence,
             transactional=True,
         )
-        terms = Terms(verified=not producer.rows, bumps_epochs=self.bumps_epochs)
+        conditions = AppendConditions(verified=not producer.rows, bumps_epochs=self.bumps_epochs)
         assert log.producers.is_in_transaction(number, producer.epoch) == bool(producer.rows)
-        first = log.append(bytearray(reference.write_batch(batch)), leader_epoch=0, terms=terms).base_offset
+        first = log.append(bytearray(reference.write_batch(batch)), leader_epoch=0, conditions=conditions).base_offset
         producer.sequence += len(keys)
         producer.rows += [(first + index, key, value) for index, key in enumerate(keys)]
 
@@ -124,8 +124,8 @@ class AnyTransactions(RuleBasedStateMachine):
                 coordinator_epoch=0,
                 timestamp_ms=self.driver.clock.now_ms(),
             )
-            terms = Terms(origin=AppendOrigin.COORDINATOR, bumps_epochs=self.bumps_epochs)
-            self.driver.log.append(marker, leader_epoch=0, terms=terms)
+            conditions = AppendConditions(origin=AppendOrigin.COORDINATOR, bumps_epochs=self.bumps_epochs)
+            self.driver.log.append(marker, leader_epoch=0, conditions=conditions)
         if abort:
             self.bad |= set(producer.rows)
         else:

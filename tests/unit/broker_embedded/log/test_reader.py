@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.append.incoming import Terms
+from broker_embedded.log.append.incoming import AppendConditions
 from broker_embedded.log.append.producer_state import ProducerStates
 from broker_embedded.log.log import Log
 from broker_embedded.log.view import bytes_of
@@ -151,7 +151,7 @@ def test_a_transaction_that_begins_meanwhile_is_not_stable(driver: LogDriver, mo
     def asked(states: ProducerStates) -> int | None:
         found = cast("int | None", first_unstable.__get__(states))
         if waiting:
-            driver.log.append(waiting.pop(), leader_epoch=0, terms=Terms(verified=True))
+            driver.log.append(waiting.pop(), leader_epoch=0, conditions=AppendConditions(verified=True))
         return found
 
     end = driver.log.log_end_offset

@@ -3,7 +3,7 @@ from typing import Any, Self
 
 import pytest
 
-from broker_embedded.log.append.incoming import AppendOrigin, Terms
+from broker_embedded.log.append.incoming import AppendConditions, AppendOrigin
 from broker_embedded.log.view import FirstBatch
 from broker_embedded.platform.cancellation import Cancellation, WorkCancelled
 from broker_embedded.replica import down_conversion
@@ -133,7 +133,7 @@ def test_batches_that_vanish_are_passed_over() -> None:
         log.log.append(
             bytearray(marker(ControlType.COMMIT, producer_id=5)),
             leader_epoch=0,
-            terms=Terms(origin=AppendOrigin.COORDINATOR),
+            conditions=AppendConditions(origin=AppendOrigin.COORDINATOR),
         )
 
     for _ in range(5):

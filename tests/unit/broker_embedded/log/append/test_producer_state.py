@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.log.append.incoming import AppendOrigin, Terms
+from broker_embedded.log.append.incoming import AppendConditions, AppendOrigin
 from broker_embedded.log.append.producer_state import (
     AppendedBatch,
     BatchMetadata,
@@ -19,9 +19,10 @@ from tests.support.batches import NOW_MS, batch
 from tests.support.refusals import refused
 
 LAST = 2**31 - 1
-VERIFIED = Terms(verified=True)
-OWN_EPOCHS = Terms(verified=True, bumps_epochs=True)
-COORDINATOR = Terms(origin=AppendOrigin.COORDINATOR)
+UNVERIFIED = AppendConditions()
+VERIFIED = AppendConditions(verified=True)
+OWN_EPOCHS = AppendConditions(verified=True, bumps_epochs=True)
+COORDINATOR = AppendConditions(origin=AppendOrigin.COORDINATOR)
 
 
 class Producers:
@@ -46,21 +47,21 @@ class Producers:
         *,
         epoch: int = 0,
         at: int = NOW_MS,
-        terms: Terms = VERIFIED,
+        conditions: AppendConditions = VERIFIED,
         **more: Any,
     ) -> int:
 
-        return self.send_all(self.header(pid, sequence, count, epoch, **more), at=at, terms=terms)
+        return self.send_all(self.header(pid, sequence, count, epoch, **more), at=at, conditions=conditions)
 
-    def send_all(self, *headers: BatchHeader, at: int = NOW_MS, terms: Terms = VERIFIED) -> int:
-        known = self.states.duplicates(headers) if terms.origin is AppendOrigin.CLIENT else None
+    def send_all(self, *headers: BatchHeader, at: int = NOW_MS, conditions: AppendConditions = VERIFIED) -> int:
+        known = self.states.duplicates(headers) if conditions.origin is AppendOrigin.CLIENT else None
         if known is not None:
             return known[0].first_offset
         base, planned = self.end, []
         for header in headers:
             planned.append(AppendedBatch(header=header, base_offset=base, max_timestamp=header.max_timestamp))
             base = planned[-1].last_offset + 1
-        self.states.apply(self.states.plan(planned, now_ms=at, terms=terms))
+        self.states.apply(self.states.plan(planned, now_ms=at, conditions=conditions))
         first, self.end = self.end, base
         return first
 
@@ -70,8 +71,8 @@ class Producers:
         header = self.header(pid, -1, epoch=epoch, transactional=True, control=True)
         marker = EndOfTransaction(abort, coordinator_epoch)
         planned = AppendedBatch(header=header, base_offset=self.end, max_timestamp=NOW_MS, marker=marker)
-        terms = COORDINATOR._replace(bumps_epochs=bumps_epochs)
-        changes = self.states.plan([planned], now_ms=NOW_MS, terms=terms)
+        conditions = COORDINATOR._replace(bumps_epochs=bumps_epochs)
+        changes = self.states.plan([planned], now_ms=NOW_MS, conditions=conditions)
         self.states.apply(changes)
         self.aborted += changes.aborted
         self.end += 1
@@ -177,9 +178,9 @@ def test_batches_without_a_producer_leave_no_trace(producers: Producers) -> None
 def test_replayed_batches_are_not_checked(producers: Producers) -> None:
     header = producers.header(1, 50, epoch=3)
     planned = [AppendedBatch(header=header, base_offset=9, max_timestamp=5)]
-    producers.states.apply(producers.states.plan(planned, now_ms=NOW_MS, terms=None))
+    producers.states.apply(producers.states.plan(planned, now_ms=NOW_MS, conditions=None))
     old = AppendedBatch(header=producers.header(1, 7, epoch=2), base_offset=10, max_timestamp=5)
-    producers.states.apply(producers.states.plan([old], now_ms=NOW_MS, terms=None))
+    producers.states.apply(producers.states.plan([old], now_ms=NOW_MS, conditions=None))
     (entry,) = producers.states.entries
     assert (entry.epoch, entry.batches) == (2, (BatchMetadata(7, 10, 0, 5),))
 
@@ -217,19 +218,19 @@ def test_amid_a_transaction_every_batch_belongs_to_it(producers: Producers) -> N
 
 
 def test_a_transaction_that_the_coordinator_does_not_know_is_refused(producers: Producers) -> None:
-    assert producers.refused(1, 0, transactional=True, terms=Terms()) is ErrorCode.INVALID_TXN_STATE
+    assert producers.refused(1, 0, transactional=True, conditions=UNVERIFIED) is ErrorCode.INVALID_TXN_STATE
     producers.send(1, 0, transactional=True)
-    assert producers.send(1, 1, transactional=True, terms=Terms()) == 1
-    assert producers.refused(1, 0, epoch=1, transactional=True, terms=Terms()) is ErrorCode.INVALID_TXN_STATE
+    assert producers.send(1, 1, transactional=True, conditions=UNVERIFIED) == 1
+    assert producers.refused(1, 0, epoch=1, transactional=True, conditions=UNVERIFIED) is ErrorCode.INVALID_TXN_STATE
     producers.end_transaction(1, abort=False)
-    assert producers.refused(1, 2, transactional=True, terms=Terms()) is ErrorCode.INVALID_TXN_STATE
+    assert producers.refused(1, 2, transactional=True, conditions=UNVERIFIED) is ErrorCode.INVALID_TXN_STATE
 
 
 def test_a_fenced_epoch_is_checked_before_the_verification(producers: Producers) -> None:
     """Before that its transaction is unknown: it may begin again with another epoch."""
     producers.send(1, 0, transactional=True)
     producers.end_transaction(1, abort=True, epoch=1)
-    assert producers.refused(1, 1, transactional=True, terms=Terms()) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producers.refused(1, 1, transactional=True, conditions=UNVERIFIED) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert producers.refused(1, 1, transactional=True) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
@@ -246,12 +247,12 @@ def test_open_transactions(producers: Producers) -> None:
 
 def test_a_coordinator_writes_records_without_sequence_numbers(producers: Producers) -> None:
     """Offset records of a group under the producer id of a client."""
-    offsets = Terms(origin=AppendOrigin.COORDINATOR, verified=True)
-    assert [producers.send(1, -1, 3, transactional=True, terms=offsets, epoch=4) for _ in range(2)] == [0, 3]
+    offsets = AppendConditions(origin=AppendOrigin.COORDINATOR, verified=True)
+    assert [producers.send(1, -1, 3, transactional=True, conditions=offsets, epoch=4) for _ in range(2)] == [0, 3]
     assert producers.states.first_unstable_offset == 0
-    code = producers.refused(1, -1, transactional=True, terms=offsets, epoch=3)
+    code = producers.refused(1, -1, transactional=True, conditions=offsets, epoch=3)
     assert code is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert producers.refused(2, -1, transactional=True, terms=COORDINATOR) is ErrorCode.INVALID_TXN_STATE
+    assert producers.refused(2, -1, transactional=True, conditions=COORDINATOR) is ErrorCode.INVALID_TXN_STATE
     producers.end_transaction(1, abort=True, epoch=4)
     assert producers.aborted == [AbortedTransaction(1, 0, 6, 7)]
 
@@ -261,9 +262,9 @@ def test_a_transaction_with_an_epoch_of_its_own_begins_at_zero(producers: Produc
     """The batches before may have been refused: those after them must be, too."""
     if knows != "nothing":
         producers.end_transaction(1, abort=False, epoch=1 if knows == "the epoch" else 0, bumps_epochs=True)
-    code = producers.refused(1, 7, epoch=1, transactional=True, terms=OWN_EPOCHS)
+    code = producers.refused(1, 7, epoch=1, transactional=True, conditions=OWN_EPOCHS)
     assert code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    at = producers.send(1, 0, epoch=1, transactional=True, terms=OWN_EPOCHS)
+    at = producers.send(1, 0, epoch=1, transactional=True, conditions=OWN_EPOCHS)
     assert producers.send(1, 1, epoch=1, transactional=True) == at + 1
 
 
@@ -284,7 +285,7 @@ def test_a_marker_that_comes_again_is_no_harm(producers: Producers) -> None:
     for _ in range(2):
         producers.end_transaction(1, abort=True, epoch=1, bumps_epochs=True)
     assert producers.aborted == [AbortedTransaction(1, 0, 1, 2)]
-    producers.send(1, 0, epoch=1, transactional=True, terms=OWN_EPOCHS)
+    producers.send(1, 0, epoch=1, transactional=True, conditions=OWN_EPOCHS)
     producers.refused_end(1, abort=True, epoch=1, bumps_epochs=True)
 
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.log.append.incoming import AppendOrigin, Terms
+from broker_embedded.log.append.incoming import AppendConditions, AppendOrigin
 from broker_embedded.log.transaction_index import AbortedTransaction
 from broker_embedded.platform.platform import read_file
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -31,13 +31,13 @@ class IdempotentDriver(LogDriver):
         marker = encode_end_txn_marker(
             control_type, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp_ms=NOW_MS
         )
-        self.log.append(marker, leader_epoch=0, terms=Terms(origin=AppendOrigin.COORDINATOR))
+        self.log.append(marker, leader_epoch=0, conditions=AppendConditions(origin=AppendOrigin.COORDINATOR))
         self.values.append(b"marker")
 
     def send_transactional(self, producer_id: int, sequence: int) -> None:
         numbered: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence}
         data = batch(b"%d" % sequence, transactional=True, **numbered)
-        self.log.append(data, leader_epoch=0, terms=Terms(verified=True))
+        self.log.append(data, leader_epoch=0, conditions=AppendConditions(verified=True))
         self.values.append(b"%d" % sequence)
 
 
