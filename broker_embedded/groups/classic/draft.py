@@ -42,16 +42,16 @@ class ClassicDraft:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
-    def awaiting_join(self) -> int:
+    def num_awaiting_join_response(self) -> int:
         """The number of pending JoinGroups."""
         return sum(member.awaits_join for member in self.members.values())
 
     @property
-    def all_joined(self) -> bool:
+    def has_all_members_joined(self) -> bool:
         """Whether all members have joined, and no client with a new member id has to join."""
         return not self.pending and all(member.awaits_join for member in self.members.values())
 
-    def supports(self, protocol_type: str, protocols: tuple[str, ...]) -> bool:
+    def supports_protocols(self, protocol_type: str, protocols: tuple[str, ...]) -> bool:
         """Whether a member with these protocols can join: all members support one of them."""
         if self.state is ClassicState.EMPTY:
             return bool(protocol_type) and bool(protocols)
@@ -59,7 +59,7 @@ class ClassicDraft:
             return False
         return any(all(member.supports(name) for member in self.members.values()) for name in protocols)
 
-    def frozen(self) -> ClassicGroup:
+    def to_group(self) -> ClassicGroup:
         """The group in the present state."""
         return replace(
             self._before,
@@ -81,14 +81,14 @@ class ClassicDraft:
         return Outcome(
             response=response,
             records=tuple(self.records),
-            group=self.frozen(),
+            group=self.to_group(),
             timers=tuple(self._timers.values()),
             replies=tuple(self._replies),
         )
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
-    def become(self, state: ClassicState) -> None:
+    def transition_to(self, state: ClassicState) -> None:
         """Change the state."""
         self.state = state
         self.state_since_ms = self._now_ms
@@ -102,7 +102,7 @@ class ClassicDraft:
         self.members[member.member_id] = member
         self.pending.discard(member.member_id)
 
-    def put(self, member: ClassicMember) -> ClassicMember:
+    def update_member(self, member: ClassicMember) -> ClassicMember:
         """Replace the member of this id."""
         self.members[member.member_id] = member
         return member
@@ -114,37 +114,37 @@ class ClassicDraft:
         self.pending_sync.discard(member_id)
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
-        self.cancel(session_timer(member_id))
+        self.cancel_timer(session_timer(member_id))
 
-    def dismiss(self, member: ClassicMember) -> None:
+    def fail_and_remove(self, member: ClassicMember) -> None:
         """Answer a member's pending requests with UNKNOWN_MEMBER_ID, and remove it."""
         code = ErrorCode.UNKNOWN_MEMBER_ID
-        member = self.answer_join(member, JoinGroupResponse(member_id="", error_code=code))
-        self.answer_sync(member, SyncGroupResponse(error_code=code))
+        member = self.complete_join_future(member, JoinGroupResponse(member_id="", error_code=code))
+        self.complete_sync_future(member, SyncGroupResponse(error_code=code))
         self.remove(member.member_id)
 
-    def answer_join(self, member: ClassicMember, response: JoinGroupResponse) -> ClassicMember:
+    def complete_join_future(self, member: ClassicMember, response: JoinGroupResponse) -> ClassicMember:
         """Answer the member's JoinGroup if it is pending."""
         if member.join_request_id is None:
             return member
         self._replies.append(Reply(request_id=member.join_request_id, response=response))
-        return self.put(replace(member, join_request_id=None))
+        return self.update_member(replace(member, join_request_id=None))
 
-    def answer_sync(self, member: ClassicMember, response: SyncGroupResponse) -> ClassicMember:
+    def complete_sync_future(self, member: ClassicMember, response: SyncGroupResponse) -> ClassicMember:
         """Answer the member's SyncGroup if it is pending."""
         if member.sync_request_id is None:
             return member
         self._replies.append(Reply(request_id=member.sync_request_id, response=response))
-        return self.put(replace(member, sync_request_id=None))
+        return self.update_member(replace(member, sync_request_id=None))
 
-    def set(self, key: TimerKey, after_ms: int) -> None:
+    def schedule_timer(self, key: TimerKey, after_ms: int) -> None:
         """Set a timer."""
         self._timers[key] = SetTimer(key=key, after_ms=after_ms)
 
-    def cancel(self, key: TimerKey) -> None:
+    def cancel_timer(self, key: TimerKey) -> None:
         """Cancel a timer."""
         self._timers[key] = CancelTimer(key=key)
 
-    def renew_session(self, member: ClassicMember) -> None:
+    def reschedule_session_timeout(self, member: ClassicMember) -> None:
         """Restart the session timeout of a member."""
-        self.set(session_timer(member.member_id), member.session_timeout_ms)
+        self.schedule_timer(session_timer(member.member_id), member.session_timeout_ms)

@@ -75,10 +75,10 @@ class _Join:
 
     def response(self) -> JoinResponse:
         draft, request = self._draft, self._request
-        if not self._has_room():
+        if not self._is_below_max():
             draft.remove(request.member_id)
             return _refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
-        if not draft.supports(request.protocol_type, tuple(protocol.name for protocol in request.protocols)):
+        if not draft.supports_protocols(request.protocol_type, tuple(protocol.name for protocol in request.protocols)):
             return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
         if request.member_id == _UNKNOWN:
             return self._join_unknown()
@@ -90,7 +90,7 @@ class _Join:
             return replace(_refused(error.code, request.member_id), protocol_name=None)
         return self._rejoin(member)
 
-    def _has_room(self) -> bool:
+    def _is_below_max(self) -> bool:
         """Whether group.max.size allows the sender; in a rebalance the first to rejoin stay."""
         draft = self._draft
         member = draft.members.get(self._request.member_id)
@@ -98,7 +98,9 @@ class _Join:
             case ClassicState.EMPTY:
                 return True
             case ClassicState.PREPARING_REBALANCE:
-                return (member is not None and member.awaits_join) or draft.awaiting_join < draft.config.max_size
+                return (
+                    member is not None and member.awaits_join
+                ) or draft.num_awaiting_join_response < draft.config.max_size
             case ClassicState.COMPLETING_REBALANCE | ClassicState.STABLE:
                 return member is not None or len(draft.members) < draft.config.max_size
 
@@ -113,7 +115,7 @@ class _Join:
         if self._context.version < _ID_REQUIRED_SINCE:
             return self._add(new_id)
         self._draft.pending.add(new_id)
-        self._draft.set(session_timer(new_id), self._request.session_timeout_ms)
+        self._draft.schedule_timer(session_timer(new_id), self._request.session_timeout_ms)
         return _refused(ErrorCode.MEMBER_ID_REQUIRED, new_id)
 
     def _join_pending(self) -> JoinResponse:
@@ -137,7 +139,7 @@ class _Join:
         if draft.initial is not None:
             draft.initial = replace(draft.initial, member_added=True)
         draft.add(member, request.protocol_type)
-        draft.set(session_timer(member_id), _NEW_MEMBER_TIMEOUT_MS)
+        draft.schedule_timer(session_timer(member_id), _NEW_MEMBER_TIMEOUT_MS)
         rebalance(draft)
         return self._pending()
 
@@ -148,7 +150,9 @@ class _Join:
         old_leader = draft.leader
         member = self._replace_member(old, new_id)
         if draft.state is ClassicState.STABLE and select_protocol(draft) == draft.protocol_name:
-            return self._replace_without_rebalance(draft.put(replace(member, join_request_id=None)), old_leader)
+            return self._replace_without_rebalance(
+                draft.update_member(replace(member, join_request_id=None)), old_leader
+            )
         match draft.state:
             case ClassicState.STABLE:
                 rebalance(draft)
@@ -166,8 +170,8 @@ class _Join:
         draft, request = self._draft, self._request
         code = ErrorCode.FENCED_INSTANCE_ID
         was_leader, had_not_synced = draft.leader == old.member_id, old.member_id in draft.pending_sync
-        draft.answer_join(old, replace(_refused(code, old.member_id), protocol_name=None))
-        draft.answer_sync(old, SyncGroupResponse(error_code=code))
+        draft.complete_join_future(old, replace(_refused(code, old.member_id), protocol_name=None))
+        draft.complete_sync_future(old, SyncGroupResponse(error_code=code))
         draft.remove(old.member_id)
         member = replace(
             old,
@@ -184,14 +188,14 @@ class _Join:
             draft.leader = new_id
         if had_not_synced:
             draft.pending_sync.add(new_id)
-        draft.renew_session(member)
+        draft.reschedule_session_timeout(member)
         return member
 
     def _replace_without_rebalance(self, member: ClassicMember, old_leader: str | None) -> JoinResponse:
         """The new process keeps the assignment of the old one. The new id and subscription are written."""
         draft = self._draft
         draft.subscribed = subscribed(draft)
-        draft.records.append(draft.frozen().record())
+        draft.records.append(draft.to_group().record())
         response = self._present_generation(member.member_id)
         if self._context.version >= _SKIPPING_SINCE:
             is_leader = draft.leader == member.member_id
@@ -215,8 +219,8 @@ class _Join:
     def _update(self, member: ClassicMember) -> JoinResponse:
         draft, request = self._draft, self._request
         # A client that repeats the request has given up the first one.
-        answered = draft.answer_join(member, _refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
-        draft.put(
+        answered = draft.complete_join_future(member, _refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+        draft.update_member(
             replace(
                 answered,
                 session_timeout_ms=request.session_timeout_ms,

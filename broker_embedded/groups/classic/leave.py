@@ -78,7 +78,7 @@ def _leave(draft: ClassicDraft, identity: MemberIdentity) -> ErrorCode:
             member = require_member(draft.members, identity.member_id, instance_id)
         except KafkaError as error:
             return error.code
-    draft.dismiss(member)
+    draft.fail_and_remove(member)
     return ErrorCode.NONE
 
 
@@ -107,7 +107,7 @@ def resumed(group: ClassicGroup) -> Outcome[None]:
     """Start a new session for every member of a group that was read from the log."""
     draft = ClassicDraft(group, group.state_since_ms or 0)
     for member in group.members.values():
-        draft.renew_session(member)
+        draft.reschedule_session_timeout(member)
     if len(group.members) > group.config.max_size:
         prepare_rebalance(draft)
     return draft.outcome(None)
@@ -116,7 +116,7 @@ def resumed(group: ClassicGroup) -> Outcome[None]:
 def _end_session(draft: ClassicDraft, member_id: str) -> None:
     member = draft.members.get(member_id)
     if member is not None and member.must_heartbeat:
-        draft.dismiss(member)
+        draft.fail_and_remove(member)
         if draft.state is not ClassicState.PREPARING_REBALANCE:
             rebalance(draft)
             return
@@ -124,5 +124,5 @@ def _end_session(draft: ClassicDraft, member_id: str) -> None:
         draft.remove(member_id)
     else:
         return
-    if draft.state is ClassicState.PREPARING_REBALANCE and draft.all_joined:
+    if draft.state is ClassicState.PREPARING_REBALANCE and draft.has_all_members_joined:
         complete_join(draft)

@@ -28,22 +28,22 @@ def prepare_rebalance(draft: ClassicDraft) -> None:
     if draft.state is ClassicState.COMPLETING_REBALANCE:
         fail_assignment(draft, ErrorCode.REBALANCE_IN_PROGRESS)
     draft.pending_sync.clear()
-    draft.cancel(SYNC_TIMER)
+    draft.cancel_timer(SYNC_TIMER)
     was_empty = draft.state is ClassicState.EMPTY
-    draft.become(ClassicState.PREPARING_REBALANCE)
+    draft.transition_to(ClassicState.PREPARING_REBALANCE)
     if was_empty:
         delay_ms = draft.config.initial_rebalance_delay_ms
         draft.initial = InitialDelay(delay_ms=delay_ms, remaining_ms=max(draft.rebalance_timeout_ms - delay_ms, 0))
-        draft.set(JOIN_TIMER, delay_ms)
-    elif draft.all_joined:
+        draft.schedule_timer(JOIN_TIMER, delay_ms)
+    elif draft.has_all_members_joined:
         complete_join(draft)
     else:
-        draft.set(JOIN_TIMER, draft.rebalance_timeout_ms)
+        draft.schedule_timer(JOIN_TIMER, draft.rebalance_timeout_ms)
 
 
 def complete_join_if_all_joined(draft: ClassicDraft) -> None:
     """Complete the join if all members have joined, except during the initial delay."""
-    if draft.state is ClassicState.PREPARING_REBALANCE and draft.initial is None and draft.all_joined:
+    if draft.state is ClassicState.PREPARING_REBALANCE and draft.initial is None and draft.has_all_members_joined:
         complete_join(draft)
 
 
@@ -56,17 +56,19 @@ def extend_or_complete_join(draft: ClassicDraft) -> None:
     delay_ms = min(draft.config.initial_rebalance_delay_ms, initial.remaining_ms)
     remaining_ms = max(initial.remaining_ms - initial.delay_ms, 0)
     draft.initial = InitialDelay(delay_ms=delay_ms, remaining_ms=remaining_ms)
-    draft.set(JOIN_TIMER, delay_ms)
+    draft.schedule_timer(JOIN_TIMER, delay_ms)
 
 
 def complete_join(draft: ClassicDraft) -> None:
     """Begin the next generation. Dynamic members that have not joined are removed, static members stay."""
-    draft.cancel(JOIN_TIMER)
+    draft.cancel_timer(JOIN_TIMER)
     for member in list(draft.members.values()):
         if not member.awaits_join and not member.is_static:
             draft.remove(member.member_id)
     if draft.members and not _elect_leader(draft):
-        draft.set(JOIN_TIMER, draft.rebalance_timeout_ms)  # only static members: wait until one joins or all time out
+        draft.schedule_timer(
+            JOIN_TIMER, draft.rebalance_timeout_ms
+        )  # only static members: wait until one joins or all time out
         return
     draft.generation += 1
     draft.initial = None
@@ -76,18 +78,18 @@ def complete_join(draft: ClassicDraft) -> None:
     else:
         draft.protocol_name = None
         draft.subscribed = subscribed(draft)
-        draft.become(ClassicState.EMPTY)
-        draft.records.append(draft.frozen().record())
+        draft.transition_to(ClassicState.EMPTY)
+        draft.records.append(draft.to_group().record())
 
 
 def fail_assignment(draft: ClassicDraft, code: ErrorCode) -> None:
     """Fail the assignment of this generation: pending SyncGroups are answered ``code``."""
     for member in list(draft.members.values()):
         waited = member.sync_request_id is not None
-        answered = draft.answer_sync(member, SyncGroupResponse(error_code=code))
-        changed = draft.put(replace(answered, assignment=b""))
+        answered = draft.complete_sync_future(member, SyncGroupResponse(error_code=code))
+        changed = draft.update_member(replace(answered, assignment=b""))
         if waited:
-            draft.renew_session(changed)
+            draft.reschedule_session_timeout(changed)
 
 
 def _elect_leader(draft: ClassicDraft) -> bool:
@@ -103,7 +105,7 @@ def _elect_leader(draft: ClassicDraft) -> bool:
 def _begin_generation(draft: ClassicDraft) -> None:
     draft.protocol_name = select_protocol(draft)
     draft.subscribed = subscribed(draft)
-    draft.become(ClassicState.COMPLETING_REBALANCE)
+    draft.transition_to(ClassicState.COMPLETING_REBALANCE)
     everybody = as_join_response(draft.members, draft.protocol_name)
     response = JoinGroupResponse(
         generation_id=draft.generation,
@@ -113,10 +115,12 @@ def _begin_generation(draft: ClassicDraft) -> None:
     )
     for member in list(draft.members.values()):
         leader_members = everybody if member.member_id == draft.leader else ()
-        joined = draft.answer_join(member, replace(response, member_id=member.member_id, members=leader_members))
-        draft.renew_session(draft.put(replace(joined, is_new=False)))
+        joined = draft.complete_join_future(
+            member, replace(response, member_id=member.member_id, members=leader_members)
+        )
+        draft.reschedule_session_timeout(draft.update_member(replace(joined, is_new=False)))
         draft.pending_sync.add(member.member_id)
-    draft.set(SYNC_TIMER, draft.rebalance_timeout_ms)
+    draft.schedule_timer(SYNC_TIMER, draft.rebalance_timeout_ms)
 
 
 def select_protocol(draft: ClassicDraft) -> str:

@@ -21,12 +21,12 @@ def sync(
     draft = ClassicDraft(group, now_ms)
     draft.pending_sync.discard(member.member_id)
     if not draft.pending_sync:
-        draft.cancel(SYNC_TIMER)
+        draft.cancel_timer(SYNC_TIMER)
     if group.state is ClassicState.STABLE:
         return draft.outcome(_assignment(draft, member.assignment))
     # A client that repeats the request has given up the first one.
-    given_up = draft.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-    draft.put(replace(given_up, sync_request_id=request_id))
+    given_up = draft.complete_sync_future(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    draft.update_member(replace(given_up, sync_request_id=request_id))
     if member.member_id == group.leader:
         return _assign(draft, request, request_id, now_ms)
     return draft.outcome(Pending(request_id=request_id))
@@ -42,14 +42,16 @@ def _check_protocol(group: ClassicGroup, request: SyncGroupRequest) -> None:
 
 def _assign(draft: ClassicDraft, request: SyncGroupRequest, request_id: int, now_ms: int) -> Outcome[SyncGroupResponse]:
     """Answer all pending SyncGroups with the leader's assignments, once these are in the log."""
-    unassigned = draft.frozen()
+    unassigned = draft.to_group()
     brought = {assignment.member_id: assignment.assignment for assignment in request.assignments}
     for member in list(draft.members.values()):
-        assigned = draft.put(replace(member, assignment=brought.get(member.member_id, b"")))
+        assigned = draft.update_member(replace(member, assignment=brought.get(member.member_id, b"")))
         if assigned.sync_request_id is not None:
-            draft.renew_session(draft.answer_sync(assigned, _assignment(draft, assigned.assignment)))
+            draft.reschedule_session_timeout(
+                draft.complete_sync_future(assigned, _assignment(draft, assigned.assignment))
+            )
     draft.state = ClassicState.STABLE  # state_since_ms stays the beginning of the generation, as in the log
-    draft.records.append(draft.frozen().record())
+    draft.records.append(draft.to_group().record())
     decided: Outcome[SyncGroupResponse] = draft.outcome(Pending(request_id=request_id))
     return replace(decided, otherwise=lambda code: _not_assigned(unassigned, request_id, code, now_ms))
 

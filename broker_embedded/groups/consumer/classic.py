@@ -74,7 +74,7 @@ def _check_may_join(draft: ConsumerDraft, request: JoinGroupRequest, member_id: 
     code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if draft.config.migration_policy is MigrationPolicy.DISABLED:
         raise KafkaError(code, f"group {group.group_id!r} is a consumer group (group.consumer.migration.policy)")
-    draft.check_size(member_id)
+    draft.check_max_size(member_id)
     classic = [member.protocol_names for member in group.members.values() if member.classic is not None]
     common = [entry.name for entry in request.protocols if all(entry.name in names for names in classic)]
     if request.protocol_type != CONSUMER_PROTOCOL or not common:
@@ -100,22 +100,22 @@ class _Join:
         old = self._member(last)
         new = self._updated(old)
         if new != old or new.member_id not in draft.group.members:
-            draft.put(member_entry(before.group_id, new))
+            draft.append(member_entry(before.group_id, new))
         consumer_regexes.update_subscription(draft, before, old, new)
         subscription_changed = (
             new.subscribed_topic_names != old.subscribed_topic_names
             or new.subscribed_topic_regex != old.subscribed_topic_regex
         )
-        draft.bump_epoch(if_topics_changed=not subscription_changed)
+        draft.bump_group_epoch(if_topics_changed=not subscription_changed)
         if downgrades:
             return self._decide_downgrade(subscription_changed)
-        draft.update_target()
+        draft.update_target_assignment()
         settled = self._reconciled(subscription_changed)
         draft.cancel_timer(join_timer(settled.member_id))
-        draft.set_timer(session_timer(settled.member_id), self._request.session_timeout_ms)
-        draft.set_timer(sync_timer(settled.member_id), self._request.rebalance_timeout_ms)
-        draft.note_must_rejoin(settled.member_id, must_rejoin=False)
-        return draft.decided(_join_response(settled))
+        draft.schedule_timer(session_timer(settled.member_id), self._request.session_timeout_ms)
+        draft.schedule_timer(sync_timer(settled.member_id), self._request.rebalance_timeout_ms)
+        draft.set_must_rejoin(settled.member_id, must_rejoin=False)
+        return draft.outcome(_join_response(settled))
 
     def _decide_downgrade(self, subscription_changed: bool) -> Outcome[JoinGroupResponse]:
         """The member replaces the last one that used the consumer protocol: downgrade the group."""
@@ -134,7 +134,7 @@ class _Join:
         if instance_id is not None and self._request.member_id != _UNKNOWN:
             return group.require_static(instance_id, self._member_id)
         if last is not None:
-            return self._draft.replace_static(last, self._member_id)
+            return self._draft.replace_static_member(last, self._member_id)
         return group.members.get(self._member_id) or ConsumerMember(member_id=self._member_id)
 
     def _updated(self, old: ConsumerMember) -> ConsumerMember:
@@ -154,7 +154,7 @@ class _Join:
     def _reconciled(self, subscription_changed: bool) -> ConsumerMember:
         topics = self._draft.group.context.topics()
         owned = partitions_of(self._subscription.owned_partitions, topics)
-        return self._draft.reconcile(self._member_id, owned, subscription_changed=subscription_changed)
+        return self._draft.maybe_reconcile(self._member_id, owned, subscription_changed=subscription_changed)
 
 
 def _join_response(member: ConsumerMember) -> JoinGroupResponse:
@@ -185,10 +185,10 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, now_ms: int) -> Outcom
     draft = ConsumerDraft(group, now_ms)
     if group.assignment_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         _require_rejoin(draft, member)
-        return draft.decided(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+        return draft.outcome(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     draft.cancel_timer(sync_timer(member.member_id))
-    draft.set_timer(session_timer(member.member_id), terms.session_timeout_ms)
-    return draft.decided(
+    draft.schedule_timer(session_timer(member.member_id), terms.session_timeout_ms)
+    return draft.outcome(
         SyncGroupResponse(
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
@@ -201,14 +201,14 @@ def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, now_ms: int) -> O
     """Renew a session. REBALANCE_IN_PROGRESS: another step is necessary. Raises KafkaError."""
     member = _require(group, request.member_id, request.group_instance_id, request.generation_id)
     draft = ConsumerDraft(group, now_ms)
-    draft.set_timer(session_timer(member.member_id), _classic(member).session_timeout_ms)
+    draft.schedule_timer(session_timer(member.member_id), _classic(member).session_timeout_ms)
     if group.classic_count == len(group.members):  # no other member's heartbeat would do it
-        draft.bump_epoch(if_topics_changed=True)
-        draft.update_target()
+        draft.bump_group_epoch(if_topics_changed=True)
+        draft.update_target_assignment()
     if not _must_join(draft.group, member):
-        return draft.decided(HeartbeatResponse())
+        return draft.outcome(HeartbeatResponse())
     _require_rejoin(draft, member)
-    return draft.decided(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    return draft.outcome(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
 
 def leave(group: ConsumerGroup, request: LeaveGroupRequest, now_ms: int) -> Outcome[LeaveGroupResponse]:
@@ -263,8 +263,8 @@ def _must_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
 def _require_rejoin(draft: ConsumerDraft, member: ConsumerMember) -> None:
     """Set the timer of its rebalance timeout, if it is not set."""
     if member.member_id not in draft.group.must_rejoin:
-        draft.set_timer(join_timer(member.member_id), member.rebalance_timeout_ms)
-        draft.note_must_rejoin(member.member_id, must_rejoin=True)
+        draft.schedule_timer(join_timer(member.member_id), member.rebalance_timeout_ms)
+        draft.set_must_rejoin(member.member_id, must_rejoin=True)
 
 
 def _classic(member: ConsumerMember) -> ClassicMemberMetadata:

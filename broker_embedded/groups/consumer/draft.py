@@ -77,12 +77,12 @@ class ConsumerDraft:
         self._replies = tuple(replies)
         self._timers: dict[TimerKey, SetTimer | CancelTimer] = {}
 
-    def put(self, *entries: Entry) -> None:
+    def append(self, *entries: Entry) -> None:
         """Add records and replay them."""
         self.records += map(to_record, entries)
         self.group = after(self.group, entries)
 
-    def set_timer(self, key: TimerKey, after_ms: int) -> None:
+    def schedule_timer(self, key: TimerKey, after_ms: int) -> None:
         """Set a timer; if it is set, restart it."""
         self._timers[key] = SetTimer(key=key, after_ms=after_ms)
 
@@ -90,19 +90,19 @@ class ConsumerDraft:
         """Cancel a timer."""
         self._timers[key] = CancelTimer(key=key)
 
-    def cancel_timers_of(self, member_id: str) -> None:
+    def cancel_timers(self, member_id: str) -> None:
         """Cancel all timers of a member."""
         for key in (session_timer(member_id), *member_timers(member_id)):
             self.cancel_timer(key)
 
-    def note_must_rejoin(self, member_id: str, *, must_rejoin: bool) -> None:
+    def set_must_rejoin(self, member_id: str, *, must_rejoin: bool) -> None:
         """Record whether a member of the classic protocol has to rejoin."""
         before = self.group.must_rejoin
         now = before | {member_id} if must_rejoin else before - {member_id}
         if now != before:
             self.group = replace(self.group, must_rejoin=now)
 
-    def decided(self, response: ResponseT) -> Outcome[ResponseT]:
+    def outcome(self, response: ResponseT) -> Outcome[ResponseT]:
         """The decision."""
         return Outcome(
             response=response,
@@ -114,39 +114,39 @@ class ConsumerDraft:
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
-    def check_size(self, member_id: str) -> None:
+    def check_max_size(self, member_id: str) -> None:
         """Raise KafkaError, GROUP_MAX_SIZE_REACHED, if the group is full and this is a new member."""
         members = self.group.members
         if len(members) >= self.config.max_size and member_id not in members:
             detail = f"group {self.group.group_id!r} has {len(members)} members (group.consumer.max.size)"
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, detail)
 
-    def replace_static(self, last: ConsumerMember, member_id: str) -> ConsumerMember:
+    def replace_static_member(self, last: ConsumerMember, member_id: str) -> ConsumerMember:
         """A static member with a new member id, and the assignment of the old one."""
         group_id, target = self.group.group_id, self.group.targets.get(last.member_id, frozenset())
         new = replace(last, member_id=member_id, member_epoch=0, previous_member_epoch=0)
-        self.put(
+        self.append(
             *member_tombstones(group_id, last.member_id),
             member_entry(group_id, new),
             target_entry(group_id, member_id, target),
             current_entry(group_id, new),
         )
         if member_id != last.member_id:
-            self.cancel_timers_of(last.member_id)
+            self.cancel_timers(last.member_id)
         return new
 
-    def bump_epoch(self, *, if_topics_changed: bool) -> None:
+    def bump_group_epoch(self, *, if_topics_changed: bool) -> None:
         """Bump the group's epoch: at once, or only if the subscribed topics have changed since the last check."""
         view = self.group.context.topics()
         if not if_topics_changed or self.group.looked_at is not view:
             topics_hash = self.group.current_hash()
             if not if_topics_changed or topics_hash != self.group.metadata_hash:
-                self.put(epoch_entry(self.group.group_id, self.group.epoch + 1, topics_hash))
+                self.append(epoch_entry(self.group.group_id, self.group.epoch + 1, topics_hash))
             self.group = replace(self.group, looked_at=view)
         if self.group.has_partition_metadata:
-            self.put(partition_metadata_tombstone(self.group.group_id))
+            self.append(partition_metadata_tombstone(self.group.group_id))
 
-    def update_target(self) -> None:
+    def update_target_assignment(self) -> None:
         """Compute a new target if the group's epoch is newer and the assignment interval has passed."""
         group, config = self.group, self.config
         if group.assignment_epoch >= group.epoch or (
@@ -155,7 +155,7 @@ class ConsumerDraft:
         ):
             return
         targets = self._assign()
-        self.put(
+        self.append(
             *(
                 target_entry(group.group_id, member_id, partitions)
                 for member_id, partitions in targets.items()
@@ -164,7 +164,7 @@ class ConsumerDraft:
             target_epoch_entry(group.group_id, group.epoch, self.now_ms),
         )
 
-    def reconcile(
+    def maybe_reconcile(
         self, member_id: str, owned: frozenset[TopicIdPartition] | None, *, subscription_changed: bool
     ) -> ConsumerMember:
         """Reconcile a member by one step towards its target. Raises KafkaError, FENCED_MEMBER_EPOCH."""
@@ -181,10 +181,10 @@ class ConsumerDraft:
         settled = reconcile(member, target, owned=owned, subscription_changed=subscription_changed)
         if settled == member:
             return member
-        self.put(current_entry(group.group_id, settled))
+        self.append(current_entry(group.group_id, settled))
         if settled.classic is None:
             if settled.state is MemberState.UNREVOKED_PARTITIONS:
-                self.set_timer(rebalance_timer(member_id), settled.rebalance_timeout_ms)
+                self.schedule_timer(rebalance_timer(member_id), settled.rebalance_timeout_ms)
             else:
                 self.cancel_timer(rebalance_timer(member_id))
         return settled

@@ -107,17 +107,17 @@ def heartbeat(
         if joins
         else ConsumerDraft(_require(group, request.group_id), now_ms)
     )
-    draft.check_size(request.member_id)
+    draft.check_max_size(request.member_id)
     owned = owned_partitions(request)
     before = draft.group
     old = _join(draft, request) if joins else _stay(draft.group, request, owned)
     member, must_bump_epoch, subscription_changed = _update(draft, before, old, request, sender)
-    draft.bump_epoch(if_topics_changed=not must_bump_epoch)
-    draft.update_target()
-    settled = draft.reconcile(member.member_id, owned, subscription_changed=subscription_changed)
-    draft.set_timer(session_timer(settled.member_id), draft.config.session_timeout_ms)
+    draft.bump_group_epoch(if_topics_changed=not must_bump_epoch)
+    draft.update_target_assignment()
+    settled = draft.maybe_reconcile(member.member_id, owned, subscription_changed=subscription_changed)
+    draft.schedule_timer(session_timer(settled.member_id), draft.config.session_timeout_ms)
     tells = joins or _is_full(request) or settled.assigned != old.assigned
-    return draft.decided(
+    return draft.outcome(
         ConsumerGroupHeartbeatResponse(
             member_id=settled.member_id,
             member_epoch=settled.member_epoch,
@@ -166,7 +166,7 @@ def _join(draft: ConsumerDraft, request: ConsumerGroupHeartbeatRequest) -> Consu
     if last.classic is None and last.member_epoch != STATIC_LEAVE_EPOCH:
         detail = f"instance {request.instance_id!r} of group {group.group_id!r} belongs to member {last.member_id!r}"
         raise KafkaError(ErrorCode.UNRELEASED_INSTANCE_ID, detail)
-    return draft.replace_static(last, member_id)
+    return draft.replace_static_member(last, member_id)
 
 
 def _stay(
@@ -218,9 +218,9 @@ def _update(
         classic=None,
     )
     if new != old or new.member_id not in draft.group.members:
-        draft.put(member_entry(draft.group.group_id, new))
+        draft.append(member_entry(draft.group.group_id, new))
     if old.classic is not None:
-        draft.cancel_timers_of(new.member_id)
+        draft.cancel_timers(new.member_id)
     names_changed = new.subscribed_topic_names != old.subscribed_topic_names
     regex_changed = new.subscribed_topic_regex != old.subscribed_topic_regex
     regex_bumps_epoch = consumer_regexes.update_subscription(draft, before, old, new)

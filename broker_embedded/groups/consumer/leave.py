@@ -31,9 +31,9 @@ def leave(
     left = replace(
         member, member_epoch=STATIC_LEAVE_EPOCH, assigned=dict.fromkeys(member.assigned, 0), pending_revocation={}
     )
-    draft.put(current_entry(group.group_id, left))
+    draft.append(current_entry(group.group_id, left))
     draft.cancel_timer(rebalance_timer(member.member_id))
-    return draft.decided(response)
+    return draft.outcome(response)
 
 
 def without_members(
@@ -47,12 +47,12 @@ def without_members(
     if downgrade_is_due(group, ids):
         return downgrade(draft, response, leaving=ids, rebalance=True)
     for member in leaving:
-        draft.put(*member_tombstones(group.group_id, member.member_id))
-        draft.cancel_timers_of(member.member_id)
+        draft.append(*member_tombstones(group.group_id, member.member_id))
+        draft.cancel_timers(member.member_id)
     gone = {member.regex for member in leaving if member.regex is not None} - draft.group.subscribed_regexes.keys()
-    draft.put(*(regex_tombstone(group.group_id, regex) for regex in sorted(gone)))
-    draft.bump_epoch(if_topics_changed=False)
-    return draft.decided(response)
+    draft.append(*(regex_tombstone(group.group_id, regex) for regex in sorted(gone)))
+    draft.bump_group_epoch(if_topics_changed=False)
+    return draft.outcome(response)
 
 
 # --- timers -----------------------------------------------------------------------------------------------------------

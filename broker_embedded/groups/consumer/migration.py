@@ -59,9 +59,9 @@ def upgrade(group: ClassicGroup, context: ConsumerContext, now_ms: int) -> Consu
         preceding=group.tombstones(),
         replies=group.released(ErrorCode.REBALANCE_IN_PROGRESS),
     )
-    draft.put(*(member_entry(group.group_id, member) for member in members))
-    draft.put(epoch_entry(group.group_id, group.generation, draft.group.current_hash()))
-    draft.put(
+    draft.append(*(member_entry(group.group_id, member) for member in members))
+    draft.append(epoch_entry(group.group_id, group.generation, draft.group.current_hash()))
+    draft.append(
         *(target_entry(group.group_id, member.member_id, member.assigned) for member in members),
         target_epoch_entry(group.group_id, group.generation, 0),
         *(current_entry(group.group_id, member) for member in members),
@@ -69,7 +69,7 @@ def upgrade(group: ClassicGroup, context: ConsumerContext, now_ms: int) -> Consu
     for key in (JOIN_TIMER, SYNC_TIMER, *map(session_timer, group.pending)):
         draft.cancel_timer(key)
     for member in group.members.values():
-        draft.set_timer(session_timer(member.member_id), member.session_timeout_ms)
+        draft.schedule_timer(session_timer(member.member_id), member.session_timeout_ms)
     return draft
 
 
@@ -133,7 +133,7 @@ def downgrade(
     stable = _as_classic(group, staying, draft.now_ms)
     changing = ClassicDraft(stable, draft.now_ms)
     for member in stable.members.values():
-        changing.renew_session(member)
+        changing.reschedule_session_timeout(member)
     if rebalance:
         prepare_rebalance(changing)
     outcome = changing.outcome(response)

@@ -29,7 +29,7 @@ def update_subscription(draft: ConsumerDraft, before: ConsumerGroup, old: Consum
     if old.subscribed_topic_regex != new.subscribed_topic_regex:
         subscribed = draft.group.subscribed_regexes
         if old.regex is not None and old.regex not in subscribed:
-            draft.put(regex_tombstone(before.group_id, old.regex))
+            draft.append(regex_tombstone(before.group_id, old.regex))
         if new.regex is None:
             must_bump_epoch = old.regex is not None
         elif new.regex not in before.subscribed_regexes:
@@ -38,7 +38,7 @@ def update_subscription(draft: ConsumerDraft, before: ConsumerGroup, old: Consum
         else:
             must_bump_epoch = new.regex in before.regexes
     if (is_unknown or before.subscribed_regexes) and _must_look(draft, before, is_unknown):
-        draft.set_timer(REGEX_TIMER, 0)
+        draft.schedule_timer(REGEX_TIMER, 0)
     return must_bump_epoch
 
 
@@ -53,14 +53,14 @@ def resolved(group: ConsumerGroup, topics: Mapping[str, frozenset[str]], version
         for regex in sorted(group.subscribed_regexes.keys() & topics.keys())
     }
     if not found:
-        return draft.decided(None)
-    draft.put(*(regex_entry(group.group_id, regex, matched) for regex, matched in found.items()))
+        return draft.outcome(None)
+    draft.append(*(regex_entry(group.group_id, regex, matched) for regex, matched in found.items()))
     unchanged = all(
         matched.topics == (group.regexes[regex].topics if regex in group.regexes else frozenset())
         for regex, matched in found.items()
     )
-    draft.bump_epoch(if_topics_changed=unchanged)
-    return draft.decided(None)
+    draft.bump_group_epoch(if_topics_changed=unchanged)
+    return draft.outcome(None)
 
 
 def _must_look(draft: ConsumerDraft, before: ConsumerGroup, is_unknown: bool) -> bool:

@@ -36,12 +36,12 @@ FULL = ClassicGroup(
 def test_a_draft_of_a_group_is_the_group() -> None:
     unlike_default = [field.name for field in dataclasses.fields(FULL) if getattr(FULL, field.name) != field.default]
     assert len(unlike_default) == len(dataclasses.fields(FULL)), "the test must see every field"
-    assert ClassicDraft(FULL, 9).frozen() == FULL
+    assert ClassicDraft(FULL, 9).to_group() == FULL
 
 
 def test_the_group_stays_as_it_was_and_so_do_frozen_ones() -> None:
     draft = ClassicDraft(FULL, 9)
-    frozen = draft.frozen()
+    frozen = draft.to_group()
     draft.remove("m")
     draft.pending.clear()
     draft.pending_sync.clear()
@@ -60,26 +60,26 @@ def test_the_leader_goes_and_another_takes_over() -> None:
 
 def test_a_dismissed_member_is_answered() -> None:
     draft = ClassicDraft(FULL, 9)
-    draft.dismiss(draft.members["m"])
+    draft.fail_and_remove(draft.members["m"])
     (reply,) = draft.outcome(None).replies
     assert (reply.request_id, reply.response.error_code) == (1, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 def test_of_two_changes_of_a_timer_the_last_counts() -> None:
     draft = ClassicDraft(FULL, 9)
-    draft.renew_session(draft.members["n"])
-    draft.cancel(session_timer("n"))
-    draft.renew_session(draft.members["n"])
+    draft.reschedule_session_timeout(draft.members["n"])
+    draft.cancel_timer(session_timer("n"))
+    draft.reschedule_session_timeout(draft.members["n"])
     assert draft.outcome(None).timers == (SetTimer(key=session_timer("n"), after_ms=10),)
 
 
 def test_a_join_phase_ends_once_all_members_have_joined() -> None:
     draft = ClassicDraft(FULL, 9)
-    assert (draft.awaiting_join, draft.all_joined) == (1, False)
-    draft.put(replace(draft.members["n"], join_request_id=2))
-    assert (draft.awaiting_join, draft.all_joined) == (2, False)
+    assert (draft.num_awaiting_join_response, draft.has_all_members_joined) == (1, False)
+    draft.update_member(replace(draft.members["n"], join_request_id=2))
+    assert (draft.num_awaiting_join_response, draft.has_all_members_joined) == (2, False)
     draft.remove("p")
-    assert draft.all_joined
+    assert draft.has_all_members_joined
 
 
 def test_the_longest_rebalance_timeout_counts() -> None:
@@ -93,5 +93,5 @@ def test_the_longest_rebalance_timeout_counts() -> None:
 
 def test_another_state_begins_now() -> None:
     draft = ClassicDraft(FULL, 9)
-    draft.become(ClassicState.STABLE)
-    assert draft.frozen().state_since_ms == 9
+    draft.transition_to(ClassicState.STABLE)
+    assert draft.to_group().state_since_ms == 9
