@@ -11,7 +11,7 @@ from broker_embedded.handlers.support.registry import CloseConnection, Result
 from broker_embedded.server.dispatch import Call, Intercept
 from broker_embedded.testing.fetches import SESSION_REFUSED, Pauses, continues_session, without_session
 from broker_embedded.testing.moves import Moves
-from broker_embedded.testing.planning import RequestPlan, strike
+from broker_embedded.testing.planning import RequestPlan, apply_faults
 from broker_embedded.testing.recording import Recorder
 from broker_embedded.testing.rules import BEFORE, FAIL, ActiveFault, Rule
 from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -70,7 +70,7 @@ class Injector:
     def _response(self, broker: Broker, call: Call) -> Result:
         request, client_id = call.request, call.context.client_id
         name = type(request).api_name
-        struck = self.recorder.add(
+        fault_ids = self.recorder.add(
             call.frame, at_ms=broker.timers.now_ms(), api=name, version=call.version, client_id=client_id
         )
         if not (self._faults or self.moves or self.pauses):
@@ -84,8 +84,8 @@ class Injector:
             request = without_session(request)
         plan = RequestPlan(version=call.version, names=broker.image.names, rest=request)
         self.moves.apply(plan, name, client_id)
-        strike(plan, self._faults.values(), client_id)
-        struck += plan.struck
+        apply_faults(plan, self._faults.values(), client_id)
+        fault_ids += plan.fault_ids
         return self._carry_out(plan, call, request, broker)
 
     def _looks_into_fetches(self, client_id: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from broker_embedded.testing.refusals import refusal
 from broker_embedded.testing.rules import AFTER, BEFORE, DELAY, FAIL, ActiveFault
-from broker_embedded.testing.scopes import Scope, TopicNames, cut, join, write_into
+from broker_embedded.testing.scopes import Scope, TopicNames, join, split_request, write_into
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.schema import Request, Response
 
@@ -20,7 +20,7 @@ class RequestPlan:
     """The plan of one request.
 
     ``rest`` is the request to the broker, or None; ``refused`` are the responses of faults; ``written`` are errors to
-    put into the broker's response. ``struck`` are the ids of the applied faults.
+    put into the broker's response. ``fault_ids`` are the ids of the applied faults.
     """
 
     version: int
@@ -31,23 +31,23 @@ class RequestPlan:
     delay_before_ms: int = 0
     delay_after_ms: int = 0
     dropped: str | None = None
-    struck: list[int] = field(default_factory=list)
+    fault_ids: list[int] = field(default_factory=list)
 
     def refuse(self, scope: Scope, code: ErrorCode, message: str | None = None) -> None:
         """Remove the affected part from the rest, and answer it with an error."""
         if self.rest is None:
             return
-        parts = cut(self.rest, self.version, scope, self.names)
+        parts = split_request(self.rest, self.version, scope, self.names)
         if parts.is_open:
             self.written.append((scope, code))
-        elif parts.meant is not None:
+        elif parts.matching is not None:
             in_items = scope.topic is not None or scope.partition is not None
-            self.refused.append(refusal(parts.meant, self.version, code, message, in_items=in_items))
+            self.refused.append(refusal(parts.matching, self.version, code, message, in_items=in_items))
             self.rest = parts.rest
 
     def concerns(self, scope: Scope) -> bool:
         """Whether a part of the rest is affected."""
-        return self.rest is not None and cut(self.rest, self.version, scope, self.names).meant is not None
+        return self.rest is not None and split_request(self.rest, self.version, scope, self.names).matching is not None
 
     def response(self, served: Response | None) -> Response | None:
         """The complete response, with the broker's response to the rest; None if there is none."""
@@ -60,15 +60,15 @@ class RequestPlan:
         return whole
 
 
-def strike(plan: RequestPlan, faults: Iterable[ActiveFault], client_id: str) -> RequestPlan:
+def apply_faults(plan: RequestPlan, faults: Iterable[ActiveFault], client_id: str) -> RequestPlan:
     """Apply the faults, in their order."""
     for fault in faults:
         rule = fault.rule
         if plan.rest is None or plan.dropped is not None:
             break
-        if not rule.is_about(type(plan.rest), client_id) or not plan.concerns(rule.scope) or not fault.strikes():
+        if not rule.is_about(type(plan.rest), client_id) or not plan.concerns(rule.scope) or not fault.count_call():
             continue
-        plan.struck.append(fault.id)
+        plan.fault_ids.append(fault.id)
         if rule.action == FAIL:
             if fault.error is not ErrorCode.NONE:
                 plan.refuse(rule.scope, fault.error, rule.message)

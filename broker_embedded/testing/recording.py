@@ -98,16 +98,16 @@ class Recorder:
         """Record a request. Returns the list for the ids of its faults."""
         self._number += 1
         self.counts[api] += 1
-        struck: list[int] = []
+        fault_ids: list[int] = []
         if self._most:
             request = RecordedRequest(
                 number=self._number, at_ms=at_ms, api=api, version=version, client_id=client_id, frame=bytes(frame)
             )
-            self._kept.append((request, struck))
+            self._kept.append((request, fault_ids))
             self._bytes += len(frame)
             while len(self._kept) > self._most or (self._bytes > self._most_bytes and len(self._kept) > 1):
                 self._bytes -= len(self._kept.popleft()[0].frame)
-        return struck
+        return fault_ids
 
     def find(
         self, *, api: str | None = None, client_id: str | None = None, after: int = 0
@@ -118,9 +118,9 @@ class Recorder:
         """
         if api is not None:
             check_api(api)
-        for request, struck in self._kept:
+        for request, fault_ids in self._kept:
             if request.number > after and api in {None, request.api} and client_id in {None, request.client_id}:
-                yield replace(request, faults=tuple(struck))
+                yield replace(request, faults=tuple(fault_ids))
 
     def clear(self) -> None:
         """Drop all requests and counts. Numbers continue."""

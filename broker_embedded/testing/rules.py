@@ -130,7 +130,7 @@ class ActiveFault:
         """Whether it has no effect any more."""
         return self.rule.times is not None and self.hits >= self.rule.times
 
-    def strikes(self) -> bool:
+    def count_call(self) -> bool:
         """Count a matching request; whether it is affected."""
         self.calls += 1
         if self.is_spent or self.calls < self.rule.on_call:

@@ -69,37 +69,37 @@ EVERYTHING: Final = Scope()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class SplitRequest:
     """A divided request: the matching part, and the rest; None if a part is empty.
 
     ``is_open``: the request is for all topics, or its response has other keys, so that the matching part is known only
-    from the response. ``meant`` and ``rest`` are both the whole request then.
+    from the response. ``matching`` and ``rest`` are both the whole request then.
     """
 
-    meant: Request[Any] | None
+    matching: Request[Any] | None
     rest: Request[Any] | None
     is_open: bool = False
 
 
-def cut(request: Request[Any], version: int, scope: Scope, names: TopicNames) -> Cut:
+def split_request(request: Request[Any], version: int, scope: Scope, names: TopicNames) -> SplitRequest:
     """Divide a request."""
     asked = {item.name for item in dataclasses.fields(scope) if getattr(scope, item.name) is not None}
     if not asked <= _dimensions(type(request)):
-        return Cut(meant=None, rest=request)
+        return SplitRequest(matching=None, rest=request)
     if _must_be_served(type(request), version) or _asks_for_all(request, version, scope):
         if _asks_for_all(request, version, scope) or _is_concerned(request, version, scope, names):
-            return Cut(meant=request, rest=request, is_open=True)
-        return Cut(meant=None, rest=request)
+            return SplitRequest(matching=request, rest=request, is_open=True)
+        return SplitRequest(matching=None, rest=request)
     if scope.is_all:
-        return Cut(meant=request, rest=None)
-    meant, rest = _Cutting(version, scope, names).split(request)
-    return Cut(meant=meant, rest=rest)
+        return SplitRequest(matching=request, rest=None)
+    matching, rest = _Splitter(version, scope, names).split(request)
+    return SplitRequest(matching=matching, rest=rest)
 
 
 def _is_concerned(request: Request[Any], version: int, scope: Scope, names: TopicNames) -> bool:
     """Whether a part of a request that is always served matches."""
     topics = [getattr(request, spec.name) for spec in present(type(request), version) if spec.name in _TOPICS]
-    return topics != [()] and _Cutting(version, scope, names).split(request)[0] is not None
+    return topics != [()] and _Splitter(version, scope, names).split(request)[0] is not None
 
 
 def write_into(response: Response, version: int, scope: Scope, names: TopicNames, code: ErrorCode) -> Response:
@@ -213,7 +213,7 @@ def _has_no_list(value: Struct, version: int) -> bool:
     return False
 
 
-class _Cutting:
+class _Splitter:
     """Divides requests of one version by one scope."""
 
     def __init__(self, version: int, scope: Scope, names: TopicNames) -> None:
@@ -234,8 +234,8 @@ class _Cutting:
             return self._within_group().split(request) if named == scope.group else (None, request)
         return self._by_items(request, groups, self._split_group)
 
-    def _within_group(self) -> "_Cutting":
-        return _Cutting(self._version, dataclasses.replace(self._scope, group=None), self._names)
+    def _within_group(self) -> "_Splitter":
+        return _Splitter(self._version, dataclasses.replace(self._scope, group=None), self._names)
 
     def _split_group(self, group: object) -> tuple[object, object]:
         if isinstance(group, str):
@@ -271,8 +271,8 @@ class _Cutting:
         return (partition, None) if _partition_number(partition) == self._scope.partition else (None, partition)
 
     def _split_resource(self, resource: Any) -> tuple[object, object]:
-        is_meant = resource.resource_type == _TOPIC_RESOURCE and resource.resource_name == self._scope.topic
-        return (resource, None) if is_meant else (None, resource)
+        is_matching = resource.resource_type == _TOPIC_RESOURCE and resource.resource_name == self._scope.topic
+        return (resource, None) if is_matching else (None, resource)
 
     def _list_in(self, value: object, names: set[str]) -> str | None:
         """The name of the first of these lists that a struct has in this version, and that is not None."""
@@ -286,11 +286,11 @@ class _Cutting:
     def _by_items(self, value: Any, name: str, split: Callable[[Any], tuple[Any, Any]]) -> tuple[Any, Any]:
         """A struct divided by the items of one of its lists."""
         parts = [split(item) for item in getattr(value, name)]
-        meant = tuple(part for part, _ in parts if part is not None)
+        matching = tuple(part for part, _ in parts if part is not None)
         rest = tuple(part for _, part in parts if part is not None)
-        if not meant or not rest:
-            return (value, None) if meant else (None, value)
-        return dataclasses.replace(value, **{name: meant}), dataclasses.replace(value, **{name: rest})
+        if not matching or not rest:
+            return (value, None) if matching else (None, value)
+        return dataclasses.replace(value, **{name: matching}), dataclasses.replace(value, **{name: rest})
 
 
 class _Writing:

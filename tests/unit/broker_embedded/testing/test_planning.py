@@ -5,7 +5,7 @@ import pytest
 
 from broker_embedded.testing.fetches import Pauses, continues_session, without_session
 from broker_embedded.testing.fields import Fields
-from broker_embedded.testing.planning import RequestPlan, strike
+from broker_embedded.testing.planning import RequestPlan, apply_faults
 from broker_embedded.testing.refusals import refusal
 from broker_embedded.testing.rules import ActiveFault, Rule
 from broker_embedded.testing.scopes import EVERYTHING, Scope
@@ -27,7 +27,7 @@ def fault(action: str = "fail", api: str = "Produce", **fields: Any) -> ActiveFa
 
 
 def planned(*faults: ActiveFault, request: Request[Any] = PRODUCE, client_id: str = "me") -> RequestPlan:
-    return strike(RequestPlan(version=9, names={}, rest=request), faults, client_id)
+    return apply_faults(RequestPlan(version=9, names={}, rest=request), faults, client_id)
 
 
 def rest_of(plan: RequestPlan) -> list[int]:
@@ -45,7 +45,7 @@ def test_without_faults_the_request_is_the_rest() -> None:
     plan = planned()
     assert plan.rest is PRODUCE
     assert codes(plan) == {0: 0, 1: 0, 2: 0}
-    assert plan.struck == []
+    assert plan.fault_ids == []
 
 
 def test_each_fault_takes_its_part() -> None:

@@ -22,7 +22,7 @@ def failing(**fields: Any) -> Rule:
 def strikes(parsed: Rule, calls: int) -> list[int]:
     """The calls that fail, counted from 1."""
     fault = ActiveFault(1, parsed)
-    return [number for number in range(1, calls + 1) if fault.strikes()]
+    return [number for number in range(1, calls + 1) if fault.count_call()]
 
 
 def test_a_rule_is_what_its_fields_say() -> None:
@@ -134,18 +134,18 @@ def test_errors_are_given_one_after_the_other() -> None:
     fault = ActiveFault(1, failing(errors=["REQUEST_TIMED_OUT", "NONE", 6]))
     given = []
     while not fault.is_spent:
-        assert fault.strikes()
+        assert fault.count_call()
         given.append(fault.error)
     assert given == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
-    assert not fault.strikes()
+    assert not fault.count_call()
     same = ActiveFault(2, failing(error=7, times=3))
-    assert [(same.strikes(), same.error) for _ in range(3)] == [(True, ErrorCode.REQUEST_TIMED_OUT)] * 3
+    assert [(same.count_call(), same.error) for _ in range(3)] == [(True, ErrorCode.REQUEST_TIMED_OUT)] * 3
 
 
 def test_a_fault_tells_its_counts() -> None:
     fault = ActiveFault(4, rule(on_call=2))
     for _ in range(3):
-        fault.strikes()
+        fault.count_call()
     assert fault.to_fields() == {
         "id": 4,
         "action": "drop",

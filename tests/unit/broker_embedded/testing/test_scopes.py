@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from broker_embedded.testing.refusals import refusal
-from broker_embedded.testing.scopes import EVERYTHING, Cut, Scope, TopicNames, cut, join, write_into
+from broker_embedded.testing.scopes import EVERYTHING, Scope, SplitRequest, TopicNames, join, split_request, write_into
 from spark_kafka_native.protocol.codec import encode
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages import all_requests
@@ -84,8 +84,8 @@ def named(request: Any) -> dict[str, tuple[int, ...]]:
 
 
 def halves(scope: Scope, wanted: dict[str, tuple[int, ...]] = BOTH) -> tuple[object, object]:
-    found = cut(produce(wanted), 9, scope, {})
-    return named(found.meant), named(found.rest)
+    found = split_request(produce(wanted), 9, scope, {})
+    return named(found.matching), named(found.rest)
 
 
 def test_a_request_is_cut_by_topic_and_partition() -> None:
@@ -100,59 +100,59 @@ def test_a_request_is_cut_by_topic_and_partition() -> None:
 
 def test_topics_are_found_by_their_ids_too() -> None:
     topics = tuple(FetchTopic(topic_id=id_, partitions=(FetchPartition(partition=0),)) for id_ in IDS_OF)
-    found = cut(FetchRequest(topics=topics), 13, Scope(topic="u"), IDS_OF)
-    assert isinstance(found.meant, FetchRequest)
+    found = split_request(FetchRequest(topics=topics), 13, Scope(topic="u"), IDS_OF)
+    assert isinstance(found.matching, FetchRequest)
     assert isinstance(found.rest, FetchRequest)
-    assert [topic.topic_id for topic in found.meant.topics] == [U_ID]
+    assert [topic.topic_id for topic in found.matching.topics] == [U_ID]
     assert [topic.topic_id for topic in found.rest.topics] == [T_ID]
     by_id = DeleteTopicsRequest(topics=(DeleteTopicState(topic_id=T_ID), DeleteTopicState(name="u")))
     for name in ("t", "u"):
-        part = cut(by_id, 6, Scope(topic=name), IDS_OF).meant
+        part = split_request(by_id, 6, Scope(topic=name), IDS_OF).matching
         assert isinstance(part, DeleteTopicsRequest)
         assert len(part.topics) == 1
 
 
 def test_topics_come_as_texts_and_partitions_as_numbers_in_some() -> None:
-    found: Any = cut(DeleteTopicsRequest(topic_names=("t", "u")), 3, Scope(topic="t"), {})
-    assert (found.meant.topic_names, found.rest.topic_names) == (("t",), ("u",))
+    found: Any = split_request(DeleteTopicsRequest(topic_names=("t", "u")), 3, Scope(topic="t"), {})
+    assert (found.matching.topic_names, found.rest.topic_names) == (("t",), ("u",))
     producers = DescribeProducersRequest(topics=(TopicRequest(name="t", partition_indexes=(0, 1, 2)),))
-    found = cut(producers, 0, Scope(topic="t", partition=1), {})
-    assert (found.meant.topics[0].partition_indexes, found.rest.topics[0].partition_indexes) == ((1,), (0, 2))
+    found = split_request(producers, 0, Scope(topic="t", partition=1), {})
+    assert (found.matching.topics[0].partition_indexes, found.rest.topics[0].partition_indexes) == ((1,), (0, 2))
     topics = (AlterReplicaLogDirTopic(name="t", partitions=(0, 1)), AlterReplicaLogDirTopic(name="u", partitions=(0,)))
-    found = cut(
+    found = split_request(
         AlterReplicaLogDirsRequest(dirs=(AlterReplicaLogDir(path="/d", topics=topics),)), 2, Scope(topic="u"), {}
     )
-    assert [topic.name for topic in found.meant.dirs[0].topics] == ["u"]
+    assert [topic.name for topic in found.matching.dirs[0].topics] == ["u"]
     assert [topic.name for topic in found.rest.dirs[0].topics] == ["t"]
 
 
 def test_configs_of_topics_are_those_of_resources_that_are_topics() -> None:
     resources = tuple(DescribeConfigsResource(resource_type=kind, resource_name="1") for kind in (2, 4))
-    found: Any = cut(DescribeConfigsRequest(resources=resources), 4, Scope(topic="1"), {})
-    assert (found.meant.resources, found.rest.resources) == (resources[:1], resources[1:])
+    found: Any = split_request(DescribeConfigsRequest(resources=resources), 4, Scope(topic="1"), {})
+    assert (found.matching.resources, found.rest.resources) == (resources[:1], resources[1:])
 
 
 def test_a_request_of_one_group_is_cut_by_the_group_first() -> None:
     partitions = (OffsetCommitRequestPartition(partition_index=0), OffsetCommitRequestPartition(partition_index=1))
     request = OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(name="t", partitions=partitions),))
-    assert cut(request, 8, Scope(group="h"), {}) == Cut(meant=None, rest=request)
-    assert cut(request, 8, Scope(group="g"), {}) == Cut(meant=request, rest=None)
-    found: Any = cut(request, 8, Scope(group="g", topic="t", partition=1), {})
-    assert found.meant.topics[0].partitions == partitions[1:]
+    assert split_request(request, 8, Scope(group="h"), {}) == SplitRequest(matching=None, rest=request)
+    assert split_request(request, 8, Scope(group="g"), {}) == SplitRequest(matching=request, rest=None)
+    found: Any = split_request(request, 8, Scope(group="g", topic="t", partition=1), {})
+    assert found.matching.topics[0].partitions == partitions[1:]
     assert found.rest.topics[0].partitions == partitions[:1]
 
 
 def test_a_request_of_several_groups_is_cut_between_them() -> None:
-    found: Any = cut(DeleteGroupsRequest(groups_names=("g", "h")), 2, Scope(group="h"), {})
-    assert (found.meant.groups_names, found.rest.groups_names) == (("h",), ("g",))
+    found: Any = split_request(DeleteGroupsRequest(groups_names=("g", "h")), 2, Scope(group="h"), {})
+    assert (found.matching.groups_names, found.rest.groups_names) == (("h",), ("g",))
     topics = (OffsetFetchRequestTopics(name="t", partition_indexes=(0, 1)),)
     request = OffsetFetchRequest(
         groups=tuple(OffsetFetchRequestGroup(group_id=group, topics=topics) for group in ("g", "h"))
     )
-    found = cut(request, 8, Scope(group="h"), {})
-    assert (found.meant.groups, found.rest.groups) == (request.groups[1:], request.groups[:1])
-    found = cut(request, 8, Scope(group="h", partition=0), {})
-    assert [(group.group_id, group.topics[0].partition_indexes) for group in found.meant.groups] == [("h", (0,))]
+    found = split_request(request, 8, Scope(group="h"), {})
+    assert (found.matching.groups, found.rest.groups) == (request.groups[1:], request.groups[:1])
+    found = split_request(request, 8, Scope(group="h", partition=0), {})
+    assert [(group.group_id, group.topics[0].partition_indexes) for group in found.matching.groups] == [("h", (0,))]
     assert [(group.group_id, group.topics[0].partition_indexes) for group in found.rest.groups] == [
         ("g", (0, 1)),
         ("h", (1,)),
@@ -168,8 +168,8 @@ def test_add_partitions_to_txn_has_its_partitions_as_scope(version: int) -> None
         one = AddPartitionsToTxnTransaction(transactional_id="x", topics=topics)
         return AddPartitionsToTxnRequest(transactions=(one,))
 
-    found = cut(joining(4, 5), version, Scope(topic="t", partition=5), {})
-    assert found == Cut(meant=joining(5), rest=joining(4))
+    found = split_request(joining(4, 5), version, Scope(topic="t", partition=5), {})
+    assert found == SplitRequest(matching=joining(5), rest=joining(4))
     first, second = (refusal(joining(number), version, ErrorCode.CONCURRENT_TRANSACTIONS) for number in (4, 5))
     assert join(first, second, version) == refusal(joining(4, 5), version, ErrorCode.CONCURRENT_TRANSACTIONS)
 
@@ -179,8 +179,8 @@ def test_write_txn_markers_has_its_partitions_as_scope() -> None:
         topics = (WritableTxnMarkerTopic(name="t", partition_indexes=partitions),)
         return WriteTxnMarkersRequest(markers=(WritableTxnMarker(producer_id=7, topics=topics),))
 
-    found = cut(marking(4, 5), 1, Scope(topic="t", partition=5), {})
-    assert found == Cut(meant=marking(5), rest=marking(4))
+    found = split_request(marking(4, 5), 1, Scope(topic="t", partition=5), {})
+    assert found == SplitRequest(matching=marking(5), rest=marking(4))
     first, second = (refusal(marking(number), 1, ErrorCode.NOT_LEADER_OR_FOLLOWER) for number in (4, 5))
     assert join(first, second, 1) == refusal(marking(4, 5), 1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -190,17 +190,17 @@ def test_coordinators_of_transactions_are_none_of_groups() -> None:
         (FindCoordinatorRequest(key="g", key_type=1), 3),
         (FindCoordinatorRequest(coordinator_keys=("g",), key_type=1), 4),
     ):
-        assert cut(request, version, Scope(group="g"), {}).meant is None
-    assert cut(FindCoordinatorRequest(key="g"), 0, Scope(group="g"), {}).rest is None
-    found: Any = cut(FindCoordinatorRequest(coordinator_keys=("g", "h")), 4, Scope(group="g"), {})
-    assert (found.meant.coordinator_keys, found.rest.coordinator_keys) == (("g",), ("h",))
+        assert split_request(request, version, Scope(group="g"), {}).matching is None
+    assert split_request(FindCoordinatorRequest(key="g"), 0, Scope(group="g"), {}).rest is None
+    found: Any = split_request(FindCoordinatorRequest(coordinator_keys=("g", "h")), 4, Scope(group="g"), {})
+    assert (found.matching.coordinator_keys, found.rest.coordinator_keys) == (("g",), ("h",))
 
 
 def test_a_scope_that_an_api_knows_nothing_of_is_not_in_its_requests() -> None:
     request = HeartbeatRequest(group_id="g")
-    assert cut(request, 4, Scope(topic="t"), {}) == Cut(meant=None, rest=request)
+    assert split_request(request, 4, Scope(topic="t"), {}) == SplitRequest(matching=None, rest=request)
     topics = CreateTopicsRequest(topics=(CreatableTopic(name="t"),))
-    assert cut(topics, 7, Scope(topic="t", partition=0), {}) == Cut(meant=None, rest=topics)
+    assert split_request(topics, 7, Scope(topic="t", partition=0), {}) == SplitRequest(matching=None, rest=topics)
 
 
 DIMENSIONS = {
@@ -227,11 +227,11 @@ def test_both_parts_of_any_request_are_requests(api: type[Request[Any]]) -> None
     for version, dimension in itertools.product(versions_of(api), Scope.of(api)):
         request = sample(api, version)
         for value in values_of(request, dimension):
-            found = cut(request, version, Scope(**{dimension: value}), {})
-            for part in (found.meant, found.rest):
+            found = split_request(request, version, Scope(**{dimension: value}), {})
+            for part in (found.matching, found.rest):
                 if part is not None:
                     assert to_bytes(encode(part, version))
-            assert found.meant is not None or found.rest == request
+            assert found.matching is not None or found.rest == request
 
 
 def values_of(request: Any, dimension: str) -> list[Any]:
@@ -302,15 +302,19 @@ def test_metadata_can_be_answered_with_rebootstrap_required() -> None:
 def test_requests_that_are_served_whatever_is_meant(
     request_: Request[Any], version: int, scope: Scope, concerned: bool
 ) -> None:
-    expected = Cut(meant=request_, rest=request_, is_open=True) if concerned else Cut(meant=None, rest=request_)
-    assert cut(request_, version, scope, IDS_OF) == expected
+    expected = (
+        SplitRequest(matching=request_, rest=request_, is_open=True)
+        if concerned
+        else SplitRequest(matching=None, rest=request_)
+    )
+    assert split_request(request_, version, scope, IDS_OF) == expected
 
 
 def test_whole_requests_for_all_topics_are_refused_without_their_names() -> None:
     offsets = OffsetFetchRequest(group_id="g", topics=None)
-    assert cut(offsets, 6, EVERYTHING, {}) == Cut(meant=offsets, rest=None)
+    assert split_request(offsets, 6, EVERYTHING, {}) == SplitRequest(matching=offsets, rest=None)
     directories = DescribeLogDirsRequest(topics=None)
-    assert cut(directories, 4, EVERYTHING, {}) == Cut(meant=directories, rest=None)
+    assert split_request(directories, 4, EVERYTHING, {}) == SplitRequest(matching=directories, rest=None)
 
 
 def test_directories_of_old_answers_get_the_error() -> None:
@@ -338,11 +342,11 @@ def test_offsets_of_all_topics_get_the_error_where_it_is_meant() -> None:
 
 
 def test_two_answers_become_one() -> None:
-    parts = cut(produce(BOTH), 9, Scope(topic="t", partition=1), {})
-    assert parts.meant is not None
+    parts = split_request(produce(BOTH), 9, Scope(topic="t", partition=1), {})
+    assert parts.matching is not None
     assert parts.rest is not None
     served = refusal(parts.rest, 9, ErrorCode.NONE)
-    whole: Any = join(served, refusal(parts.meant, 9, ErrorCode.NOT_LEADER_OR_FOLLOWER), 9)
+    whole: Any = join(served, refusal(parts.matching, 9, ErrorCode.NOT_LEADER_OR_FOLLOWER), 9)
     assert {
         topic.name: [(part.index, part.error_code) for part in topic.partition_responses] for topic in whole.responses
     } == {"t": [(0, 0), (1, 6)], "u": [(0, 0)]}
@@ -363,7 +367,7 @@ def test_joined_parts_name_what_the_whole_names(api: type[Request[Any]]) -> None
         request = sample(api, version)
         whole = to_bytes(encode(refusal(request, version, code, in_items=True), version))
         for value in values_of(request, dimension):
-            parts = cut(request, version, Scope(**{dimension: value}), {})
-            if parts.meant is not None and parts.rest is not None and not parts.is_open:
-                first, second = (refusal(each, version, code, in_items=True) for each in (parts.rest, parts.meant))
+            parts = split_request(request, version, Scope(**{dimension: value}), {})
+            if parts.matching is not None and parts.rest is not None and not parts.is_open:
+                first, second = (refusal(each, version, code, in_items=True) for each in (parts.rest, parts.matching))
                 assert len(to_bytes(encode(join(first, second, version), version))) == len(whole)
