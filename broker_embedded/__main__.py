@@ -14,7 +14,7 @@ from broker_embedded.config.addresses import format_address, parse_address, pars
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.listener_settings import prefixed_settings
 from broker_embedded.config.releases import RELEASE_NAMES
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 from broker_embedded.config.unused_settings import unused_settings
 from broker_embedded.server.listener import ListenError
 from broker_embedded.server.run import EndOfRun, lines_at_start, running_broker
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not data_dir:
             raise ValueError("--data-dir is required unless log.dirs is set")
         control = _control(options)
-    except ConfigError as error:
+    except SettingError as error:
         in_file = error.key in _file_settings(options) and error.key not in _option_settings(options)
         return _print_error(ValueError(f"--config {options.config}: {error}") if in_file else error, _BAD_USAGE)
     except ValueError as error:
@@ -111,7 +111,7 @@ def _file_settings(options: argparse.Namespace) -> dict[str, str]:
     try:
         return {} if options.config is None else read_properties(options.config)
     except (OSError, ValueError) as error:
-        raise ValueError(f"--config {options.config}: {reason_of(error)}") from None
+        raise ValueError(f"--config {options.config}: {reason_of(error, options.config)}") from None
 
 
 def _option_settings(options: argparse.Namespace) -> dict[str, object]:
@@ -130,7 +130,7 @@ def _option_settings(options: argparse.Namespace) -> dict[str, object]:
     for item in options.set:
         key, separator, value = item.partition("=")
         if not separator:
-            raise ConfigError("--set", f"{item!r} is not KEY=VALUE")
+            raise SettingError("--set", f"{item!r} is not KEY=VALUE")
         given[key.strip()] = value.strip()
     return given
 

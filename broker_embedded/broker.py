@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 
 from broker_embedded.config.config import BrokerConfig
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 from broker_embedded.coordinator.group_context import ConsumerTopics, replay_context
 from broker_embedded.coordinator.groups import Groups
 from broker_embedded.coordinator.log import CoordinatorLog, CoordinatorTopic, offsets_topic, transactions_topic
@@ -144,7 +144,7 @@ class Broker:
         try:
             logs.lock()
             broker = cls(config, logs, platform)
-        except (OSError, ConfigError, KafkaError, MetadataFileError, InconsistentTopicError) as error:
+        except (OSError, SettingError, KafkaError, MetadataFileError, InconsistentTopicError) as error:
             logs.close()
             raise DataDirectoryError(_text_of(error)) from error
         broker.groups.load()

@@ -92,11 +92,11 @@ def open_closed_streams() -> None:
         sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False)
 
 
-def reason_of(error: OSError | ValueError) -> str:
+def reason_of(error: OSError | ValueError, path: Path) -> str:
     """Why a file of UTF-8 text cannot be read, without its name."""
     if isinstance(error, UnicodeDecodeError):
-        return f"the file is not UTF-8 text (byte {error.object[error.start]:#04x} at position {error.start})"
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+        return f"byte {error.object[error.start]:#04x} at position {error.start} is not UTF-8"
+    return (error.strerror if isinstance(error, OSError) else None) or str(error).removeprefix(f"{path}: ")
 
 
 def read_properties(path: Path) -> dict[str, str]:

@@ -5,7 +5,7 @@ import socket
 from dataclasses import dataclass
 from typing import Final, Self
 
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 
 _LARGEST_PORT: Final = 65535
 WILDCARD_HOSTS: Final = {"", "0.0.0.0", "::"}  # noqa: S104  # compared with, not bound
@@ -22,10 +22,10 @@ class Endpoint:
 
     @classmethod
     def parse(cls, key: str, text: str) -> Self:
-        """``PLAINTEXT://127.0.0.1:9092`` or ``PLAINTEXT://[::1]:9092``. Raises ConfigError."""
+        """``PLAINTEXT://127.0.0.1:9092`` or ``PLAINTEXT://[::1]:9092``. Raises SettingError."""
         name, separator, address = text.strip().partition("://")
         if not separator or not name:
-            raise ConfigError(key, f"{text!r} is not NAME://HOST:PORT")
+            raise SettingError(key, f"{text!r} is not NAME://HOST:PORT")
         host, port = parse_address(key, address)
         return cls(name=name, host=host, port=port)
 
@@ -36,21 +36,21 @@ class Endpoint:
 
 
 def parse_address(key: str, text: str) -> tuple[str, int]:
-    """Host and port of ``HOST:PORT``, ``[IPV6]:PORT`` or ``:PORT``. Raises ConfigError naming ``key``."""
+    """Host and port of ``HOST:PORT``, ``[IPV6]:PORT`` or ``:PORT``. Raises SettingError naming ``key``."""
     host, separator, port = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     if not separator or not (port.isascii() and port.isdigit()) or (":" in host and not bracketed):
-        raise ConfigError(key, f"{text!r} is not HOST:PORT")
+        raise SettingError(key, f"{text!r} is not HOST:PORT")
     try:
         return (host[1:-1] if bracketed else host), parse_port(key, port)
-    except ConfigError as error:
-        raise ConfigError(key, f"{text!r}: {error.problem}") from None
+    except SettingError as error:
+        raise SettingError(key, f"{text!r}: {error.problem}") from None
 
 
 def parse_port(key: str, text: str) -> int:
-    """A port; 0 is a free one. Raises ConfigError naming ``key``."""
+    """A port; 0 is a free one. Raises SettingError naming ``key``."""
     if not (text.isascii() and text.isdigit()) or int(text) > _LARGEST_PORT:
-        raise ConfigError(key, f"{text!r} is not a port, which is a number from 0 to {_LARGEST_PORT}")
+        raise SettingError(key, f"{text!r} is not a port, which is a number from 0 to {_LARGEST_PORT}")
     return int(text)
 
 

@@ -21,8 +21,8 @@ from broker_embedded.config.releases import RELEASE_NAMES, TRANSACTION_VERSION, 
 from broker_embedded.config.settings import (
     LONG_MAX,
     SHORT_MAX,
-    ConfigError,
     Setting,
+    SettingError,
     format_value,
     parse_settings,
     refuse_unknown,
@@ -266,7 +266,7 @@ class BrokerConfig(ListenerSettings):
     def parse(cls, given: Mapping[str, object]) -> Self:
         """A configuration from Kafka's names, text or values.
 
-        Raises ConfigError: an unknown key, with the nearest that is known; an invalid value; contradicting listeners.
+        Raises SettingError: an unknown key, with the nearest that is known; an invalid value; contradicting listeners.
         """
         given, of_listeners = apart(given)
         known = cls.settings_for(given)
@@ -285,16 +285,16 @@ class BrokerConfig(ListenerSettings):
     def changed(self, dynamic: Mapping[str, str], *, of_all_brokers: bool = False) -> Self:
         """The configuration with the dynamic settings applied. Unknown settings are skipped, as in Kafka.
 
-        Raises ConfigError: an invalid value, a key that is not dynamic, or too many unknown keys.
+        Raises SettingError: an invalid value, a key that is not dynamic, or too many unknown keys.
         """
         known = self.known()
         for key in dynamic:
             _check_dynamic(key, known.get(key), of_all_brokers=of_all_brokers)
         unknown = dynamic.keys() - known.keys()
         if len(unknown) > _MOST_UNKNOWN:
-            raise ConfigError(min(unknown)[:100], f"{len(unknown)} unknown settings are more than {_MOST_UNKNOWN}")
+            raise SettingError(min(unknown)[:100], f"{len(unknown)} unknown settings are more than {_MOST_UNKNOWN}")
         if too_long := [key for key in unknown if len(key) + len(dynamic[key]) > SHORT_MAX]:
-            raise ConfigError(min(too_long)[:100], f"an unknown setting may have {SHORT_MAX} characters with its value")
+            raise SettingError(min(too_long)[:100], f"a setting may have {SHORT_MAX} characters with its value")
         unused = {key: known[key].parse(value) for key, value in dynamic.items() if key in unused_settings()}
         used = {key: value for key, value in dynamic.items() if key not in unused and key not in unknown}
         own = parse_settings(known, {key: used[key] for key in used if key not in LOG_SYNONYMS})
@@ -317,7 +317,7 @@ class BrokerConfig(ListenerSettings):
     def settings_for(cls, given: Mapping[str, object]) -> dict[str, Setting]:
         """The settings of a broker that is started with ``given``: those of the release ``as.version``.
 
-        Raises ConfigError: an unknown release.
+        Raises SettingError: an unknown release.
         """
         settings = cls.all_settings()
         wanted = settings["as.version"].parse(given.get("as.version", RELEASE_NAMES[-1]))
@@ -344,11 +344,11 @@ class BrokerConfig(ListenerSettings):
         return release(self.as_version)
 
     def check(self) -> None:
-        """Raise ConfigError for settings that contradict each other or that this broker cannot serve."""
+        """Raise SettingError for settings that contradict each other or that this broker cannot serve."""
         release(self.as_version)
         self.check_listeners(self.as_version)
         if "," in self.log_dirs:
-            raise ConfigError("log.dirs", "only one directory is supported")
+            raise SettingError("log.dirs", "only one directory is supported")
         self._check_transaction_version()
         self._check_message_format()
         self._check_cleaner()
@@ -357,7 +357,7 @@ class BrokerConfig(ListenerSettings):
         self.metrics_address()
 
     def _check_one_broker(self) -> None:
-        """Raise ConfigError if a replication factor or ``min.insync.replicas`` is above 1, because there is one broker.
+        """Raise SettingError for a replication factor or ``min.insync.replicas`` above 1, because there is one broker.
 
         Apache Kafka starts, and refuses to create the topic or to append to it. At run time ``min.insync.replicas`` may
         be above 1, as in Apache Kafka.
@@ -370,21 +370,21 @@ class BrokerConfig(ListenerSettings):
             ("min.insync.replicas", self.log.min_insync_replicas),
         ):
             if replicas > 1:
-                raise ConfigError(key, f"{replicas} replicas need {replicas} brokers, but there is one; set {key}=1")
+                raise SettingError(key, f"{replicas} replicas need {replicas} brokers, but there is one; set {key}=1")
 
     def _check_transaction_version(self) -> None:
         known = {feature.name: feature for feature in self.release.features}.get(TRANSACTION_VERSION)
         highest = 0 if known is None else known.max_level
         if self.transaction_version is not None and self.transaction_version > highest:
             problem = f"{self.transaction_version} is above {highest}, the highest level of Kafka {self.as_version}"
-            raise ConfigError(TRANSACTION_VERSION, f"{problem} (as.version)")
+            raise SettingError(TRANSACTION_VERSION, f"{problem} (as.version)")
 
     def _check_message_format(self) -> None:
         log = self.log
         if "log.message.format.version" in self.given and not is_ignored(log.inter_broker_protocol):
             wanted = record_magic(log.message_format_version, "")
             if log.record_magic < wanted:
-                raise ConfigError(
+                raise SettingError(
                     "log.message.format.version",
                     f"{log.message_format_version} is newer than inter.broker.protocol.version = "
                     f"{log.inter_broker_protocol}",
@@ -393,9 +393,9 @@ class BrokerConfig(ListenerSettings):
     def _check_cleaner(self) -> None:
         bytes_each = self.log_cleaner_dedupe_buffer_size // max(self.log_cleaner_threads, 1)
         if bytes_each <= _MIB:
-            raise ConfigError("log.cleaner.dedupe.buffer.size", "each of log.cleaner.threads needs more than 1 MiB")
+            raise SettingError("log.cleaner.dedupe.buffer.size", "each of log.cleaner.threads needs more than 1 MiB")
         if not keys_fit(bytes_each, self.log_cleaner_io_buffer_load_factor):
-            raise ConfigError("log.cleaner.io.buffer.load.factor", "the buffer is too small for a single key")
+            raise SettingError("log.cleaner.io.buffer.load.factor", "the buffer is too small for a single key")
 
     def connection_overrides(self) -> dict[str, int]:
         """The limits of max.connections.per.ip.overrides, by address or host."""
@@ -403,7 +403,7 @@ class BrokerConfig(ListenerSettings):
         for item in self.max_connections_per_ip_overrides:
             host, separator, count = item.rpartition(":")
             if not separator or not host or not (count.isascii() and count.isdigit()):
-                raise ConfigError("max.connections.per.ip.overrides", f"{item!r} is not ADDRESS:NUMBER")
+                raise SettingError("max.connections.per.ip.overrides", f"{item!r} is not ADDRESS:NUMBER")
             found[host.removeprefix("[").removesuffix("]")] = int(count)
         return found
 
@@ -429,13 +429,13 @@ def _log_defaults(
 
 
 def _check_dynamic(key: str, known: Setting | None, *, of_all_brokers: bool) -> None:
-    """Raise ConfigError for a setting that cannot change at run time."""
+    """Raise SettingError for a setting that cannot change at run time."""
     if key.startswith(PREFIX):
-        raise ConfigError(key, "settings of a listener cannot change while the broker runs")
+        raise SettingError(key, "settings of a listener cannot change while the broker runs")
     if known is not None and not known.dynamic:
-        raise ConfigError(key, "the setting cannot change while the broker runs")
+        raise SettingError(key, "the setting cannot change while the broker runs")
     if known is not None and known.per_broker and of_all_brokers:
-        raise ConfigError(key, "the setting can change for a single broker only")
+        raise SettingError(key, "the setting can change for a single broker only")
 
 
 def _of_release(settings: Mapping[str, Setting], wanted: Release) -> dict[str, Setting]:

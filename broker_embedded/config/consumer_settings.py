@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from broker_embedded.config.settings import ConfigError, Setting, parse_settings, refuse_unknown, setting, settings_of
+from broker_embedded.config.settings import Setting, SettingError, parse_settings, refuse_unknown, setting, settings_of
 from broker_embedded.groups.consumer.assignors import ASSIGNORS
 from broker_embedded.groups.consumer.config import ConsumerConfig, MigrationPolicy
 
@@ -82,38 +82,38 @@ class ConsumerGroupSettings:
     )
 
     def check_consumer_groups(self) -> None:
-        """Raise ConfigError: settings of consumer groups contradict each other."""
+        """Raise SettingError: settings of consumer groups contradict each other."""
         if not self.group_consumer_assignors:
-            raise ConfigError("group.consumer.assignors", "the list must not be empty")
+            raise SettingError("group.consumer.assignors", "the list must not be empty")
         for name in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
             low, value, high = (self._of(f"{part}{name}") for part in ("min.", "", "max."))
             if high < low:
-                raise ConfigError(f"group.consumer.max.{name}", f"{high} is below group.consumer.min.{name}, {low}")
+                raise SettingError(f"group.consumer.max.{name}", f"{high} is below group.consumer.min.{name}, {low}")
             if not low <= value <= high:
-                raise ConfigError(
+                raise SettingError(
                     f"group.consumer.{name}",
                     f"{value} is not between group.consumer.min.{name}, {low}, and group.consumer.max.{name}, {high}",
                 )
         if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
-            raise ConfigError(
+            raise SettingError(
                 "group.consumer.heartbeat.interval.ms",
                 f"{self.group_consumer_heartbeat_interval_ms} is not below group.consumer.session.timeout.ms, "
                 f"{self.group_consumer_session_timeout_ms}",
             )
 
     def check_group(self, given: Mapping[str, str]) -> None:
-        """Raise ConfigError unless these are valid settings of a group."""
+        """Raise SettingError unless these are valid settings of a group."""
         known = GroupSettings.settings()
         refuse_unknown(given, known)
         for key, value in _parsed(given).items():
             low, high = self._bounds(key)
             if not low <= value <= high:
-                raise ConfigError(key, f"{value} is not between {low} and {high}, the broker's bounds (group.{key})")
+                raise SettingError(key, f"{value} is not between {low} and {high}, the broker's bounds (group.{key})")
         config = self.consumer_config(given)
         session_ms, interval_ms = config.session_timeout_ms, config.heartbeat_interval_ms
         if session_ms <= interval_ms:
             problem = f"{session_ms} is not above consumer.heartbeat.interval.ms, {interval_ms}"
-            raise ConfigError("consumer.session.timeout.ms", problem)
+            raise SettingError("consumer.session.timeout.ms", problem)
 
     def consumer_config(self, of_group: Mapping[str, str]) -> ConsumerConfig:
         """The configuration of a group, from its own settings."""

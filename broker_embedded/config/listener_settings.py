@@ -11,7 +11,7 @@ from typing import Any, Final
 from broker_embedded.config.addresses import WILDCARD_HOSTS, Endpoint
 from broker_embedded.config.consumer_settings import ConsumerGroupSettings
 from broker_embedded.config.releases import release
-from broker_embedded.config.settings import LONG_MAX, ConfigError, Setting, refuse_unknown, setting, settings_of
+from broker_embedded.config.settings import LONG_MAX, Setting, SettingError, refuse_unknown, setting, settings_of
 from broker_embedded.security.first_users import FirstUser, FirstUserError, parse_first_users
 from broker_embedded.security.mechanisms import PLAIN
 from broker_embedded.security.session import SaslListener
@@ -96,14 +96,14 @@ class ListenerSettings(ConsumerGroupSettings):
         return {endpoint.name: endpoint for endpoint in found}
 
     def first_users(self) -> tuple[FirstUser, ...]:
-        """The users to create at the start. Raises ConfigError."""
+        """The users to create at the start. Raises SettingError."""
         try:
             return () if self.add_scram is None else parse_first_users(self.add_scram)
         except FirstUserError as error:
-            raise ConfigError("add.scram", str(error)) from None
+            raise SettingError("add.scram", str(error)) from None
 
     def sasl_of(self, listener: str) -> SaslListener | None:
-        """The SASL settings of a listener, or None. Raises ConfigError."""
+        """The SASL settings of a listener, or None. Raises SettingError."""
         if self._protocols().get(listener) != SASL_PLAINTEXT:
             return None
         own = self.own.get(listener.lower(), {})
@@ -112,7 +112,7 @@ class ListenerSettings(ConsumerGroupSettings):
         mechanisms = mechanisms or ((PLAIN, *HASHES) if users else tuple(HASHES))
         if PLAIN in mechanisms and not users:
             key = f"{PREFIX}{listener.lower()}.plain.{_JAAS_KEY}"
-            raise ConfigError(key, 'PLAIN needs users: PlainLoginModule required user_NAME="PASSWORD";')
+            raise SettingError(key, 'PLAIN needs users: PlainLoginModule required user_NAME="PASSWORD";')
         return SaslListener(
             mechanisms=mechanisms,
             plain_users=users,
@@ -121,17 +121,17 @@ class ListenerSettings(ConsumerGroupSettings):
         )
 
     def check_listeners(self, as_version: str) -> None:
-        """Raise ConfigError for listeners that contradict each other or that this broker cannot serve."""
+        """Raise SettingError for listeners that contradict each other or that this broker cannot serve."""
         names = [endpoint.name for endpoint in self.endpoints()]
         if not names:
-            raise ConfigError("listeners", "the list must not be empty")
+            raise SettingError("listeners", "the list must not be empty")
         if len(set(names)) != len(names):
-            raise ConfigError("listeners", "the names of listeners must be unique")
+            raise SettingError("listeners", "the names of listeners must be unique")
         protocols = self._protocols()
         for name in names:
             protocol = protocols.get(name)
             if protocol is None:
-                raise ConfigError(
+                raise SettingError(
                     "listener.security.protocol.map",
                     f"listener {name} has no security protocol; add {name}:{PLAINTEXT}",
                 )
@@ -139,14 +139,14 @@ class ListenerSettings(ConsumerGroupSettings):
                 key = "listeners" if name == protocol else "listener.security.protocol.map"
                 listener = f"{name}://" if name == protocol else f"{name}:{protocol}"
                 problem = f"{listener}: {protocol} is not supported; {PLAINTEXT} and {SASL_PLAINTEXT} are"
-                raise ConfigError(key, problem)
+                raise SettingError(key, problem)
             if protocol == SASL_PLAINTEXT and _SASL_HANDSHAKE not in release(as_version).offered:
-                raise ConfigError("listeners", f"{name} has SASL, which Kafka {as_version} (as.version) does not have")
+                raise SettingError("listeners", f"{name} has SASL, which Kafka {as_version} (as.version) does not have")
         for name, endpoint in self.advertised().items():
             if name not in names:
-                raise ConfigError("advertised.listeners", f"listeners has no {name}")
+                raise SettingError("advertised.listeners", f"listeners has no {name}")
             if endpoint.host in WILDCARD_HOSTS:
-                raise ConfigError("advertised.listeners", f"no client can reach {endpoint.host or 'an empty host'}")
+                raise SettingError("advertised.listeners", f"no client can reach {endpoint.host or 'an empty host'}")
         self._check_own({name.lower(): name for name in names})
         self.first_users()
 
@@ -155,7 +155,7 @@ class ListenerSettings(ConsumerGroupSettings):
             prefix = f"{PREFIX}{listener}."
             first = prefix + next(iter(settings))
             if listener not in names:
-                raise ConfigError(first, f"listeners has no {listener}")
+                raise SettingError(first, f"listeners has no {listener}")
             refuse_unknown((prefix + key for key in settings), prefixed_settings(listener))
             for mechanism in HASHES:
                 key = f"{mechanism.lower()}.{_JAAS_KEY}"
@@ -163,7 +163,7 @@ class ListenerSettings(ConsumerGroupSettings):
                     _login_module(prefix + key, settings[key], "ScramLoginModule")
         for listener, name in names.items():
             if self.sasl_of(name) is None and listener in self.own:
-                raise ConfigError(PREFIX + listener, "the listener has no SASL")
+                raise SettingError(PREFIX + listener, "the listener has no SASL")
 
     def _value(self, listener: str, key: str, mechanism: str = "") -> Any:
         """A setting of a listener: its own for a mechanism, its own, or that of all listeners."""
@@ -172,8 +172,8 @@ class ListenerSettings(ConsumerGroupSettings):
             if name in own:
                 try:
                     return declared.parse(own[name].reveal())
-                except ConfigError as error:
-                    raise ConfigError(f"{PREFIX}{listener.lower()}.{name}", error.problem) from None
+                except SettingError as error:
+                    raise SettingError(f"{PREFIX}{listener.lower()}.{name}", error.problem) from None
         return getattr(self, key.replace(".", "_"))
 
     def _protocols(self) -> dict[str, str]:
@@ -195,7 +195,7 @@ def prefixed_settings(listener: str = "LISTENER") -> dict[str, Setting]:
 
 
 def apart(given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, dict[str, Secret]]]:
-    """Settings of all listeners, and those of single ones by listener. Raises ConfigError."""
+    """Settings of all listeners, and those of single ones by listener. Raises SettingError."""
     common: dict[str, object] = {}
     own: dict[str, dict[str, Secret]] = {}
     for key, value in given.items():
@@ -204,7 +204,7 @@ def apart(given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, dic
             continue
         listener, separator, rest = key.removeprefix(PREFIX).partition(".")
         if not separator or not rest or not isinstance(value, str | int) or isinstance(value, bool):
-            raise ConfigError(key, f"the form is {PREFIX}LISTENER.SETTING with a text")
+            raise SettingError(key, f"the form is {PREFIX}LISTENER.SETTING with a text")
         own.setdefault(listener.lower(), {})[rest] = Secret(str(value))
     return common, own
 
@@ -221,9 +221,9 @@ def _login_module(key: str, text: Secret, name: str) -> LoginModule:
     try:
         module = parse_login_module(text)
     except JaasError as error:
-        raise ConfigError(key, str(error)) from None
+        raise SettingError(key, str(error)) from None
     if module.name != name:
-        raise ConfigError(key, f"the login module must be {name}, not {module.name}")
+        raise SettingError(key, f"the login module must be {name}, not {module.name}")
     return module
 
 

@@ -10,8 +10,8 @@ from zlib import crc32
 from broker_embedded.config.message_format import LATEST_MAGIC, record_magic
 from broker_embedded.config.settings import (
     LONG_MAX,
-    ConfigError,
     Setting,
+    SettingError,
     format_value,
     parse_settings,
     refuse_unknown,
@@ -248,14 +248,14 @@ class LogConfig:
     def parse(cls, given: Mapping[str, object], defaults: "LogConfig | None" = None) -> "LogConfig":
         """Settings by Kafka's names, text or values. Other settings are those of ``defaults``.
 
-        Raises ConfigError: an unknown key, with the nearest known one, or a value out of bounds.
+        Raises SettingError: an unknown key, with the nearest known one, or a value out of bounds.
         """
         base = defaults or cls()
         known = base.known()
         refuse_unknown(given, known)
         config = replace(base, **parse_settings(known, given))
         if config.compression_gzip_level == 0:
-            raise ConfigError("compression.gzip.level", "0 is not allowed, only -1 and 1 to 9")
+            raise SettingError("compression.gzip.level", "0 is not allowed, only -1 and 1 to 9")
         _check_lags(config)
         _check_throttled(config)
         _check_not_tiered(config)
@@ -333,7 +333,7 @@ class LogConfig:
 def _check_lags(config: LogConfig) -> None:
     least, most = config.min_compaction_lag_ms, config.max_compaction_lag_ms
     if least > most:
-        raise ConfigError("min.compaction.lag.ms", f"{least} is more than max.compaction.lag.ms = {most}")
+        raise SettingError("min.compaction.lag.ms", f"{least} is more than max.compaction.lag.ms = {most}")
 
 
 def _check_throttled(config: LogConfig) -> None:
@@ -342,14 +342,14 @@ def _check_throttled(config: LogConfig) -> None:
         ("follower.replication.throttled.replicas", config.follower_replication_throttled_replicas),
     ):
         if replicas != ("*",) and not all(_REPLICA.fullmatch(replica) for replica in replicas):
-            raise ConfigError(key, f"{format_value(replicas)!r} is not * or a list of PARTITION:BROKER")
+            raise SettingError(key, f"{format_value(replicas)!r} is not * or a list of PARTITION:BROKER")
 
 
 def _check_not_tiered(config: LogConfig) -> None:
     values = config.to_properties()
     for key, only in _NOT_TIERED.items():
         if values[key] != only:
-            raise ConfigError(
+            raise SettingError(
                 key, f"{values[key]} is not supported, only {only}, because this broker has no tiered storage"
             )
 

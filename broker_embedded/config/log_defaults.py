@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.config.settings import ConfigError, Setting
+from broker_embedded.config.settings import Setting, SettingError
 
 LOG_SYNONYMS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -67,13 +67,13 @@ _NULL_BY_DEFAULT: Final = {*LONGER_UNITS, "log.flush.interval.ms"}
 def parse_log_defaults(given: Mapping[str, object], defaults: LogConfig) -> LogConfig:
     """The settings of logs, from the broker's names. Other settings are those of ``defaults``.
 
-    Raises ConfigError, naming the broker's setting.
+    Raises SettingError, naming the broker's setting.
     """
     set_here = {key: value for key, value in given.items() if key not in _NULL_BY_DEFAULT or value not in {None, ""}}
     try:
         return LogConfig.parse({LOG_SYNONYMS[key]: value for key, value in set_here.items()}, defaults)
-    except ConfigError as error:
-        raise ConfigError(TWINS[error.key], error.problem) from None
+    except SettingError as error:
+        raise SettingError(TWINS[error.key], error.problem) from None
 
 
 def in_milliseconds(given: Mapping[str, object], in_longer_units: Mapping[str, Any]) -> dict[str, object]:

@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 
 LATEST_MAGIC: Final = 2
 _RELEASE: Final = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)?(?:-IV\d+)?")
@@ -21,11 +21,11 @@ _IGNORED_SINCE: Final = (3, 0)
 
 @lru_cache(maxsize=64)
 def parse_release(key: str, text: str) -> tuple[int, int]:
-    """The first two numbers of a release. Raises ConfigError, naming ``key``: it is none of Kafka's."""
+    """The first two numbers of a release. Raises SettingError, naming ``key``: it is none of Kafka's."""
     match = _RELEASE.fullmatch(text.strip())
     release = (int(match[1]), int(match[2])) if match else (0, 0)
     if release < _OLDEST:
-        raise ConfigError(key, f"{text!r} is not a release of Kafka since 0.8, such as 0.10.2 or 2.8-IV1")
+        raise SettingError(key, f"{text!r} is not a release of Kafka since 0.8, such as 0.10.2 or 2.8-IV1")
     return release
 
 

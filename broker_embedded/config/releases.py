@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 from spark_kafka_native.protocol.schema import VersionRange
 
 RELEASE_NAMES: Final = (
@@ -216,7 +216,7 @@ class Release:
 
 @functools.cache
 def release(text: str) -> Release:
-    """The release that a user means, such as ``2.8``, ``2.8.1`` or ``0.10.2.1``. Raises ConfigError: there is none."""
+    """The release that a user means, such as ``2.8``, ``2.8.1`` or ``0.10.2.1``. Raises SettingError: there is none."""
     number = text.strip()
     name = next((name for name in RELEASE_NAMES if f"{number}.".startswith(f"{name}.")), None)
     parts = number.split(".")
@@ -225,7 +225,7 @@ def release(text: str) -> Release:
         problem = (
             f"{text!r} is not a release of Apache Kafka that can be emulated. Use one of {', '.join(RELEASE_NAMES)}"
         )
-        raise ConfigError("as.version", f"{problem}, or a patch release such as 2.8.1 or 0.10.2.1")
+        raise SettingError("as.version", f"{problem}, or a patch release such as 2.8.1 or 0.10.2.1")
     return Release(name=name, offered=MappingProxyType(_offered(name)), features=_features(name))
 
 

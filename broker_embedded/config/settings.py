@@ -24,8 +24,8 @@ INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 
 
-class ConfigError(ValueError):
-    """An unknown key or an invalid value. ``key`` is the key, ``str()`` has both."""
+class SettingError(ValueError):
+    """An unknown key or an invalid value. ``key`` is the key, ``str()`` has both. `ConfigError` is for clients."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(key, problem)
@@ -64,10 +64,10 @@ class Setting:
     refused: str = ""
 
     def parse(self, value: object) -> object:
-        """The value that ``value``, text or already of the right type, stands for. Raises ConfigError."""
+        """The value that ``value``, text or already of the right type, stands for. Raises SettingError."""
         parsed = None if self.nullable and value in {None, ""} else self._parse(value)
         if self.refused and parsed not in {None, self.default}:
-            raise ConfigError(self.key, f"only the default is allowed, because {self.refused}")
+            raise SettingError(self.key, f"only the default is allowed, because {self.refused}")
         return parsed
 
     def with_default(self, text: str) -> Self:
@@ -117,7 +117,7 @@ class Setting:
         except ValueError:
             number = None
         if number is None:
-            raise ConfigError(self.key, f"{value!r} is not a whole number")
+            raise SettingError(self.key, f"{value!r} is not a whole number")
         self._check_range(number)
         return number
 
@@ -127,39 +127,39 @@ class Setting:
         except ValueError:
             number = math.nan
         if math.isnan(number):
-            raise ConfigError(self.key, f"{value!r} is not a number")
+            raise SettingError(self.key, f"{value!r} is not a number")
         self._check_range(number)
         return number
 
     def _check_range(self, number: float) -> None:
         too_small = self.at_least is not None and number < self.at_least
         if too_small or (self.at_most is not None and number > self.at_most):
-            raise ConfigError(self.key, f"{number} is out of range {self.bounds}")
+            raise SettingError(self.key, f"{number} is out of range {self.bounds}")
 
     def _bool(self, value: object) -> bool:
         text = str(value).strip().lower()
         if text not in {"true", "false"}:
-            raise ConfigError(self.key, f"{value!r} is neither true nor false")
+            raise SettingError(self.key, f"{value!r} is neither true nor false")
         return text == "true"
 
     def _str(self, value: object) -> str:
         if not isinstance(value, str):
-            raise ConfigError(self.key, f"{value!r} is not text")
+            raise SettingError(self.key, f"{value!r} is not text")
         text = value.strip()
         if self.choices and text not in self.choices:
-            raise ConfigError(self.key, f"{text!r} is not one of {', '.join(self.choices)}")
+            raise SettingError(self.key, f"{text!r} is not one of {', '.join(self.choices)}")
         return text
 
     def _list(self, value: object) -> tuple[str, ...]:
         if not isinstance(value, str | tuple | list) or not all(isinstance(item, str) for item in value):
-            raise ConfigError(self.key, f"{value!r} is not a list of texts")
+            raise SettingError(self.key, f"{value!r} is not a list of texts")
         items = tuple(item.strip() for item in (value.split(",") if isinstance(value, str) else value))
         if items == ("",):
             return ()
         items = tuple(dict.fromkeys(items))
         for item in items:
             if self.choices and item not in self.choices:
-                raise ConfigError(self.key, f"{item!r} is not one of {', '.join(self.choices)}")
+                raise SettingError(self.key, f"{item!r} is not one of {', '.join(self.choices)}")
         return items
 
 
@@ -213,15 +213,15 @@ def _kind(hint: object) -> tuple[str, bool]:
 
 
 def parse_settings(known: Mapping[str, Setting], given: Mapping[str, object]) -> dict[str, Any]:
-    """The values of ``given``, checked, by field name. Raises ConfigError: a bad value, or a key that is not known."""
+    """The values of ``given``, checked, by field name. Raises SettingError: a bad value, or a key that is not known."""
     return {key.replace(".", "_"): known[key].parse(value) for key, value in given.items()}
 
 
 def refuse_unknown(given: Iterable[str], known: Collection[str]) -> None:
-    """Raise ConfigError for the first key that is not known, with the nearest that is."""
+    """Raise SettingError for the first key that is not known, with the nearest that is."""
     for key in given:
         if key not in known:
-            raise ConfigError(key, no_such_setting(key, known))
+            raise SettingError(key, no_such_setting(key, known))
 
 
 def no_such_setting(key: str, known: Collection[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from broker_embedded.config.consumer_settings import GroupSettings
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.config.releases import ELIGIBLE_LEADER_REPLICAS_VERSION
-from broker_embedded.config.settings import INT_MAX, ConfigError, Setting
+from broker_embedded.config.settings import INT_MAX, Setting, SettingError
 from broker_embedded.metadata.config_changes import ConfigChange, ResourceType
 from broker_embedded.metadata.config_entries import (
     ConfigEntry,
@@ -136,7 +136,7 @@ class ConfigResources:
             wanted = change(now.groups.get(group_id, {}), known)
             try:
                 self._configs.config.check_group(wanted)
-            except ConfigError as error:
+            except SettingError as error:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
             return now.with_group(group_id, wanted)
 

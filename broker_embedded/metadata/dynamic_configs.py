@@ -11,7 +11,7 @@ from typing import Self, TypeAlias
 
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.releases import Feature
-from broker_embedded.config.settings import ConfigError, no_such_setting
+from broker_embedded.config.settings import SettingError, no_such_setting
 from broker_embedded.metadata.features import features_of, with_levels
 from broker_embedded.metadata.files.stored_configs import CONFIGS, StoredConfigs
 from broker_embedded.metadata.image import check_topics
@@ -50,7 +50,7 @@ class ConfigsAtStart:
             for key, value in dynamic.items():
                 try:
                     result = result.changed({key: value}, of_all_brokers=all_)
-                except ConfigError as error:
+                except SettingError as error:
                     left_out.add((all_, key, value))
                     logger.warning("a stored setting of %s is ignored: %s", whose, error)
         without_effect = sorted(result.unused.keys() | ((stored.cluster.keys() | own.keys()) - config.known().keys()))
@@ -108,7 +108,7 @@ class DynamicConfigs:
             config = self._configured(now.configs, wanted)
             _check_pools(self._configured(now.configs, now.configs), config)
             check_topics(now.image, config.log)
-        except ConfigError as error:
+        except SettingError as error:
             raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
         return dataclasses.replace(now, configs=wanted)
 
@@ -120,7 +120,7 @@ class DynamicConfigs:
             await self._use(self.config)
 
     def _configured(self, before: StoredConfigs, after: StoredConfigs) -> BrokerConfig:
-        """The configuration with ``after``. Settings that were ignored at the start may stay. Raises ConfigError."""
+        """The configuration with ``after``. Settings that were ignored at the start may stay. Raises SettingError."""
         config = self.started_with
         node_id = config.node_id
         for old, new, all_ in (
@@ -137,14 +137,14 @@ class DynamicConfigs:
 
 
 def _check_pools(before: BrokerConfig, after: BrokerConfig) -> None:
-    """Raise ConfigError for a number of threads that is less than half or more than double of the present one."""
+    """Raise SettingError for a number of threads that is less than half or more than double of the present one."""
     is_now, will_be = before.to_properties(), after.to_properties()
     for key, setting in after.known().items():
         if setting.is_pool and is_now[key] != will_be[key]:
             old, new = int(is_now[key] or 0), int(will_be[key] or 0)
             least, most = max(1, old // 2), max(1, old * 2)
             if not least <= new <= most:
-                raise ConfigError(key, f"the value is {old}, so that one change must set {least} to {most}")
+                raise SettingError(key, f"the value is {old}, so that one change must set {least} to {most}")
 
 
 def _log_without_effect(config: BrokerConfig, before: StoredConfigs, after: StoredConfigs) -> None:

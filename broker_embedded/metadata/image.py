@@ -6,7 +6,7 @@ from typing import Final, Self
 from uuid import UUID
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 from spark_kafka_native.protocol.topic import INTERNAL_TOPICS
 
 
@@ -110,17 +110,17 @@ EMPTY_IMAGE: Final = ClusterImage(cluster_id="", controller_id=-1, broker_ids=()
 
 
 def log_config(topic: TopicImage, defaults: LogConfig) -> LogConfig:
-    """The settings of a topic's logs. Raises ConfigError that names the topic."""
+    """The settings of a topic's logs. Raises SettingError that names the topic."""
     try:
         return LogConfig.parse_stored(topic.configs, defaults)
-    except ConfigError as error:
-        raise ConfigError(f"topic {topic.name}: {error.key}", error.problem) from error
+    except SettingError as error:
+        raise SettingError(f"topic {topic.name}: {error.key}", error.problem) from error
 
 
 def check_topics(image: ClusterImage, defaults: LogConfig) -> None:
-    """Raise ConfigError for a broker's setting that contradicts settings of a topic."""
+    """Raise SettingError for a broker's setting that contradicts settings of a topic."""
     for topic in image.topics.values():
         try:
             LogConfig.parse_stored(topic.configs, defaults)
-        except ConfigError as error:
-            raise ConfigError(error.key, f"{error.problem} (topic {topic.name})") from error
+        except SettingError as error:
+            raise SettingError(error.key, f"{error.problem} (topic {topic.name})") from error

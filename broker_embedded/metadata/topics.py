@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.config.settings import ConfigError, refuse_unknown
+from broker_embedded.config.settings import SettingError, refuse_unknown
 from broker_embedded.metadata.controller import TopicDefaults, plan_partitions, plan_topic
 from broker_embedded.metadata.files.topics import TOPICS
 from broker_embedded.metadata.image import ClusterImage, TopicImage, log_config
@@ -55,7 +55,7 @@ class Topics:
         topic = plan_topic(self.image, wanted, new_id(), defaults)
         try:
             LogConfig.parse(topic.configs, config.log)
-        except ConfigError as error:
+        except SettingError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
         return topic
 
@@ -64,7 +64,7 @@ class Topics:
         return plan_partitions(self.image, wanted)
 
     def log_config(self, topic: TopicImage) -> LogConfig:
-        """The settings of a topic's logs: its own, which override the broker's. Raises ConfigError."""
+        """The settings of a topic's logs: its own, which override the broker's. Raises SettingError."""
         return log_config(topic, self._config().log)
 
     async def create(self, wanted: CreatableTopic) -> TopicImage:
@@ -143,7 +143,7 @@ class Topics:
         try:
             refuse_unknown((key for key, value in configs.items() if present.get(key) != value), defaults.known())
             LogConfig.parse_stored(configs, defaults)
-        except ConfigError as error:
+        except SettingError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")

@@ -84,7 +84,7 @@ def reconcile_logs(
     ``internal`` are the settings of the internal topics that this broker uses, by name: the log of an adopted one must
     not be subject to retention. Crash in any step: the next start repeats it.
 
-    Raises InconsistentTopicError, ConfigError, OSError, KafkaError.
+    Raises InconsistentTopicError, SettingError, OSError, KafkaError.
     """
     image = store.current.image
     result = reconcile(

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.listener_settings import PREFIX, SASL_PLAINTEXT
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 from broker_embedded.testing.faults import Faults
 from broker_embedded.testing.recording import RecordedRequest
 from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, HASHES, salted_password
@@ -51,7 +51,7 @@ class ControlledBroker(ABC):
         their numbers of partitions. ``settings`` are the broker's, by Kafka's names; without ``listeners`` it listens
         on a free port of 127.0.0.1, without ``group.initial.rebalance.delay.ms``, 3 s with Kafka, the first members of
         a group do not wait. ``users`` and their passwords add a listener SASL_PLAINTEXT, where they log in with PLAIN,
-        SCRAM-SHA-256 or SCRAM-SHA-512. Raises ConfigError: a setting is unknown or invalid.
+        SCRAM-SHA-256 or SCRAM-SHA-512. Raises SettingError: a setting is unknown or invalid.
         """
         self._settings: dict[str, object] = {**_DEFAULTS, **(settings or {})}
         if users:
@@ -208,11 +208,11 @@ def creatable(name: str, partitions: int, configs: Mapping[str, str] | None) -> 
 def settings_with_users(settings: Mapping[str, object], users: Mapping[str, str]) -> dict[str, object]:
     """Additional settings: a listener SASL_PLAINTEXT, and its users with their passwords.
 
-    Raises ConfigError: a name that is not of letters, digits, ``_``, ``.``, ``+`` and ``-``; a password is empty.
+    Raises SettingError: a name that is not of letters, digits, ``_``, ``.``, ``+`` and ``-``; a password is empty.
     """
     for name, password in users.items():
         if not _NAME.fullmatch(name) or not password:
-            raise ConfigError("users", f"{name!r} is not the name of a user with a password")
+            raise SettingError("users", f"{name!r} is not the name of a user with a password")
     options = " ".join(f'user_{name}="{_escaped(password)}"' for name, password in users.items())
     first = [_first_user(mechanism, name, users[name]) for mechanism in HASHES for name in users]
     return {

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 from broker_embedded.platform import clocks
 from broker_embedded.platform.clocks import MovableClock, ShiftedClock, SystemClock
 
@@ -22,10 +22,10 @@ class ManualClock(clocks.ManualClock):
 
 
 def parse_clock(key: str, text: str) -> MovableClock:
-    """Parse the format of ``format_clock``. Raises ConfigError naming ``key``."""
+    """Parse the format of ``format_clock``. Raises SettingError naming ``key``."""
     kind, _, ms = text.partition(":")
     if kind not in {_MANUAL, _AHEAD} or not (ms.isascii() and ms.isdigit()):
-        raise ConfigError(key, f"{text!r} is not {_MANUAL}:MS or {_AHEAD}:MS")
+        raise SettingError(key, f"{text!r} is not {_MANUAL}:MS or {_AHEAD}:MS")
     return ManualClock(int(ms)) if kind == _MANUAL else ShiftedClock(int(ms))
 
 

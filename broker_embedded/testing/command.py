@@ -30,7 +30,7 @@ class ControlOptions:
 
     @classmethod
     def parse(cls, listener: str, *, allow_remote: bool = False, clock: str | None = None) -> Self:
-        """Raises ConfigError naming the invalid option."""
+        """Raises SettingError naming the invalid option."""
         address = ControlAddress.parse(LISTENER_OPTION, listener, allow_remote=allow_remote)
         return cls(address=address, clock=ShiftedClock() if clock is None else parse_clock("--clock", clock))
 

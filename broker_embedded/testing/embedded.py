@@ -44,7 +44,7 @@ class EmbeddedBroker(ControlledBroker):
 
         ``clock`` None is the machine's clock, which ``advance`` moves ahead; a ``ManualClock`` stands still otherwise.
         ``control`` opens a port for `broker_embedded.testing.control`: True on a free port, or ``"127.0.0.1:8123"``.
-        Raises ConfigError: the address can be reached from other machines.
+        Raises SettingError: the address can be reached from other machines.
         """
         super().__init__(data_dir, topics=topics, settings=settings, users=users)
         self._broker = RestartableBroker(

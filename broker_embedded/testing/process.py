@@ -76,7 +76,7 @@ class BrokerProcess(ControlledBroker):
 
         ``control`` opens a port through which faults are set, requests read and the clock is moved: True on a free
         port, or ``"127.0.0.1:8123"``. ``clock`` needs it; None is the machine's clock, which can be moved ahead. Raises
-        ConfigError: the address can be reached from other machines.
+        SettingError: the address can be reached from other machines.
         """
         super().__init__(data_dir, topics=topics, settings=settings, users=users)
         if clock is not None and not control:

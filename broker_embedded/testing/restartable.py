@@ -62,7 +62,7 @@ class RestartableBroker:
     def start(self) -> None:
         """Start, if it does not run; from the second time on at the same port. Blocks while logs are recovered.
 
-        Raises ListenError, DataDirectoryError, ConfigError, OSError.
+        Raises ListenError, DataDirectoryError, SettingError, OSError.
         """
         if self._server is None:
             config = BrokerConfig.parse(self._settings)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from broker_embedded.config.listener_settings import PREFIX
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 from spark_kafka_native.net.sasl.jaas import JaasError, ModuleText, parse_jaas_file
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.tools.output import ToolFailure
@@ -30,7 +30,7 @@ _NOT_SERVED: Final = {
 def jaas_settings(jvm_options: str, listeners: Iterable[str]) -> dict[str, str]:
     """The settings of ``listeners`` in the JAAS file; none if ``jvm_options`` names no file.
 
-    Users of SCRAM are not in the file. Raises ConfigError naming the file and the section; ToolFailure: there is no
+    Users of SCRAM are not in the file. Raises SettingError naming the file and the section; ToolFailure: there is no
     such file, or it is not readable.
     """
     path = _path(jvm_options)
@@ -42,7 +42,7 @@ def jaas_settings(jvm_options: str, listeners: Iterable[str]) -> dict[str, str]:
     except OSError as error:
         raise ToolFailure(f"{_OPTIONS}: {problem}: {error}") from None
     except (UnicodeDecodeError, JaasError) as error:
-        raise ConfigError(_OPTIONS, f"{problem}: {error}") from None
+        raise SettingError(_OPTIONS, f"{problem}: {error}") from None
     found = {}
     for listener in listeners:
         own = f"{listener.lower()}.{_SECTION}"
@@ -54,14 +54,14 @@ def jaas_settings(jvm_options: str, listeners: Iterable[str]) -> dict[str, str]:
 
 
 def _plain(where: str, modules: Iterable[ModuleText]) -> Secret | None:
-    """The text of the PlainLoginModule. Raises ConfigError for modules that this broker does not have."""
+    """The text of the PlainLoginModule. Raises SettingError for modules that this broker does not have."""
     users = None
     for module in modules:
         if module.name == _PLAIN and users is None:
             users = module.text
         elif module.name != _SCRAM:
             reason = _NOT_SERVED.get(module.name, f"only one {_PLAIN} and {_SCRAM}s are supported")
-            raise ConfigError(_OPTIONS, f"{where}: {module.name}: {reason}; remove the login module")
+            raise SettingError(_OPTIONS, f"{where}: {module.name}: {reason}; remove the login module")
     return users
 
 

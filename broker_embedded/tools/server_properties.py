@@ -14,7 +14,7 @@ from typing import Final
 
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.listener_settings import PREFIX, SASL_PLAINTEXT, prefixed_settings
-from broker_embedded.config.settings import ConfigError, Setting, no_such_setting
+from broker_embedded.config.settings import Setting, SettingError, no_such_setting
 from broker_embedded.config.unused_settings import unused_settings
 from broker_embedded.tools.jaas_file import jaas_settings
 from spark_kafka_native.tools.options import properties_in
@@ -73,7 +73,7 @@ def read_storage_properties(path: Path) -> StorageProperties:
 
 
 def understand(given: Mapping[str, str], jvm_options: str = "") -> ServerProperties:
-    """Settings of Apache Kafka as settings of this broker. Raises ConfigError."""
+    """Settings of Apache Kafka as settings of this broker. Raises SettingError."""
     entries = _renamed(given)
     zookeeper = "zookeeper.connect" in entries
     protocols = _listeners(entries)
@@ -111,19 +111,19 @@ def _is_of_listener(key: str, known: Collection[str]) -> bool:
 def _naming(path: Path, overrides: Collection[str] = ()) -> Iterator[None]:
     try:
         yield
-    except ConfigError as error:
+    except SettingError as error:
         raise ToolError(f"{'--override' if error.key in overrides else path}: {error}") from error
 
 
 def _renamed(given: Mapping[str, str]) -> dict[str, str]:
     """The settings by their present names, without a node id of -1: brokers on ZooKeeper choose their own.
 
-    Raises ConfigError: both names of a setting have a value, and not the same.
+    Raises SettingError: both names of a setting have a value, and not the same.
     """
     for old, name in _OLD_NAMES.items():
         if given.get(old, given.get(name)) != given.get(name, given.get(old)):
             problem = f"the older name {old} is {given[old]!r}, and {name} is {given[name]!r}; remove {old}"
-            raise ConfigError(name, problem)
+            raise SettingError(name, problem)
     entries = {_OLD_NAMES.get(key, key): value for key, value in given.items()}
     if _number(entries.get("node.id")) == -1:
         del entries["node.id"]
@@ -131,15 +131,15 @@ def _renamed(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _data_dir(entries: dict[str, str]) -> str:
-    """The one data directory, which is removed from ``entries``. Raises ConfigError."""
+    """The one data directory, which is removed from ``entries``. Raises SettingError."""
     data_dirs = [part.strip() for part in entries.pop("log.dirs", _DEFAULT_DATA_DIR).split(",") if part.strip()]
     if len(data_dirs) != 1:
-        raise ConfigError("log.dirs", f"this broker supports one data directory, but {len(data_dirs)} are set")
+        raise SettingError("log.dirs", f"this broker supports one data directory, but {len(data_dirs)} are set")
     return data_dirs[0]
 
 
 def _without_restriction(entries: Mapping[str, str]) -> set[str]:
-    """The settings of ``REFUSED`` that restrict no client. Raises ConfigError for one that does."""
+    """The settings of ``REFUSED`` that restrict no client. Raises SettingError for one that does."""
     everyone = entries.get("allow.everyone.if.no.acl.found", "").strip().lower() == "true"  # and ACLs cannot be created
     found: set[str] = set()
     for key, value in entries.items():
@@ -151,9 +151,9 @@ def _without_restriction(entries: Mapping[str, str]) -> set[str]:
                 continue
             try:
                 setting.parse(value)
-            except ConfigError as error:
+            except SettingError as error:
                 problem = f"{error.problem}; remove the setting to start the broker without it"
-                raise ConfigError(key, problem) from None
+                raise SettingError(key, problem) from None
     return found
 
 
@@ -167,7 +167,7 @@ def _number(text: str | None) -> int | None:
 def _listeners(entries: dict[str, str]) -> dict[str, str]:
     """The protocols of the listeners for clients, by name. The settings of a controller's listeners are removed.
 
-    Raises ConfigError: a listener needs TLS.
+    Raises SettingError: a listener needs TLS.
     """
     protocols: dict[str, str] = {}
     for pair in filter(None, entries.pop("listener.security.protocol.map", "").split(",")):
@@ -178,11 +178,11 @@ def _listeners(entries: dict[str, str]) -> dict[str, str]:
     text = entries.get("listeners") or (f"PLAINTEXT://{host}:{port or 9092}" if host or port else _DEFAULT_LISTENER)
     kept = [part.strip() for part in text.split(",") if _name(part) not in controllers]
     if not kept:
-        raise ConfigError("listeners", f"{text!r} has only listeners of controllers; add one for clients")
+        raise SettingError("listeners", f"{text!r} has only listeners of controllers; add one for clients")
     for part in kept:
         protocol = protocols.setdefault(_name(part), _name(part))
         if protocol not in {"PLAINTEXT", SASL_PLAINTEXT}:
-            raise ConfigError("listeners", f"{part} needs {protocol}, which this broker does not support")
+            raise SettingError("listeners", f"{part} needs {protocol}, which this broker does not support")
     advertised = entries.get("advertised.listeners")
     if advertised:
         parts = [part.strip() for part in advertised.split(",") if _name(part) not in controllers]

@@ -53,7 +53,7 @@ def read_offsets(path: Path) -> dict[TopicPartition, int]:
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ToolFailure(f"{where}: {reason_of(error)}") from error
+        raise ToolFailure(f"{where}: {reason_of(error, path)}") from error
     except (ValueError, RecursionError) as error:
         raise ToolError(f"{where}: the file is not JSON: {error}") from error
     if not isinstance(content, dict):

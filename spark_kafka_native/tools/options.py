@@ -105,7 +105,7 @@ def properties_in(path: Path, option: str = "") -> dict[str, str]:
     try:
         return read_properties(path)
     except (OSError, ValueError) as error:
-        raise ToolFailure(f"{option} {path}: {reason_of(error)}".lstrip()) from error
+        raise ToolFailure(f"{option} {path}: {reason_of(error, path)}".lstrip()) from error
 
 
 def parse_pairs(items: Iterable[str], option: str) -> dict[str, str]:

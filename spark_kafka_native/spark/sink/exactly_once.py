@@ -32,8 +32,8 @@ from spark_kafka_native.spark.exactly_once.plan import plan
 from spark_kafka_native.spark.exactly_once.task import task
 from spark_kafka_native.spark.options.exactly_once import GUARANTEE, ExactlyOnce
 from spark_kafka_native.spark.options.parsing import SinkOptions
+from spark_kafka_native.spark.sink.cluster_check import check_cluster
 from spark_kafka_native.spark.sink.effects import carry_out
-from spark_kafka_native.spark.sink.preflight import check_cluster
 from spark_kafka_native.spark.sink.rows import SinkRows
 from spark_kafka_native.spark.sink.writer import (
     PyKafkaStreamWriter,

@@ -7,7 +7,7 @@ import pytest
 from dirty_equals import IsInt
 
 from broker_embedded.broker import DataDirectoryError
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 from broker_embedded.metadata.config_changes import ResourceType
 from broker_embedded.server.listener import ListenError
 from broker_embedded.testing import BrokerProcess, BrokerStartError, EmbeddedBroker, ErrorCode, FieldError, KafkaError
@@ -129,7 +129,7 @@ def test_a_temporary_directory_goes_with_the_broker(kind: type[TestBroker]) -> N
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_bad_setting_is_refused_at_once(kind: type[TestBroker], tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"did you mean num\.partitions"):
+    with pytest.raises(SettingError, match=r"did you mean num\.partitions"):
         kind(tmp_path, settings={"num.partition": 3})
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 from broker_embedded.platform.clocks import ShiftedClock
 from broker_embedded.testing.command import ControlOptions, controlled_broker
 from broker_embedded.testing.control_address import ControlAddress
@@ -17,7 +17,7 @@ def test_options_name_what_is_wrong() -> None:
     assert options.address == ControlAddress(host="127.0.0.1", port=0)
     assert options.clock.now_ms() == 5
     assert isinstance(ControlOptions.parse("127.0.0.1:0").clock, ShiftedClock)
-    with pytest.raises(ConfigError, match="--control-listener"):
+    with pytest.raises(SettingError, match="--control-listener"):
         ControlOptions.parse("0.0.0.0:0")
     assert ControlOptions.parse("0.0.0.0:0", allow_remote=True).address.host == "0.0.0.0"
 

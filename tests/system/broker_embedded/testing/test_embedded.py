@@ -7,7 +7,7 @@ import pytest
 from dirty_equals import IsTrueLike
 
 from broker_embedded.broker import DataDirectoryError
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 from broker_embedded.testing import EmbeddedBroker, ErrorCode, ManualClock
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
@@ -141,7 +141,7 @@ def test_the_control_port_stays_while_the_broker_is_down(tmp_path: Path) -> None
 
 
 def test_the_control_port_is_for_this_machine(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"control.*other machines"):
+    with pytest.raises(SettingError, match=r"control.*other machines"):
         EmbeddedBroker(tmp_path, control="0.0.0.0:0")
     with EmbeddedBroker(tmp_path, control="127.0.0.1:0") as broker:
         assert broker.control_url.startswith("http://127.0.0.1:")

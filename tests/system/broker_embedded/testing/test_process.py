@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 from broker_embedded.testing import BrokerProcess, BrokerStartError, ErrorCode, KafkaError, ManualClock
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.raw_client import RawClient, request_bytes
@@ -59,7 +59,7 @@ def test_a_clock_that_could_not_be_moved_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_control_port_for_others_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"control.*other machines"):
+    with pytest.raises(SettingError, match=r"control.*other machines"):
         BrokerProcess(tmp_path, control="0.0.0.0:0")
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.config.config import BrokerConfig
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 from broker_embedded.testing import BrokerProcess, EmbeddedBroker
 from broker_embedded.testing.brokers import settings_with_users
 from spark_kafka_native.client.cluster.cluster import Cluster
@@ -62,5 +62,5 @@ def test_users_come_on_top_of_settings() -> None:
 
 @pytest.mark.parametrize("users", [{"al ice": "x"}, {"": "x"}, {'"': "x"}, {"alice": ""}])
 def test_users_that_cannot_be(users: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match=r"users: .* is not the name of a user"):
+    with pytest.raises(SettingError, match=r"users: .* is not the name of a user"):
         EmbeddedBroker(users=users)

@@ -4,19 +4,19 @@ import pytest
 
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.consumer_settings import GroupSettings
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 from broker_embedded.groups.consumer.config import ConsumerConfig, MigrationPolicy
 
 
 def problem(given: dict[str, Any]) -> str:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(SettingError) as caught:
         BrokerConfig.parse(given)
     return str(caught.value)
 
 
 def group_problem(given: dict[str, str], **broker: Any) -> str:
     config = BrokerConfig.parse({key.replace("_", "."): value for key, value in broker.items()})
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(SettingError) as caught:
         config.check_group(given)
     return str(caught.value)
 

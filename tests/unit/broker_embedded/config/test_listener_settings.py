@@ -5,7 +5,7 @@ import pytest
 from broker_embedded.config.addresses import Endpoint, addresses_of, format_address, parse_address
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.listener_settings import MECHANISMS, apart, prefixed_settings
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 from broker_embedded.security.session import SaslListener
 
 LISTENERS = {"listeners": "PLAINTEXT://127.0.0.1:1,SASL_PLAINTEXT://127.0.0.1:2"}
@@ -93,7 +93,7 @@ def test_a_listener_goes_by_its_own_settings_first() -> None:
     ],
 )
 def test_unsupported_listener_settings_are_refused(settings: dict[str, object], words: str) -> None:
-    with pytest.raises(ConfigError, match=words) as caught:
+    with pytest.raises(SettingError, match=words) as caught:
         BrokerConfig.parse({**LISTENERS, **settings})
     assert "hunter2" not in str(caught.value)
 
@@ -128,12 +128,12 @@ def test_the_text_of_an_address_is_the_one_that_was_parsed(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["localhost", "localhost:", "localhost:-1", "::1:9092"])
 def test_an_invalid_address_is_refused_with_its_text(text: str) -> None:
-    with pytest.raises(ConfigError, match=f"--listen: '{text}' is not HOST:PORT"):
+    with pytest.raises(SettingError, match=f"--listen: '{text}' is not HOST:PORT"):
         parse_address("--listen", text)
 
 
 def test_a_port_out_of_range_is_refused_with_its_bounds() -> None:
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(SettingError) as refused:
         parse_address("--listen", "localhost:65536")
     problem = "'65536' is not a port, which is a number from 0 to 65535"
     assert str(refused.value) == f"--listen: 'localhost:65536': {problem}"
@@ -143,7 +143,7 @@ def test_a_port_out_of_range_is_refused_with_its_bounds() -> None:
 def test_endpoints_have_a_name_too(text: str) -> None:
     endpoint = Endpoint.parse("listeners", f" {text} ")
     assert f"{endpoint.name}://{endpoint.address}" == text
-    with pytest.raises(ConfigError, match="is not NAME://HOST:PORT"):
+    with pytest.raises(SettingError, match="is not NAME://HOST:PORT"):
         Endpoint.parse("listeners", text.partition("://")[2])
 
 

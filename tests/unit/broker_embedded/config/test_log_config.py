@@ -11,7 +11,7 @@ from broker_embedded.config.log_defaults import (
     log_default_settings,
     parse_log_defaults,
 )
-from broker_embedded.config.settings import LONG_MAX, ConfigError
+from broker_embedded.config.settings import LONG_MAX, SettingError
 from spark_kafka_native.records.compression import CompressionType
 
 
@@ -109,7 +109,7 @@ def test_settings_that_a_topic_lacks_have_the_defaults() -> None:
     ],
 )
 def test_errors_name_the_key_and_say_why(key: str, value: object, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(SettingError) as caught:
         LogConfig.parse({key: value})
     assert caught.value.key == key
     assert str(caught.value).startswith(f"{key}: {message}")
@@ -137,11 +137,11 @@ def test_settings_that_kafka_4_removed_are_unknown_then() -> None:
     gone = {*removed, "message.downconversion.enable"}
     assert LogConfig().known().keys() - kafka_4.known().keys() == gone
     for key, value in removed.items():
-        with pytest.raises(ConfigError, match=rf"^{key}: no such setting"):
+        with pytest.raises(SettingError, match=rf"^{key}: no such setting"):
             LogConfig.parse({key: value}, kafka_4)
     assert LogConfig.parse_stored({**removed, "retention.bytes": "8"}, kafka_4) == replace(kafka_4, retention_bytes=8)
     assert LogConfig.parse_stored(removed, LogConfig()) == LogConfig.parse(removed)
-    with pytest.raises(ConfigError, match=r"^never\.heard: no such setting"):
+    with pytest.raises(SettingError, match=r"^never\.heard: no such setting"):
         LogConfig.parse_stored({"never.heard": "1"}, kafka_4)
 
 
@@ -162,7 +162,7 @@ def test_the_cleanup_policy_is_a_list(policy: str, compacts: bool, deletes: bool
 
 
 def test_records_cannot_have_to_be_left_alone_for_longer_than_they_may_wait() -> None:
-    with pytest.raises(ConfigError, match=r"min\.compaction\.lag\.ms: 11 is more than max\.compaction\.lag\.ms = 10"):
+    with pytest.raises(SettingError, match=r"min\.compaction\.lag\.ms: 11 is more than max\.compaction\.lag\.ms = 10"):
         LogConfig.parse({"min.compaction.lag.ms": 11, "max.compaction.lag.ms": 10})
 
 
@@ -267,7 +267,7 @@ def test_settings_that_a_change_lacks_stay() -> None:
 
 
 def test_errors_name_the_brokers_setting() -> None:
-    with pytest.raises(ConfigError, match=r"^log\.retention\.ms: 'x' is not a whole number"):
+    with pytest.raises(SettingError, match=r"^log\.retention\.ms: 'x' is not a whole number"):
         parse_log_defaults({"log.retention.ms": "x"}, LogConfig())
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from broker_embedded.config.message_format import is_ignored, parse_release, record_magic
 from broker_embedded.config.releases import NOT_SERVED, RELEASE_NAMES, Feature, api_names, release
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 from spark_kafka_native.protocol.messages import all_requests
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.real_brokers import offered_by_real_brokers
@@ -40,7 +40,7 @@ def test_numbers_as_users_write_them(text: str, name: str) -> None:
 )
 def test_invalid_releases_are_refused(text: str) -> None:
     with pytest.raises(
-        ConfigError, match=r"^as\.version: .* is not a release .* Use one of 0\.8\.2, .*, 4\.3, or .* such as 2\.8\.1"
+        SettingError, match=r"^as\.version: .* is not a release .* Use one of 0\.8\.2, .*, 4\.3, or .* such as 2\.8\.1"
     ):
         release(text)
 
@@ -144,7 +144,7 @@ def test_not_served_lists_each_api_version_once() -> None:
 )
 def test_releases_and_their_formats(release: str, magic: int | None) -> None:
     if magic is None:
-        with pytest.raises(ConfigError, match=r"a\.key: .* is not a release of Kafka since 0\.8"):
+        with pytest.raises(SettingError, match=r"a\.key: .* is not a release of Kafka since 0\.8"):
             parse_release("a.key", release)
     else:
         assert record_magic(release, "") == magic

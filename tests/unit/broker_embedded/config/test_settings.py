@@ -5,8 +5,8 @@ import pytest
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.releases import RELEASE_NAMES
 from broker_embedded.config.settings import (
-    ConfigError,
     Setting,
+    SettingError,
     format_value,
     parse_settings,
     refuse_unknown,
@@ -96,15 +96,15 @@ def test_values_come_as_text_or_as_themselves(key: str, given: object, value: ob
     ],
 )
 def test_bad_values_name_the_key(key: str, given: object, problem: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(SettingError) as caught:
         parse_settings(known(), {key: given})
     assert str(caught.value) == f"{key}: {problem}"
 
 
 def test_an_unknown_key_suggests_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"^num\.partitons: no such setting; did you mean num\.partitions\?$"):
+    with pytest.raises(SettingError, match=r"^num\.partitons: no such setting; did you mean num\.partitions\?$"):
         refuse_unknown(["mode", "num.partitons"], known())
-    with pytest.raises(ConfigError, match=r"^zebra: no such setting$"):
+    with pytest.raises(SettingError, match=r"^zebra: no such setting$"):
         refuse_unknown(["zebra"], known())
 
 

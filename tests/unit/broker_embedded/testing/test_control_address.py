@@ -1,6 +1,6 @@
 import pytest
 
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 from broker_embedded.platform.clocks import MovableClock, ShiftedClock, SystemClock
 from broker_embedded.testing.clocks import ManualClock, format_clock, parse_clock
 from broker_embedded.testing.control_address import LISTENER_OPTION, LOOPBACK, ControlAddress
@@ -21,24 +21,24 @@ def test_loopback_hosts_are_allowed(text: str, host: str, port: int) -> None:
 
 @pytest.mark.parametrize("text", ["0.0.0.0:1", ":1", "[::]:1", "192.0.2.1:1"])
 def test_other_hosts_are_allowed_only_if_configured(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"^--x: other machines can reach .* could stop the broker; listen on 127"):
+    with pytest.raises(SettingError, match=r"^--x: other machines can reach .* could stop the broker; listen on 127"):
         ControlAddress.parse("--x", text)
     assert ControlAddress.parse("--x", text, allow_remote=True).port == 1
 
 
 def test_the_option_that_allows_other_hosts_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"listen on 127\.0\.0\.1:0, or allow it with --control-from-anywhere$"):
+    with pytest.raises(SettingError, match=r"listen on 127\.0\.0\.1:0, or allow it with --control-from-anywhere$"):
         ControlAddress.parse(LISTENER_OPTION, "0.0.0.0:0")
 
 
 def test_a_host_without_an_address_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"^--x: the host name 'no-such-host\.invalid' has no address$"):
+    with pytest.raises(SettingError, match=r"^--x: the host name 'no-such-host\.invalid' has no address$"):
         ControlAddress.parse("--x", "no-such-host.invalid:1")
 
 
 @pytest.mark.parametrize("text", ["localhost", "localhost:", "localhost:x", "::1:5"])
 def test_invalid_addresses_are_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"is not HOST:PORT"):
+    with pytest.raises(SettingError, match=r"is not HOST:PORT"):
         ControlAddress.parse("--x", text)
 
 
@@ -59,5 +59,5 @@ def test_a_clock_can_be_written_down(clock: MovableClock) -> None:
 
 @pytest.mark.parametrize("text", ["manual", "manual:", "manual:-1", "ahead:x", "slow:5", ""])
 def test_other_clocks_are_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"--clock.*is not manual:MS or ahead:MS"):
+    with pytest.raises(SettingError, match=r"--clock.*is not manual:MS or ahead:MS"):
         parse_clock("--clock", text)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 from broker_embedded.tools.jaas_file import jaas_settings
 from spark_kafka_native.tools.output import ToolFailure
 
@@ -55,7 +55,7 @@ def test_without_a_file_or_a_section_there_are_no_settings(file: Path) -> None:
 )
 def test_login_modules_that_are_not_supported_are_named(file: Path, module: str, problem: str) -> None:
     file.write_text(f"KafkaServer {{ {PACKAGE}.plain.PlainLoginModule required; {module} required key=hunter2; }};")
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(SettingError) as caught:
         jaas_settings(f"-Djava.security.auth.login.config={file}", ["SASL_PLAINTEXT"])
     where = f"KAFKA_OPTS: -Djava.security.auth.login.config={file}: section KafkaServer: {module.rpartition('.')[2]}"
     assert str(caught.value).startswith(f"{where}: {problem}")
@@ -63,7 +63,7 @@ def test_login_modules_that_are_not_supported_are_named(file: Path, module: str,
 
 
 @pytest.mark.parametrize(
-    ("content", "error"), [(None, ToolFailure), (b"KafkaServer", ConfigError), (b"\xff", ConfigError)]
+    ("content", "error"), [(None, ToolFailure), (b"KafkaServer", SettingError), (b"\xff", SettingError)]
 )
 def test_a_file_that_cannot_be_read_is_named(file: Path, content: bytes | None, error: type[Exception]) -> None:
     file.unlink() if content is None else file.write_bytes(content)

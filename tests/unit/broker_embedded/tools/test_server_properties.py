@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.config.settings import ConfigError
+from broker_embedded.config.settings import SettingError
 from broker_embedded.tools.server_properties import REFUSED, read_server_properties, read_storage_properties, understand
 from spark_kafka_native.tools.output import ToolError
 
@@ -90,7 +90,7 @@ def test_listeners_with_sasl(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("key", sorted(REFUSED.keys() - {"broker.id", "log.dir", "controller.listener.names"}))
 def test_a_setting_that_restricts_clients_is_refused(key: str) -> None:
-    with pytest.raises(ConfigError, match=f"^{re.escape(key)}: .*; remove the setting to start the broker without it"):
+    with pytest.raises(SettingError, match=f"^{re.escape(key)}: .*; remove the setting to start the broker without it"):
         understand({key: "com.example.Plugin"})
     assert understand({key: ""}).config.node_id == 1
 
@@ -99,13 +99,13 @@ def test_an_authorizer_that_allows_everyone_everything_is_ignored(caplog: pytest
     given = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
     understand({**given, "allow.everyone.if.no.acl.found": "true"})
     assert caplog.messages == ["settings without effect here: allow.everyone.if.no.acl.found, authorizer.class.name"]
-    with pytest.raises(ConfigError, match=r"authorizer\.class\.name: .*access rules \(ACLs\) are not supported"):
+    with pytest.raises(SettingError, match=r"authorizer\.class\.name: .*access rules \(ACLs\) are not supported"):
         understand({**given, "allow.everyone.if.no.acl.found": "false"})
 
 
 def test_a_restriction_of_a_single_listener_is_refused_too() -> None:
     key = "listener.name.clients.plain.sasl.server.callback.handler.class"
-    with pytest.raises(ConfigError, match=re.escape(key)):
+    with pytest.raises(SettingError, match=re.escape(key)):
         understand({key: "com.example.Handler"})
 
 
@@ -143,7 +143,7 @@ def test_security_settings_that_restrict_nothing_here_are_ignored(caplog: pytest
     ],
 )
 def test_unsupported_server_properties_are_refused(given: dict[str, str], words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
+    with pytest.raises(SettingError, match=words):
         understand(given)
 
 

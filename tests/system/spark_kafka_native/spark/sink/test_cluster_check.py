@@ -9,8 +9,8 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.spark.errors import OptionError
 from spark_kafka_native.spark.exactly_once.names import Names
 from spark_kafka_native.spark.options.exactly_once import ExactlyOnce, timing_of
-from spark_kafka_native.spark.sink import preflight
-from spark_kafka_native.spark.sink.preflight import check_cluster
+from spark_kafka_native.spark.sink import cluster_check
+from spark_kafka_native.spark.sink.cluster_check import check_cluster
 from tests.support.our_client import config_of
 
 
@@ -20,7 +20,7 @@ def cluster(bundled_broker: BrokerProcess) -> Iterator[Cluster]:
         yield made
 
 
-def chosen(prefix: str = "preflight", timeout_ms: int = 60_000) -> ExactlyOnce:
+def chosen(prefix: str = "cluster_check", timeout_ms: int = 60_000) -> ExactlyOnce:
     return ExactlyOnce(names=Names(prefix=prefix), timing=timing_of(timeout_ms, 1_000))
 
 
@@ -52,7 +52,7 @@ def test_unauthorized_configs_are_not_checked(
         asked.append(resource)
         raise KafkaError(code, str(resource))
 
-    monkeypatch.setattr(preflight, "describe_configs", refused)
+    monkeypatch.setattr(cluster_check, "describe_configs", refused)
     for _ in range(2):
         check_cluster(cluster, chosen(f"not-to-be-seen-{code.name}"))
     assert len(asked) == 2, "once per process"
@@ -62,6 +62,6 @@ def test_unreachable_brokers_are_an_error(cluster: Cluster, monkeypatch: pytest.
     def fails(*_: object) -> None:
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "broker 1")
 
-    monkeypatch.setattr(preflight, "describe_configs", fails)
+    monkeypatch.setattr(cluster_check, "describe_configs", fails)
     with pytest.raises(KafkaError, match="broker 1"):
         check_cluster(cluster, chosen("unreachable"))
