@@ -264,6 +264,8 @@ class ScriptedBroker:
     def __init__(self, cluster: ScriptedCluster, number: int) -> None:
         self.number = number
         self.is_listed = True
+        self.accepted = 0
+        """Connections since its making."""
         self._cluster = cluster
         self._threads: list[threading.Thread] = []
         self._connections: set[socket.socket] = set()
@@ -326,6 +328,7 @@ class ScriptedBroker:
                 connection, _ = listener.accept()
             except OSError:
                 return
+            self.accepted += 1
             self._connections.add(connection)
             self._spawn(self._serve, connection, stopping)
 

@@ -116,11 +116,8 @@ class Cluster:
             failure = next(filter(None, errors), None)
             if failure is None:
                 return response
-            tries += 1
-            unknown = failure.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create
-            if not failure.retriable or (unknown and tries >= UNKNOWN_TOPIC_TRIES):
-                raise failure
-            if not deadline.pause(backoff.next_ms()):
+            tries += failure.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create
+            if not failure.retriable or tries >= UNKNOWN_TOPIC_TRIES or not deadline.pause(backoff.next_ms()):
                 raise failure
 
     def topic(self, name: str, *, create: bool = False, timeout_ms: float | None = None) -> TopicMetadata:
@@ -161,9 +158,8 @@ class Cluster:
                 return leaders
             last = next(iter(errors.values()))
             self.mark_stale(*(partition.topic for partition in errors))
-            tries += 1
-            is_missing = last.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and tries >= UNKNOWN_TOPIC_TRIES
-            if not last.retriable or is_missing or not until.pause(backoff.next_ms()):
+            tries += last.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if not last.retriable or tries >= UNKNOWN_TOPIC_TRIES or not until.pause(backoff.next_ms()):
                 raise last
 
     def find_leaders(
@@ -255,6 +251,10 @@ class Cluster:
             yield connection
         finally:
             self.give_back(connection)
+
+    def borrow_idle(self, node: Node) -> Connection | None:
+        """As ``borrow``, but without connecting: None if no connection is idle."""
+        return self._pool.borrow_idle(node.address)
 
     def borrow(self, node: Node, deadline: Deadline) -> Connection:
         """A connection that only the caller uses, until ``give_back``. Raises BrokerUnreachable."""

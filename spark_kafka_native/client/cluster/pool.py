@@ -55,12 +55,16 @@ class ConnectionPool:
 
         Raises BrokerUnreachable; AuthenticationFailed; ConfigError: a key store cannot be read.
         """
+        return self.borrow_idle(address) or self._open(address, deadline)
+
+    def borrow_idle(self, address: HostPort) -> Connection | None:
+        """An idle connection that is still open, for one caller alone; None if there is none."""
         self._close_expired()
         while connection := self._pop_idle(address):
             if not connection.is_stale():
                 return connection
             connection.close()
-        return self._open(address, deadline)
+        return None
 
     def give_back(self, connection: Connection) -> None:
         """Take a connection back. One that is broken, or has responses that were not taken, is closed."""

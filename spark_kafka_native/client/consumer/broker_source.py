@@ -1,11 +1,13 @@
 """One broker and the partitions that are read from it: one connection, one Fetch in flight."""
 
+import functools
 from collections.abc import Iterator
 from typing import Final
 from uuid import UUID
 
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.metadata import NO_EPOCH, Node
+from spark_kafka_native.client.cluster.pending_connection import PendingConnection
 from spark_kafka_native.client.consumer.cursor import Cursor
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
@@ -41,9 +43,12 @@ class BrokerSource:
         """In the order of the next request."""
         self.resume_at = 0.0
         """No Fetch is sent before: a response without any records, or a throttle."""
+        self.opening: PendingConnection | None = None
         self.in_flight = False
+        self.is_partial = False
+        """Whether the response in flight has come in part."""
         self.expires_at = 0.0
-        """When the response in flight must have come, ``response_timeout_ms`` after its request."""
+        """When the response in flight must have come: ``response_timeout_ms`` after its request, or its first bytes."""
         self.response_timeout_ms = 0.0
         self.backoff = cluster.backoff()
         self._cluster = cluster
@@ -59,6 +64,9 @@ class BrokerSource:
 
     def close(self) -> None:
         """Give the connection back; it is closed if a response is outstanding."""
+        opening, self.opening = self.opening, None
+        if opening is not None:
+            opening.cancel()
         connection, self._connection, self.in_flight = self._connection, None, False
         if connection is not None:
             self._cluster.give_back(connection)
@@ -69,14 +77,24 @@ class BrokerSource:
             self._connection.close()
         self.close()
 
-    def connect(self, deadline: Deadline) -> float:
-        """Connect unless connected -> milliseconds for which the broker throttles the connection.
+    @property
+    def is_idle(self) -> bool:
+        """Whether neither a response nor a connection is waited for."""
+        return not self.in_flight and self.opening is None
 
-        Raises BrokerUnreachable; AuthenticationFailed.
+    def connect(self, deadline: Deadline) -> bool:
+        """Begin to connect, unless that was done. Whether the connection is open; ``opening`` is polled until it is.
+
+        Raises BrokerUnreachable; ConnectionLost; AuthenticationFailed.
         """
-        if self._connection is None:
-            self._connection = self._cluster.borrow(self.node, deadline)
-        return self._connection.throttle_ms
+        if self._connection is None and self.opening is None:
+            self._connection = self._cluster.borrow_idle(self.node)
+            if self._connection is None:
+                borrow = functools.partial(self._cluster.borrow, self.node)
+                self.opening = PendingConnection(self.node.address, borrow, deadline)
+        if self.opening is not None and (connection := self.opening.take()):
+            self._connection, self.opening = connection, None
+        return self._connection is not None
 
     @property
     def names_topics(self) -> bool:
@@ -96,19 +114,21 @@ class BrokerSource:
         Raises ConnectionLost, RequestTimeout, UnsupportedApiVersion, AuthenticationFailed.
         """
         config, max_version = self._cluster.config, self._max_version
+        # Only a batch that was cut off raises the limit of a response, to that batch's size.
+        raised = [each.max_bytes for each in self.cursors if each.max_bytes > config.max_partition_fetch_bytes]
         sends_epochs = self.connection.version_of(FetchRequest, max_version) >= _LAST_FETCHED_EPOCH_SINCE
         max_wait_ms = min(config.fetch_max_wait_ms, deadline.remaining_ms)
         request = FetchRequest(
             max_wait_ms=round(max_wait_ms),
             min_bytes=config.fetch_min_bytes,
-            max_bytes=max(config.fetch_max_bytes, *(cursor.max_bytes for cursor in self.cursors)),
+            max_bytes=max([config.fetch_max_bytes, *raised]),
             isolation_level=self._isolation,
             topics=tuple(self._topics(sends_epochs=sends_epochs)),
             rack_id=self.rack,
         )
         self.connection.send(request, deadline=deadline, max_version=max_version)
         self._requested = {cursor: cursor.next_offset for cursor in self.cursors}
-        self.in_flight = True
+        self.in_flight, self.is_partial = True, False
         return min(config.request_timeout_ms + config.fetch_max_wait_ms, deadline.remaining_ms + _GRACE_MS)
 
     def _topics(self, *, sends_epochs: bool) -> Iterator[FetchTopic]:

@@ -102,7 +102,9 @@ class Fetcher:
         self._jitter = jitter()
         """The same for all partitions, so that those that have an error at once are retried at once."""
         self._away_s = 0.0
-        """Time that the caller took between rows."""
+        """Time that the caller took between rows and between iterations, up to ``_left_at``."""
+        self._left_at: float | None = time.monotonic()
+        """When the caller got rows, or the last iteration ended; None while an iteration runs."""
         self.named_topics = False
         """Whether a Fetch named its topics, so that rows may be of another topic of a partition's name."""
         self._is_confirmed = False
@@ -133,7 +135,7 @@ class Fetcher:
         return self._cursors[partition].position
 
     def close(self) -> None:
-        """Give the connections back. Iterating again connects again."""
+        """Give the connections back, as the end of all ranges does. Iterating again connects again."""
         self._sources.close()
 
     def __enter__(self) -> Self:
@@ -143,15 +145,22 @@ class Fetcher:
         self.close()
 
     def __iter__(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-        """Rows of one partition at a time, of one response at most; no batch is empty."""
+        """Rows of one partition at a time, of one response at most; no batch is empty.
+
+        An iteration that is left early, or ends with an error, keeps its connections and what they have received for
+        the next one.
+        """
         self.failed = None
+        self._come_back()
         try:
             while True:
                 while self._completed:
-                    yield from self._rows(self._completed.popleft())
+                    yield from self._rows(self._completed[0])
+                    self._completed.popleft()
                     self._raise_failure()
                 if not self._sources:
                     self._check_topics()
+                    self.close()
                     return
                 self._find_sources()
                 for source in self._sources:
@@ -160,7 +169,7 @@ class Fetcher:
                 self._await()
                 self._raise_failure()
         finally:
-            self.close()
+            self._leave()
 
     # --- errors
 
@@ -246,8 +255,9 @@ class Fetcher:
             return
         deadline = self._deadline(source.cursors)
         try:
-            throttle_ms = source.connect(deadline)
-            if throttle_ms:
+            if not source.connect(deadline):
+                return
+            if throttle_ms := source.connection.throttle_ms:
                 self._hold(source, throttle_ms)
                 return
             if source.names_topics:
@@ -282,7 +292,7 @@ class Fetcher:
         except KafkaError as error:
             self._lose(source, error)
             return
-        self._sources.received(source, whole=response is not None)
+        self._sources.received(source, whole=response is not None, now=self._now())
         if response is not None:
             self._take(source, response)
             self._send(source)
@@ -294,7 +304,18 @@ class Fetcher:
 
     def _now(self) -> float:
         """Seconds on a clock that stands still while the caller uses rows."""
-        return time.monotonic() - self._away_s
+        return (time.monotonic() if self._left_at is None else self._left_at) - self._away_s
+
+    def _leave(self) -> None:
+        """Stop the clock of ``_now``, because the caller has the rows or the error."""
+        if self._left_at is None:
+            self._left_at = time.monotonic()
+
+    def _come_back(self) -> None:
+        """Start the clock of ``_now`` again."""
+        if self._left_at is not None:
+            self._away_s += time.monotonic() - self._left_at
+            self._left_at = None
 
     # --- responses
 
@@ -330,7 +351,7 @@ class Fetcher:
         """Take a partition's part of a response. Whether it has records that are still to be read."""
         code = ErrorCode.of(response.error_code or (part.error_code if part else 0))
         if code is ErrorCode.OFFSET_OUT_OF_RANGE and cursor.replica.node_id is None:
-            error = check_range(self._cluster, cursor, self._deadline([cursor]).remaining_ms)
+            error = check_range(self._cluster, cursor, self._deadline([cursor]))
             if error is None:
                 self._pause(cursor, self._timeout(cursor, cursor.state), now)
             else:
@@ -395,9 +416,9 @@ class Fetcher:
         try:
             for records in completed.rows(self._decode, self._now):
                 self.metrics.records += records.num_rows
-                yielded_at = time.monotonic()
+                self._leave()
                 yield cursor.partition, records
-                self._away_s += time.monotonic() - yielded_at
+                self._come_back()
         except UnreadableBatch as error:
             self._unreadable(cursor, error)
             return

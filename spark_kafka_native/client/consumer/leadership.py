@@ -69,16 +69,17 @@ def find_divergence(cluster: Cluster, cursors: Sequence[Cursor], timeout_ms: flo
     """Stop cursors where their leaders' logs part from what was read, or was seen to be in the log (KIP-320).
 
     Returns the cursors that fail: with LogTruncated if the log lacks some of what was read, or all that was to be read
-    next; with another KafkaError if the leader gives no response.
+    next; with another KafkaError if the leader gives no response. Takes one and a half times ``timeout_ms`` at most.
     """
     read = {cursor: (cursor.epoch, cursor.position) for cursor in cursors if cursor.epoch != NO_EPOCH}
     seen = {cursor: (cursor.known_epoch, cursor.end_offset) for cursor in cursors if cursor.known_epoch != NO_EPOCH}
     # Where both epochs are the same, the larger offset is enough.
     read = {cursor: each for cursor, each in read.items() if cursor not in seen or seen[cursor][0] != each[0]}
     errors: dict[Cursor, KafkaError] = {}
-    for reached in (read, seen):
+    for reached in filter(None, (read, seen)):
         epochs = {cursor: epoch for cursor, (epoch, _) in reached.items() if cursor not in errors}
-        for cursor, end_offset in _ends(cluster, epochs, timeout_ms, errors).items():
+        share_ms = timeout_ms / 2 if read and seen else timeout_ms
+        for cursor, end_offset in _ends(cluster, epochs, share_ms, errors).items():
             if end_offset < reached[cursor][1]:
                 cursor.end_offset = min(cursor.end_offset, end_offset)
     for cursor in cursors:
@@ -90,21 +91,28 @@ def find_divergence(cluster: Cluster, cursors: Sequence[Cursor], timeout_ms: flo
 def _ends(
     cluster: Cluster, epochs: Mapping[Cursor, int], timeout_ms: float, errors: dict[Cursor, KafkaError]
 ) -> dict[Cursor, int]:
-    """Where the leader epochs ended, left out where leaders cannot tell. Fills ``errors``."""
+    """Where the leader epochs ended, left out where leaders cannot tell. Fills ``errors``.
+
+    After an error of one partition each is asked about alone, all together within half of ``timeout_ms``.
+    """
     try:
         ends = ends_of_epochs(
             cluster, {cursor.partition: epoch for cursor, epoch in epochs.items()}, timeout_ms=timeout_ms
         )
     except KafkaError as error:
-        if len(epochs) > 1:  # the error is that of one partition
-            found = (_ends(cluster, {cursor: epoch}, timeout_ms, errors) for cursor, epoch in epochs.items())
-            return {cursor: end_offset for each in found for cursor, end_offset in each.items()}
-        errors |= dict.fromkeys(epochs, error)
-        return {}
-    return {cursor: ends[cursor.partition].end_offset for cursor in epochs if cursor.partition in ends}
+        if len(epochs) <= 1:
+            errors |= dict.fromkeys(epochs, error)
+            return {}
+    else:
+        return {cursor: ends[cursor.partition].end_offset for cursor in epochs if cursor.partition in ends}
+    deadline = Deadline.after_ms(timeout_ms / 2)
+    found: dict[Cursor, int] = {}
+    for left, (cursor, epoch) in zip(range(len(epochs), 0, -1), epochs.items(), strict=True):
+        found |= _ends(cluster, {cursor: epoch}, deadline.remaining_ms / left, errors)
+    return found
 
 
-def check_range(cluster: Cluster, cursor: Cursor, timeout_ms: float) -> KafkaError | None:
+def check_range(cluster: Cluster, cursor: Cursor, deadline: Deadline) -> KafkaError | None:
     """The error of a partition whose leader answered OFFSET_OUT_OF_RANGE; None if the offset is in the log after all.
 
     It may be, shortly after an election; and a leader that does not know an epoch answers with the same error, so the
@@ -112,13 +120,15 @@ def check_range(cluster: Cluster, cursor: Cursor, timeout_ms: float) -> KafkaErr
     """
     partition, offset = cursor.partition, cursor.next_offset
     try:
-        earliest = list_offsets(cluster, {partition: EARLIEST})[partition].offset
-        latest = list_offsets(cluster, {partition: LATEST}, isolation=READ_UNCOMMITTED)[partition].offset
+        found = list_offsets(cluster, {partition: EARLIEST}, timeout_ms=deadline.remaining_ms)
+        earliest = found[partition].offset
+        found = list_offsets(cluster, {partition: LATEST}, isolation=READ_UNCOMMITTED, timeout_ms=deadline.remaining_ms)
+        latest = found[partition].offset
     except KafkaError as error:
         return error
     if earliest <= offset <= latest:
         cursor.epoch = cursor.next_epoch = NO_EPOCH
         cursor.state = f"the broker calls it out of range, yet says that the log has {earliest} to {latest}"
         return None
-    diverged = find_divergence(cluster, [cursor], timeout_ms) if offset > latest else {}
+    diverged = find_divergence(cluster, [cursor], deadline.remaining_ms) if offset > latest else {}
     return diverged.get(cursor) or OffsetOutOfRange(partition, offset, earliest, latest)

@@ -96,35 +96,43 @@ class Sources:
         One response is received at a time, so that one is in memory, unless its broker stops in the middle. ``now`` is
         on the clock of ``retry_at``, ``resume_at`` and ``expires_at``.
         """
-        in_flight = busy = [source for source in self if source.in_flight]
+        in_flight = polled = [source for source in self if source.in_flight]
         if self._partial is not None and self._partial.in_flight:
-            busy = [self._partial]
+            polled = [self._partial]
+        opening = [source.opening for source in self if source.opening is not None]
         times = [cursor.retry_at for cursor in self._waiting]
-        times += [source.resume_at for source in self if source.cursors and not source.in_flight]
-        times += [source.expires_at for source in in_flight]
-        if len(busy) < len(in_flight):
+        times += [source.resume_at for source in self if source.cursors and source.is_idle]
+        times += [source.expires_at for source in polled]
+        times += [now + each.remaining_ms / 1000 for each in opening]
+        if len(polled) < len(in_flight):
             times.append(now + _PARTIAL_S)
-        wait_s = max(min(times, default=now) - now, 0.0)
-        if not busy:
-            if wait_s:
-                time.sleep(wait_s)
-            return None, []
         begun = time.monotonic()
         poller = select.poll()
-        for source in busy:
+        for each in opening:
+            poller.register(each, select.POLLIN)
+        for source in polled:
             wants_write = source.connection.wants_write
             poller.register(source.connection, select.POLLIN | (select.POLLOUT if wants_write else 0))
+        wait_s = max(min(times, default=now) - now, 0.0)
         descriptors = {descriptor for descriptor, _ in poller.poll(wait_s * 1000)}
-        ready = {source for source in busy if source.connection.fileno() in descriptors}
+        ready = [source for source in polled if source.connection.fileno() in descriptors]
         now += time.monotonic() - begun
-        if not ready:
+        if not descriptors:
             self._partial = None
-        expired = [source for source in in_flight if source.expires_at <= now and source not in ready]
-        return next((source for source in busy if source in ready), None), expired
+        # The response of a source that is not polled may have come.
+        expired = [source for source in polled if source.expires_at <= now and source not in ready]
+        return next(iter(ready), None), expired
 
-    def received(self, source: BrokerSource, *, whole: bool) -> None:
-        """Note that bytes of a response have come; after the last ones the other sources come first."""
+    def received(self, source: BrokerSource, *, whole: bool, now: float) -> None:
+        """Note that bytes of a response have come; after the last ones the other sources come first.
+
+        A response may take its time once more after its first bytes, because they may have waited for the rest of
+        another one.
+        """
         self._partial = None if whole else source
         if whole:
             key = source.node.address, source.rack
             self._sources[key] = self._sources.pop(key)
+        elif not source.is_partial:
+            source.is_partial = True
+            source.expires_at = now + source.response_timeout_ms / 1000

@@ -170,6 +170,17 @@ def test_an_election_is_waited_for(brokers: ScriptedCluster, cluster: Cluster) -
     timer.join()
 
 
+def test_only_unknown_topic_errors_count_as_tries_of_an_unknown_topic(
+    brokers: ScriptedCluster, cluster: Cluster
+) -> None:
+    unknown, election = Refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), Refuse(ErrorCode.LEADER_NOT_AVAILABLE)
+    steps = [election] * UNKNOWN_TOPIC_TRIES + [unknown] * (UNKNOWN_TOPIC_TRIES - 1)
+    brokers.script(MetadataRequest, *steps)
+    assert cluster.leader(T0).node.node_id == 1
+    brokers.script(MetadataRequest, *steps)
+    assert len(cluster.metadata(["t"]).topics["t"].partitions) == 3
+
+
 def test_a_partition_without_a_leader_is_named_when_time_is_up(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.move_leader("t", 0, to=-1)
     with pytest.raises(KafkaError, match=r"t-0 has no leader.*\(LEADER_NOT_AVAILABLE, "):

@@ -30,8 +30,12 @@ class Exchange:
         partitions: list[TopicPartition],
         *,
         ids: dict[TopicPartition, uuid.UUID] | None = None,
+        max_partition_fetch_bytes: int = 100,
+        cut_off_bytes: int = 0,
     ) -> None:
-        config = brokers.config(fetch_max_wait_ms=7, fetch_max_bytes=900, max_partition_fetch_bytes=100)
+        config = brokers.config(
+            fetch_max_wait_ms=7, fetch_max_bytes=900, max_partition_fetch_bytes=max_partition_fetch_bytes
+        )
         with Cluster(config) as cluster:
             leaders = cluster.leaders(partitions)
             self.source = BrokerSource(cluster, leaders[partitions[0]].node, rack="r", isolation=1)
@@ -42,9 +46,9 @@ class Exchange:
                 wanted = PartitionRange(partition=partition, from_offset=0, until_offset=1, leader=leader)
                 cursor = Cursor(wanted, config, timeout_ms=1_000, jitter=1.0, now=0)
                 cursor.next_epoch = NO_EPOCH if partition == B0 else 0
-                cursor.max_bytes += number
+                cursor.max_bytes = max(cursor.max_bytes + number, cut_off_bytes)
                 self.source.cursors[cursor] = None
-            assert self.source.connect(Deadline.after_ms(5_000)) == 0
+            eventually(lambda: self.source.connect(Deadline.after_ms(5_000)), True)
             self.response_timeout_ms = self.source.send(Deadline.after_ms(5_000))
             found: list[FetchResponse] = []
 
@@ -71,6 +75,14 @@ def test_partitions_come_in_their_order_and_topics_once(brokers: ScriptedCluster
     assert [part.last_fetched_epoch for topic in request.topics for part in topic.partitions] == [NO_EPOCH, 0, 0]
     assert (request.max_bytes, request.isolation_level, request.rack_id, request.max_wait_ms) == (900, 1, "r", 7)
     assert exchange.parts.keys() == {B0, A1, A0}
+
+
+@pytest.mark.parametrize(("cut_off_bytes", "max_bytes"), [(0, 900), (5_000, 5_000)])
+def test_only_a_batch_that_was_cut_off_raises_fetch_max_bytes(
+    brokers: ScriptedCluster, cut_off_bytes: int, max_bytes: int
+) -> None:
+    exchange = Exchange(brokers, [A0], max_partition_fetch_bytes=2_000, cut_off_bytes=cut_off_bytes)
+    assert exchange.request.max_bytes == max_bytes
 
 
 def test_ids_of_a_topic_that_was_created_again_are_not_mixed_up(brokers: ScriptedCluster) -> None:

@@ -1,7 +1,8 @@
 """Logs that are truncated while they are read: an error with the offset, never other records (KIP-320)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -10,8 +11,11 @@ import pytest
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
+from spark_kafka_native.client.consumer import leadership
+from spark_kafka_native.client.consumer.cursor import Cursor, PartitionRange
 from spark_kafka_native.client.errors import LogTruncated, OffsetOutOfRange
-from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.net import deadline as deadline_module
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.fetch import FetchRequest
 from spark_kafka_native.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -296,3 +300,28 @@ def test_a_log_that_lost_its_end_in_a_crash(tmp_path: Path, name: str) -> None:
             with pytest.raises(LogTruncated, match="t-0: the log was truncated at offset 4 "):
                 read_rest(rows, found)
             assert {text[:3] for _, text in found} <= {b"old"}
+
+
+def test_the_leaders_of_many_partitions_are_asked_within_one_timeout(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 0.0
+    asked_ms: list[tuple[int, int]] = []
+
+    def no_response(_: Cluster, epochs: Mapping[TopicPartition, int], *, timeout_ms: float) -> None:
+        nonlocal now_s
+        now_s += timeout_ms / 1000
+        asked_ms.append((len(epochs), round(timeout_ms)))
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+
+    monkeypatch.setattr(deadline_module, "time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr(leadership, "ends_of_epochs", no_response)
+    cursors = []
+    for number in range(4):
+        wanted = PartitionRange(partition=TopicPartition("t", number), from_offset=0, until_offset=9)
+        cursor = Cursor(wanted, cluster.config, timeout_ms=60_000, jitter=1.0, now=0.0)
+        cursor.epoch = 1
+        cursors.append(cursor)
+    errors = leadership.find_divergence(cluster, cursors, timeout_ms=1_000)
+    assert [error.code for error in errors.values()] == [ErrorCode.REQUEST_TIMED_OUT] * 4
+    assert asked_ms == [(4, 1_000), (1, 125), (1, 125), (1, 125), (1, 125)]

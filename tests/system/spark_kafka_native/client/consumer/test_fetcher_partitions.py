@@ -190,21 +190,3 @@ def test_each_partition_has_its_own_aborted_transactions(
     assert reading.offsets == expected
     assert not reading.errors
     assert len(asked(brokers)) <= 3, "the ranges end in a marker and nothing is waited for"
-
-
-# --- closing
-
-
-def test_a_read_that_is_given_up_leaves_no_connection_open(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    fetcher = Fetcher(cluster, ALL, target_rows=1)
-    rows = iter(fetcher)
-    partition, records = next(rows)
-    rows.close()  # type: ignore[attr-defined]  # what Spark does at an early LIMIT
-    assert fetcher.position(partition) == records.num_rows
-    assert read(cluster, ALL).offsets == whole(ALL)
-
-
-def test_connections_are_used_again(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    for _ in range(3):
-        read(cluster, ranges([0, 1], 0, 100))
-    assert sum(broker.open_connections for broker in brokers.brokers.values()) <= 3

@@ -1,0 +1,217 @@
+"""The connections of a fetcher: when they are opened, kept, given back and closed."""
+
+import select
+import threading
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+from dirty_equals import IsInstance
+
+from spark_kafka_native.client.cluster import pending_connection
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.cluster.pending_connection import PendingConnection
+from spark_kafka_native.client.config import READ_UNCOMMITTED
+from spark_kafka_native.client.consumer import fetcher as fetcher_module
+from spark_kafka_native.client.consumer.broker_source import BrokerSource
+from spark_kafka_native.client.consumer.cursor import Cursor
+from spark_kafka_native.client.consumer.fetcher import Fetcher
+from spark_kafka_native.client.consumer.sources import Sources
+from spark_kafka_native.client.errors import OffsetOutOfRange
+from spark_kafka_native.net.blocking import Connection
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost
+from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native.protocol.messages.fetch import FetchRequest
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.fetched_logs import ROWS, fill, offsets_of
+from tests.support.joint_reading import ALL, PARTITIONS, ranges, read, tp, two_leaders, whole
+from tests.support.scripted_broker import HalfFrame, Held, ScriptedCluster
+from tests.support.waiting import eventually
+
+Offsets = dict[TopicPartition, list[int]]
+
+
+@pytest.fixture
+def brokers() -> Iterator[ScriptedCluster]:
+    with two_leaders(PARTITIONS) as running:
+        yield running
+
+
+def accepted(brokers: ScriptedCluster) -> int:
+    return sum(broker.accepted for broker in brokers.brokers.values())
+
+
+# --- between two iterations
+
+
+def test_fifty_partitions_that_fail_one_after_another_need_no_new_connections() -> None:
+    with ScriptedCluster(brokers=3, topics={"t": 50}) as brokers, Cluster(brokers.config()) as cluster:
+        for number in range(50):
+            fill(brokers.partition("t", number), batches=3)
+            brokers.partition("t", number).log_start = ROWS
+        found: Offsets = {}
+        failed: list[TopicPartition] = []
+        with Fetcher(cluster, ranges(range(50), 0, 3 * ROWS)) as fetcher:
+            while len(failed) < 50:
+                with pytest.raises(OffsetOutOfRange):
+                    take(fetcher, found)
+                assert fetcher.failed is not None
+                failed.append(fetcher.failed)
+                fetcher.assign(*ranges([fetcher.failed.partition], ROWS, 3 * ROWS))
+            take(fetcher, found)
+        assert found == whole(ranges(range(50), ROWS, 3 * ROWS))
+        assert accepted(brokers) <= 2 * len(brokers.brokers), "one for Fetch, one for Metadata and ListOffsets"
+
+
+def take(fetcher: Fetcher, found: Offsets, most: int | None = None) -> None:
+    for number, (partition, records) in enumerate(fetcher, 1):
+        found.setdefault(partition, []).extend(offsets_of([records]))
+        if number == most:
+            return
+
+
+@pytest.mark.parametrize("most", [1, 3, 7])
+def test_an_iteration_that_is_left_early_is_continued_without_loss_or_repetition(
+    brokers: ScriptedCluster, cluster: Cluster, most: int
+) -> None:
+    found: Offsets = {}
+    with Fetcher(cluster, ALL, target_rows=1) as fetcher:
+        for _ in range(10):
+            take(fetcher, found, most)
+            assert all(offsets == list(range(fetcher.position(partition))) for partition, offsets in found.items())
+        take(fetcher, found)
+    assert found == whole(ALL)
+
+
+def test_a_fetcher_that_is_closed_early_can_be_iterated_again(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    found: Offsets = {}
+    with Fetcher(cluster, ALL, target_rows=1) as fetcher:
+        take(fetcher, found, 4)
+        fetcher.close()
+        take(fetcher, found)
+    assert found == whole(ALL)
+
+
+def test_time_between_two_iterations_does_not_count(
+    brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away_s = 0.0
+    monkeypatch.setattr(fetcher_module, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + away_s))
+    found: Offsets = {}
+    with Fetcher(cluster, ranges([0, 2]), target_rows=1) as fetcher:
+        away_s += 3_600
+        take(fetcher, found, 3)
+        away_s += 3_600
+        fetcher.assign(*ranges([4]))
+        away_s += 3_600
+        take(fetcher, found)
+    assert found == whole(ranges([0, 2, 4]))
+    assert fetcher.metrics.retries == 0
+
+
+def test_connections_are_used_again(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    for _ in range(3):
+        read(cluster, ranges([0, 1], 0, 100))
+    assert accepted(brokers) <= 3
+
+
+# --- responses in part
+
+
+def test_a_response_that_comes_slowly_does_not_expire_the_others(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    late = threading.Event()
+    brokers.script(FetchRequest, HalfFrame(300, stays_open=True), broker=1)
+    brokers.script(FetchRequest, Held(late), broker=2)
+    sources = Sources(cluster, READ_UNCOMMITTED)
+    slow, other = (sent(sources, cluster, number) for number in (0, 1))
+    assert sources.poll(0.0) == (slow, [])
+    assert slow.receive() is None
+    sources.received(slow, whole=False, now=50.0)
+    assert slow.expires_at == 150.0, "its response may take as long once more"
+    sources.received(slow, whole=False, now=75.0)
+    assert slow.expires_at == 150.0, "but only once"
+    late.set()
+    eventually(lambda: select.select([other.connection], [], [], 0)[0], [other.connection])
+    assert sources.poll(125.0) == (None, []), "only the slow one is polled, and expires later"
+    assert sources.poll(125.0) == (other, []), "it has come, although the time for it is over"
+    sources.received(slow, whole=False, now=125.0)
+    assert sources.poll(175.0) == (None, [slow])
+    sources.close()
+
+
+def sent(sources: Sources, cluster: Cluster, number: int) -> BrokerSource:
+    """A source for one partition whose Fetch is in flight, and expires at 100.0."""
+    (wanted,) = ranges([number])
+    cursor = Cursor(wanted, cluster.config, timeout_ms=60_000, jitter=1.0, now=0.0)
+    cursor.leader = cluster.leader(wanted.partition)
+    sources.attach(cursor, cursor.leader.node, "")
+    source = next(each for each in sources if cursor in each.cursors)
+    eventually(lambda: source.connect(Deadline.after_ms(60_000)), True)
+    source.send(Deadline.after_ms(60_000))
+    source.response_timeout_ms, source.expires_at = 100_000.0, 100.0
+    return source
+
+
+# --- connecting
+
+
+def test_a_broker_that_does_not_answer_in_connecting_does_not_delay_another(brokers: ScriptedCluster) -> None:
+    answers = threading.Event()
+    brokers.script(ApiVersionsRequest, Held(answers), broker=2)
+    config = brokers.config(
+        bootstrap_servers=f"127.0.0.1:{brokers.brokers[1].port}", socket_connection_setup_timeout_ms=30_000
+    )
+    found: Offsets = {}
+    with Cluster(config) as cluster, Fetcher(cluster, ALL, target_rows=1) as fetcher:
+        for partition, records in fetcher:
+            found.setdefault(partition, []).extend(offsets_of([records]))
+            if found == whole(ranges([0, 2, 4])):
+                answers.set()
+        assert brokers.brokers[2].accepted == 1, "broker 1 is read during the first attempt"
+    assert found == whole(ALL)
+
+
+def test_close_ends_connecting(brokers: ScriptedCluster) -> None:
+    answers = threading.Event()
+    brokers.script(ApiVersionsRequest, Held(answers), broker=2)
+    config = brokers.config(bootstrap_servers=f"127.0.0.1:{brokers.brokers[1].port}")
+    with Cluster(config) as cluster:
+        with Fetcher(cluster, ALL, target_rows=1) as fetcher:
+            assert next(iter(fetcher))[0] in {tp(0), tp(2), tp(4)}
+        eventually(lambda: brokers.brokers[2].accepted, 1)
+        answers.set()
+        eventually(lambda: brokers.brokers[2].open_connections, 0)
+        eventually(connecting_threads, [])
+
+
+def connecting_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("connect to ")]
+
+
+def test_a_name_look_up_that_does_not_end_is_given_up(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    goes_on = threading.Event()
+    address = cluster.leader(tp(0)).node.address
+
+    def connect(_: Deadline) -> None:
+        goes_on.wait()
+        raise BrokerUnreachable({address: "the host name is unknown"})
+
+    monkeypatch.setattr(pending_connection, "_GRACE_MS", 0)
+    pending = PendingConnection(address, connect, Deadline.after_ms(0))  # type: ignore[arg-type]  # it never returns
+    with pytest.raises(BrokerUnreachable, match="no connection within 0 ms"):
+        pending.take()
+    pending.cancel()
+    goes_on.set()
+    eventually(connecting_threads, [])
+
+
+def test_a_forked_child_does_not_take_its_parents_connection(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = cluster.leader(tp(0)).node
+    pending = PendingConnection(node.address, lambda until: cluster.borrow(node, until), Deadline.after_ms(60_000))
+    with monkeypatch.context() as child:
+        child.setattr(pending_connection, "os", SimpleNamespace(getpid=lambda: -1))
+        with pytest.raises(ConnectionLost, match="forked"):
+            pending.take()
+    eventually(pending.take, IsInstance(Connection)).close()  # type: ignore[union-attr]  # not None: expected
