@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from spark_kafka_native.protocol.nearest import did_you_mean
 
+_KEY: Final = re.compile(r"\s*((?:\\.|[^\\=:\s])*)", re.DOTALL)
 _NEGATIVE_NUMBER: Final = re.compile(r"-\d+|-\d*\.\d+")
 
 
@@ -103,9 +104,29 @@ def read_properties(path: Path) -> dict[str, str]:
     """The entries of a Java properties file in UTF-8, such as server.properties; a later entry replaces an earlier one.
 
     A line without ``=`` is a key with an empty value, as in Java. Blanks after a value are removed, as Kafka does.
-    Raises OSError; ValueError: no UTF-8, or a malformed escape.
+    Raises OSError; ValueError, which names the file, the line and the key, but never a value: no UTF-8, or a malformed
+    escape.
     """
     import javaproperties  # noqa: PLC0415  # takes 9 ms, and most commands read no file
 
-    with path.open(encoding="utf-8") as file:
-        return {key: value.strip() for key, value in javaproperties.load(file).items()}
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = 1 + error.object[: error.start].count(b"\n")
+        raise ValueError(f"{path}: line {line}: byte {error.object[error.start]:#04x} is not UTF-8") from None
+    entries: dict[str, str] = {}
+    line = 1
+    elements = javaproperties.parse(text)
+    while True:
+        try:
+            element = next(elements, None)
+        except javaproperties.InvalidUEscapeError:
+            key = _KEY.match("\n".join(text.split("\n")[line - 1 :]))
+            # The value may be a secret.
+            reason = f"{key and key[1]}: a \\u escape needs four hexadecimal digits; a backslash is written \\\\"
+            raise ValueError(f"{path}: line {line}: {reason}") from None
+        if element is None:
+            return entries
+        if isinstance(element, javaproperties.KeyValue):
+            entries[element.key] = element.value.strip()
+        line += element.source.count("\n")

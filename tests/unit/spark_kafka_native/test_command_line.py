@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,27 @@ def test_escapes_in_properties_files_are_those_of_java(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text('jaas=password=\\"a\\\\b\\" \\u00e9\\:\\\n\tc\nkey\\ 1=x\n')
     assert read_properties(path) == {"jaas": 'password="a\\b" é:c', "key 1": "x"}
-    path.write_text("a=\\u12\n")
-    with pytest.raises(ValueError, match=r"Invalid \\u escape sequence"):
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"# c\n\na=1,\\\n  2\n\tssl.key.password = se\\u1cret\n", r"line 5: ssl.key.password: a \u escape needs four"),
+        (b"a\\ b:secret\\\n\\u12\n", r"line 1: a\ b: a \u escape needs four"),
+        (b"a=1\nb=secret\xff", "line 2: byte 0xff is not UTF-8"),
+    ],
+)
+def test_an_error_of_a_properties_file_names_file_line_and_key_and_no_value(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=re.escape(f"{path}: {message}")) as caught:
         read_properties(path)
+    assert not re.search("se|cret", str(caught.value).removeprefix(str(path)).replace("ssl", "").replace("needs", ""))
+
+
+def test_a_line_of_a_properties_file_without_an_equals_sign_has_an_empty_value(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("client.id\n  sasl.mechanism  \nretries=1\n")
+    assert read_properties(path) == {"client.id": "", "sasl.mechanism": "", "retries": "1"}

@@ -191,11 +191,11 @@ def connecting_threads() -> list[str]:
 
 
 def test_a_name_look_up_that_does_not_end_is_given_up(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    goes_on = threading.Event()
+    released = threading.Event()
     address = cluster.leader(tp(0)).node.address
 
     def connect(_: Deadline) -> None:
-        goes_on.wait()
+        released.wait()
         raise BrokerUnreachable({address: "the host name is unknown"})
 
     monkeypatch.setattr(pending_connection, "_GRACE_MS", 0)
@@ -203,7 +203,7 @@ def test_a_name_look_up_that_does_not_end_is_given_up(cluster: Cluster, monkeypa
     with pytest.raises(BrokerUnreachable, match="no connection within 0 ms"):
         pending.take()
     pending.cancel()
-    goes_on.set()
+    released.set()
     eventually(connecting_threads, [])
 
 
