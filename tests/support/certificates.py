@@ -60,7 +60,6 @@ class Authority:
     def __init__(self, name: str = "Test authority") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self.certificate = self._sign(name, self._key, name, (), is_authority=True)
-        self._issued = 0
 
     @property
     def certificate_pem(self) -> str:

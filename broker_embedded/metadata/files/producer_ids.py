@@ -25,9 +25,9 @@ def _encode(next_producer_id: int) -> bytes:
 
 def _parse(document: dict[str, Any]) -> int:
     refuse_unknown(document, {"version", "next_producer_id"})
-    found = int(document["next_producer_id"])
-    if found < 0:
-        raise ValueError(f"next_producer_id {found} is negative")
+    found = document["next_producer_id"]
+    if type(found) is not int or found < 0:
+        raise ValueError(f"next_producer_id {found!r} is not an integer of at least 0")
     return found
 
 

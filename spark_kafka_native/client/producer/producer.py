@@ -209,13 +209,15 @@ class Producer:
 
     def _encode(self, waiting: Iterable[Waiting]) -> None:
         for together in group(waiting, self._config.max_request_size):
-            parts = [part for each in together for part in each.parts]
-            if len(parts) > 1:
-                parts = pa.Table.from_batches(parts).combine_chunks().to_batches()
-            (records,) = parts
             starts = np.cumsum([0, *(each.rows for each in together[:-1])])
             partitions = [each.partition for each in together]
-            self._encode_runs(partitions, MeasuredRows(records, NO_TIMESTAMP), None, starts)
+            begin = 0
+            for records in _combine([part for each in together for part in each.parts]):
+                end = begin + records.num_rows
+                runs = slice(starts.searchsorted(begin, side="right") - 1, starts.searchsorted(end))
+                measured = MeasuredRows(records, NO_TIMESTAMP)
+                self._encode_runs(partitions[runs], measured, None, np.maximum(starts[runs] - begin, 0))
+                begin = end
 
     def _encode_runs(
         self, partitions: Sequence[TopicPartition], measured: MeasuredRows, rows: I64 | None, starts: I64
@@ -250,6 +252,13 @@ class Producer:
         self._sender.release()
         if self._owns_cluster:
             self._cluster.close()
+
+
+def _combine(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """The same rows in one record batch; in several if a column has more bytes than 32-bit offsets can address."""
+    if len(parts) == 1:
+        return parts
+    return pa.Table.from_batches(parts).combine_chunks().to_batches()
 
 
 def _check_topic_name(topic: str) -> None:

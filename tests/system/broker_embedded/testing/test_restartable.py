@@ -1,7 +1,4 @@
-import asyncio
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,10 +8,6 @@ from spark_kafka_native.protocol.messages.create_topics import CreatableTopic
 from spark_kafka_native.protocol.topic import TopicPartition
 
 SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0"}
-
-
-def run_story(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(story(), 60))
 
 
 async def test_every_run_has_the_same_address(tmp_path: Path) -> None:

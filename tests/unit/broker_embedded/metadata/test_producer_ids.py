@@ -97,6 +97,9 @@ def test_concurrent_requests_get_different_producer_ids() -> None:
         b'{"version": 2, "next_producer_id": 5}',
         b'{"version": 1, "next_producer_id": -5}',
         b'{"version": 1, "next_producer_id": 1e999}',
+        b'{"version": 1, "next_producer_id": "7"}',
+        b'{"version": 1, "next_producer_id": 7.0}',
+        b'{"version": 1, "next_producer_id": true}',
     ],
 )
 def test_a_file_that_cannot_be_understood_is_not_guessed_at(raw: bytes) -> None:

@@ -43,6 +43,31 @@ def values(brokers: ScriptedCluster, topic: str = "t") -> list[list[bytes]]:
     return [[row["value"] for row in stored(brokers, number, topic)] for number in numbers]
 
 
+@pytest.mark.parametrize("size", [1, 3, 7, 100])
+def test_rows_that_are_too_many_bytes_for_one_record_batch_are_encoded_in_several(
+    brokers: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """A column of binary has 2 GiB at most; here the record batches of all parts are cut at ``size`` rows."""
+
+    def combine(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        return pa.Table.from_batches(parts).combine_chunks().to_batches(max_chunksize=size)
+
+    monkeypatch.setattr(producer_module, "_combine", combine)
+    sent = [
+        pa.RecordBatch.from_pydict(
+            {
+                "value": pa.array([b"%d" % row for row in range(first, first + 10)]),
+                "partition": pa.array([row % 3 for row in range(first, first + 10)], pa.int32()),
+            }
+        )
+        for first in range(0, 60, 10)
+    ]
+    with options(brokers, linger_ms=60_000) as cluster, Producer(cluster) as producer:
+        for batch in sent:
+            producer.send("t", batch)
+    assert values(brokers) == [[b"%d" % row for row in range(number, 60, 3)] for number in range(3)] + [[]]
+
+
 def test_rows_arrive_with_all_their_fields(brokers: ScriptedCluster) -> None:
     headers = pa.array([None, [{"key": "h", "value": b"x"}, {"key": "h", "value": None}], None], HEADERS)
     batch = pa.RecordBatch.from_pydict(
