@@ -169,3 +169,13 @@ class ProduceError(KafkaError):
         self.reason = detail
         self.unacknowledged = unacknowledged
         super().__init__(code, f"{partition}: {detail}; {unacknowledged} records are not acknowledged")
+
+    def of_all(self, unacknowledged: int) -> "ProduceError":
+        """The same error with another number of records."""
+        return type(self)(self.partition, self.code, self.reason, unacknowledged)
+
+
+class DeliveryTimeout(ProduceError):
+    """A batch was not acknowledged within ``delivery.timeout.ms``. The client found that out, not a broker."""
+
+    _shows_code = False

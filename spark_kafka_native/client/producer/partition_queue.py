@@ -93,6 +93,7 @@ class PartitionQueue:
         self.used_up_producer_id: int | None = None
         """The producer id of which the partition has used the last epoch, if any: the next one must be another."""
         self.last_error = ""
+        """Of the first unacknowledged batch: the errors of the batches after it may only be that it is missing."""
         self.in_flight: deque[OutgoingBatch] = deque()
         self._idempotent = idempotent
         self._transactional = transactional
@@ -144,6 +145,11 @@ class PartitionQueue:
     def expires_at(self) -> float:
         """The earliest time at which one of its batches must have been acknowledged; the queue is not empty."""
         return min(batches[0].expires_at for batches in (self.in_flight, self._failed, self._waiting) if batches)
+
+    @property
+    def attempts(self) -> int:
+        """How often the first unacknowledged batch was sent; the queue is not empty."""
+        return min((*self.in_flight, *self._failed, *self._waiting), key=lambda batch: batch.order).tries
 
     @property
     def next_sequence(self) -> int:
@@ -222,7 +228,8 @@ class PartitionQueue:
     def fail(self, batch: OutgoingBatch, now: float, reason: str, *, answered: bool) -> None:
         """The batch is to be sent again. ``answered``: the broker responded that it did not write it."""
         self.in_flight.remove(batch)
-        self.last_error = reason
+        if all(batch.order < other.order for other in (*self._failed, *self.in_flight)):
+            self.last_error = reason
         if not answered:
             batch.may_be_written = True
             batch.out_of_order = self._new_epoch_wanted = False

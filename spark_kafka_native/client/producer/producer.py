@@ -242,7 +242,7 @@ class Producer:
 
         In a transaction ``discard`` waits for what is in flight before the connections go.
         """
-        self._failure = ProduceError(error.partition, error.code, error.reason, self.unacknowledged)
+        self._failure = error.of_all(self.unacknowledged)
         if self._scope is None:
             self._sender.release()
         return self._failure

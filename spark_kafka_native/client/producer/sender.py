@@ -18,7 +18,7 @@ from uuid import UUID
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.coordinators import quick_backoff
 from spark_kafka_native.client.cluster.metadata import Node, PartitionLeader
-from spark_kafka_native.client.errors import ProduceError
+from spark_kafka_native.client.errors import DeliveryTimeout, ProduceError
 from spark_kafka_native.client.producer.encoding import split_batch
 from spark_kafka_native.client.producer.partition_queue import OutgoingBatch, PartitionQueue, Verdict
 from spark_kafka_native.client.producer.produce_request import (
@@ -365,7 +365,8 @@ class Sender:
             case Verdict.SPLIT:
                 self._split(queue, batch)
             case Verdict.FATAL:
-                raise self._error(queue, code, refusal(code, part))
+                before = queue.last_error and f"; the error before: {queue.last_error}"
+                raise self._error(queue, code, f"{refusal(code, part)}{before}")
 
     def _acknowledge(self, queue: PartitionQueue, batch: OutgoingBatch) -> None:
         for written in queue.acknowledge(batch, self.now()):
@@ -416,9 +417,10 @@ class Sender:
         self._expires_at = min((queue.expires_at() for queue in self._busy.values()), default=math.inf)
         for queue in self._busy.values():
             if now >= queue.expires_at():
-                last = queue.last_error and f"; the last error: {queue.last_error}"
-                detail = f"not acknowledged within delivery.timeout.ms = {self._config.delivery_timeout_ms}{last}"
-                raise self._error(queue, ErrorCode.REQUEST_TIMED_OUT, detail)
+                last = queue.last_error and f", last error: {queue.last_error}"
+                over = f"delivery.timeout.ms ({self._config.delivery_timeout_ms} ms) is over"
+                detail = f"{over} after {queue.attempts} attempts{last}"
+                raise DeliveryTimeout(queue.partition, ErrorCode.REQUEST_TIMED_OUT, detail, self.buffered_records)
 
     def _patience_s(self, now: float) -> float:
         """Seconds until the next pause, throttle or deadline ends."""

@@ -256,7 +256,7 @@ def test_a_pump_looks_at_no_deadline_before_the_first_one(
         driver.sender.pump(wait=False)
     assert looked == 0
     driver.skip(driver.seconds)
-    with pytest.raises(ProduceError, match=r"not acknowledged within delivery\.timeout\.ms"):
+    with pytest.raises(ProduceError, match=r"delivery\.timeout\.ms \(\d+ ms\) is over"):
         driver.sender.pump(wait=False)
 
 
@@ -306,10 +306,34 @@ def test_a_batch_that_cannot_be_delivered_in_time_is_an_error_with_the_last_erro
         if isinstance(step, Silent):
             driver.skip(30)
         leave_little_time(driver, 1)
-        with pytest.raises(ProduceError, match=r"delivery.timeout.ms = 90000") as caught:
+        with pytest.raises(
+            ProduceError, match=r"t-1: delivery.timeout.ms \(90000 ms\) is over after \d+ attempts, last"
+        ) as caught:
             driver.finish()
     assert reason in str(caught.value)
+    assert "timed out" not in str(caught.value)
     assert (caught.value.partition, caught.value.unacknowledged) == (T[1], 2)
+
+
+def test_the_delivery_timeout_names_the_error_of_the_first_batch_not_of_those_after_it(
+    brokers: ScriptedCluster,
+) -> None:
+    """A broker with a full disk refuses the first batch, and the next ones because the first one is missing."""
+    with SenderDriver(brokers, delivery_timeout_ms=90_000) as driver:
+        driver.add(0, "a")
+        driver.finish()
+        brokers.script(
+            ProduceRequest, Refuse(ErrorCode.KAFKA_STORAGE_ERROR), *[Refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)] * 2
+        )
+        for name in "bcd":
+            driver.add(0, name)
+            driver.sender.pump(wait=False)
+        while len(brokers.requests(ProduceRequest)) < 4 or driver.sender._queues[T[0]].in_flight:
+            driver.sender.pump(wait=True)
+        driver.skip(driver.seconds + 1)
+        with pytest.raises(ProduceError, match=r"after 1 attempts, last error: .*disk") as caught:
+            driver.sender.pump(wait=False)
+    assert caught.value.unacknowledged == 3
 
 
 def test_the_delivery_timeout_names_an_unreachable_leader(brokers: ScriptedCluster) -> None:
