@@ -106,6 +106,11 @@ class Sources:
         times += [now + each.remaining_ms / 1000 for each in opening]
         if len(polled) < len(in_flight):
             times.append(now + _PARTIAL_S)
+        wait_s = max(min(times, default=now) - now, 0.0)
+        if not polled and not opening:
+            if wait_s:
+                time.sleep(wait_s)
+            return None, []
         begun = time.monotonic()
         poller = select.poll()
         for each in opening:
@@ -113,7 +118,6 @@ class Sources:
         for source in polled:
             wants_write = source.connection.wants_write
             poller.register(source.connection, select.POLLIN | (select.POLLOUT if wants_write else 0))
-        wait_s = max(min(times, default=now) - now, 0.0)
         descriptors = {descriptor for descriptor, _ in poller.poll(wait_s * 1000)}
         ready = [source for source in polled if source.connection.fileno() in descriptors]
         now += time.monotonic() - begun
