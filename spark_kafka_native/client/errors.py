@@ -1,5 +1,7 @@
 """Errors of the client. Each names its topic-partition, or its broker."""
 
+from collections.abc import Iterable
+
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 
@@ -9,10 +11,11 @@ class BrokerNotAvailable(KafkaError):
 
     _retriable = True
     """Brokers leave the metadata when they restart."""
+    _shows_code = False
 
-    def __init__(self, node_id: int) -> None:
+    def __init__(self, node_id: int, known: Iterable[int]) -> None:
         self.node_id = node_id
-        super().__init__(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not in the cluster")
+        super().__init__(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not in the cluster: {sorted(known)}")
 
 
 class NoSuchPartition(KafkaError):

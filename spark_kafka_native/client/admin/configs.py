@@ -95,12 +95,16 @@ class ConfigEntry:
 def describe_configs(
     cluster: Cluster, resource: Resource, names: Iterable[str] | None = None, *, timeout_ms: float | None = None
 ) -> dict[str, ConfigEntry]:
-    """The settings of a resource by name: ``names``, or all of them. Raises KafkaError naming the resource."""
+    """The settings of a resource by name: ``names``, or all of them.
+
+    Raises KafkaError naming the resource; BrokerNotAvailable: the broker is not in the cluster now.
+    """
     keys = None if names is None else tuple(names)
     requested = DescribeConfigsResource(
         resource_type=resource.type, resource_name=resource.name, configuration_keys=keys
     )
     deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+    _check_broker(cluster, resource, deadline)
     response = cluster.send(
         resource.node_id, DescribeConfigsRequest(resources=(requested,), include_synonyms=True), deadline=deadline
     )
@@ -133,13 +137,16 @@ def alter_configs(
     validate_only: bool = False,
     timeout_ms: float | None = None,
 ) -> None:
-    """Change configs; None deletes one. Raises KafkaError; then none was changed."""
+    """Change configs; None deletes one. Raises KafkaError, as ``describe_configs``; then none was changed."""
     altered = tuple(
         AlterableConfig(name=name, config_operation=_DELETE if value is None else _SET, value=value)
         for name, value in changes.items()
     )
     requested = AlterConfigsResource(resource_type=resource.type, resource_name=resource.name, configs=altered)
     request = IncrementalAlterConfigsRequest(resources=(requested,), validate_only=validate_only)
+
+    timeout_ms = cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+    _check_broker(cluster, resource, Deadline.after_ms(timeout_ms))
 
     def attempt(deadline: Deadline) -> IncrementalAlterConfigsResponse:
         response = cluster.send(resource.node_id, request, deadline=deadline)
@@ -151,3 +158,9 @@ def alter_configs(
 
     for result in cluster.retrying(attempt, timeout_ms).responses:
         check_code(result.error_code, str(resource), result.error_message)
+
+
+def _check_broker(cluster: Cluster, resource: Resource, deadline: Deadline) -> None:
+    """Raise BrokerNotAvailable at once instead of waiting for a broker that may not exist."""
+    if resource.node_id is not None:
+        cluster.node(resource.node_id, deadline)

@@ -206,12 +206,12 @@ class Cluster:
 
     def node(self, node_id: int, deadline: Deadline) -> Node:
         """Where a broker listens. Raises BrokerNotAvailable: it is not in the cluster, or not at the moment."""
-        node = self._metadata.brokers.get(node_id)
-        if node is None:
-            node = self.metadata([], timeout_ms=deadline.remaining_ms).brokers.get(node_id)
-        if node is None:
-            raise BrokerNotAvailable(node_id)
-        return node
+        brokers = self._metadata.brokers
+        if node_id not in brokers:
+            brokers = self.metadata([], timeout_ms=deadline.remaining_ms).brokers
+        if node_id not in brokers:
+            raise BrokerNotAvailable(node_id, brokers)
+        return brokers[node_id]
 
     def any_node(self, deadline: Deadline) -> Node:
         """One of the brokers, not always the same. Raises as ``metadata``."""

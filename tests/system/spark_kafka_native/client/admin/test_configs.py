@@ -1,3 +1,4 @@
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,7 @@ from spark_kafka_native.client.admin.configs import (
     describe_configs,
 )
 from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.errors import BrokerNotAvailable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -23,6 +25,7 @@ from spark_kafka_native.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from tests.support.scripted_broker import KAFKA_4_3, Drop, Respond, ScriptedCluster
 
 TOPIC = Resource(type=ResourceType.TOPIC, name="t")
@@ -101,3 +104,15 @@ def test_an_invalid_config_has_the_brokers_message(brokers: ScriptedCluster, clu
     brokers.script(IncrementalAlterConfigsRequest, altered(ErrorCode.INVALID_CONFIG, "no such setting"))
     with pytest.raises(KafkaError, match="broker <default>: no such setting"):
         alter_configs(cluster, Resource(type=ResourceType.BROKER, name=""), {"a": "1"})
+
+
+def test_a_broker_that_is_not_in_the_cluster_is_an_error_without_retries(
+    brokers: ScriptedCluster, cluster: Cluster
+) -> None:
+    resource = Resource(type=ResourceType.BROKER, name="99")
+    ids = sorted(brokers.brokers)
+    with pytest.raises(BrokerNotAvailable, match=re.escape(f"broker 99 is not in the cluster: {ids}") + "$"):
+        describe_configs(cluster, resource)
+    with pytest.raises(BrokerNotAvailable):
+        alter_configs(cluster, resource, {"log.retention.ms": "1"})
+    assert len(brokers.requests(MetadataRequest)) == 2
