@@ -12,6 +12,8 @@ from typing import Final
 from broker_embedded.server.memory import BUFFER_BYTES, Buffers, RequestMemory
 
 _SIZE: Final = struct.Struct(">i")
+_TLS_HANDSHAKE: Final = 0x1603
+"""How a connection with TLS begins: content type 22, version 3."""
 _GROWTH: Final = 4
 """Factor by which a full buffer grows, up to `_STEP` bytes. A larger buffer doubles."""
 _STEP: Final = 1024 * 1024
@@ -109,6 +111,8 @@ class ReceiveBuffer:
             return None
         size = _SIZE.unpack_from(self._buffer, self._start)[0]
         if not 0 < size <= self._max_request_bytes:
+            if size >> 16 == _TLS_HANDSHAKE:
+                raise BadSize("the client speaks TLS (SSL or SASL_SSL), this listener is PLAINTEXT or SASL_PLAINTEXT")
             limit = f"sizes are 1 to {self._max_request_bytes} ({self._limit_setting})"
             raise BadSize(f"it sent a request of {size} bytes; {limit}")
         if have < _SIZE.size + size:

@@ -27,6 +27,7 @@ from spark_kafka_native.net.dialing import (
     SocketOptions,
     Stream,
     Target,
+    closing_server,
     connect,
     first_to_succeed,
     foreign_server,
@@ -41,7 +42,7 @@ from spark_kafka_native.net.errors import (
     Throttled,
     UnsupportedApiVersion,
 )
-from spark_kafka_native.net.frame_socket import FrameSocket
+from spark_kafka_native.net.frame_socket import EndOfFrames, FrameSocket
 from spark_kafka_native.net.sasl.exchange import Exchange
 from spark_kafka_native.net.sasl.mechanism import Mechanism
 from spark_kafka_native.protocol.errors import KafkaError, LocalProtocolError, RemoteProtocolError
@@ -79,6 +80,8 @@ class Connection:
         self._poll.register(sock, select.POLLIN)
         self._authenticate_at = math.inf
         self._throttled_until = 0.0
+        self._has_responded = False
+        """Whether the broker has answered to a request that follows ApiVersions."""
 
     @classmethod
     def open(cls, address: HostPort, options: SocketOptions, deadline: Deadline | None = None) -> "Connection":
@@ -251,11 +254,12 @@ class Connection:
         try:
             for frame in self._reader.read():
                 self._responses.append(self._protocol.decode(frame))
+                self._has_responded = True
                 self._note_throttle()
         except (OSError, EOFError) as error:
             # Responses that came before the end are returned; the next call finds the end again.
             if not self._responses:
-                raise self._lost(reason_of(error)) from error
+                raise self._lost(reason_of(error), self._unanswered_hint(error)) from error
         except RemoteProtocolError as error:
             raise self._lost(f"broke the protocol: {error}") from error
         except AuthenticationFailed:
@@ -293,6 +297,8 @@ class Connection:
                 self._write_all(deadline, "ApiVersions")
                 chunks = self._protocol.api_versions_response(self._next_frame(deadline))
             self._note_throttle()
+        except EndOfFrames as error:
+            raise BrokerUnreachable({self.address: closing_server(self.options.security.protocol)}) from error
         except (OSError, EOFError) as error:
             raise BrokerUnreachable({self.address: reason_of(error)}) from error
         except RemoteProtocolError as error:
@@ -407,8 +413,15 @@ class Connection:
                 return
             written -= len(first)
 
-    def _lost(self, reason: str) -> KafkaError:
+    def _unanswered_hint(self, error: Exception) -> str:
+        """A listener with SASL answers to ApiVersions only, unless the client logs in."""
+        protocol = self.options.security.protocol
+        if self._has_responded or protocol.startswith("SASL") or not isinstance(error, EndOfFrames):
+            return ""
+        return f"; a listener with SASL closes the connection at the first request; security.protocol is {protocol}"
+
+    def _lost(self, reason: str, hint: str = "") -> KafkaError:
         oldest = self._protocol.oldest
         waiting = f" while {oldest} was waiting for its response" if oldest else ""
         self.close()
-        return ConnectionLost(self.address, reason + waiting)
+        return ConnectionLost(self.address, reason + waiting + hint)

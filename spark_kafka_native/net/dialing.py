@@ -129,7 +129,7 @@ def connect(address: HostPort, target: Target, options: SocketOptions, deadline:
         return sock
     from spark_kafka_native.net.tls_socket import TlsSocket  # noqa: PLC0415 -- imports ssl
 
-    return TlsSocket.shake_hands(sock, address, tls, deadline)
+    return TlsSocket.shake_hands(sock, address, tls, deadline, protocol=options.security.protocol)
 
 
 def _connect(address: HostPort, target: Target, options: SocketOptions, deadline: Deadline) -> socket.socket:
@@ -169,6 +169,14 @@ def reason_of(error: BaseException) -> str:
         return "no connection within the time allowed"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return text[:1].lower() + text[1:]
+
+
+def closing_server(security_protocol: str) -> str:
+    """What closes the connection instead of answering to ApiVersions."""
+    tls = f", and a listener with TLS; security.protocol is {security_protocol}"
+    if security_protocol.endswith("SSL"):
+        tls = ""
+    return f"the broker closed the connection at ApiVersions, as Kafka before 0.10 does, which is not supported{tls}"
 
 
 def foreign_server(head: bytearray, security_protocol: str) -> str | None:

@@ -18,6 +18,10 @@ _released: list[bytearray] = []
 """The memory of the last reader that released some; at most one. All connections of the process share it."""
 
 
+class EndOfFrames(EOFError):
+    """The peer closed the connection after a whole frame, or before the first."""
+
+
 class Readable(Protocol):
     """The part of a socket that frames are read from."""
 
@@ -46,7 +50,8 @@ class FrameSocket:
     def read(self) -> list[memoryview]:
         """The frames that came whole, without waiting for more.
 
-        Raises EOFError: the peer closed. RemoteProtocolError: an impossible size. OSError: the socket's own.
+        Raises EndOfFrames, EOFError: the peer closed after a frame, or within one. RemoteProtocolError: an impossible
+        size. OSError: the socket's own.
         Frames read before such an end are returned first; the next call raises.
         """
         frames: list[memoryview] = []
@@ -62,7 +67,7 @@ class FrameSocket:
             if not count:
                 if frames:
                     return frames
-                raise EOFError(self._end())
+                raise self._end()
             self._target = self._target[count:]
             if not self._target:
                 self._advance(frames)
@@ -98,12 +103,12 @@ class FrameSocket:
             self._spare = bytearray(-(-size // _ROUND) * _ROUND)
         return memoryview(self._spare)[:size]
 
-    def _end(self) -> str:
+    def _end(self) -> EOFError:
         whole = _SIZE.size if self._body is None else len(self._body)
         if self._body is None and len(self._target) == whole:
-            return "the broker closed the connection"
+            return EndOfFrames("the broker closed the connection")
         what = "size" if self._body is None else f"frame of {whole} bytes"
-        return f"the broker closed the connection {whole - len(self._target)} bytes into a {what}"
+        return EOFError(f"the broker closed the connection {whole - len(self._target)} bytes into a {what}")
 
 
 def _is_free(memory: bytearray) -> bool:

@@ -42,9 +42,12 @@ class TlsSocket:
         self._staged: bytes | memoryview | None = None
 
     @classmethod
-    def shake_hands(cls, sock: socket.socket, address: HostPort, tls: Tls, deadline: Deadline) -> "TlsSocket":
+    def shake_hands(
+        cls, sock: socket.socket, address: HostPort, tls: Tls, deadline: Deadline, *, protocol: str
+    ) -> "TlsSocket":
         """Take over a connected socket and agree on keys. Any error closes it.
 
+        ``protocol`` is the ``security.protocol`` that errors name.
         Raises AuthenticationFailed: the handshake was refused, and a retry would be, too;
         BrokerUnreachable: no response in time, or the connection ended.
         """
@@ -55,7 +58,7 @@ class TlsSocket:
             sock.close()
             raise BrokerUnreachable({address: f"TLS cannot start: {error}"}) from error
         try:
-            _handshake(wrapped, address, tls, deadline)
+            _handshake(wrapped, address, tls, deadline, protocol)
         except BaseException:
             wrapped.close()
             raise
@@ -131,7 +134,8 @@ class TlsSocket:
         return AuthenticationFailed(self._address, option, reason)
 
 
-def _handshake(sock: ssl.SSLSocket, address: HostPort, tls: Tls, deadline: Deadline) -> None:
+def _handshake(sock: ssl.SSLSocket, address: HostPort, tls: Tls, deadline: Deadline, protocol: str) -> None:
+    ended = f"the connection ended in the TLS handshake, as it does at a listener without TLS; {_set(protocol)}"
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     while True:
@@ -145,22 +149,22 @@ def _handshake(sock: ssl.SSLSocket, address: HostPort, tls: Tls, deadline: Deadl
         except ssl.SSLZeroReturnError as error:
             raise BrokerUnreachable({address: "the broker closed the TLS session in its handshake"}) from error
         except _ENDS as error:
-            raise BrokerUnreachable({address: _ENDED}) from error
+            raise BrokerUnreachable({address: ended}) from error
         except ssl.SSLError as error:
             option, reason = explain(error, address, tls)
             raise AuthenticationFailed(address, option, reason) from error
         except OSError as error:
-            raise BrokerUnreachable({address: f"{_ENDED}: {error.strerror or error}"}) from error
+            raise BrokerUnreachable({address: f"{ended} ({error.strerror or error})"}) from error
         poll.modify(sock, events)
         if not poll.poll(deadline.remaining_ms) or deadline.expired:
-            waited = round(deadline.allowed_ms)
-            raise BrokerUnreachable({address: f"the TLS handshake did not complete within {waited} ms; {_MAYBE_PLAIN}"})
+            late = f"the TLS handshake did not complete within {round(deadline.allowed_ms)} ms"
+            raise BrokerUnreachable({address: f"{late}; a listener without TLS does not answer; {_set(protocol)}"})
     if suite := tls.refused_suite(sock):
         raise AuthenticationFailed(address, "ssl.cipher.suites", f"the broker chose {suite}, which is not in the list")
 
 
-_MAYBE_PLAIN: Final = "a listener without TLS does not answer (security.protocol)"
-_ENDED: Final = "the connection ended in the TLS handshake, as it does at a listener without TLS (security.protocol)"
+def _set(protocol: str) -> str:
+    return f"security.protocol is {protocol}"
 
 
 def _staged(pieces: Sequence[memoryview]) -> bytes | memoryview:

@@ -62,6 +62,16 @@ def test_the_largest_request_passes_and_the_next_size_does_not(caplog: pytest.Lo
     assert f"closed the connection from client:1: it sent a request of {LIMIT + 1} bytes" in caplog.text
 
 
+def test_a_client_with_tls_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        client = Client(echo)
+        await client.send(b"\x16\x03\x01\x02\x00\x01\x00")
+        assert await client.at_end()
+
+    run(story)
+    assert "the client speaks TLS (SSL or SASL_SSL), this listener is PLAINTEXT" in caplog.text
+
+
 @pytest.mark.parametrize("size", [0, -1, -(2**31), 2**31 - 1])
 def test_impossible_sizes_close_the_connection_with_a_reason(caplog: pytest.LogCaptureFixture, size: int) -> None:
     async def story() -> None:

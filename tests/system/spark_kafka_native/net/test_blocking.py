@@ -18,12 +18,14 @@ from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequ
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.support.guards import Guard
 from tests.support.record_batches import batch_of
 from tests.support.scripted_broker import (
     KAFKA_0_11,
     KAFKA_4_3,
     Drop,
     HalfFrame,
+    Pass,
     Raw,
     ScriptedCluster,
     Silent,
@@ -299,9 +301,31 @@ def test_a_server_that_does_not_speak_kafka(response: bytes, complaint: str) -> 
 
 def test_a_server_that_hangs_up_on_the_greeting(cluster: ScriptedCluster) -> None:
     cluster.script(ApiVersionsRequest, Drop())
-    with pytest.raises(BrokerUnreachable, match="the broker closed the connection"):
+    with pytest.raises(BrokerUnreachable) as caught:
         connect(cluster)
+    assert str(caught.value).endswith(
+        "the broker closed the connection at ApiVersions, as Kafka before 0.10 does, which is not supported, and a "
+        "listener with TLS; security.protocol is PLAINTEXT)"
+    )
     connect(cluster).close()
+
+
+def test_a_client_without_sasl_at_a_listener_with_sasl() -> None:
+    with ScriptedCluster(guard=Guard(mechanisms=("PLAIN",), users={"a": "b"})) as cluster:
+        connection = connect(cluster)
+        with pytest.raises(
+            ConnectionLost, match=r"with SASL closes .* first request; security\.protocol is PLAINTEXT$"
+        ):
+            connection.call(MetadataRequest(topics=None))
+
+
+def test_a_connection_that_has_carried_requests_is_not_suspected_of_sasl(cluster: ScriptedCluster) -> None:
+    cluster.script(MetadataRequest, Pass(), Drop())
+    connection = connect(cluster)
+    connection.call(MetadataRequest(topics=None))
+    with pytest.raises(ConnectionLost) as caught:
+        connection.call(MetadataRequest(topics=None))
+    assert "SASL" not in str(caught.value)
 
 
 def test_an_idle_connection_is_stale_once_the_broker_has_closed_it(cluster: ScriptedCluster) -> None:

@@ -181,7 +181,10 @@ def listener(response: bytes | None) -> Iterator[HostPort]:
 
 
 def test_a_listener_without_tls_hangs_up() -> None:
-    with listener(b"") as address, pytest.raises(BrokerUnreachable, match=r"as it does at a listener without TLS"):
+    with (
+        listener(b"") as address,
+        pytest.raises(BrokerUnreachable, match=r"listener without TLS; security\.protocol is SSL"),
+    ):
         Connection.open(address, options())
 
 
@@ -222,7 +225,7 @@ def closing_notified(directory: Path) -> Iterator[TlsSocket]:
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
-    stream = TlsSocket.shake_hands(ours, HostPort("127.0.0.1", 9), tls, Deadline.after_ms(60_000))
+    stream = TlsSocket.shake_hands(ours, HostPort("127.0.0.1", 9), tls, Deadline.after_ms(60_000), protocol="SSL")
     try:
         stream.sendmsg([memoryview(b"x")])
         eventually(stream.is_quiet, False)
