@@ -132,7 +132,7 @@ def recompress(
 def _sealed(
     batch: bytearray, header: BatchHeader, compression: CompressionType, timestamp_type: TimestampType
 ) -> bytearray:
-    """``batch``, which has room for a header and then its payload, with that header and its CRC."""
+    """``batch``, which has space for a header and then its payload, with that header and its CRC."""
     write_header(
         batch,
         size_in_bytes=len(batch),

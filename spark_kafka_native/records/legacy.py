@@ -149,6 +149,10 @@ def read_message(buffer: Buffer, position: int = 0, *, whole: bool = True) -> Ba
     )
 
 
+def _wrong_crc(actual: int, crc: int) -> str:
+    return f"CRC-32 of the message is {actual:#010x}, its header says {crc:#010x}"
+
+
 def check_message_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
     """Compare the CRC of the message at ``position`` with that of its bytes, all of which must be in ``buffer``.
 
@@ -157,7 +161,7 @@ def check_message_crc(buffer: Buffer, position: int, header: BatchHeader) -> Non
     actual = crc32(memoryview(buffer)[position + _CRC_FROM : position + header.size_in_bytes])
     if actual != header.crc:
         raise CorruptBatch(
-            f"CRC-32 of the message is {actual:#010x}, its header says {header.crc:#010x}",
+            _wrong_crc(actual, header.crc),
             position=position,
             base_offset=header.base_offset,
         )
@@ -325,8 +329,7 @@ def walk_messages(
         if found_kind != kind or size < overhead or following > end or offset >= until_offset:
             break
         if check_crcs and (actual := crc32(view[at + _CRC_FROM : following])) != crc:
-            what = f"CRC-32 of the message is {actual:#010x}, its header says {crc:#010x}"
-            raise _corrupt(what, at, offset, len(offsets))
+            raise _corrupt(_wrong_crc(actual, crc), at, offset, len(offsets))
         key_at = at + key_offset
         value_at = key_at + key_length if key_length > 0 else key_at
         if key_length < _NULL or value_at + 4 > following:

@@ -67,7 +67,7 @@ cdef class BatchHeaders:
 
 
 cdef int64_t _read_all(Bytes start, int64_t size, Header* table, int64_t most, int64_t* end) noexcept nogil:
-    """How many batches there are, and in ``end`` where the last one ends; a table has room for ``most`` of them."""
+    """How many batches there are, and in ``end`` where the last one ends; a table holds ``most`` of them."""
     cdef Header header
     cdef int64_t count = 0, position = 0
     while count < most and _read(start + position, size - position, &header):

@@ -40,7 +40,7 @@ cdef class Strings:
 
 
 cdef class Builder:
-    """A column with room for a number of strings: ``put`` them into ``column``, then ``finish``."""
+    """A column with space for a number of strings: ``put`` them into ``column``, then ``finish``."""
 
     cdef Column column
     cdef Memory starts

@@ -22,5 +22,5 @@ class Measured:
         header_values: Strings | None,
     ) -> None: ...
     def encode(
-        self, rows: Buffer, firsts: Buffer, timestamps: Buffer, room: int, allocate: Allocate
+        self, rows: Buffer, firsts: Buffer, timestamps: Buffer, header_bytes: int, allocate: Allocate
     ) -> tuple[Buffer, Buffer]: ...

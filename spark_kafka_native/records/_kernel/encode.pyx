@@ -9,7 +9,7 @@ from spark_kafka_native.records._kernel.varint cimport varint_size, write_varint
 
 
 cdef enum:
-    _MOST_ROOM = 1 << 16
+    _MAX_HEADER_BYTES = 1 << 16
 
 
 cdef struct Source:
@@ -32,13 +32,14 @@ cdef struct Content:
 
 
 cdef struct Order:
-    # The rows to write, one after the other, and the indexes in them with which batches begin, after ``room`` zeroes.
+    # The rows to write, one after the other, and the indexes in them with which batches begin, after ``header_bytes``
+    # zeroes.
     const int64_t* rows
     int64_t count
     const int64_t* firsts
     int64_t batches
     const int64_t* times
-    int64_t room
+    int64_t header_bytes
 
 
 cdef class Measured:
@@ -108,11 +109,11 @@ cdef class Measured:
             source.data, source.size = <Bytes>data.start, data.size
         return 0
 
-    def encode(self, rows, firsts, timestamps, int64_t room, allocate):
+    def encode(self, rows, firsts, timestamps, int64_t header_bytes, allocate):
         """The records of ``rows`` in one buffer, and the position of each: int64s, the last one being the end.
 
         ``rows``: int64s, in the order of the records. ``firsts``: int64s, the records with which batches begin, each
-        after ``room`` zeroes. ``timestamps``: int64s, of all rows.
+        after ``header_bytes`` zeroes. ``timestamps``: int64s, of all rows.
         Raises ValueError: a row does not exist, timestamps are missing, or ``firsts`` do not ascend from 0.
         """
         cdef View listed = View(rows), begun = View(firsts), timed = View(timestamps), begins, data
@@ -120,15 +121,15 @@ cdef class Measured:
         cdef int64_t size
         order.rows, order.count = <const int64_t*>listed.start, listed.count(sizeof(int64_t))
         order.firsts, order.batches = <const int64_t*>begun.start, begun.count(sizeof(int64_t))
-        order.times, order.room = <const int64_t*>timed.start, room
+        order.times, order.header_bytes = <const int64_t*>timed.start, header_bytes
         if timed.count(sizeof(int64_t)) < self.content.rows:
             raise ValueError("timestamps are missing")
         if not _are_rows(&order, self.content.rows):
             raise ValueError("a row does not exist")
         if not _are_firsts(&order):
             raise ValueError("the first rows of batches do not ascend from 0")
-        if not 0 <= room <= _MOST_ROOM:
-            raise ValueError(f"{room} zeroes before each batch")
+        if not 0 <= header_bytes <= _MAX_HEADER_BYTES:
+            raise ValueError(f"{header_bytes} zeroes before each batch")
         begins = made(allocate, (order.count + 1) * sizeof(int64_t))
         with nogil:
             size = _place(self.size, &order, <int64_t*>begins.start)
@@ -213,7 +214,7 @@ cdef int64_t _place(const int64_t* sizes, const Order* order, int64_t* begins) n
     cdef int64_t batch, index, begin, body, at = 0
     for batch in range(order.batches):
         begin = order.firsts[batch]
-        at += order.room
+        at += order.header_bytes
         for index in range(begin, _end_of_batch(order, batch)):
             body = sizes[order.rows[index]]
             body += varint_size(_time_delta(order, begin, index)) + varint_size(index - begin)
@@ -228,8 +229,8 @@ cdef void _write(const Content* content, const int64_t* sizes, const Order* orde
     cdef int64_t batch, index, begin, row, time, header
     for batch in range(order.batches):
         begin = order.firsts[batch]
-        memset(to, 0, order.room)
-        to += order.room
+        memset(to, 0, order.header_bytes)
+        to += order.header_bytes
         for index in range(begin, _end_of_batch(order, batch)):
             row = order.rows[index]
             time = _time_delta(order, begin, index)

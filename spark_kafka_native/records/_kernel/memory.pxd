@@ -24,7 +24,7 @@ cdef class View:
     cdef int64_t size  # in bytes
 
     cdef inline int64_t count(self, size_t each):
-        """How many things of ``each`` bytes it has room for."""
+        """How many elements of ``each`` bytes fit into it."""
         return self.size // <int64_t>each
 
 

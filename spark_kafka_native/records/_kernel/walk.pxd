@@ -25,7 +25,7 @@ cdef struct Batch:
 
 
 cdef struct Output:
-    # Rows so far, and their columns, with room for all records; those that were not requested are NULL.
+    # Rows so far, and their columns, with space for all records; those that were not requested are NULL.
     int64_t rows
     int64_t* offsets
     int64_t* timestamps

@@ -50,7 +50,9 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """The records' bytes, with room before each batch, and where each begins: int64[n + 1], the last one being the end.
+    """The records' bytes, with space for a header before each batch, and where each record begins.
+
+    ``begins`` is int64[n + 1]; the last one is the end.
 
     ``data`` may be read-only.
     """

@@ -90,9 +90,9 @@ class Measured:
         )
         self.fixed_sizes: I64 = np.frombuffer(self._records.sizes, np.int64)
 
-    def payload(self, rows: I64, firsts: I64, room: int) -> Payload:
+    def payload(self, rows: I64, firsts: I64, header_bytes: int) -> Payload:
         """As `kernel.MeasuredRecords`."""
-        data, begins = self._records.encode(rows, firsts, self._timestamps, room, pa.allocate_buffer)
+        data, begins = self._records.encode(rows, firsts, self._timestamps, header_bytes, pa.allocate_buffer)
         return Payload(memoryview(data), np.frombuffer(begins, np.int64))
 
 

@@ -95,8 +95,10 @@ class MeasuredRows:
         if len(rows) == 0:
             return []
         timestamps = self.columns.timestamps[rows]
-        room = min(max_batch_bytes, _MAX_BATCH_BYTES) - RECORD_BATCH_OVERHEAD
-        firsts = _split(self.fixed_sizes[rows], timestamps, room, [0] if starts is None else starts.tolist())
+        max_payload_bytes = min(max_batch_bytes, _MAX_BATCH_BYTES) - RECORD_BATCH_OVERHEAD
+        firsts = _split(
+            self.fixed_sizes[rows], timestamps, max_payload_bytes, [0] if starts is None else starts.tolist()
+        )
         counts = np.diff(firsts, append=len(rows))
         payload = self._measured.payload(rows, firsts, RECORD_BATCH_OVERHEAD)
         begins = payload.begins[firsts] - RECORD_BATCH_OVERHEAD
@@ -122,8 +124,8 @@ class MeasuredRows:
         return encoded
 
 
-def _split(fixed_sizes: I64, timestamps: I64, room: int, starts: Sequence[int]) -> I64:
-    """First rows of batches whose records take at most ``room`` bytes, or are alone; ``starts`` are among them.
+def _split(fixed_sizes: I64, timestamps: I64, max_payload_bytes: int, starts: Sequence[int]) -> I64:
+    """First rows of batches whose records take at most ``max_payload_bytes``, or are alone; ``starts`` are among them.
 
     Goes by upper bounds of what deltas can take, as the deltas are not known before the batches are.
     """
@@ -131,7 +133,7 @@ def _split(fixed_sizes: I64, timestamps: I64, room: int, starts: Sequence[int]) 
     if span >= 2**63:
         raise ValueError("timestamps of the rows are too far apart for one int64 to hold the distance")
     rows = len(timestamps)
-    most = min(rows, max(room // MIN_RECORD_BYTES, 1))
+    most = min(rows, max(max_payload_bytes // MIN_RECORD_BYTES, 1))
     bodies = fixed_sizes + int(_varint_sizes(np.array([span, most])).sum())
     sizes = bodies + _varint_sizes(bodies)
     if sizes.max() > _MAX_BATCH_BYTES - RECORD_BATCH_OVERHEAD:
@@ -143,7 +145,7 @@ def _split(fixed_sizes: I64, timestamps: I64, room: int, starts: Sequence[int]) 
         first = start
         while first < stop:
             firsts.append(first)
-            first = min(max(int(ends.searchsorted(before + room, side="right")), first + 1), stop)
+            first = min(max(int(ends.searchsorted(before + max_payload_bytes, side="right")), first + 1), stop)
             before = int(ends[first - 1])
     return np.array(firsts, dtype=np.int64)
 
@@ -165,7 +167,7 @@ def _batch(
     compression: CompressionType,
     level: int | None,
 ) -> WritableBuffer:
-    """The batch of ``plain``, which is room for a header and a payload, in that memory if it can be."""
+    """The batch of ``plain``, which is space for a header and a payload, in that memory if it can be."""
     buffer: WritableBuffer
     if compression is not CompressionType.NONE:
         buffer = _BLANK_HEADER + compress(compression, plain[RECORD_BATCH_OVERHEAD:], level)

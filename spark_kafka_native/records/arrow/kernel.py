@@ -35,10 +35,10 @@ class MeasuredRecords(Protocol):
         """Bytes of each record that are the same in every batch, from the attributes to the last header: int64[n]."""
         ...
 
-    def payload(self, rows: I64, firsts: I64, room: int) -> Payload:
+    def payload(self, rows: I64, firsts: I64, header_bytes: int) -> Payload:
         """The records of ``rows``, in that order, in batches that begin at the indexes ``firsts`` of it.
 
-        There are ``room`` zeroes before each batch.
+        There are ``header_bytes`` zeroes before each batch.
         """
         ...
 

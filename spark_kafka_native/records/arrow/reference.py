@@ -123,14 +123,14 @@ class Measured:
         sizes = [len(encode_body(0, 0, *record)) - _DELTAS_OF_ZERO for record in self._records]
         self.fixed_sizes: I64 = np.array(sizes, dtype=np.int64)
 
-    def payload(self, rows: I64, firsts: I64, room: int) -> Payload:
+    def payload(self, rows: I64, firsts: I64, header_bytes: int) -> Payload:
         """As `kernel.MeasuredRecords`."""
         data, begins, starts = bytearray(), list[int](), set(firsts.tolist())
         first = base_timestamp = 0
         for index, row in enumerate(rows.tolist()):
             if index in starts:
                 first, base_timestamp = index, self._timestamps[row]
-                data += bytes(room)
+                data += bytes(header_bytes)
             begins.append(len(data))
             delta = as_int64(self._timestamps[row] - base_timestamp)
             body = encode_body(delta, index - first, *self._records[row])

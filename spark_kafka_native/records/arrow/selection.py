@@ -135,7 +135,7 @@ class _Walk:
             if codec is not CompressionType.NONE:
                 start, length = self._unpack(position, header.base_offset, codec, end)
             _check_size(length, position, header)
-            if self.parts and not self._has_room(end, length):
+            if self.parts and not self._fits(end, length):
                 return None
             if header.records_count:
                 self._batches().add(header, position, start, length)
@@ -176,7 +176,7 @@ class _Walk:
             else:
                 messages, length = self._read_run(position, end)
                 end = position + length
-            if self.parts and not self._has_room(end, length):
+            if self.parts and not self._fits(end, length):
                 return None
             self._messages().add(messages, header.timestamp_type, limits)
             self._count(position, len(messages.offsets), length)
@@ -239,7 +239,7 @@ class _Walk:
         if header.base_offset >= self._limits.until_offset:
             self.next_offset = self._limits.until_offset
 
-    def _has_room(self, end: int, payload_bytes: int) -> bool:
+    def _fits(self, end: int, payload_bytes: int) -> bool:
         """Whether offsets stay int32s with one more payload, which ends at ``end`` in the buffer."""
         return max(end - self.first_position, self.payload_bytes + payload_bytes) <= MAX_PAYLOAD_BYTES
 
