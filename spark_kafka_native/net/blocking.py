@@ -124,7 +124,7 @@ class Connection:
 
     @property
     def closed(self) -> bool:
-        """Whether the connection was closed, by us or because it broke."""
+        """Whether the connection was closed, by ``close`` or because it broke."""
         return self._socket.fileno() == -1
 
     @property
@@ -397,7 +397,7 @@ class Connection:
         self._poll.modify(self._socket, events)
         ready = self._poll.poll(deadline.remaining_ms)
         self._poll.modify(self._socket, select.POLLIN)
-        # A peer that sends a byte now and then must not keep us for ever.
+        # A peer that sends a byte now and then must not keep the client waiting for ever.
         if not ready or deadline.expired:
             oldest = self._protocol.oldest
             self.close()

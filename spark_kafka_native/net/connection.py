@@ -38,9 +38,9 @@ OLDEST_SPOKEN: Final[dict[int, int]] = {
     CreateTopicsRequest.api_key: 2,
     DeleteTopicsRequest.api_key: 1,
 }
-"""API key -> the oldest version that a client of ours speaks, where that is not the first one there is.
+"""API key -> the oldest version that this client sends, where that is not version 0.
 
-Older ones want message sets where we write record batches, have positions in ZooKeeper, or are of brokers before 0.10.
+Older ones need message sets in place of record batches, keep offsets in ZooKeeper, or are of brokers before 0.10.
 """
 
 MAX_THROTTLE_MS: Final = 600_000
@@ -98,17 +98,17 @@ class BrokerVersions:
         Raises UnsupportedApiVersion.
         """
         oldest = OLDEST_SPOKEN.get(request.api_key, request.min_version)
-        ours = (oldest, request.max_version if max_version is None else max_version)
-        theirs = self.range_of(request)
-        if theirs is not None:
-            version = min(ours[1], theirs[1])
-            if version >= max(ours[0], theirs[0]):
+        newest = request.max_version if max_version is None else max_version
+        of_broker = self.range_of(request)
+        if of_broker is not None:
+            version = min(newest, of_broker[1])
+            if version >= max(oldest, of_broker[0]):
                 return version
         raise UnsupportedApiVersion(
             self._address,
             request.api_name,
-            f"versions {ours[0]}-{ours[1]}",
-            "no such API" if theirs is None else f"versions {theirs[0]}-{theirs[1]}",
+            f"versions {oldest}-{newest}",
+            "no such API" if of_broker is None else f"versions {of_broker[0]}-{of_broker[1]}",
         )
 
 
@@ -148,14 +148,15 @@ class ClientConnection:
         self._versions = BrokerVersions(self.address, response)
 
     def api_versions_request(self) -> list[Chunk]:
-        """The first bytes to send: our newest ApiVersions request."""
+        """The first bytes to send: the newest ApiVersions request."""
         return self._api_versions_frame(ApiVersionsRequest.max_version)
 
     def api_versions_response(self, frame: Buffer) -> list[Chunk] | None:
         """Take the response to the last greeting. More bytes to send, or None when the versions are known.
 
-        A broker that does not know our version of ApiVersions answers with a v0 body and its own range, or none if it
-        is older than KIP-511; we ask again with what it has. Raises RemoteProtocolError, UnsupportedApiVersion.
+        A broker that does not know the request's version answers with a v0 body and its own range, or none if it is
+        older than KIP-511; the next request has a version that it knows. Raises RemoteProtocolError,
+        UnsupportedApiVersion.
         """
         sent = self._next_waiting(frame)
         code = ErrorCode.of(int.from_bytes(memoryview(frame)[_ERROR_AT], "big", signed=True))
@@ -216,8 +217,8 @@ class ClientConnection:
             _, response = decode_response(ApiVersionsResponse, 0, frame)
         except RemoteProtocolError:
             return 0  # some servers send the error code alone
-        theirs = next((api for api in response.api_keys if api.api_key == ApiVersionsRequest.api_key), None)
-        return 0 if theirs is None else max(min(theirs.max_version, refused - 1), 0)
+        own = next((api for api in response.api_keys if api.api_key == ApiVersionsRequest.api_key), None)
+        return 0 if own is None else max(min(own.max_version, refused - 1), 0)
 
     def _next_waiting(self, frame: Buffer) -> InFlightRequest:
         correlation_id = decode_correlation_id(frame)
@@ -237,7 +238,7 @@ def _decode_leniently(cls: type[Response], version: int, frame: memoryview) -> R
     """As ``decode_response``, but zeroes after the message are ignored.
 
     librdkafka's mock cluster ends flexible Metadata responses with one empty tag section too many, and clients in other
-    languages do not mind. Anything else after the message means that we misread it.
+    languages do not mind. Anything else after the message means that it was misread.
     """
     position = 4
     if version in cls.flexible and cls.api_key != ApiVersionsResponse.api_key:

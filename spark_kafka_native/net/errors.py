@@ -78,13 +78,14 @@ class UnsupportedApiVersion(KafkaError):
 
     _shows_code = False
 
-    def __init__(self, address: HostPort, api_name: str, ours: str, theirs: str) -> None:
+    def __init__(self, address: HostPort, api_name: str, client_has: str, broker_has: str) -> None:
         self.address = address
         self.api_name = api_name
-        self.ours = ours
-        self.theirs = theirs
+        self.client_has = client_has
+        self.broker_has = broker_has
         super().__init__(
-            ErrorCode.UNSUPPORTED_VERSION, f"{address}: {api_name}: this client has {ours}, the broker has {theirs}"
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"{address}: {api_name}: this client has {client_has}, the broker has {broker_has}",
         )
 
 

@@ -1,6 +1,6 @@
 """GSSAPI (RFC 4752): Kerberos tickets, by the package ``gssapi`` (the extra ``kerberos``).
 
-The tokens are the library's; what is ours is their order and the agreement that messages are not wrapped afterwards.
+The library makes the tokens. This module has their order, and agrees that messages are not wrapped afterwards.
 """
 
 import importlib
