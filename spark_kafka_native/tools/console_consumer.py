@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from spark_kafka_native.client.admin.groups import CommittedOffset, commit_offsets, fetch_offsets
+from spark_kafka_native.client.admin.committed_offsets import CommittedOffset, commit_offsets, fetch_offsets
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer.cursor import PartitionRange
 from spark_kafka_native.client.consumer.fetcher import Fetcher

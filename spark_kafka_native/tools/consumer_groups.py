@@ -4,14 +4,14 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from spark_kafka_native.client.admin.group_admin import (
+from spark_kafka_native.client.admin.committed_offsets import fetch_offsets
+from spark_kafka_native.client.admin.groups import (
     GroupListing,
     delete_group,
     delete_offsets,
     describe_group,
     list_groups,
 )
-from spark_kafka_native.client.admin.groups import fetch_offsets
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native.protocol.consumer_protocol import CONSUMER_PROTOCOL

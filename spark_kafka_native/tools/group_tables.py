@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from spark_kafka_native.client.admin.group_admin import GroupDescription, GroupListing, GroupMember
-from spark_kafka_native.client.admin.groups import CommittedOffset
+from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native.client.admin.groups import GroupDescription, GroupListing, GroupMember
 from spark_kafka_native.protocol.topic import TopicPartition, by_topic
 from spark_kafka_native.tools.output import complain, say
 

@@ -5,8 +5,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from spark_kafka_native.client.admin.group_admin import describe_group
-from spark_kafka_native.client.admin.groups import CommittedOffset, commit_offsets, fetch_offsets
+from spark_kafka_native.client.admin.committed_offsets import CommittedOffset, commit_offsets, fetch_offsets
+from spark_kafka_native.client.admin.groups import describe_group
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError

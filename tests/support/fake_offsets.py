@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
-from spark_kafka_native.client.admin.groups import CommittedOffset
+from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native.client.cluster.metadata import Node, PartitionLeader
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition

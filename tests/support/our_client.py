@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 from dirty_equals import IsFloat
 
-from spark_kafka_native.client.admin.groups import commit_offsets, fetch_offsets
+from spark_kafka_native.client.admin.committed_offsets import commit_offsets, fetch_offsets
 from spark_kafka_native.client.admin.topics import NewTopic, create_partitions, create_topics, delete_topics
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig

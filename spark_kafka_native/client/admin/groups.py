@@ -1,148 +1,214 @@
-"""Committed offsets of consumer groups, and their coordinators, without a membership."""
+"""Consumer groups: list, describe and delete them, and delete committed offsets."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeVar
+from collections.abc import Iterable
+from typing import Final
 
+from spark_kafka_native.client.admin.committed_offsets import at_group_coordinator, find_coordinator
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.coordinators import at_coordinator, look_up_coordinator
-from spark_kafka_native.client.cluster.known_coordinators import CoordinatorType
-from spark_kafka_native.client.cluster.metadata import Node
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.protocol.consumer_protocol import CONSUMER_PROTOCOL, read_assignment
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError, check_code
-from spark_kafka_native.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
+from spark_kafka_native.protocol.messages.consumer_group_describe import Assignment, ConsumerGroupDescribeRequest
+from spark_kafka_native.protocol.messages.delete_groups import DeleteGroupsRequest
+from spark_kafka_native.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from spark_kafka_native.protocol.messages.list_groups import ListGroupsRequest
+from spark_kafka_native.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
 )
-from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from spark_kafka_native.protocol.topic import TopicPartition, by_topic
+from spark_kafka_native.protocol.wire import Buffer
 
-T = TypeVar("T")
-
-_NO_GENERATION: Final = -1
-_NO_OFFSET: Final = -1
-_LAST_COMMIT_BY_NAME: Final = 9
-_FIRST_FETCH_OF_STABLE_OFFSETS: Final = 7
-_LAST_FETCH_OF_ONE_GROUP: Final = 7
-
-_GROUP_IN_USE: Final = frozenset(
-    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
-)
+_UNKNOWN_MEMBER_TYPE: Final = -1
+_UPGRADED: Final = 1
+_CLASSIC_AGAIN: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedOffset:
-    """The next offset to read, as committed."""
+class GroupListing:
+    """One group; ``state`` and ``type`` are empty where the broker is too old to say (before 2.6 and 3.8)."""
 
-    offset: int
-    leader_epoch: int = -1
-    metadata: str = ""
-
-
-def find_coordinator(cluster: Cluster, group_id: str, deadline: Deadline | None = None) -> Node:
-    """The broker that keeps a group's offsets; waits while there is none. Raises KafkaError naming the group."""
-    until = deadline or Deadline.after_ms(cluster.config.default_api_timeout_ms)
-    return cluster.retrying(
-        lambda left: look_up_coordinator(cluster, CoordinatorType.GROUP, group_id, left), until.remaining_ms
-    )
+    group_id: str
+    protocol_type: str
+    state: str = ""
+    type: str = ""
 
 
-def commit_offsets(
-    cluster: Cluster,
-    group_id: str,
-    offsets: Mapping[TopicPartition, CommittedOffset | int],
-    *,
-    timeout_ms: float | None = None,
-) -> None:
-    """Commit offsets in the name of a group that has no active members.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """One member, and the partitions that it reads.
 
-    Raises KafkaError naming the group and partition; with members, brokers refuse commits from outside.
+    ``epoch``, ``target`` (the partitions that it is to read) and ``upgraded`` (whether it uses the consumer protocol
+    itself) are those of a group of the consumer protocol; brokers before 4.0 do not know ``upgraded``.
     """
 
-    def requested(partition: TopicPartition) -> OffsetCommitRequestPartition:
-        value = offsets[partition]
-        committed = CommittedOffset(offset=value) if isinstance(value, int) else value
-        return OffsetCommitRequestPartition(
-            partition_index=partition.partition,
-            committed_offset=committed.offset,
-            committed_leader_epoch=committed.leader_epoch,
-            committed_metadata=committed.metadata,
+    member_id: str
+    client_id: str
+    host: str
+    instance_id: str | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+    epoch: int | None = None
+    target: tuple[TopicPartition, ...] = ()
+    upgraded: bool | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDescription:
+    """A group as it is now. ``assignor`` is the way in which partitions are shared out.
+
+    ``epoch`` and ``assignment_epoch`` are those of a group of the consumer protocol.
+    """
+
+    group_id: str
+    state: str
+    type: str
+    assignor: str
+    coordinator: int
+    members: tuple[GroupMember, ...] = ()
+    epoch: int | None = None
+    assignment_epoch: int | None = None
+
+
+def list_groups(cluster: Cluster, *, timeout_ms: float | None = None) -> list[GroupListing]:
+    """All groups of all brokers, by id. Raises KafkaError naming the broker that could not answer."""
+
+    def attempt(deadline: Deadline) -> list[GroupListing]:
+        found: dict[str, GroupListing] = {}
+        for node_id in cluster.metadata([], timeout_ms=deadline.remaining_ms).brokers:
+            response = cluster.send(node_id, ListGroupsRequest(), deadline=deadline)
+            check_code(response.error_code, f"the groups of broker {node_id}")
+            for group in response.groups:
+                found[group.group_id] = GroupListing(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type,
+                    state=group.group_state,
+                    type=group.group_type,
+                )
+        return [found[group_id] for group_id in sorted(found)]
+
+    return cluster.retrying(attempt, timeout_ms)
+
+
+def describe_group(cluster: Cluster, group_id: str, *, timeout_ms: float | None = None) -> GroupDescription:
+    """One group of any type. Raises KafkaError: GROUP_ID_NOT_FOUND, or the coordinator's error."""
+
+    def describe(connection: Connection, timeout_ms: float) -> GroupDescription:
+        try:
+            return _consumer_group(connection, group_id, timeout_ms)
+        except KafkaError as error:
+            if error.code not in _CLASSIC_AGAIN:
+                raise
+        return _classic_group(connection, group_id, timeout_ms)
+
+    deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+    description = at_group_coordinator(cluster, group_id, describe, deadline.remaining_ms)
+    return dataclasses.replace(description, coordinator=find_coordinator(cluster, group_id, deadline).node_id)
+
+
+def delete_group(cluster: Cluster, group_id: str, *, timeout_ms: float | None = None) -> None:
+    """Delete a group and its offsets. Raises KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
+
+    def delete(connection: Connection, timeout_ms: float) -> None:
+        response = connection.call(DeleteGroupsRequest(groups_names=(group_id,)), timeout_ms=timeout_ms)
+        for result in response.results:
+            check_code(result.error_code, f"group {result.group_id}")
+
+    at_group_coordinator(cluster, group_id, delete, timeout_ms)
+
+
+def delete_offsets(
+    cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
+) -> dict[TopicPartition, ErrorCode]:
+    """Delete committed offsets; the result of each. Raises KafkaError: the whole group was refused."""
+    topics = tuple(
+        OffsetDeleteRequestTopic(
+            name=name,
+            partitions=tuple(OffsetDeleteRequestPartition(partition_index=part.partition) for part in parts),
         )
-
-    request = OffsetCommitRequest(
-        group_id=group_id,
-        generation_id_or_member_epoch=_NO_GENERATION,
-        topics=tuple(
-            OffsetCommitRequestTopic(name=name, partitions=tuple(map(requested, parts)))
-            for name, parts in by_topic(offsets).items()
-        ),
-    )
-
-    def commit(connection: Connection, timeout_ms: float) -> None:
-        response = connection.call(request, timeout_ms=timeout_ms, max_version=_LAST_COMMIT_BY_NAME)
-        for topic in response.topics:
-            for part in topic.partitions:
-                _check(part.error_code, f"group {group_id}, {TopicPartition(topic.name, part.partition_index)}")
-
-    at_group_coordinator(cluster, group_id, commit, timeout_ms)
-
-
-def fetch_offsets(
-    cluster: Cluster,
-    group_id: str,
-    partitions: Iterable[TopicPartition] | None = None,
-    *,
-    require_stable: bool = False,
-    timeout_ms: float | None = None,
-) -> dict[TopicPartition, CommittedOffset]:
-    """A group's committed offsets: of ``partitions``, or for None of all; those without a commit are left out.
-
-    ``require_stable`` waits for transactions that are about to commit offsets (KIP-447); brokers before 2.5 cannot.
-
-    Raises KafkaError naming the group, and the partition if it is about one.
-    """
-    topics = None if partitions is None else _topics(partitions)
-
-    def fetch(connection: Connection, timeout_ms: float) -> dict[TopicPartition, CommittedOffset]:
-        stable = require_stable and connection.version_of(OffsetFetchRequest) >= _FIRST_FETCH_OF_STABLE_OFFSETS
-        request = OffsetFetchRequest(group_id=group_id, topics=topics, require_stable=stable)
-        response = connection.call(request, timeout_ms=timeout_ms, max_version=_LAST_FETCH_OF_ONE_GROUP)
-        _check(response.error_code, f"group {group_id}")
-        found = {}
-        for topic in response.topics:
-            for part in topic.partitions:
-                partition = TopicPartition(topic.name, part.partition_index)
-                _check(part.error_code, f"group {group_id}, {partition}")
-                if part.committed_offset != _NO_OFFSET:
-                    found[partition] = CommittedOffset(
-                        offset=part.committed_offset,
-                        leader_epoch=part.committed_leader_epoch,
-                        metadata=part.metadata or "",
-                    )
-        return found
-
-    return at_group_coordinator(cluster, group_id, fetch, timeout_ms)
-
-
-def _topics(partitions: Iterable[TopicPartition]) -> tuple[OffsetFetchRequestTopic, ...]:
-    return tuple(
-        OffsetFetchRequestTopic(name=name, partition_indexes=tuple(part.partition for part in parts))
         for name, parts in by_topic(partitions).items()
     )
 
+    def delete(connection: Connection, timeout_ms: float) -> dict[TopicPartition, ErrorCode]:
+        response = connection.call(OffsetDeleteRequest(group_id=group_id, topics=topics), timeout_ms=timeout_ms)
+        check_code(response.error_code, f"group {group_id}")
+        return {
+            TopicPartition(topic.name, part.partition_index): ErrorCode.of(part.error_code)
+            for topic in response.topics
+            for part in topic.partitions
+        }
 
-def at_group_coordinator(
-    cluster: Cluster, group_id: str, action: Callable[[Connection, float], T], timeout_ms: float | None
-) -> T:
-    """As ``at_coordinator`` for a group, until ``timeout_ms`` (``default.api.timeout.ms``) from now."""
-    deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
-    return at_coordinator(cluster, CoordinatorType.GROUP, group_id, action, deadline)
+    return at_group_coordinator(cluster, group_id, delete, timeout_ms)
 
 
-def _check(error_code: int, subject: str) -> None:
-    code = ErrorCode.of(error_code)
-    if code in _GROUP_IN_USE:
-        raise KafkaError(code, f"{subject}: the group has active members, and only they can commit offsets")
-    check_code(error_code, subject)
+def _consumer_group(connection: Connection, group_id: str, timeout_ms: float) -> GroupDescription:
+    """A group of the newer protocol (KIP-848). Raises KafkaError: it is none, or the broker knows of no such groups."""
+    response = connection.call(ConsumerGroupDescribeRequest(group_ids=(group_id,)), timeout_ms=timeout_ms)
+    (group,) = response.groups
+    check_code(group.error_code, f"group {group_id}")
+    return GroupDescription(
+        group_id=group_id,
+        state=group.group_state,
+        type="consumer",
+        assignor=group.assignor_name,
+        coordinator=-1,
+        members=tuple(
+            GroupMember(
+                member_id=member.member_id,
+                client_id=member.client_id,
+                host=member.client_host,
+                instance_id=member.instance_id,
+                partitions=_partitions(member.assignment),
+                epoch=member.member_epoch,
+                target=_partitions(member.target_assignment),
+                upgraded=None if member.member_type == _UNKNOWN_MEMBER_TYPE else member.member_type == _UPGRADED,
+            )
+            for member in group.members
+        ),
+        epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+    )
+
+
+def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic.topic_name, index) for topic in assignment.topic_partitions for index in topic.partitions
+    )
+
+
+def _classic_group(connection: Connection, group_id: str, timeout_ms: float) -> GroupDescription:
+    response = connection.call(DescribeGroupsRequest(groups=(group_id,)), timeout_ms=timeout_ms)
+    (group,) = response.groups
+    check_code(group.error_code, f"group {group_id}")
+    if group.group_state == "Dead":
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id}")
+    return GroupDescription(
+        group_id=group_id,
+        state=group.group_state,
+        type="classic",
+        assignor=group.protocol_data,
+        coordinator=-1,
+        members=tuple(_classic_members(group)),
+    )
+
+
+def _classic_members(group: DescribedGroup) -> Iterable[GroupMember]:
+    readable = group.protocol_type == CONSUMER_PROTOCOL
+    for member in group.members:
+        yield GroupMember(
+            member_id=member.member_id,
+            client_id=member.client_id,
+            host=member.client_host,
+            instance_id=member.group_instance_id,
+            partitions=_assigned(member.member_assignment) if readable else (),
+        )
+
+
+def _assigned(raw: Buffer) -> tuple[TopicPartition, ...]:
+    """The partitions in an assignment, none while the group is rebalancing. Raises RemoteProtocolError."""
+    if not raw:
+        return ()
+    named = read_assignment(raw).assigned_partitions
+    return tuple(TopicPartition(topic.topic, index) for topic in named for index in topic.partitions)

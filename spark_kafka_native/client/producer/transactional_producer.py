@@ -17,7 +17,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from spark_kafka_native.client.admin.groups import CommittedOffset
+from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ConfigError
 from spark_kafka_native.client.errors import ProduceError

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NoReturn
 
-from spark_kafka_native.client.admin.groups import CommittedOffset
+from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.coordinators import at_coordinator
 from spark_kafka_native.client.cluster.known_coordinators import CoordinatorType

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Final, Protocol, assert_never
 from uuid import UUID
 
-from spark_kafka_native.client.admin.groups import CommittedOffset
+from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native.client.cluster.metadata import PartitionLeader
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import PlanError, listed

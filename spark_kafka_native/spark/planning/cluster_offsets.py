@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
-from spark_kafka_native.client.admin.groups import CommittedOffset, commit_offsets, fetch_offsets
+from spark_kafka_native.client.admin.committed_offsets import CommittedOffset, commit_offsets, fetch_offsets
 from spark_kafka_native.client.cluster.cluster import Cluster, shared_cluster
 from spark_kafka_native.client.cluster.metadata import ClusterMetadata, PartitionLeader
 from spark_kafka_native.client.config import READ_COMMITTED, READ_UNCOMMITTED, ClientConfig

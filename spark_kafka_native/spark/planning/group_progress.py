@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Final
 from uuid import UUID
 
-from spark_kafka_native.client.admin.groups import CommittedOffset
+from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import PlanError

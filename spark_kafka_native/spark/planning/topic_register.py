@@ -18,7 +18,7 @@ from hashlib import blake2b
 from typing import Final
 from uuid import UUID
 
-from spark_kafka_native.client.admin.groups import CommittedOffset
+from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.ids import format_id, parse_id
 from spark_kafka_native.protocol.topic import TopicPartition

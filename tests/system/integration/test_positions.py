@@ -3,7 +3,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.admin.groups import CommittedOffset
+from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.topic import TopicPartition

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.client.admin.groups import CommittedOffset
+from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition

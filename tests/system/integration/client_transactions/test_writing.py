@@ -6,7 +6,7 @@ import threading
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.admin.groups import CommittedOffset, commit_offsets, fetch_offsets
+from spark_kafka_native.client.admin.committed_offsets import CommittedOffset, commit_offsets, fetch_offsets
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.producer.transactional_producer import TransactionalProducer
 from spark_kafka_native.client.transactions.describe_producers import describe_producers

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.client.admin.groups import commit_offsets
+from spark_kafka_native.client.admin.committed_offsets import commit_offsets
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.protocol.messages.describe_groups import (
     DescribedGroup,

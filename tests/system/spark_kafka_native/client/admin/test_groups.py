@@ -1,160 +1,170 @@
+import struct
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from spark_kafka_native.client.admin.groups import CommittedOffset, commit_offsets, fetch_offsets, find_coordinator
+from spark_kafka_native.client.admin.groups import delete_group, delete_offsets, describe_group, list_groups
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import BrokerUnreachable
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
-from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
-from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest
-from spark_kafka_native.protocol.schema import Request
-from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.scripted_broker import (
-    BROKEN_CONNECTIONS,
-    KAFKA_0_11,
-    KAFKA_2_1,
-    KAFKA_4_3,
-    Pass,
-    Refuse,
-    ScriptedCluster,
-    Silent,
-    Step,
-    Versions,
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError, RemoteProtocolError
+from spark_kafka_native.protocol.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
 )
+from spark_kafka_native.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from spark_kafka_native.protocol.messages.describe_groups import DescribedGroup as DescribedClassicGroup
+from spark_kafka_native.protocol.messages.describe_groups import (
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from spark_kafka_native.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from spark_kafka_native.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.scripted_broker import KAFKA_4_3, Drop, Respond, ScriptedCluster
 
-T = [TopicPartition("t", number) for number in range(3)]
-U = TopicPartition("u", 0)
-APIS: list[type[Request[Any]]] = [FindCoordinatorRequest, OffsetCommitRequest, OffsetFetchRequest]
-CODES = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
+CLASSIC = {
+    request.api_key: (request.min_version, request.max_version)
+    for request in (ListGroupsRequest, DescribeGroupsRequest, DeleteGroupsRequest, OffsetDeleteRequest)
+}
+EVERY = {**CLASSIC, ConsumerGroupDescribeRequest.api_key: (0, 1)}
+ASSIGNMENT = struct.pack(">hih1siiii", 0, 1, 1, b"t", 2, 0, 2, -1)
 
 
 @pytest.fixture
-def brokers() -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(brokers=3, topics={"t": 3, "u": 1}) as running:
-        running.state.coordinator = 3
+def brokers(request: pytest.FixtureRequest) -> Iterator[ScriptedCluster]:
+    apis = getattr(request, "param", EVERY)
+    with ScriptedCluster(brokers=2, topics={"t": 3}, versions={**KAFKA_4_3, **apis}) as running:
+        running.state.coordinator = 2
         yield running
 
 
-def test_the_coordinator_is_found(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    node = find_coordinator(cluster, "g")
-    assert (node.node_id, node.port) == (3, brokers.brokers[3].port)
-    (request,) = brokers.requests(FindCoordinatorRequest)
-    assert (request.key, request.key_type) == ("g", 0)
+def newer(error: ErrorCode = ErrorCode.NONE) -> Respond:
+    assignment = Assignment(topic_partitions=(TopicPartitions(topic_name="t", partitions=(1, 2)),))
+    member = Member(member_id="m", client_id="c", client_host="/127.0.0.1", assignment=assignment)
+    group = DescribedGroup(error_code=error, group_state="Stable", assignor_name="uniform", members=(member,))
+    return Respond(lambda _: ConsumerGroupDescribeResponse(groups=(group,)))
 
 
-def test_offsets_come_back_as_they_were_committed(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    detailed = CommittedOffset(offset=7, leader_epoch=2, metadata="here")
-    commit_offsets(cluster, "g", {T[0]: 5, T[1]: detailed, U: 0})
-    assert fetch_offsets(cluster, "g", [T[0], T[1], T[2], U]) == {
-        T[0]: CommittedOffset(offset=5),
-        T[1]: detailed,
-        U: CommittedOffset(offset=0),
-    }
-    assert fetch_offsets(cluster, "g", [T[1]]) == {T[1]: detailed}
-    assert set(fetch_offsets(cluster, "g")) == {T[0], T[1], U}
-    assert {node for node, request, _ in brokers.received if isinstance(request, OffsetCommitRequest)} == {3}
-    (request,) = brokers.requests(OffsetCommitRequest)
-    assert (request.generation_id_or_member_epoch, request.member_id) == (-1, "")
-
-
-def test_the_coordinator_is_looked_up_once(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    for offset in range(3):
-        commit_offsets(cluster, "g", {T[0]: offset})
-        assert fetch_offsets(cluster, "g", T) == {T[0]: CommittedOffset(offset=offset)}
-    assert len(brokers.requests(FindCoordinatorRequest)) == 1
-
-
-def test_a_group_without_commits_has_no_offsets(cluster: Cluster) -> None:
-    assert fetch_offsets(cluster, "new", T) == {}
-    assert fetch_offsets(cluster, "new") == {}
-
-
-@pytest.mark.parametrize(("versions", "asked"), [(KAFKA_2_1, False), (KAFKA_4_3, True)], ids=["2.1", "4.3"])
-def test_offsets_of_open_transactions_are_waited_for_where_brokers_can(versions: Versions, asked: bool) -> None:
-    with ScriptedCluster(topics={"t": 3}, versions=versions, topic_ids=False) as brokers:
-        brokers.script(OffsetFetchRequest, *([Refuse(ErrorCode.UNSTABLE_OFFSET_COMMIT)] if asked else []))
-        with Cluster(brokers.config()) as cluster:
-            commit_offsets(cluster, "g", {T[0]: 5})
-            assert fetch_offsets(cluster, "g", T, require_stable=True) == {T[0]: CommittedOffset(offset=5)}
-            assert fetch_offsets(cluster, "g", T) == {T[0]: CommittedOffset(offset=5)}
-        requests = [request.require_stable for request in brokers.requests(OffsetFetchRequest)]
-        assert requests == ([True, True, False] if asked else [False, False])
-
-
-@pytest.mark.parametrize("step", [*BROKEN_CONNECTIONS, *map(Refuse, CODES)], ids=str)
-@pytest.mark.parametrize("api", APIS, ids=lambda api: api.api_name)
-def test_retriable_errors_are_retried(
-    brokers: ScriptedCluster, cluster: Cluster, api: type[Request[Any]], step: Step
-) -> None:
-    brokers.script(api, step, step, Pass(), step)
-    commit_offsets(cluster, "g", {T[0]: 5})
-    assert fetch_offsets(cluster, "g", T) == {T[0]: CommittedOffset(offset=5)}
-
-
-def test_a_coordinator_that_moves_is_followed(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    commit_offsets(cluster, "g", {T[0]: 5})
-    brokers.state.coordinator = 1
-    commit_offsets(cluster, "g", {T[0]: 6})
-    brokers.brokers[3].stop()
-    assert fetch_offsets(cluster, "g", T) == {T[0]: CommittedOffset(offset=6)}
-
-
-@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
-def test_a_group_with_members_takes_no_commits_from_outside(
-    brokers: ScriptedCluster, cluster: Cluster, code: ErrorCode
-) -> None:
-    brokers.script(OffsetCommitRequest, Refuse(code))
-    with pytest.raises(KafkaError, match="group g, t-0: the group has active members") as caught:
-        commit_offsets(cluster, "g", {T[0]: 5})
-    assert caught.value.code is code
-
-
-@pytest.mark.parametrize("api", APIS, ids=lambda api: api.api_name)
-def test_errors_that_are_not_retriable_name_the_group(
-    brokers: ScriptedCluster, cluster: Cluster, api: type[Request[Any]]
-) -> None:
-    brokers.script(api, Refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    call = (
-        (lambda: fetch_offsets(cluster, "g", T))
-        if api is OffsetFetchRequest
-        else (lambda: commit_offsets(cluster, "g", {T[0]: 5}))
+def classic(
+    state: str = "Stable",
+    error: ErrorCode = ErrorCode.NONE,
+    protocol_type: str = "consumer",
+    assignment: bytes = ASSIGNMENT,
+) -> Respond:
+    member = DescribedGroupMember(member_id="m", client_id="c", client_host="/::1", member_assignment=assignment)
+    group = DescribedClassicGroup(
+        error_code=error, group_state=state, protocol_type=protocol_type, protocol_data="range", members=(member,)
     )
-    with pytest.raises(KafkaError, match=r"group g.*\(GROUP_AUTHORIZATION_FAILED, "):
-        call()
+    return Respond(lambda _: DescribeGroupsResponse(groups=(group,)))
 
 
-def test_a_retriable_error_is_raised_after_the_deadline(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    brokers.script(FindCoordinatorRequest, *[Refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)] * 5_000)
-    with pytest.raises(KafkaError, match=r"coordinator of group g.*\(COORDINATOR_NOT_AVAILABLE, "):
-        find_coordinator(cluster, "g", Deadline.after_ms(600))
+def test_groups_of_all_brokers_are_listed(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    def listed(*names: str) -> Respond:
+        groups = tuple(
+            ListedGroup(group_id=name, protocol_type="consumer", group_state="Empty", group_type="classic")
+            for name in names
+        )
+        return Respond(lambda _: ListGroupsResponse(groups=groups))
+
+    brokers.script(ListGroupsRequest, listed("b", "c"), listed("a"))
+    found = list_groups(cluster)
+    assert [group.group_id for group in found] == ["a", "b", "c"]
+    assert (found[0].state, found[0].type, found[0].protocol_type) == ("Empty", "classic", "consumer")
 
 
-def test_a_coordinator_that_is_gone_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    port = brokers.brokers[3].port
-    brokers.brokers[3].stop()
-    with pytest.raises(BrokerUnreachable, match=f"127.0.0.1:{port}: connection refused"):
-        commit_offsets(cluster, "g", {T[0]: 5}, timeout_ms=600)
+def test_a_broker_that_cannot_list_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    refusal = Respond(lambda _: ListGroupsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    brokers.script(ListGroupsRequest, refusal)
+    with pytest.raises(KafkaError, match="the groups of broker 1"):
+        list_groups(cluster)
 
 
-def test_a_silent_coordinator_is_asked_again(brokers: ScriptedCluster) -> None:
-    brokers.script(OffsetFetchRequest, Silent())
-    with Cluster(brokers.config(request_timeout_ms=200)) as cluster:
-        assert fetch_offsets(cluster, "g", T) == {}
+def test_a_group_of_the_newer_protocol(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    brokers.script(ConsumerGroupDescribeRequest, Drop(), newer())
+    group = describe_group(cluster, "g")
+    assert (group.type, group.state, group.assignor, group.coordinator) == ("consumer", "Stable", "uniform", 2)
+    (member,) = group.members
+    assert (member.member_id, member.partitions) == ("m", (TopicPartition("t", 1), TopicPartition("t", 2)))
+
+
+def test_a_classic_group(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    brokers.script(ConsumerGroupDescribeRequest, newer(ErrorCode.GROUP_ID_NOT_FOUND))
+    brokers.script(DescribeGroupsRequest, classic())
+    group = describe_group(cluster, "g")
+    assert (group.type, group.state, group.assignor) == ("classic", "Stable", "range")
+    assert group.members[0].partitions == (TopicPartition("t", 0), TopicPartition("t", 2))
+
+
+@pytest.mark.parametrize("brokers", [CLASSIC], indirect=True)
+def test_a_broker_that_knows_only_classic_groups(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    brokers.script(DescribeGroupsRequest, classic(protocol_type="connect"))
+    (member,) = describe_group(cluster, "g").members
+    assert member.partitions == ()  # what connectors are assigned is theirs to read
+
+
+@pytest.mark.parametrize("step", [classic(state="Dead"), classic(error=ErrorCode.GROUP_ID_NOT_FOUND)])
+def test_an_unknown_group_is_group_id_not_found(brokers: ScriptedCluster, cluster: Cluster, step: Respond) -> None:
+    brokers.script(ConsumerGroupDescribeRequest, newer(ErrorCode.GROUP_ID_NOT_FOUND))
+    brokers.script(DescribeGroupsRequest, step)
+    with pytest.raises(KafkaError, match=r"group g.*\(GROUP_ID_NOT_FOUND, "):
+        describe_group(cluster, "g")
+
+
+def test_a_group_is_deleted_or_not(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    def result(code: ErrorCode) -> Respond:
+        results = (DeletableGroupResult(group_id="g", error_code=code),)
+        return Respond(lambda _: DeleteGroupsResponse(results=results))
+
+    brokers.script(DeleteGroupsRequest, result(ErrorCode.NOT_COORDINATOR), result(ErrorCode.NONE))
+    delete_group(cluster, "g")
+    brokers.script(DeleteGroupsRequest, result(ErrorCode.NON_EMPTY_GROUP))
+    with pytest.raises(KafkaError, match=r"group g.*\(NON_EMPTY_GROUP, "):
+        delete_group(cluster, "g")
+
+
+def test_offsets_are_deleted_one_by_one(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    parts = tuple(
+        OffsetDeleteResponsePartition(partition_index=index, error_code=code)
+        for index, code in ((0, ErrorCode.NONE), (1, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC))
+    )
+    topic = OffsetDeleteResponseTopic(name="t", partitions=parts)
+    brokers.script(OffsetDeleteRequest, Respond(lambda _: OffsetDeleteResponse(topics=(topic,))))
+    wanted = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    results = delete_offsets(cluster, "g", wanted)
+    assert list(results.values()) == [ErrorCode.NONE, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
+    refusal = OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+    brokers.script(OffsetDeleteRequest, Respond(lambda _: refusal))
+    with pytest.raises(KafkaError, match="group g"):
+        delete_offsets(cluster, "g", wanted)
 
 
 @pytest.mark.parametrize(
-    ("versions", "spoken"),
-    [(KAFKA_0_11, (1, 3, 3)), (KAFKA_2_1, (2, 6, 5)), (KAFKA_4_3, (3, 9, 7))],
-    ids=["0.11", "2.1", "4.3"],
+    ("assignment", "found"), [(ASSIGNMENT, (TopicPartition("t", 0), TopicPartition("t", 2))), (b"", ())]
 )
-def test_every_release_of_brokers_gets_its_newest_version(versions: Versions, spoken: tuple[int, int, int]) -> None:
-    with ScriptedCluster(topics={"t": 3}, versions=versions, topic_ids=False) as brokers:
-        with Cluster(brokers.config()) as cluster:
-            commit_offsets(cluster, "g", {T[0]: 5})
-            assert fetch_offsets(cluster, "g") == {T[0]: CommittedOffset(offset=5)}
-        found = {type(request): version for _, request, version in brokers.received}
-        assert tuple(found[api] for api in APIS) == spoken
+def test_assignments_of_classic_members(
+    brokers: ScriptedCluster, cluster: Cluster, assignment: bytes, found: tuple[TopicPartition, ...]
+) -> None:
+    brokers.script(ConsumerGroupDescribeRequest, newer(ErrorCode.GROUP_ID_NOT_FOUND))
+    brokers.script(DescribeGroupsRequest, classic(assignment=assignment))
+    (member,) = describe_group(cluster, "g").members
+    assert member.partitions == found
+
+
+def test_an_assignment_that_cannot_be_read_is_an_error(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    brokers.script(ConsumerGroupDescribeRequest, newer(ErrorCode.GROUP_ID_NOT_FOUND))
+    brokers.script(DescribeGroupsRequest, classic(assignment=ASSIGNMENT[:9]))
+    with pytest.raises(RemoteProtocolError, match="a member's assignment cannot be read"):
+        describe_group(cluster, "g")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.client.admin.groups import commit_offsets
+from spark_kafka_native.client.admin.committed_offsets import commit_offsets
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer import fetcher as fetcher_module
 from spark_kafka_native.client.consumer import sources as sources_module

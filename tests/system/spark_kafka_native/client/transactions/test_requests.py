@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from broker_embedded.testing.refusals import refusal
-from spark_kafka_native.client.admin.groups import CommittedOffset
+from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.transactions.errors import (
     ProducerFailed,

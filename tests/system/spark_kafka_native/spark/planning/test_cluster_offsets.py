@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.client.admin.groups import CommittedOffset
+from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import KafkaError

@@ -2,7 +2,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from spark_kafka_native.client.admin.groups import CommittedOffset
+from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import PlanError
 from spark_kafka_native.spark.offsets import (

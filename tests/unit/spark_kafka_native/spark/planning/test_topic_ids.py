@@ -3,7 +3,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from spark_kafka_native.client.admin.groups import CommittedOffset
+from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native.protocol.ids import format_id
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError
