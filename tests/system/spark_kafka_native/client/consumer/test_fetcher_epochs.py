@@ -325,3 +325,20 @@ def test_the_leaders_of_many_partitions_are_asked_within_one_timeout(
     errors = leadership.find_divergence(cluster, cursors, timeout_ms=1_000)
     assert [error.code for error in errors.values()] == [ErrorCode.REQUEST_TIMED_OUT] * 4
     assert asked_ms == [(4, 1_000), (1, 125), (1, 125), (1, 125), (1, 125)]
+
+
+def test_the_check_of_a_range_has_the_time_that_its_partition_has_left(
+    brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed_ms: list[float] = []
+
+    def no_response(*_: object, timeout_ms: float, **__: object) -> None:
+        allowed_ms.append(timeout_ms)
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "t-0")
+
+    monkeypatch.setattr(leadership, "list_offsets", no_response)
+    brokers.partition("t").log_start = ROWS
+    with OneRange(cluster, T0, 0, LAST, timeout_ms=40_000) as fetcher, pytest.raises(KafkaError, match="t-0"):
+        list(fetcher)
+    assert all(0 < each <= 40_000 for each in allowed_ms)
+    assert len(allowed_ms) == 1
