@@ -160,7 +160,8 @@ class _Dump:
 
     def _complain_of_batch(self, error: UnreadableBatch) -> None:
         complain(f"{_TOOL}: {error}")
-        self.has_invalid_batches = True
+        # A running broker may not have written the last batch completely. Apache Kafka ends with 0 then, too.
+        self.has_invalid_batches = self.has_invalid_batches or not isinstance(error, IncompleteBatch)
 
     def _print_batch(self, file: File, position: int, header: BatchHeader) -> None:
         """Print the line of a batch, and an error if its checksum is wrong; the next batch can be read all the same."""

@@ -70,6 +70,13 @@ def test_after_a_wrong_crc_the_next_batches_are_printed(tool: Tool, tmp_path: Pa
     assert (dumped.status, len(dumped.err.splitlines())) == (1, 1)
 
 
+def test_a_last_batch_that_is_cut_off_is_reported_with_status_0(tool: Tool, tmp_path: Path) -> None:
+    log = written_segment(tool, tmp_path)
+    log.write_bytes(log.read_bytes()[:-3])
+    dumped = tool("kafka-dump-log", "--files", str(log))
+    assert (dumped.status, str(log) in dumped.err) == (0, True)
+
+
 def test_a_file_that_is_not_a_segment_fails(tool: Tool, tmp_path: Path) -> None:
     log = tmp_path / "00000000000000000000.log"
     log.write_bytes(bytes(range(50, 150)))
