@@ -166,7 +166,7 @@ def test_an_embedded_broker_leaves_no_thread(tmp_path: Path) -> None:
     assert set(threading.enumerate()) == before
 
 
-def test_faults_strike_until_they_are_spent_or_removed(controlled: TestBroker) -> None:
+def test_faults_apply_until_they_are_spent_or_removed(controlled: TestBroker) -> None:
     fault = controlled.faults.fail("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2, topic="t", partition=0)
     assert [code_of_produce(controlled) for _ in range(3)] == [6, 6, 0]
     assert (fault.calls, fault.hits, fault.is_spent) == (3, 2, True)

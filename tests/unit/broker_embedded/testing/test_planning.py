@@ -80,7 +80,7 @@ def test_delays_add_up_and_a_drop_is_the_end() -> None:
     assert plan.rest is PRODUCE
 
 
-def test_a_fault_that_does_not_strike_changes_nothing_but_counts() -> None:
+def test_a_fault_that_does_not_apply_changes_nothing_but_counts() -> None:
     later, others = fault(on_call=2), fault(api="Fetch")
     elsewhere, stranger = fault(topic="u"), fault(client_id="you")
     assert planned(later, others, elsewhere, stranger).rest is PRODUCE

@@ -19,7 +19,7 @@ def failing(**fields: Any) -> Rule:
     return rule(action="fail", **fields)
 
 
-def strikes(parsed: Rule, calls: int) -> list[int]:
+def affected_calls(parsed: Rule, calls: int) -> list[int]:
     """The calls that fail, counted from 1."""
     fault = ActiveFault(1, parsed)
     return [number for number in range(1, calls + 1) if fault.count_call()]
@@ -114,20 +114,20 @@ def test_a_rule_matches_api_and_client_id() -> None:
     assert failing(api="ApiVersions", error=-1).is_about(ApiVersionsRequest, "me")
 
 
-def test_when_a_fault_strikes() -> None:
-    assert strikes(rule(), 4) == [1, 2, 3, 4]
-    assert strikes(rule(times=2), 4) == [1, 2]
-    assert strikes(rule(on_call=3), 5) == [3]
-    assert strikes(rule(on_call=2, times=3), 6) == [2, 3, 4]
-    assert strikes(failing(errors=["NONE", "NONE", "NONE"]), 5) == [1, 2, 3]
+def test_when_a_fault_applies() -> None:
+    assert affected_calls(rule(), 4) == [1, 2, 3, 4]
+    assert affected_calls(rule(times=2), 4) == [1, 2]
+    assert affected_calls(rule(on_call=3), 5) == [3]
+    assert affected_calls(rule(on_call=2, times=3), 6) == [2, 3, 4]
+    assert affected_calls(failing(errors=["NONE", "NONE", "NONE"]), 5) == [1, 2, 3]
 
 
-def test_a_probability_strikes_the_same_calls_in_every_run() -> None:
-    often, again, other = (strikes(rule(probability=0.3, seed=seed), 1000) for seed in (1, 1, 2))
+def test_a_probability_applies_to_the_same_calls_in_every_run() -> None:
+    often, again, other = (affected_calls(rule(probability=0.3, seed=seed), 1000) for seed in (1, 1, 2))
     assert often == again
     assert often != other
     assert 200 < len(often) < 400
-    assert strikes(rule(probability=0.3, times=2, seed=1), 1000) == often[:2]
+    assert affected_calls(rule(probability=0.3, times=2, seed=1), 1000) == often[:2]
 
 
 def test_errors_are_given_one_after_the_other() -> None:

@@ -299,9 +299,7 @@ def test_metadata_can_be_answered_with_rebootstrap_required() -> None:
         ),
     ],
 )
-def test_requests_that_are_served_whatever_is_meant(
-    request_: Request[Any], version: int, scope: Scope, concerned: bool
-) -> None:
+def test_requests_that_are_always_served(request_: Request[Any], version: int, scope: Scope, concerned: bool) -> None:
     expected = (
         SplitRequest(matching=request_, rest=request_, is_open=True)
         if concerned
