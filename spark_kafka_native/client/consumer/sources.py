@@ -99,7 +99,8 @@ class Sources:
         in_flight = polled = [source for source in self if source.in_flight]
         if self._partial is not None and self._partial.in_flight:
             polled = [self._partial]
-        opening = [source.opening for source in self if source.opening is not None]
+        # Without cursors the connection is not taken, and would end every wait.
+        opening = [source.opening for source in self if source.opening is not None and source.cursors]
         times = [cursor.retry_at for cursor in self._waiting]
         times += [source.resume_at for source in self if source.cursors and source.is_idle]
         times += [source.expires_at for source in polled]

@@ -1,5 +1,6 @@
 """The connections of a fetcher: when they are opened, kept, given back and closed."""
 
+import functools
 import select
 import threading
 import time
@@ -14,6 +15,7 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.pending_connection import PendingConnection
 from spark_kafka_native.client.config import READ_UNCOMMITTED
 from spark_kafka_native.client.consumer import fetcher as fetcher_module
+from spark_kafka_native.client.consumer import sources as sources_module
 from spark_kafka_native.client.consumer.broker_source import BrokerSource
 from spark_kafka_native.client.consumer.cursor import Cursor
 from spark_kafka_native.client.consumer.fetcher import Fetcher
@@ -141,12 +143,17 @@ def test_a_response_that_comes_slowly_does_not_expire_the_others(brokers: Script
     sources.close()
 
 
-def sent(sources: Sources, cluster: Cluster, number: int) -> BrokerSource:
-    """A source for one partition whose Fetch is in flight, and expires at 100.0."""
+def attached(sources: Sources, cluster: Cluster, number: int) -> Cursor:
     (wanted,) = ranges([number])
     cursor = Cursor(wanted, cluster.config, timeout_ms=60_000, jitter=1.0, now=0.0)
     cursor.leader = cluster.leader(wanted.partition)
     sources.attach(cursor, cursor.leader.node, "")
+    return cursor
+
+
+def sent(sources: Sources, cluster: Cluster, number: int) -> BrokerSource:
+    """A source for one partition whose Fetch is in flight, and expires at 100.0."""
+    cursor = attached(sources, cluster, number)
     source = next(each for each in sources if cursor in each.cursors)
     eventually(lambda: source.connect(Deadline.after_ms(60_000)), True)
     source.send(Deadline.after_ms(60_000))
@@ -184,6 +191,24 @@ def test_close_ends_connecting(brokers: ScriptedCluster) -> None:
         answers.set()
         eventually(lambda: brokers.brokers[2].open_connections, 0)
         eventually(connecting_threads, [])
+
+
+def test_a_connection_that_no_partition_needs_any_more_ends_no_wait(
+    brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = Sources(cluster, READ_UNCOMMITTED)
+    cursor = attached(sources, cluster, 0)
+    (source,) = sources
+    borrow = functools.partial(cluster.borrow, source.node)
+    opening = source.opening = PendingConnection(source.node.address, borrow, Deadline.after_ms(60_000))
+    eventually(lambda: select.select([opening], [], [], 0)[0], [opening])
+    assert sources.poll(0.0) == (None, [])
+    slept: list[float] = []
+    monkeypatch.setattr(sources_module, "time", SimpleNamespace(monotonic=time.monotonic, sleep=slept.append))
+    sources.wait(cursor, 0.25)
+    assert sources.poll(0.0) == (None, [])
+    assert slept == [0.25]
+    sources.close()
 
 
 def connecting_threads() -> list[str]:
