@@ -57,6 +57,8 @@ ResponseT = TypeVar("ResponseT", bound=Response)
 MAX_GREETING_BYTES: Final = 1 << 20
 """No ApiVersions response is larger. TLS, HTTP and SSH servers announce frames beyond this when read as Kafka."""
 
+_CLOSED: Final = (EndOfFrames, ConnectionResetError)
+"""The broker closed the connection, and did so before a response began; a reset if it had not read all."""
 _PIECES_PER_WRITE: Final = 512
 """Half of Linux's IOV_MAX."""
 
@@ -297,7 +299,7 @@ class Connection:
                 self._write_all(deadline, "ApiVersions")
                 chunks = self._protocol.api_versions_response(self._next_frame(deadline))
             self._note_throttle()
-        except EndOfFrames as error:
+        except _CLOSED as error:
             raise BrokerUnreachable({self.address: closing_server(self.options.security.protocol)}) from error
         except (OSError, EOFError) as error:
             raise BrokerUnreachable({self.address: reason_of(error)}) from error
@@ -416,7 +418,7 @@ class Connection:
     def _unanswered_hint(self, error: Exception) -> str:
         """A listener with SASL answers to ApiVersions only, unless the client logs in."""
         protocol = self.options.security.protocol
-        if self._has_responded or protocol.startswith("SASL") or not isinstance(error, EndOfFrames):
+        if self._has_responded or protocol.startswith("SASL") or not isinstance(error, _CLOSED):
             return ""
         return f"; a listener with SASL closes the connection at the first request; security.protocol is {protocol}"
 

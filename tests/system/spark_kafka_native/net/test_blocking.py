@@ -1,6 +1,7 @@
 import itertools
 import random
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -308,6 +309,15 @@ def test_a_server_that_hangs_up_on_the_greeting(cluster: ScriptedCluster) -> Non
         "listener with TLS; security.protocol is PLAINTEXT)"
     )
     connect(cluster).close()
+
+
+def test_a_server_that_resets_the_connection_at_the_greeting() -> None:
+    def reset(connection: socket.socket) -> None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        raise ConnectionResetError  # the server closes the connection
+
+    with server(reset) as address, pytest.raises(BrokerUnreachable, match=r"with TLS; security\.protocol is PLAINTEXT"):
+        Connection.open(address, OPTIONS)
 
 
 def test_a_client_without_sasl_at_a_listener_with_sasl() -> None:

@@ -357,7 +357,9 @@ def test_a_partition_that_stays_without_a_leader_does_not_hold_up_the_others(bro
         while driver.sender.buffered_records > 1:
             driver.sender.pump(wait=True)
         leave_little_time(driver, 0)
-        with pytest.raises(ProduceError, match=r"t-0: delivery\.timeout\.ms .* last error: the partition has no leader") as caught:
+        with pytest.raises(
+            ProduceError, match=r"t-0: delivery\.timeout\.ms .* last error: the partition has no leader"
+        ) as caught:
             driver.finish()
     assert caught.value.unacknowledged == 1
     assert driver.stored(1) == names(1)
