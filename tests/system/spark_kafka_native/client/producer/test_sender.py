@@ -319,15 +319,14 @@ def test_the_delivery_timeout_names_the_error_of_the_first_batch_not_of_those_af
     brokers: ScriptedCluster,
 ) -> None:
     """A broker with a full disk refuses the first batch, and the next ones because the first one is missing."""
-    with SenderDriver(brokers, delivery_timeout_ms=90_000) as driver:
+    long = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000}
+    with SenderDriver(brokers, delivery_timeout_ms=90_000, **long) as driver:
         driver.add(0, "a")
         driver.finish()
         brokers.script(
             ProduceRequest, Refuse(ErrorCode.KAFKA_STORAGE_ERROR), *[Refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)] * 2
         )
-        for name in "bcd":
-            driver.add(0, name)
-            driver.sender.pump(wait=False)
+        driver.add(0, "b", "c", "d")
         while len(brokers.requests(ProduceRequest)) < 4 or driver.sender._queues[T[0]].in_flight:
             driver.sender.pump(wait=True)
         driver.skip(driver.seconds + 1)
