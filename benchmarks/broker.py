@@ -32,7 +32,7 @@ from benchmarks.support.brokers import Running, apache_kafka, bundled, topic
 from benchmarks.support.plots import times_axis
 from benchmarks.support.report import Cell, Report, arguments
 from benchmarks.support.rounds import Case, measure
-from tests.support.apache_kafka import apache_kafka_unavailable
+from tests.support.servers.apache_kafka import apache_kafka_unavailable
 
 OURS: Final = "bundled broker"
 THEIRS: Final = "Apache Kafka"

@@ -32,8 +32,8 @@ from rich.progress import track
 from benchmarks.support.report import Cell, Report, arguments, parse
 from benchmarks.support.sessions import SINK_TUNED, local_session
 from broker_embedded.testing import BrokerProcess
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.jvm_connector import connector_jars
+from tests.support.servers.apache_kafka import ApacheKafka
+from tests.support.spark.jvm_connector import connector_jars
 
 BATCH_TIMEOUT_S: Final = 120.0
 POLL_S: Final = 0.1

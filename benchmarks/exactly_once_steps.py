@@ -26,7 +26,7 @@ from spark_kafka_native.spark.exactly_once.plan import plan
 from spark_kafka_native.spark.exactly_once.task import task
 from spark_kafka_native.spark.options.exactly_once import DEFAULT_RECOVERY_MS, DEFAULT_TIMEOUT_MS, timing_of
 from spark_kafka_native.spark.sink.effects import carry_out
-from tests.support.apache_kafka import ApacheKafka
+from tests.support.servers.apache_kafka import ApacheKafka
 
 T = TypeVar("T")
 TOPIC: Final = "steps"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.support.report import Report, arguments, parse
 from broker_embedded.testing import BrokerProcess
-from tests.support.apache_kafka import ApacheKafka
+from tests.support.servers.apache_kafka import ApacheKafka
 
 _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 _SETTLE_S = 8.0

@@ -28,8 +28,8 @@ from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
 from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.schema import Request
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.raw_client import RawClient, request_bytes
+from tests.support.requests.raw_client import RawClient, request_bytes
+from tests.support.servers.apache_kafka import ApacheKafka
 
 _TOPIC = "t"
 _WINDOW = 500

@@ -1,7 +1,7 @@
 """Make docs/connector.md from the features and the tests' marks: ``python -m docs.features``, or ``make docs``.
 
-`tests.support.features` has the rows. `tests.support.feature_marks` finds the tests that show them, and what those run
-on. A test compares the page with what this module makes, and another fails for a feature without any test.
+`tests.support.features.table` has the rows. `tests.support.features.marks` finds the tests that show them, and what
+those run on. A test compares the page with what this module makes, and another fails for a feature without any test.
 """
 
 from collections.abc import Container, Iterable, Mapping, Set
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from docs.build import table
 from tests.long.kill import read_log
-from tests.support.feature_marks import Kind, Marked, marked_tests, read_record
-from tests.support.features import FEATURES, SECTIONS
+from tests.support.features.marks import Kind, Marked, marked_tests, read_record
+from tests.support.features.table import FEATURES, SECTIONS
 
 REPOSITORY = Path(__file__).parents[1]
 PAGE = Path(__file__).with_name("connector.md")

@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, settings
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
 from spark_kafka_native.records.arrow import kernel
-from tests.support.both_brokers import kafka_of_its_own
-from tests.support.brokers import RECORDS_STAY, AnyBroker, TopicMaker
 from tests.support.report import FINDINGS, Report
-from tests.support.starting import DidNotStart
+from tests.support.servers.both_brokers import kafka_of_its_own
+from tests.support.servers.brokers import RECORDS_STAY, AnyBroker, TopicMaker
+from tests.support.servers.starting import DidNotStart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -153,7 +153,7 @@ def _spark_ends(request: pytest.FixtureRequest) -> Iterator[None]:
     if "spark" not in request.fixturenames:
         yield
         return
-    from tests.support.spark_watchdog import GRACE_S, SparkWatchdog
+    from tests.support.spark.watchdog import GRACE_S, SparkWatchdog
 
     limit_s = request.node.get_closest_marker("timeout").args[0] - GRACE_S
     with SparkWatchdog(request.getfixturevalue("spark"), limit_s) as watchdog:

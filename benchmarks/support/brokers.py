@@ -18,7 +18,7 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.servers.apache_kafka import ApacheKafka, apache_kafka_unavailable
 
 BATCH_BYTES: Final = 16_384
 """Of the batches in topics that are read: what Java's producer makes by default."""

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from tests.support.apache_kafka import run_tool
+from tests.support.servers.apache_kafka import run_tool
 
 TIMEOUT_S: Final = 600.0
 HEAP: Final = "512m"

@@ -20,7 +20,7 @@ from benchmarks.support.report import Report
 from benchmarks.support.stubs import StubSource
 from spark_kafka_native.jobs.java import ensure_java
 from spark_kafka_native.spark.datasource import register
-from tests.support.jvm_connector import connector_jars, connector_name, jvm_connector_unavailable
+from tests.support.spark.jvm_connector import connector_jars, connector_name, jvm_connector_unavailable
 
 ROOT = Path(__file__).parents[2]
 SOURCE_TUNED: Final = {

@@ -1,6 +1,6 @@
 """A cluster of more partitions than a machine could hold: brokers that answer from memory, in a process of their own.
 
-They are those of the tests (`tests.support.scripted_broker`): plain Python that makes every response, so the
+They are those of the tests (`tests.support.scripted.cluster`): plain Python that makes every response, so the
 time they take is a good part of what a client waits. `SimulatedCluster.cpu_seconds` says how much that is.
 """
 
@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Final, Self
 
 from spark_kafka_native.protocol.schema import Request
-from tests.support.scripted_broker import ScriptedCluster
+from tests.support.scripted.cluster import ScriptedCluster
 
 START_TIMEOUT_S: Final = 120.0
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from tests.support.apache_kafka import SMALL_SETTINGS, ApacheKafka, apache_kafka_unavailable
-from tests.support.brokers import RECORDS_STAY
-from tests.support.conversation import Conversation
-from tests.support.kafka_tools import KafkaTools
-from tests.support.same_responses import Both
+from tests.support.programs.kafka_tools import KafkaTools
+from tests.support.programs.toolchains import ToolMissing
+from tests.support.requests.conversation import Conversation
+from tests.support.requests.same_responses import Both
+from tests.support.servers.apache_kafka import SMALL_SETTINGS, ApacheKafka, apache_kafka_unavailable
+from tests.support.servers.brokers import RECORDS_STAY
 from tests.support.skipping import skip_if
-from tests.support.toolchains import ToolMissing
 
 
 @pytest.fixture(scope="session")

@@ -27,11 +27,11 @@ from spark_kafka_native.jobs.batch_reload.target import check_own
 from spark_kafka_native.jobs.batch_reload.versions import read_version
 from spark_kafka_native.jobs.java import ensure_java
 from spark_kafka_native.spark.planning.ranges import OffsetRange
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.reload_driver import Record, Story
+from tests.support.clients.confluent_transactions import TransactionalWriter
+from tests.support.clients.topics import Topics
 from tests.support.report import Report
-from tests.support.topics import Topics
-from tests.support.transactions import TransactionalWriter
+from tests.support.servers.apache_kafka import ApacheKafka
+from tests.support.spark.reload_driver import Record, Story
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(600)]

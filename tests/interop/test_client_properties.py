@@ -11,8 +11,8 @@ import pytest
 from spark_kafka_native.client.config import DEPARTURES, PROPERTIES, REFUSED, WITHOUT_EFFECT, ClientConfig, ConfigError
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.records.compression import CompressionType
-from tests.support.apache_kafka import apache_kafka_unavailable, kafka_jars
-from tests.support.java_programs import java_responses
+from tests.support.programs.java_programs import java_responses
+from tests.support.servers.apache_kafka import apache_kafka_unavailable, kafka_jars
 from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop

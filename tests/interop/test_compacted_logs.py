@@ -24,12 +24,12 @@ from broker_embedded.platform.platform import Platform, RealFileSystem
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import BatchHeader, check_crc, iter_batches, seal
 from spark_kafka_native.records.decompression import decompress
-from tests.support import reference_records as reference
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, dump_log
-from tests.support.clients import CODECS, DEADLINE_S, Record
-from tests.support.confluent_client import ConfluentClient
+from tests.support.clients.confluent import ConfluentClient
+from tests.support.clients.confluent_transactions import transactional_producer
+from tests.support.clients.interface import CODECS, DEADLINE_S, Record
+from tests.support.records import reference
+from tests.support.servers.apache_kafka import ApacheKafka, apache_kafka_unavailable, dump_log
 from tests.support.skipping import skip_if
-from tests.support.transactions import transactional_producer
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop

@@ -24,23 +24,23 @@ from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.ids import format_id
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.support.apache_kafka import (
+from tests.support.broker.driver import batch, idempotent, produce_request
+from tests.support.clients.confluent import ConfluentClient
+from tests.support.clients.interface import Record
+from tests.support.requests.consumer_group import RawConsumer, describe, settle
+from tests.support.requests.raw_client import RawClient
+from tests.support.scripts import free_port
+from tests.support.servers.apache_kafka import (
     ApacheKafka,
     apache_kafka_unavailable,
     java_command,
     run_tool,
 )
-from tests.support.both_brokers import kafka_of_its_own
-from tests.support.broker_driver import batch, idempotent, produce_request
-from tests.support.brokers import Server
-from tests.support.clients import Record
-from tests.support.confluent_client import ConfluentClient
-from tests.support.raw_client import RawClient
-from tests.support.raw_consumers import RawConsumer, describe, settle
-from tests.support.scripts import free_port
+from tests.support.servers.both_brokers import kafka_of_its_own
+from tests.support.servers.brokers import Server
+from tests.support.servers.zookeeper import LAST_KAFKA_WITH_ZOOKEEPER, ZooKeeper
 from tests.support.skipping import skip_if
 from tests.support.waiting import eventually
-from tests.support.zookeeper import LAST_KAFKA_WITH_ZOOKEEPER, ZooKeeper
 
 pytestmark = pytest.mark.interop
 

@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 
 from broker_embedded.testing import BrokerProcess
 from tests.interop.test_exactly_once import Killed
-from tests.support.brokers import AnyBroker, TopicMaker
-from tests.support.doomed_load import TASKS, kill_load_at
-from tests.support.spark_queries import KafkaFrames, unique
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.kills.batch_write import TASKS, kill_load_at
+from tests.support.servers.brokers import AnyBroker, TopicMaker
+from tests.support.spark.queries import KafkaFrames, unique
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.interop, pytest.mark.kill, pytest.mark.alone, pytest.mark.spark]

@@ -14,11 +14,11 @@ from broker_embedded.log.log import Log
 from broker_embedded.log.manager import LogManager
 from broker_embedded.platform.platform import Platform, RealFileSystem
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
-from tests.support.batches import batch, rows
-from tests.support.clients import CODECS, Record
-from tests.support.confluent_client import ConfluentClient
-from tests.support.log_driver import batches_of, offset_for_timestamp
+from tests.support.broker.log_driver import batches_of, offset_for_timestamp
+from tests.support.clients.confluent import ConfluentClient
+from tests.support.clients.interface import CODECS, Record
+from tests.support.records.log_batches import batch, rows
+from tests.support.servers.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop

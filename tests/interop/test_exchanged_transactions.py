@@ -13,16 +13,11 @@ from broker_embedded.testing import BrokerProcess
 from broker_embedded.transactions.records import read_transaction_record, transaction_record
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_transactions import TransactionState
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, dump_log
-from tests.support.both_brokers import kafka_of_its_own
-from tests.support.brokers import AnyBroker, stored_records
-from tests.support.exchanged_logs import take_over
-from tests.support.raw_client import RawClient
-from tests.support.raw_members import wait_for_coordinator
-from tests.support.raw_offsets import committed_offset
-from tests.support.skipping import skip_if
-from tests.support.transaction_driver import RawProducer, wait_for_transaction_coordinator
-from tests.support.transaction_views import (
+from tests.support.broker.exchanged_logs import take_over
+from tests.support.requests.classic_group import wait_for_coordinator
+from tests.support.requests.committed_offsets import committed_offset
+from tests.support.requests.raw_client import RawClient
+from tests.support.requests.transaction_views import (
     View,
     described,
     is_served,
@@ -32,6 +27,11 @@ from tests.support.transaction_views import (
     values,
     view,
 )
+from tests.support.requests.transactions import RawProducer, wait_for_transaction_coordinator
+from tests.support.servers.apache_kafka import ApacheKafka, apache_kafka_unavailable, dump_log
+from tests.support.servers.both_brokers import kafka_of_its_own
+from tests.support.servers.brokers import AnyBroker, stored_records
+from tests.support.skipping import skip_if
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop

@@ -8,8 +8,8 @@ from dirty_equals import Contains
 from pyspark.sql import SparkSession
 
 from broker_embedded.testing import EmbeddedBroker
-from tests.support.spark_queries import Batches, KafkaFrames, wait_for
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.spark.queries import Batches, KafkaFrames, wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from spark_kafka_native.spark.java_regex.patterns import java_pattern
-from tests.support.java_programs import pattern_responses
-from tests.support.toolchains import ToolMissing
+from tests.support.programs.java_programs import pattern_responses
+from tests.support.programs.toolchains import ToolMissing
 
 pytestmark = pytest.mark.interop
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.tools.home import make_home
-from tests.support.toolchains import ToolMissing, python_environment
+from tests.support.programs.toolchains import ToolMissing, python_environment
 
 pytestmark = pytest.mark.interop
 

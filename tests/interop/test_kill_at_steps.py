@@ -1,7 +1,7 @@
 """kill -9 of a broker at every named step of append, roll, flush, checkpoint, compaction, deletion, shutdown and start.
 
 Producers write all the time; what was acknowledged must be there at the end, once, in order. A compacted topic must
-have the last acknowledged value of every key, or a later one. The steps are those of `tests.support.doomed_broker`.
+have the last acknowledged value of every key, or a later one. The steps are those of `tests.support.kills.broker`.
 """
 
 import os
@@ -18,14 +18,14 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.clients import Record
-from tests.support.doomed_broker import STEPS
-from tests.support.doomed_process import PATIENCE_S, DoomedBroker
-from tests.support.fetched_logs import OneRange
-from tests.support.our_client import config_of, rows_of
+from tests.support.clients.interface import Record
+from tests.support.clients.native import config_of, rows_of
+from tests.support.clients.writers import PADDING, OurWriter, Writer, check_written, wait_for_progress
+from tests.support.kills.broker import STEPS
+from tests.support.kills.broker_process import PATIENCE_S, DoomedBroker
 from tests.support.report import Report
+from tests.support.scripted.fetched_logs import OneRange
 from tests.support.waiting import eventually
-from tests.support.writers import PADDING, OurWriter, Writer, check_written, wait_for_progress
 
 pytestmark = [pytest.mark.kill, pytest.mark.timeout(900)]
 

@@ -24,16 +24,16 @@ from dirty_equals import IsInt
 
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.spark.exactly_once.errors import ErrorKind
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.copy_driver import LATEST_WINDOWS, PER_WINDOW, RESTARTS
-from tests.support.exactly_once_kills import Killer
-from tests.support.exactly_once_kills import kills as planned_kills
-from tests.support.killed_copy import PATIENCE_S, KeyedWriter, wait_for_progress, wait_until
+from tests.support.clients.topics import Topics
+from tests.support.kills.copy import PATIENCE_S, KeyedWriter, wait_for_progress, wait_until
+from tests.support.kills.exactly_once import Killer
+from tests.support.kills.exactly_once import kills as planned_kills
+from tests.support.kills.last_stable_offsets import Standstill
 from tests.support.report import Report
-from tests.support.spark_copy import SPECULATION, SparkCopy
-from tests.support.spark_queries import unique
-from tests.support.standstill import Standstill
-from tests.support.topics import Topics
+from tests.support.servers.apache_kafka import ApacheKafka
+from tests.support.spark.copy_cluster import SPECULATION, SparkCopy
+from tests.support.spark.copy_driver import LATEST_WINDOWS, PER_WINDOW, RESTARTS
+from tests.support.spark.queries import unique
 
 KILLS = int(os.environ.get("EXACTLY_ONCE_KILLS", "10")) // 2
 PARTITIONS = 3

@@ -10,9 +10,9 @@ import pytest
 
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.errors import ErrorCode
-from tests.support.raw_client import RawClient
-from tests.support.raw_members import DEADLINE_S, RawMember, join_all, stabilize, wait_for_coordinator
-from tests.support.raw_offsets import committed_offset
+from tests.support.requests.classic_group import DEADLINE_S, RawMember, join_all, stabilize, wait_for_coordinator
+from tests.support.requests.committed_offsets import committed_offset
+from tests.support.requests.raw_client import RawClient
 
 pytestmark = pytest.mark.interop
 

@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.testing import BrokerProcess
-from tests.support.doomed_broker import TRANSACTION_STEPS
-from tests.support.doomed_process import PATIENCE_S, DoomedBroker
+from tests.support.kills.broker import TRANSACTION_STEPS
+from tests.support.kills.broker_process import PATIENCE_S, DoomedBroker
+from tests.support.kills.transactional_load import PARTITIONS, SOURCE, TOPIC, Load, check, wait_for_progress
 from tests.support.report import Report
-from tests.support.transaction_driver import LEVELS, RawProducer
-from tests.support.transactional_load import PARTITIONS, SOURCE, TOPIC, Load, check, wait_for_progress
+from tests.support.requests.transactions import LEVELS, RawProducer
 
 KILLS = int(os.environ.get("KILLS", "3"))
 SETTINGS = {

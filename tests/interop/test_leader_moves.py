@@ -8,11 +8,11 @@ from dirty_equals import IsOneOf
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.both_brokers import kafka_of_its_own
-from tests.support.our_client import config_of, read_range
+from tests.support.clients.native import config_of, read_range
+from tests.support.clients.writers import both_writers, wait_for_progress
+from tests.support.servers.apache_kafka import ApacheKafka
+from tests.support.servers.both_brokers import kafka_of_its_own
 from tests.support.waiting import eventually
-from tests.support.writers import both_writers, wait_for_progress
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.testing import BrokerProcess
-from tests.support.apache_kafka import apache_kafka_unavailable, dump_log
-from tests.support.clients import CODECS, Client, Record
-from tests.support.confluent_client import ConfluentClient
-from tests.support.our_client import OurClient
+from tests.support.clients.confluent import ConfluentClient
+from tests.support.clients.interface import CODECS, Client, Record
+from tests.support.clients.native import OurClient
+from tests.support.servers.apache_kafka import apache_kafka_unavailable, dump_log
 from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop

@@ -16,14 +16,14 @@ from spark_kafka_native.protocol.messages.produce import PartitionProduceData, P
 from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.compression import compress
 from spark_kafka_native.records.legacy import CODECS
-from tests.support.apache_kafka import apache_kafka_unavailable, dump_log, run_tool
-from tests.support.batches import batch
-from tests.support.clients import Client, Record
-from tests.support.confluent_client import ConfluentClient
-from tests.support.kafka_python_client import KafkaPythonClient
-from tests.support.message_sets import entry, message_set, shapes
-from tests.support.our_client import OurClient
-from tests.support.raw_client import RawClient
+from tests.support.clients.confluent import ConfluentClient
+from tests.support.clients.interface import Client, Record
+from tests.support.clients.kafka_python import KafkaPythonClient
+from tests.support.clients.native import OurClient
+from tests.support.records.log_batches import batch
+from tests.support.records.message_sets import entry, message_set, shapes
+from tests.support.requests.raw_client import RawClient
+from tests.support.servers.apache_kafka import apache_kafka_unavailable, dump_log, run_tool
 from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop

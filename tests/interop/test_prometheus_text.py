@@ -5,8 +5,8 @@ import urllib.request
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from tests.support.broker_driver import batch, fetch_request, produce_request
-from tests.support.raw_client import RawClient
+from tests.support.broker.driver import batch, fetch_request, produce_request
+from tests.support.requests.raw_client import RawClient
 
 pytestmark = pytest.mark.interop
 

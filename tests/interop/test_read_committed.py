@@ -14,12 +14,12 @@ from spark_kafka_native.spark.planning.pacing import Clock
 from spark_kafka_native.spark.planning.stream import StreamOffsets
 from spark_kafka_native.spark.source.reader import read_task
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.brokers import TopicMaker
-from tests.support.clients import CODECS, DEADLINE_S
-from tests.support.fetched_logs import OneRange
-from tests.support.our_client import config_of
-from tests.support.transactions import transactional_producer
+from tests.support.clients.confluent_transactions import transactional_producer
+from tests.support.clients.interface import CODECS, DEADLINE_S
+from tests.support.clients.native import config_of
+from tests.support.scripted.fetched_logs import OneRange
+from tests.support.servers.apache_kafka import ApacheKafka
+from tests.support.servers.brokers import TopicMaker
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop

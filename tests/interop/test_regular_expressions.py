@@ -6,8 +6,8 @@ import re
 import pytest
 
 from broker_embedded.groups.pattern import Pattern, PatternError
-from tests.support.apache_kafka import apache_kafka_unavailable, kafka_jars
-from tests.support.java_programs import pattern_responses
+from tests.support.programs.java_programs import pattern_responses
+from tests.support.servers.apache_kafka import apache_kafka_unavailable, kafka_jars
 from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop

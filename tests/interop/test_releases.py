@@ -10,8 +10,8 @@ import pytest
 
 from broker_embedded.config.releases import release
 from broker_embedded.testing import EmbeddedBroker
-from tests.support.clients import CODECS
-from tests.support.kafka_python_client import poll_kafka_python
+from tests.support.clients.interface import CODECS
+from tests.support.clients.kafka_python import poll_kafka_python
 
 pytestmark = [
     pytest.mark.interop,

@@ -23,12 +23,12 @@ from spark_kafka_native.protocol.messages.alter_replica_log_dirs import (
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
 from spark_kafka_native.protocol.messages.describe_cluster import DescribeClusterRequest
 from spark_kafka_native.protocol.messages.unregister_broker import UnregisterBrokerRequest
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.broker_driver import batch, idempotent, produce_request
-from tests.support.configs import SET, TOPIC, change_request
-from tests.support.conversation import Conversation
-from tests.support.raw_client import RawClient
-from tests.support.same_responses import compare_brokers
+from tests.support.broker.configs import SET, TOPIC, change_request
+from tests.support.broker.driver import batch, idempotent, produce_request
+from tests.support.requests.conversation import Conversation
+from tests.support.requests.raw_client import RawClient
+from tests.support.requests.same_responses import compare_brokers
+from tests.support.servers.apache_kafka import ApacheKafka
 
 pytestmark = pytest.mark.interop
 

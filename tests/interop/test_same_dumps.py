@@ -17,15 +17,15 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.delete_groups import DeleteGroupsRequest
 from tests.interop.test_exchanged_consumer_groups import GROUPS as CONSUMER_GROUPS
 from tests.interop.test_exchanged_consumer_groups import fill as fill_consumer_groups
-from tests.support.both_brokers import running_broker
-from tests.support.brokers import AnyBroker
-from tests.support.clients import Record
-from tests.support.confluent_client import ConfluentClient
-from tests.support.hard_topics import HardTopics
-from tests.support.kafka_tools import KafkaTools
-from tests.support.raw_client import RawClient
-from tests.support.raw_members import RawMember, stabilize, wait_for_coordinator
-from tests.support.transaction_driver import LEVELS, RawProducer
+from tests.support.clients.confluent import ConfluentClient
+from tests.support.clients.interface import Record
+from tests.support.programs.kafka_tools import KafkaTools
+from tests.support.requests.classic_group import RawMember, stabilize, wait_for_coordinator
+from tests.support.requests.raw_client import RawClient
+from tests.support.requests.transactions import LEVELS, RawProducer
+from tests.support.servers.both_brokers import running_broker
+from tests.support.servers.brokers import AnyBroker
+from tests.support.spark.hard_topics import HardTopics
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(500)]
 

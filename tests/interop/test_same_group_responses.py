@@ -30,10 +30,10 @@ from spark_kafka_native.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.support.both_brokers import kafka_of_its_own
-from tests.support.conversation import Conversation
-from tests.support.group_driver import subscription
-from tests.support.same_responses import Both, compare_brokers
+from tests.support.groups.classic_driver import subscription
+from tests.support.requests.conversation import Conversation
+from tests.support.requests.same_responses import Both, compare_brokers
+from tests.support.servers.both_brokers import kafka_of_its_own
 
 pytestmark = pytest.mark.interop
 

@@ -11,10 +11,10 @@ from spark_kafka_native.records.batch import CompressionType, seal
 from spark_kafka_native.records.conversion import write_batch
 from spark_kafka_native.records.formats import iter_any
 from spark_kafka_native.records.record import NO_HEADERS, LogRecord
-from tests.support.broker_driver import fetch_request, produce_request
-from tests.support.conversation import Conversation
-from tests.support.message_sets import messages_in
-from tests.support.same_responses import compare_brokers
+from tests.support.broker.driver import fetch_request, produce_request
+from tests.support.records.message_sets import messages_in
+from tests.support.requests.conversation import Conversation
+from tests.support.requests.same_responses import compare_brokers
 
 pytestmark = pytest.mark.interop
 

@@ -20,9 +20,9 @@ from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinato
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from spark_kafka_native.records.batch import seal
-from tests.support.broker_driver import batch, fetch_request, idempotent, produce_request
-from tests.support.conversation import Conversation
-from tests.support.same_responses import compare_brokers
+from tests.support.broker.driver import batch, fetch_request, idempotent, produce_request
+from tests.support.requests.conversation import Conversation
+from tests.support.requests.same_responses import compare_brokers
 
 pytestmark = pytest.mark.interop
 

@@ -21,10 +21,10 @@ from spark_kafka_native.protocol.messages.describe_user_scram_credentials import
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from tests.support.conversation import Conversation
-from tests.support.raw_client import RawClient, request_bytes
-from tests.support.same_responses import Both, compare_brokers
-from tests.support.sasl_brokers import LEASE_MS, SaslServer, sasl_broker
+from tests.support.requests.conversation import Conversation
+from tests.support.requests.raw_client import RawClient, request_bytes
+from tests.support.requests.same_responses import Both, compare_brokers
+from tests.support.servers.sasl_brokers import LEASE_MS, SaslServer, sasl_broker
 
 pytestmark = pytest.mark.interop
 

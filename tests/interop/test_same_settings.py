@@ -8,9 +8,7 @@ from broker_embedded.config.config import BrokerConfig
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.protocol.messages import describe_configs as describing
 from spark_kafka_native.protocol.messages.list_config_resources import ListConfigResourcesRequest
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.broker_driver import batch, produce_request
-from tests.support.configs import (
+from tests.support.broker.configs import (
     APPEND,
     BROKER,
     DELETE,
@@ -23,10 +21,12 @@ from tests.support.configs import (
     change_request,
     replace_request,
 )
-from tests.support.conversation import Conversation
-from tests.support.differences import OUR_SETTINGS, SETTINGS, THEIR_SETTINGS
-from tests.support.raw_client import RawClient
-from tests.support.same_responses import compare_brokers
+from tests.support.broker.driver import batch, produce_request
+from tests.support.requests.broker_differences import OUR_SETTINGS, SETTINGS, THEIR_SETTINGS
+from tests.support.requests.conversation import Conversation
+from tests.support.requests.raw_client import RawClient
+from tests.support.requests.same_responses import compare_brokers
+from tests.support.servers.apache_kafka import ApacheKafka
 
 pytestmark = pytest.mark.interop
 

@@ -13,10 +13,10 @@ from spark_kafka_native.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.support.broker_driver import fetch_request
-from tests.support.conversation import Conversation
-from tests.support.same_responses import compare_brokers
-from tests.support.transaction_stories import ToldProducer, second_epoch
+from tests.support.broker.driver import fetch_request
+from tests.support.requests.conversation import Conversation
+from tests.support.requests.same_responses import compare_brokers
+from tests.support.requests.transaction_stories import ToldProducer, second_epoch
 
 pytestmark = pytest.mark.interop
 

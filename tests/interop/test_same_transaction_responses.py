@@ -16,9 +16,9 @@ from spark_kafka_native.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.support.conversation import Conversation
-from tests.support.same_responses import compare_brokers
-from tests.support.transaction_stories import ToldProducer, second_epoch
+from tests.support.requests.conversation import Conversation
+from tests.support.requests.same_responses import compare_brokers
+from tests.support.requests.transaction_stories import ToldProducer, second_epoch
 
 pytestmark = pytest.mark.interop
 

@@ -8,11 +8,11 @@ import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.tools.__main__ import main
-from tests.support.both_brokers import running_broker
-from tests.support.brokers import AnyBroker
-from tests.support.kafka_tools import KafkaTools
-from tests.support.transaction_driver import RawProducer
-from tests.support.transaction_views import reaches, settle
+from tests.support.programs.kafka_tools import KafkaTools
+from tests.support.requests.transaction_views import reaches, settle
+from tests.support.requests.transactions import RawProducer
+from tests.support.servers.both_brokers import running_broker
+from tests.support.servers.brokers import AnyBroker
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 

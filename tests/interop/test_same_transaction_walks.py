@@ -13,9 +13,9 @@ from dirty_equals import IsStr
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_transactions import TransactionState
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.transaction_driver import RawProducer
-from tests.support.transaction_views import described
+from tests.support.requests.transaction_views import described
+from tests.support.requests.transactions import RawProducer
+from tests.support.servers.apache_kafka import ApacheKafka
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop

@@ -13,7 +13,7 @@ import pytest
 from dirty_equals import HasLen
 
 from broker_embedded.tools.home import make_home
-from tests.support.toolchains import ToolMissing, python_environment
+from tests.support.programs.toolchains import ToolMissing, python_environment
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop

@@ -12,9 +12,9 @@ import sys
 import time
 from dataclasses import replace
 
-from tests.support.exactly_once_model import Faults, Scenario
-from tests.support.exactly_once_model_mutants import LARGER_MUTANTS
-from tests.support.exactly_once_model_search import explore
+from tests.support.exactly_once.model import Faults, Scenario
+from tests.support.exactly_once.mutants import LARGER_MUTANTS
+from tests.support.exactly_once.search import explore
 
 BOTH = frozenset({(0, 0), (0, 1)})
 TWO_TIMES_TWO = frozenset({(0, 0), (0, 1), (1, 0), (1, 1)})

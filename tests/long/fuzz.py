@@ -5,10 +5,10 @@
 Two targets at a time, each for so many minutes; then a table, which is kept in tests/results when all targets were run.
 Every run of a target is a line of ``tests/results/fuzz.jsonl``. It needs ``atheris`` from PyPI.
 
-atheris has the targets of `tests.support.fuzz_targets`, and the corpus of tests/golden/fuzz to start from; ``--grow``
-adds the inputs that reach what none did before, as few as will do. Exit status 1: an input was found that something is
-wrong with, takes longer than half a minute, or more memory than `MOST_MEMORY_MB`; it is printed in hex, to be replayed
-by adding it to the corpus. Each run is a process of its own, because libFuzzer ends the one it is in.
+atheris has the targets of `tests.support.records.fuzz_targets`, and the corpus of tests/golden/fuzz to start from;
+``--grow`` adds the inputs that reach what none did before, as few as will do. Exit status 1: an input was found that
+something is wrong with, takes longer than half a minute, or more memory than `MOST_MEMORY_MB`; it is printed in hex, to
+be replayed by adding it to the corpus. Each run is a process of its own, because libFuzzer ends the one it is in.
 
 ``properties`` are all tests with Hypothesis, one seed after the other; ``make test`` runs them with the same examples
 every time. What fails is printed with its seed, and exit status 1.
@@ -35,7 +35,7 @@ from typing import Any, Final
 from rich.table import Table
 
 from benchmarks.support.machine import ROOT, commit
-from tests.support.fuzz_corpus import MOST_BYTES, read_corpus, write_corpus
+from tests.support.records.fuzz_corpus import MOST_BYTES, read_corpus, write_corpus
 from tests.support.result_page import RESULTS, ResultPage, table
 
 LOG: Final = RESULTS / "fuzz.jsonl"
@@ -193,7 +193,7 @@ def summary(done: Sequence[Fuzzed]) -> Table:
 
 def _worth_keeping(target: str, inputs: list[bytes]) -> list[bytes]:
     """Those that reach a line that none before them reaches, looked at from the shortest to the longest."""
-    from tests.support import fuzz_targets
+    from tests.support.records import fuzz_targets
 
     give, seen, kept = fuzz_targets.TARGETS[target](), set[tuple[str, int]](), list[bytes]()
     reached: set[tuple[str, int]] = set()
@@ -222,7 +222,7 @@ def _worth_keeping(target: str, inputs: list[bytes]) -> list[bytes]:
 def _fuzz(target: str, options: Sequence[str]) -> int:
     atheris: Any = importlib.import_module("atheris")
     with atheris.instrument_imports(include=_PACKAGES):
-        from tests.support import fuzz_targets
+        from tests.support.records import fuzz_targets
     give = fuzz_targets.TARGETS[target]()
     atheris.Setup([sys.argv[0], *options], give)
     atheris.Fuzz()

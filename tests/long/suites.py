@@ -24,12 +24,12 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks.support.machine import ROOT, commit
-from tests.support.apache_kafka import KAFKA_VERSION, ApacheKafka, apache_kafka_unavailable
-from tests.support.connector_differences import DIFFERENCES
-from tests.support.feature_marks import update_record
-from tests.support.junit import Case, Outcome, read_cases
-from tests.support.jvm_connector import connector_name, jvm_connector_unavailable
+from tests.support.features.junit import Case, Outcome, read_cases
+from tests.support.features.marks import update_record
 from tests.support.result_page import ResultPage, table
+from tests.support.servers.apache_kafka import KAFKA_VERSION, ApacheKafka, apache_kafka_unavailable
+from tests.support.spark.connector_differences import DIFFERENCES
+from tests.support.spark.jvm_connector import connector_name, jvm_connector_unavailable
 
 Environment = Mapping[str, str]
 
@@ -66,7 +66,7 @@ def meant_differences() -> Sequence[str | Table]:
     rows = table("case", "differs in", "why")
     for name, difference in DIFFERENCES.items():
         rows.add_row(name, ", ".join(sorted(difference.fields)), difference.reason)
-    source = "From tests/support/connector_differences.py; any other fails a test."
+    source = "From tests/support/spark/connector_differences.py; any other fails a test."
     return (versions(), "## Meant differences", source, rows)
 
 

@@ -5,8 +5,8 @@ Run by tests/system/broker_embedded/test_pytest_plugin.py, in a pytest of their 
 
 from broker_embedded.testing import EmbeddedBroker, ErrorCode, Faults
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.support.broker_driver import batch, produce_request
-from tests.support.raw_client import RawClient
+from tests.support.broker.driver import batch, produce_request
+from tests.support.requests.raw_client import RawClient
 
 SEEN: list[str] = []
 

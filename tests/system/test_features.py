@@ -4,9 +4,9 @@ from textwrap import dedent
 import pytest
 
 from docs.features import PAGE, REPOSITORY, connector_page, passed_by_hand
-from tests.support.feature_marks import Kind, Marked, marked_tests, read_record, update_record
-from tests.support.features import FEATURES, SECTIONS
-from tests.support.junit import Case, Outcome
+from tests.support.features.junit import Case, Outcome
+from tests.support.features.marks import Kind, Marked, marked_tests, read_record, update_record
+from tests.support.features.table import FEATURES, SECTIONS
 
 
 @pytest.fixture(scope="module")

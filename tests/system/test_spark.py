@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.spark_sources import NumbersSource
+from tests.support.spark.sources import NumbersSource
 
-HANGING = Path(__file__).parents[1] / "support" / "hanging_queries.py"
+HANGING = Path(__file__).parents[1] / "support" / "spark" / "hanging_queries.py"
 
 
 def test_a_python_data_source_is_read_through_arrow(spark: SparkSession) -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.testing import BrokerProcess, EmbeddedBroker
-from tests.support.both_brokers import kafka_of_its_own
-from tests.support.brokers import RECORDS_STAY, AnyBroker, TopicMaker
-from tests.support.foreign import Agent
-from tests.support.foreign_clients import CLIENTS, ForeignClient
-from tests.support.maven import MavenError
-from tests.support.toolchains import ToolMissing
+from tests.support.clients.agent import Agent
+from tests.support.clients.agent_programs import CLIENTS, ForeignClient
+from tests.support.programs.maven import MavenError
+from tests.support.programs.toolchains import ToolMissing
+from tests.support.servers.both_brokers import kafka_of_its_own
+from tests.support.servers.brokers import RECORDS_STAY, AnyBroker, TopicMaker
 
 SETTINGS = {
     **RECORDS_STAY,

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from dirty_equals import IsInt
 
-from tests.support.brokers import AnyBroker, stored_batches
-from tests.support.foreign import Agent, ForeignRecord, Member
+from tests.support.clients.agent import Agent, ForeignRecord, Member
+from tests.support.servers.brokers import AnyBroker, stored_batches
 from tests.support.waiting import eventually
 
 PARTITIONS = 4

@@ -8,10 +8,10 @@ from dirty_equals import Contains
 
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.interop.clients.conftest import Agents
-from tests.support.brokers import AnyBroker, TopicMaker
-from tests.support.clients import Refused
-from tests.support.foreign import ForeignRecord
-from tests.support.foreign_clients import CLIENTS, ForeignClient
+from tests.support.clients.agent import ForeignRecord
+from tests.support.clients.agent_programs import CLIENTS, ForeignClient
+from tests.support.clients.interface import Refused
+from tests.support.servers.brokers import AnyBroker, TopicMaker
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop

@@ -16,14 +16,14 @@ from dirty_equals import AnyThing
 
 from tests.interop.clients.conftest import Agents
 from tests.interop.clients.stories import REBALANCE_S, values, wait_until_shared
-from tests.support.brokers import AnyBroker, TopicMaker
-from tests.support.foreign import ForeignRecord
-from tests.support.foreign_clients import CLIENTS
-from tests.support.maven import MavenError
+from tests.support.clients.agent import ForeignRecord
+from tests.support.clients.agent_programs import CLIENTS
+from tests.support.programs.maven import MavenError
+from tests.support.programs.toolchains import ToolMissing, debian_program
 from tests.support.scripts import free_port
-from tests.support.toolchains import ToolMissing, debian_program
+from tests.support.servers.brokers import AnyBroker, TopicMaker
+from tests.support.servers.zookeeper import ZooKeeper
 from tests.support.waiting import eventually
-from tests.support.zookeeper import ZooKeeper
 
 pytestmark = pytest.mark.interop
 

@@ -5,10 +5,10 @@ import pytest
 from spark_kafka_native.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
 from tests.interop.clients.conftest import Agents
 from tests.interop.clients.stories import PARTITIONS, REBALANCE_S, all_shared, produce_values, shared, values
-from tests.support.brokers import AnyBroker, TopicMaker
-from tests.support.foreign import Member
-from tests.support.foreign_clients import CLIENTS, ForeignClient
-from tests.support.raw_client import RawClient
+from tests.support.clients.agent import Member
+from tests.support.clients.agent_programs import CLIENTS, ForeignClient
+from tests.support.requests.raw_client import RawClient
+from tests.support.servers.brokers import AnyBroker, TopicMaker
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop

@@ -12,10 +12,10 @@ from tests.interop.clients.stories import (
     values,
     wait_until_shared,
 )
-from tests.support.brokers import AnyBroker, RestartableBroker, TopicMaker
-from tests.support.clients import Refused
-from tests.support.foreign import AgentError
-from tests.support.foreign_clients import CLIENTS, ForeignClient
+from tests.support.clients.agent import AgentError
+from tests.support.clients.agent_programs import CLIENTS, ForeignClient
+from tests.support.clients.interface import Refused
+from tests.support.servers.brokers import AnyBroker, RestartableBroker, TopicMaker
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop

@@ -16,11 +16,11 @@ from xml.etree import ElementTree
 import pytest
 
 from broker_embedded.testing import BrokerProcess
-from tests.support.both_brokers import kafka_of_its_own
-from tests.support.brokers import AnyBroker
+from tests.support.programs.toolchains import ToolMissing, python_source
 from tests.support.report import Report
 from tests.support.scripts import free_port
-from tests.support.toolchains import ToolMissing, python_source
+from tests.support.servers.both_brokers import kafka_of_its_own
+from tests.support.servers.brokers import AnyBroker
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 

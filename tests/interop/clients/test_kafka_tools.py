@@ -16,13 +16,13 @@ import pytest
 
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.messages.describe_producers import ProducerState
-from tests.support import differences
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.brokers import AnyBroker
-from tests.support.kafka_tools import KafkaTools
-from tests.support.same_responses import compare_brokers
-from tests.support.transaction_driver import RawProducer
-from tests.support.transaction_views import producers
+from tests.support.programs.kafka_tools import KafkaTools
+from tests.support.requests import broker_differences as differences
+from tests.support.requests.same_responses import compare_brokers
+from tests.support.requests.transaction_views import producers
+from tests.support.requests.transactions import RawProducer
+from tests.support.servers.apache_kafka import ApacheKafka
+from tests.support.servers.brokers import AnyBroker
 
 pytestmark = pytest.mark.interop
 

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from tests.support.brokers import AnyBroker, TopicMaker, stored_batches
-from tests.support.toolchains import ToolMissing, debian_program
+from tests.support.programs.toolchains import ToolMissing, debian_program
+from tests.support.servers.brokers import AnyBroker, TopicMaker, stored_batches
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop

@@ -10,10 +10,10 @@ from dirty_equals import Contains
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.interop.clients.conftest import Agents, Partner, ServerFor
 from tests.interop.clients.stories import PARTITIONS, START_MS, follow_the_members, wait_until_shared
-from tests.support.brokers import RECORDS_STAY, TopicMaker
-from tests.support.clients import Refused
-from tests.support.foreign import ForeignRecord
-from tests.support.foreign_clients import OLD_CLIENTS, ForeignClient
+from tests.support.clients.agent import ForeignRecord
+from tests.support.clients.agent_programs import OLD_CLIENTS, ForeignClient
+from tests.support.clients.interface import Refused
+from tests.support.servers.brokers import RECORDS_STAY, TopicMaker
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop

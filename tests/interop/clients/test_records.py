@@ -4,9 +4,9 @@ import pytest
 
 from tests.interop.clients.conftest import Agents
 from tests.interop.clients.stories import records_come_back
-from tests.support.brokers import AnyBroker, TopicMaker
-from tests.support.foreign import ForeignRecord
-from tests.support.foreign_clients import CLIENTS, ForeignClient
+from tests.support.clients.agent import ForeignRecord
+from tests.support.clients.agent_programs import CLIENTS, ForeignClient
+from tests.support.servers.brokers import AnyBroker, TopicMaker
 
 pytestmark = pytest.mark.interop
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from tests.interop.clients.conftest import Agents
-from tests.support.brokers import TopicMaker
-from tests.support.clients import Refused
-from tests.support.foreign import AgentError
-from tests.support.foreign_clients import CLIENTS, ForeignClient
-from tests.support.sasl_brokers import SaslServer, sasl_broker
+from tests.support.clients.agent import AgentError
+from tests.support.clients.agent_programs import CLIENTS, ForeignClient
+from tests.support.clients.interface import Refused
+from tests.support.servers.brokers import TopicMaker
+from tests.support.servers.sasl_brokers import SaslServer, sasl_broker
 
 pytestmark = pytest.mark.interop
 

@@ -5,10 +5,10 @@ import pytest
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from tests.support.brokers import AnyBroker
-from tests.support.kafka_tools import KafkaTools
-from tests.support.stream_query import StreamQuery
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.programs.kafka_tools import KafkaTools
+from tests.support.servers.brokers import AnyBroker
+from tests.support.spark.stream_query import StreamQuery
 
 pytestmark = pytest.mark.interop
 

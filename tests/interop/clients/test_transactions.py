@@ -14,9 +14,9 @@ from tests.interop.clients.transaction_stories import (
     visible,
     write_and_read,
 )
-from tests.support.both_brokers import BOTH, running_broker
-from tests.support.brokers import AnyBroker, TopicMaker
-from tests.support.foreign_clients import CLIENTS, OLD_CLIENTS, ForeignClient
+from tests.support.clients.agent_programs import CLIENTS, OLD_CLIENTS, ForeignClient
+from tests.support.servers.both_brokers import BOTH, running_broker
+from tests.support.servers.brokers import AnyBroker, TopicMaker
 
 pytestmark = pytest.mark.interop
 

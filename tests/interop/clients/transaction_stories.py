@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.support.clients import Refused
-from tests.support.foreign import Agent, AgentError, ForeignRecord
-from tests.support.raw_client import RawClient
-from tests.support.transaction_views import settle, values
+from tests.support.clients.agent import Agent, AgentError, ForeignRecord
+from tests.support.clients.interface import Refused
+from tests.support.requests.raw_client import RawClient
+from tests.support.requests.transaction_views import settle, values
 
 PARTITIONS = 2
 

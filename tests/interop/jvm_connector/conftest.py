@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.both_brokers import kafka_of_its_own
-from tests.support.hard_topics import HardTopics
-from tests.support.jvm_connector import BothConnectors, jvm_connector_unavailable
+from tests.support.servers.apache_kafka import ApacheKafka
+from tests.support.servers.both_brokers import kafka_of_its_own
 from tests.support.skipping import skip_if
+from tests.support.spark.hard_topics import HardTopics
+from tests.support.spark.jvm_connector import BothConnectors, jvm_connector_unavailable
 
 kafka = kafka_of_its_own("session", settings={"log.cleaner.backoff.ms": "200", "auto.create.topics.enable": "false"})
 

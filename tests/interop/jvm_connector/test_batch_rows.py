@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.support.clients import Record
-from tests.support.confluent_client import ConfluentClient
-from tests.support.connector_cases import BATCHES
-from tests.support.connector_differences import differing, meant
-from tests.support.feature import by_name, showing
-from tests.support.hard_topics import HardTopics
-from tests.support.jvm_connector import JVM, OURS, BothConnectors
-from tests.support.spark_questions import read, read_again, sql
+from tests.support.clients.confluent import ConfluentClient
+from tests.support.clients.interface import Record
+from tests.support.features.feature import by_name, showing
+from tests.support.spark.connector_cases import BATCHES
+from tests.support.spark.connector_differences import differing, meant
+from tests.support.spark.hard_topics import HardTopics
+from tests.support.spark.jvm_connector import JVM, OURS, BothConnectors
+from tests.support.spark.session_functions import read, read_again, sql
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

@@ -6,11 +6,11 @@ from types import MappingProxyType
 
 import pytest
 
-from tests.support.clients import Record
-from tests.support.confluent_client import ConfluentClient
-from tests.support.hard_topics import HardTopics
-from tests.support.jvm_connector import JVM, OURS, BothConnectors
-from tests.support.spark_questions import Run, await_failure, begin_and_fail, last_offsets, stream
+from tests.support.clients.confluent import ConfluentClient
+from tests.support.clients.interface import Record
+from tests.support.spark.hard_topics import HardTopics
+from tests.support.spark.jvm_connector import JVM, OURS, BothConnectors
+from tests.support.spark.session_functions import Run, await_failure, begin_and_fail, last_offsets, stream
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.support.connector_cases import BAD_BATCHES, BAD_STREAMS, BATCHES, STREAMS
-from tests.support.connector_differences import DIFFERENCES
-from tests.support.sink_cases import REFUSED, WRITTEN
+from tests.support.spark.connector_cases import BAD_BATCHES, BAD_STREAMS, BATCHES, STREAMS
+from tests.support.spark.connector_differences import DIFFERENCES
+from tests.support.spark.sink_cases import REFUSED, WRITTEN
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

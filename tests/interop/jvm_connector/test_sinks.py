@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clients import Stored
-from tests.support.confluent_client import ConfluentClient
-from tests.support.connector_differences import meant
-from tests.support.feature import by_name, showing
-from tests.support.hard_topics import PLAIN_RECORDS, HardTopics
-from tests.support.jvm_connector import JVM, OURS, BothConnectors
-from tests.support.sink_cases import REFUSED, WRITTEN, Rows
-from tests.support.spark_questions import Write, copy, write
+from tests.support.clients.confluent import ConfluentClient
+from tests.support.clients.interface import Stored
+from tests.support.features.feature import by_name, showing
+from tests.support.spark.connector_differences import meant
+from tests.support.spark.hard_topics import PLAIN_RECORDS, HardTopics
+from tests.support.spark.jvm_connector import JVM, OURS, BothConnectors
+from tests.support.spark.session_functions import Write, copy, write
+from tests.support.spark.sink_cases import REFUSED, WRITTEN, Rows
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

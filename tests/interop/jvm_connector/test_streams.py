@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.connector_cases import STREAMS
-from tests.support.connector_differences import differing, meant
-from tests.support.feature import by_name
-from tests.support.hard_topics import HardTopics
-from tests.support.jvm_connector import BothConnectors
-from tests.support.spark_questions import start_refused, stream
+from tests.support.features.feature import by_name
+from tests.support.spark.connector_cases import STREAMS
+from tests.support.spark.connector_differences import differing, meant
+from tests.support.spark.hard_topics import HardTopics
+from tests.support.spark.jvm_connector import BothConnectors
+from tests.support.spark.session_functions import start_refused, stream
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

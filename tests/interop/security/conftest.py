@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.apache_kafka import apache_kafka_unavailable
-from tests.support.secure_kafka import SecureKafka, keytool_unavailable, secure_kafka
+from tests.support.servers.apache_kafka import apache_kafka_unavailable
+from tests.support.servers.secure_kafka import SecureKafka, keytool_unavailable, secure_kafka
 from tests.support.skipping import skip_if
 
 

@@ -17,10 +17,10 @@ from spark_kafka_native.net.errors import AuthenticationFailed
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.interop.security.test_tls_listeners import round_trip, trusting
-from tests.support.apache_kafka import run_tool
-from tests.support.our_client import config_of, outlive_sessions
-from tests.support.sasl_brokers import USERS, plain_jaas, scram_jaas
-from tests.support.secure_kafka import SecureKafka
+from tests.support.clients.native import config_of, outlive_sessions
+from tests.support.servers.apache_kafka import run_tool
+from tests.support.servers.sasl_brokers import USERS, plain_jaas, scram_jaas
+from tests.support.servers.secure_kafka import SecureKafka
 
 pytestmark = pytest.mark.interop
 

@@ -11,9 +11,9 @@ from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.certificates import Authority
-from tests.support.clients import Record
-from tests.support.our_client import config_of, read_range, rows_of
-from tests.support.secure_kafka import STORE_PASSWORD, SecureKafka
+from tests.support.clients.interface import Record
+from tests.support.clients.native import config_of, read_range, rows_of
+from tests.support.servers.secure_kafka import STORE_PASSWORD, SecureKafka
 
 pytestmark = pytest.mark.interop
 

@@ -6,8 +6,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.servers.apache_kafka import ApacheKafka
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 

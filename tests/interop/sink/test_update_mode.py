@@ -8,8 +8,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_kafka_native.spark.sink.update_mode import write_updates
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.servers.apache_kafka import ApacheKafka
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 

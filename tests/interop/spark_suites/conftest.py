@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.brokers import AnyBroker
-from tests.support.spark_queries import Batches, KafkaFrames, Looks
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.servers.brokers import AnyBroker
+from tests.support.spark.queries import Batches, KafkaFrames, Looks
 
 
 @pytest.fixture(scope="session")

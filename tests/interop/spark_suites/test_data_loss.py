@@ -10,10 +10,10 @@ import pytest
 from dirty_equals import IsInt
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.support.both_brokers import running_broker
-from tests.support.brokers import AnyBroker
-from tests.support.spark_queries import Batches, KafkaFrames, error_text, failure, numbers, values
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.servers.both_brokers import running_broker
+from tests.support.servers.brokers import AnyBroker
+from tests.support.spark.queries import Batches, KafkaFrames, error_text, failure, numbers, values
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]

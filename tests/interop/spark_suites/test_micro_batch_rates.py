@@ -7,8 +7,8 @@ import pytest
 from dirty_equals import Contains
 from pyspark.sql import DataFrame
 
-from tests.support.spark_queries import ONCE, Batches, KafkaFrames, Looks, failure, wait_for
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.spark.queries import ONCE, Batches, KafkaFrames, Looks, failure, wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

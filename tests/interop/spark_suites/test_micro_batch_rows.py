@@ -9,11 +9,11 @@ import pytest
 from dirty_equals import Contains, IsInt, IsTrueLike
 from pyspark.sql import functions as F
 
-from tests.support.brokers import AnyBroker
-from tests.support.feature import showing
-from tests.support.spark_queries import Batches, KafkaFrames, finish, unique, wait_for
-from tests.support.topics import Topics
-from tests.support.transactions import TransactionalWriter
+from tests.support.clients.confluent_transactions import TransactionalWriter
+from tests.support.clients.topics import Topics
+from tests.support.features.feature import showing
+from tests.support.servers.brokers import AnyBroker
+from tests.support.spark.queries import Batches, KafkaFrames, finish, unique, wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

@@ -11,8 +11,8 @@ from dirty_equals import Contains, IsInt, IsTrueLike
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tests.support.spark_queries import Batches, KafkaFrames, Looks, failure, unique, wait_for
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.spark.queries import Batches, KafkaFrames, Looks, failure, unique, wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

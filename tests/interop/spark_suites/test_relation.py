@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import DataFrame
 
-from tests.support.brokers import AnyBroker
-from tests.support.spark_queries import KafkaFrames, error_text, numbers, unique
-from tests.support.topics import Topics
-from tests.support.transactions import TransactionalWriter
+from tests.support.clients.confluent_transactions import TransactionalWriter
+from tests.support.clients.topics import Topics
+from tests.support.servers.brokers import AnyBroker
+from tests.support.spark.queries import KafkaFrames, error_text, numbers, unique
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from broker_embedded.testing import BrokerProcess
-from tests.support.spark_queries import Batches, KafkaFrames, error_text, failure, finish, unique, values
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.spark.queries import Batches, KafkaFrames, error_text, failure, finish, unique, values
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

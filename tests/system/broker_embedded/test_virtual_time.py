@@ -20,11 +20,11 @@ from spark_kafka_native.protocol.messages.offset_commit import (
 )
 from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest
-from tests.support.broker_driver import batch, fetch_request, produce_request, values_in
-from tests.support.configs import BROKER, SET, change_request
-from tests.support.members import join_request
-from tests.support.quotas import alter
-from tests.support.raw_client import RawClient, request_bytes
+from tests.support.broker.configs import BROKER, SET, change_request
+from tests.support.broker.driver import batch, fetch_request, produce_request, values_in
+from tests.support.broker.members import join_request
+from tests.support.broker.quotas import alter
+from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually
 
 BEGIN_MS = 1_700_000_000_000

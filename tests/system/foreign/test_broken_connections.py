@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.both_brokers import BOTH, running_broker
-from tests.support.brokers import AnyBroker
-from tests.support.proxy import BreakingProxy
-from tests.support.writers import both_writers, wait_for_progress
+from tests.support.clients.writers import both_writers, wait_for_progress
+from tests.support.scripted.proxy import BreakingProxy
+from tests.support.servers.both_brokers import BOTH, running_broker
+from tests.support.servers.brokers import AnyBroker
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 

@@ -7,7 +7,7 @@ import pytest
 from dirty_equals import IsFalseLike, IsInt
 
 from broker_embedded.testing import EmbeddedBroker, ErrorCode, ManualClock
-from tests.support.long_lived_clients import LONG_LIVED, SESSION_MS, LongLivedClient
+from tests.support.clients.long_lived import LONG_LIVED, SESSION_MS, LongLivedClient
 from tests.support.waiting import eventually
 
 for name in ("aiokafka", "confluent_kafka", "kafka"):

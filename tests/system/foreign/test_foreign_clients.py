@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
-from tests.support.brokers import AnyBroker, TopicMaker, stored_batches
-from tests.support.clients import CODECS, Client, Record, Refused, Stored
-from tests.support.confluent_client import ConfluentClient
-from tests.support.kafka_python_client import KafkaPythonClient
-from tests.support.our_client import OurClient
+from tests.support.clients.confluent import ConfluentClient
+from tests.support.clients.interface import CODECS, Client, Record, Refused, Stored
+from tests.support.clients.kafka_python import KafkaPythonClient
+from tests.support.clients.native import OurClient
+from tests.support.servers.brokers import AnyBroker, TopicMaker, stored_batches
 from tests.support.waiting import eventually
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")

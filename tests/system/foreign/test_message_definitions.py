@@ -13,8 +13,8 @@ import pytest
 
 from spark_kafka_native.protocol.messages import all_requests
 from spark_kafka_native.protocol.schema import Request, Response, VersionRange
-from tests.support import maven
-from tests.support.kafka_messages import (
+from tests.support.programs import maven
+from tests.support.records.kafka_messages import (
     LAST_ZOOKEEPER_KAFKA,
     NEWEST_KAFKA,
     Definitions,

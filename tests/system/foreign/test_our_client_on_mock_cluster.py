@@ -27,11 +27,11 @@ from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.clients import Record
-from tests.support.confluent_client import ConfluentClient
-from tests.support.fetched_logs import OneRange
-from tests.support.mock_cluster import DISCONNECT, MockCluster, mock_cluster_unavailable
-from tests.support.our_client import config_of, read_range, rows_of
+from tests.support.clients.confluent import ConfluentClient
+from tests.support.clients.interface import Record
+from tests.support.clients.native import config_of, read_range, rows_of
+from tests.support.scripted.fetched_logs import OneRange
+from tests.support.servers.mock_cluster import DISCONNECT, MockCluster, mock_cluster_unavailable
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 _UNAVAILABLE = mock_cluster_unavailable()

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from tests.support.brokers import Server, TopicMaker
-from tests.support.mock_cluster import MockCluster, mock_cluster_unavailable
-from tests.support.our_client import config_of
-from tests.support.raw_client import RawClient
-from tests.support.raw_members import wait_for_coordinator
+from tests.support.clients.native import config_of
+from tests.support.requests.classic_group import wait_for_coordinator
+from tests.support.requests.raw_client import RawClient
+from tests.support.servers.brokers import Server, TopicMaker
+from tests.support.servers.mock_cluster import MockCluster, mock_cluster_unavailable
 from tests.support.skipping import skip_if
 
 

@@ -14,10 +14,10 @@ from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.arrow.schema import ALL, HEADERS, RECORD_FIELDS
-from tests.support.brokers import Server, TopicMaker
-from tests.support.clients import CODECS
-from tests.support.fetched_logs import OneRange
-from tests.support.our_client import config_of, read_range
+from tests.support.clients.interface import CODECS
+from tests.support.clients.native import config_of, read_range
+from tests.support.scripted.fetched_logs import OneRange
+from tests.support.servers.brokers import Server, TopicMaker
 
 START_MS = int(time.time() * 1000) - 3_600_000
 

@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_kafka_native.tools import __main__ as tools
-from tests.support.brokers import AnyBroker, TopicMaker
-from tests.support.spark_queries import KafkaFrames, error_text, failure, finish, unique
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.servers.brokers import AnyBroker, TopicMaker
+from tests.support.spark.queries import KafkaFrames, error_text, failure, finish, unique
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.spark

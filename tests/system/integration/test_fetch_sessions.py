@@ -18,9 +18,9 @@ from spark_kafka_native.protocol.messages.fetch import (
     PartitionData,
 )
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.support.broker_driver import batch, produce_request
-from tests.support.brokers import AnyBroker, TopicMaker
-from tests.support.raw_client import RawClient, request_bytes
+from tests.support.broker.driver import batch, produce_request
+from tests.support.requests.raw_client import RawClient, request_bytes
+from tests.support.servers.brokers import AnyBroker, TopicMaker
 from tests.support.waiting import eventually
 
 BY_NAME, BY_ID = 12, 16

@@ -10,8 +10,8 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.spark.planning.narrowing import Narrowing, narrow
 from spark_kafka_native.spark.planning.ranges import range_of
-from tests.support.brokers import Server, TopicMaker
-from tests.support.our_client import config_of
+from tests.support.clients.native import config_of
+from tests.support.servers.brokers import Server, TopicMaker
 from tests.system.integration.test_client_on_brokers import START_MS, on_brokers
 
 RECORDS = 400

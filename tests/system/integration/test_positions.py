@@ -12,8 +12,8 @@ from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.batch import plan_batch_query
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.spark.planning.pacing import Clock
-from tests.support.brokers import AnyBroker, TopicMaker
-from tests.support.our_client import config_of
+from tests.support.clients.native import config_of
+from tests.support.servers.brokers import AnyBroker, TopicMaker
 
 HOUR_MS = 3_600_000
 RECORDS = 10

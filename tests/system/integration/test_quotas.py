@@ -32,13 +32,13 @@ from spark_kafka_native.protocol.messages.fetch import FetchResponse
 from spark_kafka_native.protocol.messages.produce import ProduceResponse
 from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.both_brokers import BOTH, running_broker
-from tests.support.broker_driver import batch, fetch_request, produce_request
-from tests.support.brokers import AnyBroker, TopicMaker
-from tests.support.fetched_logs import OneRange
-from tests.support.our_client import config_of
-from tests.support.quotas import alter, entry, formatted
-from tests.support.raw_client import RawClient, request_bytes
+from tests.support.broker.driver import batch, fetch_request, produce_request
+from tests.support.broker.quotas import alter, entry, formatted
+from tests.support.clients.native import config_of
+from tests.support.requests.raw_client import RawClient, request_bytes
+from tests.support.scripted.fetched_logs import OneRange
+from tests.support.servers.both_brokers import BOTH, running_broker
+from tests.support.servers.brokers import AnyBroker, TopicMaker
 from tests.support.waiting import eventually
 
 ResponseT = TypeVar("ResponseT", bound=Response)

@@ -8,11 +8,11 @@ from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import AuthenticationFailed
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.both_brokers import BOTH
-from tests.support.brokers import TopicMaker
-from tests.support.clients import Record
-from tests.support.our_client import config_of, outlive_sessions, read_range, rows_of
-from tests.support.sasl_brokers import SCRAM_USERS, USERS, SaslServer, jaas, plain_jaas, sasl_broker, scram_jaas
+from tests.support.clients.interface import Record
+from tests.support.clients.native import config_of, outlive_sessions, read_range, rows_of
+from tests.support.servers.both_brokers import BOTH
+from tests.support.servers.brokers import TopicMaker
+from tests.support.servers.sasl_brokers import SCRAM_USERS, USERS, SaslServer, jaas, plain_jaas, sasl_broker, scram_jaas
 
 OVER_TCP = {"security_protocol": "SASL_PLAINTEXT"}
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

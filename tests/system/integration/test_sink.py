@@ -23,11 +23,11 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.datasource import PyKafkaDataSource
 from spark_kafka_native.spark.errors import PlanError, TaskError
-from tests.support.brokers import AnyBroker, TopicMaker, stored_batches
-from tests.support.feature import showing
-from tests.support.fetched_logs import OneRange
-from tests.support.our_client import config_of
-from tests.support.topics import Record, Topics
+from tests.support.clients.native import config_of
+from tests.support.clients.topics import Record, Topics
+from tests.support.features.feature import showing
+from tests.support.scripted.fetched_logs import OneRange
+from tests.support.servers.brokers import AnyBroker, TopicMaker, stored_batches
 from tests.support.waiting import eventually
 
 NOON_MS = 1_700_000_000_123

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from tests.support.brokers import Server, TopicMaker
+from tests.support.servers.brokers import Server, TopicMaker
 
 pytestmark = pytest.mark.spark
 

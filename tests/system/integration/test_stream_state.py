@@ -11,11 +11,11 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError, PlanError
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.tools import consumer_groups
-from tests.support.brokers import AnyBroker
-from tests.support.raw_consumers import RawConsumer
-from tests.support.raw_members import RawMember
-from tests.support.stream_query import StreamQuery
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.requests.classic_group import RawMember
+from tests.support.requests.consumer_group import RawConsumer
+from tests.support.servers.brokers import AnyBroker
+from tests.support.spark.stream_query import StreamQuery
 
 GROUPS = (f"stream-{number}" for number in itertools.count(1))
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.conversion import write_batch
 from spark_kafka_native.records.record import LogRecord
-from tests.support.broker_driver import BrokerDriver, batch, idempotent, produce_request, run_periodic
-from tests.support.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.broker.driver import BrokerDriver, batch, idempotent, produce_request, run_periodic
 from tests.support.waiting import eventually_async
 
 

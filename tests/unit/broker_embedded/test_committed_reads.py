@@ -17,10 +17,10 @@ from spark_kafka_native.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from tests.support.broker_driver import BrokerDriver, batch, fetch_request, run_periodic, values_in
-from tests.support.direct_producer import DirectProducer
-from tests.support.raw_client import RawClient
-from tests.support.transaction_views import View, values, view
+from tests.support.broker.driver import BrokerDriver, batch, fetch_request, run_periodic, values_in
+from tests.support.broker.transactional_producer import DirectProducer
+from tests.support.requests.raw_client import RawClient
+from tests.support.requests.transaction_views import View, values, view
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 

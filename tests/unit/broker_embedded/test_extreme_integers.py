@@ -1,7 +1,7 @@
 """Every API with the least and the largest integers in every field: a response or an error code, never an exception.
 
-The requests are those that do something (`tests.support.good_requests`). Those about transactions and groups are also
-sent by a producer and by members that exist, because most arithmetic comes after the look whether there is one.
+The requests are those that do something (`tests.support.requests.every_api`). Those about transactions and groups are
+also sent by a producer and by members that exist, because most arithmetic comes after the look whether there is one.
 """
 
 import dataclasses
@@ -22,10 +22,10 @@ from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
 from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.schema import Request, Struct, fields_of
-from tests.support.broker_driver import BrokerDriver, to_bytes
-from tests.support.fuzz_targets import FrameTarget
-from tests.support.good_requests import GOOD_REQUESTS, Asking
-from tests.support.members import join_request
+from tests.support.broker.driver import BrokerDriver, to_bytes
+from tests.support.broker.members import join_request
+from tests.support.records.fuzz_targets import FrameTarget
+from tests.support.requests.every_api import GOOD_REQUESTS, Asking
 
 StructT = TypeVar("StructT", bound=Struct)
 

@@ -1,7 +1,7 @@
 """Anything at all, as frames, records and files of a log: a response or an error, never a surprise.
 
 Hypothesis makes what is nearly right; what coverage-guided fuzzing found to be of interest is replayed from
-tests/golden/fuzz. `tests.support.fuzz_targets` says what a surprise is.
+tests/golden/fuzz. `tests.support.records.fuzz_targets` says what a surprise is.
 """
 
 import logging
@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from broker_embedded.handlers.support.registry import Api, apis_of
 from spark_kafka_native.protocol.codec import encode
 from spark_kafka_native.records.batch import CompressionType
-from tests.support.batches import batch
-from tests.support.broker_driver import to_bytes
-from tests.support.fuzz_corpus import read_corpus
-from tests.support.fuzz_targets import FILES, TARGETS, FrameTarget, indexes_target, records_target
-from tests.support.message_sets import message_set
-from tests.support.strategies import messages
+from tests.support.broker.driver import to_bytes
+from tests.support.records.fuzz_corpus import read_corpus
+from tests.support.records.fuzz_targets import FILES, TARGETS, FrameTarget, indexes_target, records_target
+from tests.support.records.log_batches import batch
+from tests.support.records.message_sets import message_set
+from tests.support.records.message_strategies import messages
 
 BOUNDED = settings(suppress_health_check=list(HealthCheck))
 PIECES = st.sampled_from(

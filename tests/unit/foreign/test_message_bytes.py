@@ -15,7 +15,7 @@ from spark_kafka_native.protocol.codec import decode, encode
 from spark_kafka_native.protocol.framing import decode_request_header, decode_response, request_frame, response_frame
 from spark_kafka_native.protocol.messages import all_requests
 from spark_kafka_native.protocol.schema import FieldSpec, Request, Response, Struct, fields_of
-from tests.support.strategies import messages
+from tests.support.records.message_strategies import messages
 
 pytest.importorskip("kafka.protocol.api_message", reason="kafka-python 3 is not installed")
 

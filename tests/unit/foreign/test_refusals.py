@@ -11,8 +11,8 @@ from broker_embedded.testing.refusals import present, refusal
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.framing import response_frame
 from spark_kafka_native.protocol.schema import Request
-from tests.support.broker_driver import to_bytes
-from tests.support.sample_messages import APIS, sample, structs_in, versions_of
+from tests.support.broker.driver import to_bytes
+from tests.support.records.sample_messages import APIS, sample, structs_in, versions_of
 
 pytest.importorskip("kafka.protocol.api_message", reason="kafka-python 3 is not installed")
 

@@ -49,7 +49,9 @@ def test_seeds_continue_where_the_log_ends(monkeypatch: pytest.MonkeyPatch, tmp_
     ],
     ids=["sound", "failed", "nothing made"],
 )
-def test_properties(monkeypatch: pytest.MonkeyPatch, printed: str, status: int, inputs: int, *, is_sound: bool) -> None:
+def test_hypothesis_properties_are_run_with_a_seed(
+    monkeypatch: pytest.MonkeyPatch, printed: str, status: int, inputs: int, *, is_sound: bool
+) -> None:
     def pytest_run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         assert command[-1] == "--hypothesis-seed=7"
         return subprocess.CompletedProcess(command, status, printed, "")

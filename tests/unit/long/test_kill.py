@@ -70,7 +70,7 @@ def test_seeds_that_failed_last_are_known() -> None:
     assert failed_ones(done, "reload") == []
 
 
-def test_tables() -> None:
+def test_the_table_of_kill_runs() -> None:
     done = log(2)
     assert rows(of_run(done)) == [
         "| 7 | test_kill.py | passed | 36 | 20 kills |",

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.long.suites import failures, summary
-from tests.support.junit import Case, Outcome, read_cases
+from tests.support.features.junit import Case, Outcome, read_cases
 
 REPORT = """<?xml version="1.0" encoding="utf-8"?>
 <testsuites><testsuite name="pytest" tests="5">

@@ -57,7 +57,7 @@ class Subscriber:
 
 
 class AiokafkaAgent(Agent):
-    """What `tests.support.foreign` describes."""
+    """What `tests.support.clients.agent` describes."""
 
     def __init__(self) -> None:
         super().__init__()

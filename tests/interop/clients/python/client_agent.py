@@ -1,8 +1,8 @@
-"""An agent in front of a `tests.support.clients.Client`, for what those can do."""
+"""An agent in front of a `tests.support.clients.interface.Client`, for what those can do."""
 
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.interop.clients.python.line_agent import Agent, Json, encoded, text
-from tests.support.clients import Client, Record, Refused, Stored
+from tests.support.clients.interface import Client, Record, Refused, Stored
 
 
 class ClientAgent(Agent):

@@ -10,7 +10,7 @@ from tests.interop.clients.python import confluent_transactions as transactions_
 from tests.interop.clients.python import sasl
 from tests.interop.clients.python.client_agent import ClientAgent, described
 from tests.interop.clients.python.line_agent import Json, MemberThread, serve, text
-from tests.support.confluent_client import ConfluentClient
+from tests.support.clients.confluent import ConfluentClient
 
 TIMEOUT_S = 20.0
 ADMIN: Any = confluent_kafka.admin
@@ -57,7 +57,7 @@ def _record(message: Any) -> Json:
 
 
 class ConfluentAgent(ClientAgent):
-    """What `tests.support.foreign` describes."""
+    """What `tests.support.clients.agent` describes."""
 
     def __init__(self) -> None:
         super().__init__(ConfluentClient())

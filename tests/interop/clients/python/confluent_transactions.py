@@ -5,7 +5,7 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.interop.clients.python.line_agent import Json
-from tests.support.transactions import transactional_producer
+from tests.support.clients.confluent_transactions import transactional_producer
 
 TIMEOUT_S = 20.0
 

@@ -14,7 +14,7 @@ from tests.interop.clients.python import sasl
 from tests.interop.clients.python.client_agent import ClientAgent, refuse
 from tests.interop.clients.python.kafka_python_subscriber import Subscriber
 from tests.interop.clients.python.line_agent import QUICK_MEMBER, Json, MemberThread, described, serve
-from tests.support.kafka_python_client import KafkaPythonClient, poll_kafka_python
+from tests.support.clients.kafka_python import KafkaPythonClient, poll_kafka_python
 
 BATCH = 500
 
@@ -27,7 +27,7 @@ class RejoiningSubscriber(Subscriber):
 
 
 class KafkaPythonAgent(ClientAgent):
-    """What `tests.support.foreign` describes."""
+    """What `tests.support.clients.agent` describes."""
 
     def __init__(self, release: tuple[int, int] | None) -> None:
         super().__init__(KafkaPythonClient(release))

@@ -3,8 +3,8 @@
     {"do": "produce", "servers": "127.0.0.1:9092", "topic": "t", ...}   ->   {"answer": [[0, 17]]}
                                                                         or   {"error": "...", "code": 3}
 
-`tests.support.foreign` says what there is to do. Agents in other languages do the same. Imports nothing but Python's
-own library, because old clients live in virtual environments of their own.
+`tests.support.clients.agent` says what there is to do. Agents in other languages do the same. Imports nothing but
+Python's own library, because old clients live in virtual environments of their own.
 """
 
 import inspect

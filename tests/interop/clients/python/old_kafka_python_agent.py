@@ -22,7 +22,7 @@ TIMEOUT_S = 30.0
 
 
 class OldKafkaPythonAgent(Agent):
-    """What `tests.support.foreign` describes, as far as the release had it."""
+    """What `tests.support.clients.agent` describes, as far as the release had it."""
 
     def __init__(self, release: tuple[int, ...]) -> None:
         super().__init__()

@@ -7,8 +7,8 @@ import resource, sys
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.log import Log
 from broker_embedded.platform.platform import Platform
-from tests.support.batches import batch
-from tests.support.log_driver import batches_of, offset_for_timestamp
+from tests.support.records.log_batches import batch
+from tests.support.broker.log_driver import batches_of, offset_for_timestamp
 
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, hard))

@@ -13,8 +13,8 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.framing import decode_correlation_id, decode_response
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
 from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from tests.support.broker_driver import batch, fetch_request, produce_request
-from tests.support.raw_client import RawClient, request_bytes
+from tests.support.broker.driver import batch, fetch_request, produce_request
+from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually
 
 PRODUCE, FETCH = 8, 11

@@ -16,8 +16,8 @@ from spark_kafka_native.protocol.messages.produce import PartitionProduceData, P
 from spark_kafka_native.records.batch import CompressionType, seal, write_header
 from spark_kafka_native.records.conversion import write_batch
 from spark_kafka_native.records.record import LogRecord
-from tests.support.broker_driver import batch, fetch_request, produce_request
-from tests.support.raw_client import RawClient, request_bytes
+from tests.support.broker.driver import batch, fetch_request, produce_request
+from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually
 
 NOW_MS = 1_700_000_000_000

@@ -11,7 +11,7 @@ from broker_embedded.handlers.support.registry import CloseConnection
 from broker_embedded.server.connection import ResponseFrame
 from broker_embedded.server.send_queue import SendQueue
 from spark_kafka_native.protocol.errors import LocalProtocolError, RemoteProtocolError
-from tests.support.connection_client import LIMIT, Client, echo, framed, run, settle
+from tests.support.broker.connection_client import LIMIT, Client, echo, framed, run, settle
 from tests.support.waiting import eventually_async
 
 

@@ -4,7 +4,7 @@ import struct
 
 from broker_embedded.server.connection import ResponseFrame
 from broker_embedded.server.memory import RequestMemory
-from tests.support.connection_client import LIMIT, Client, echo, framed, run, settle
+from tests.support.broker.connection_client import LIMIT, Client, echo, framed, run, settle
 
 
 def test_a_claimed_size_sets_no_memory_aside() -> None:

@@ -8,8 +8,8 @@ from broker_embedded.metrics.error_codes import error_finder
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages import all_requests
-from tests.support.good_requests import GOOD_REQUESTS, Asking
-from tests.support.raw_client import RawClient
+from tests.support.requests.every_api import GOOD_REQUESTS, Asking
+from tests.support.requests.raw_client import RawClient
 
 RELEASES = ("4.3", "3.9", "2.8", "0.8.2")
 """Together they have every version that is served. Each gets the requests that those before it do not have."""

@@ -21,9 +21,9 @@ from spark_kafka_native.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from tests.support.broker_driver import batch, fetch_request, produce_request
-from tests.support.quotas import alter
-from tests.support.raw_client import RawClient, request_bytes
+from tests.support.broker.driver import batch, fetch_request, produce_request
+from tests.support.broker.quotas import alter
+from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually
 
 IDLE_MS = 600_000

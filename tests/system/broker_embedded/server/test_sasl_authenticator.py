@@ -16,8 +16,8 @@ from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from tests.support.quotas import entry
-from tests.support.raw_client import RawClient, request_bytes
+from tests.support.broker.quotas import entry
+from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually
 
 DELAY_MS = 150

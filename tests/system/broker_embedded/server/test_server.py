@@ -21,8 +21,8 @@ from spark_kafka_native.protocol.messages.fetch import FetchResponse
 from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.schema import Request
-from tests.support.broker_driver import batch, fetch_request, produce_request, run_periodic, values_in
-from tests.support.raw_client import RawClient, request_bytes
+from tests.support.broker.driver import batch, fetch_request, produce_request, run_periodic, values_in
+from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually
 
 SETTINGS = {"offsets.topic.num.partitions": 2, "message.max.bytes": 20_000_000}

@@ -1,7 +1,7 @@
 import asyncio
 import contextlib
 
-from tests.support.connection_client import Client, echo, framed, run, settle
+from tests.support.broker.connection_client import Client, echo, framed, run, settle
 
 
 def test_a_throttled_client_is_answered_and_then_muted() -> None:

@@ -7,9 +7,9 @@ import pytest
 from broker_embedded.testing import EmbeddedBroker
 from broker_embedded.transactions.state import Transaction, TransactionState
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from tests.support.batches import batch
-from tests.support.broker_driver import SMALL_SETTINGS, fetch_request, produce_request
-from tests.support.raw_client import RawClient
+from tests.support.broker.driver import SMALL_SETTINGS, fetch_request, produce_request
+from tests.support.records.log_batches import batch
+from tests.support.requests.raw_client import RawClient
 from tests.support.waiting import eventually
 
 HOUR_MS = 3_600_000

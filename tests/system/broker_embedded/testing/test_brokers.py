@@ -14,9 +14,9 @@ from broker_embedded.testing import BrokerProcess, BrokerStartError, EmbeddedBro
 from spark_kafka_native.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from tests.support.broker_driver import batch, fetch_request, idempotent, produce_request, values_in
-from tests.support.raw_client import RawClient, request_bytes
+from tests.support.broker.driver import batch, fetch_request, idempotent, produce_request, values_in
 from tests.support.refusals import refused
+from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually
 
 TestBroker: TypeAlias = EmbeddedBroker | BrokerProcess

@@ -9,7 +9,7 @@ from broker_embedded.config.settings import SettingError
 from broker_embedded.platform.clocks import ShiftedClock
 from broker_embedded.testing.command import ControlOptions, controlled_broker
 from broker_embedded.testing.control_address import ControlAddress
-from tests.support.raw_client import RawClient
+from tests.support.requests.raw_client import RawClient
 
 
 def test_options_name_what_is_wrong() -> None:

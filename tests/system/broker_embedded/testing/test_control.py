@@ -12,8 +12,8 @@ from broker_embedded.testing.fields import FieldError
 from broker_embedded.testing.restartable import RestartableBroker
 from broker_embedded.testing.scopes import Scope
 from spark_kafka_native.protocol.errors import KafkaError
-from tests.support.broker_driver import fetch_request
-from tests.support.raw_client import RawClient
+from tests.support.broker.driver import fetch_request
+from tests.support.requests.raw_client import RawClient
 
 
 class ControlDriver:

@@ -6,7 +6,7 @@ import pytest
 from broker_embedded.config.settings import SettingError
 from broker_embedded.testing import BrokerProcess, BrokerStartError, ErrorCode, KafkaError, ManualClock
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
-from tests.support.raw_client import RawClient, request_bytes
+from tests.support.requests.raw_client import RawClient, request_bytes
 
 
 def test_the_process_id_and_the_output(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from broker_embedded.config.settings import SettingError
 from broker_embedded.testing import BrokerProcess, EmbeddedBroker
 from broker_embedded.testing.brokers import settings_with_users
 from spark_kafka_native.client.cluster.cluster import Cluster
-from tests.support.our_client import config_of
+from tests.support.clients.native import config_of
 
 USERS = {"alice": "alice-hunter2", "bob.2": 'comma, "quote", \\ and ]'}
 MODULES = {

@@ -5,9 +5,9 @@ import pytest
 from broker_embedded.testing import EmbeddedBroker
 from broker_embedded.tools.__main__ import main
 from broker_embedded.tools.home import make_home
+from tests.support.requests.transaction_views import settle
+from tests.support.requests.transactions import RawProducer
 from tests.support.tools import Tool, calling
-from tests.support.transaction_driver import RawProducer
-from tests.support.transaction_views import settle
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.both_brokers import BOTH, running_broker
-from tests.support.brokers import Server
-from tests.support.raw_members import RawMember
+from tests.support.requests.classic_group import RawMember
+from tests.support.servers.both_brokers import BOTH, running_broker
+from tests.support.servers.brokers import Server
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

@@ -11,11 +11,11 @@ from spark_kafka_native.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from tests.support.brokers import Server, TopicMaker
-from tests.support.group_driver import subscription
-from tests.support.raw_client import RawClient
-from tests.support.raw_members import described, stabilize, sync_all
-from tests.support.raw_offsets import committed_offset
+from tests.support.groups.classic_driver import subscription
+from tests.support.requests.classic_group import described, stabilize, sync_all
+from tests.support.requests.committed_offsets import committed_offset
+from tests.support.requests.raw_client import RawClient
+from tests.support.servers.brokers import Server, TopicMaker
 from tests.system.integration.classic_groups.conftest import MakeMember
 
 

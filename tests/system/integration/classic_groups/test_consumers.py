@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.brokers import Server, TopicMaker
-from tests.support.clients import Record
-from tests.support.kafka_python_client import KafkaPythonClient, poll_kafka_python
-from tests.support.our_client import OurClient
+from tests.support.clients.interface import Record
+from tests.support.clients.kafka_python import KafkaPythonClient, poll_kafka_python
+from tests.support.clients.native import OurClient
+from tests.support.servers.brokers import Server, TopicMaker
 
 
 def fill(server: Server, topic: str, partitions: int, count: int) -> None:

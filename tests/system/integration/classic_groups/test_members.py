@@ -5,10 +5,10 @@ import pytest
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
 from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from tests.support.brokers import Server, TopicMaker
-from tests.support.group_driver import subscription
-from tests.support.raw_client import RawClient
-from tests.support.raw_members import described, join_all, stabilize, sync_all
+from tests.support.groups.classic_driver import subscription
+from tests.support.requests.classic_group import described, join_all, stabilize, sync_all
+from tests.support.requests.raw_client import RawClient
+from tests.support.servers.brokers import Server, TopicMaker
 from tests.system.integration.classic_groups.conftest import MakeMember
 
 

@@ -5,11 +5,11 @@ import pytest
 
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.client.cluster.cluster import Cluster
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.both_brokers import running_broker
-from tests.support.brokers import TopicMaker
-from tests.support.our_client import config_of
-from tests.support.our_transactions import Transactions
+from tests.support.clients.native import config_of
+from tests.support.clients.native_transactions import Transactions
+from tests.support.servers.apache_kafka import ApacheKafka
+from tests.support.servers.both_brokers import running_broker
+from tests.support.servers.brokers import TopicMaker
 
 SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",

@@ -21,8 +21,8 @@ from spark_kafka_native.client.transactions.handle import TransactionHandle
 from spark_kafka_native.client.transactions.requests import init_producer
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.our_transactions import Transactions, valued
+from tests.support.clients.native_transactions import Transactions, valued
+from tests.support.servers.apache_kafka import ApacheKafka
 from tests.support.waiting import eventually
 from tests.system.integration.client_transactions.conftest import Kafka
 

@@ -15,7 +15,7 @@ from spark_kafka_native.client.transactions.errors import ProducerFailed, Produc
 from spark_kafka_native.client.transactions.requests import GroupMembership, init_producer
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.our_transactions import Transactions, valued
+from tests.support.clients.native_transactions import Transactions, valued
 from tests.support.waiting import eventually
 from tests.system.integration.client_transactions.conftest import Kafka
 

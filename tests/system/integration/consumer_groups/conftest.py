@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.both_brokers import BOTH, running_broker
-from tests.support.brokers import Server
-from tests.support.raw_consumers import RawConsumer, make_topic
+from tests.support.requests.consumer_group import RawConsumer, make_topic
+from tests.support.servers.both_brokers import BOTH, running_broker
+from tests.support.servers.brokers import Server
 
 SETTINGS = {
     "group.consumer.assignment.interval.ms": "0",

@@ -18,10 +18,10 @@ from spark_kafka_native.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from tests.support.brokers import Server
-from tests.support.raw_client import RawClient
-from tests.support.raw_consumers import RawConsumer, describe, settle
-from tests.support.raw_members import RawMember
+from tests.support.requests.classic_group import RawMember
+from tests.support.requests.consumer_group import RawConsumer, describe, settle
+from tests.support.requests.raw_client import RawClient
+from tests.support.servers.brokers import Server
 
 MakeMember = Callable[..., RawConsumer]
 

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from broker_embedded.testing import BrokerProcess
-from tests.support.both_brokers import BOTH, running_broker
-from tests.support.brokers import Server, TopicMaker
-from tests.support.raw_client import RawClient
-from tests.support.raw_members import wait_for_coordinator
-from tests.support.transaction_driver import LEVELS, RawProducer
-from tests.support.transaction_views import is_served
+from tests.support.requests.classic_group import wait_for_coordinator
+from tests.support.requests.raw_client import RawClient
+from tests.support.requests.transaction_views import is_served
+from tests.support.requests.transactions import LEVELS, RawProducer
+from tests.support.servers.both_brokers import BOTH, running_broker
+from tests.support.servers.brokers import Server, TopicMaker
 from tests.support.waiting import eventually
 
 SETTINGS = {

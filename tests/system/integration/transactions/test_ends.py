@@ -1,11 +1,11 @@
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
-from tests.support.brokers import Server, TopicMaker
-from tests.support.raw_client import RawClient
-from tests.support.topics import Topics
-from tests.support.transaction_driver import LEVELS, RawProducer, code
-from tests.support.transaction_views import described, reaches, shows
+from tests.support.clients.topics import Topics
+from tests.support.requests.raw_client import RawClient
+from tests.support.requests.transaction_views import described, reaches, shows
+from tests.support.requests.transactions import LEVELS, RawProducer, code
+from tests.support.servers.brokers import Server, TopicMaker
 from tests.system.integration.transactions.conftest import MakeProducer
 
 

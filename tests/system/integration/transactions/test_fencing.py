@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
-from tests.support.raw_client import RawClient
-from tests.support.transaction_driver import LEVELS, RawProducer, code
-from tests.support.transaction_views import reaches, shows
+from tests.support.requests.raw_client import RawClient
+from tests.support.requests.transaction_views import reaches, shows
+from tests.support.requests.transactions import LEVELS, RawProducer, code
 from tests.system.integration.transactions.conftest import MakeProducer
 
 FENCED = {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH}

@@ -3,12 +3,12 @@ from typing import Any
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
-from tests.support.brokers import Server
-from tests.support.raw_client import RawClient
-from tests.support.raw_members import RawMember, stabilize
-from tests.support.raw_offsets import commit_offset, committed_offset
-from tests.support.transaction_driver import RawProducer
-from tests.support.transaction_views import described, reaches
+from tests.support.requests.classic_group import RawMember, stabilize
+from tests.support.requests.committed_offsets import commit_offset, committed_offset
+from tests.support.requests.raw_client import RawClient
+from tests.support.requests.transaction_views import described, reaches
+from tests.support.requests.transactions import RawProducer
+from tests.support.servers.brokers import Server
 from tests.support.waiting import eventually
 from tests.system.integration.transactions.conftest import MakeProducer
 

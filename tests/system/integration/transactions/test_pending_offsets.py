@@ -12,12 +12,12 @@ from spark_kafka_native.protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from tests.support.brokers import Server
-from tests.support.raw_client import RawClient
-from tests.support.raw_consumers import RawConsumer, make_topic, settle
-from tests.support.raw_members import RawMember, stabilize, sync_all
-from tests.support.raw_offsets import commit_offset, committed_offset, committed_offsets
-from tests.support.transaction_driver import RawProducer
+from tests.support.requests.classic_group import RawMember, stabilize, sync_all
+from tests.support.requests.committed_offsets import commit_offset, committed_offset, committed_offsets
+from tests.support.requests.consumer_group import RawConsumer, make_topic, settle
+from tests.support.requests.raw_client import RawClient
+from tests.support.requests.transactions import RawProducer
+from tests.support.servers.brokers import Server
 from tests.support.waiting import eventually
 from tests.system.integration.transactions.conftest import MakeProducer
 

@@ -6,9 +6,9 @@ from spark_kafka_native.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.support.raw_client import RawClient
-from tests.support.transaction_driver import RawProducer
-from tests.support.transaction_views import described, producers, reaches, shows, values
+from tests.support.requests.raw_client import RawClient
+from tests.support.requests.transaction_views import described, producers, reaches, shows, values
+from tests.support.requests.transactions import RawProducer
 from tests.system.integration.transactions.conftest import MakeProducer
 
 

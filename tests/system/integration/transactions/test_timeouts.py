@@ -1,7 +1,7 @@
 from spark_kafka_native.protocol.errors import ErrorCode
-from tests.support.raw_client import RawClient
-from tests.support.transaction_driver import code
-from tests.support.transaction_views import described, reaches, shows, values
+from tests.support.requests.raw_client import RawClient
+from tests.support.requests.transaction_views import described, reaches, shows, values
+from tests.support.requests.transactions import code
 from tests.system.integration.transactions.conftest import MakeProducer
 
 SOON_MS = 300

@@ -5,11 +5,11 @@ import pytest
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.framing import decode_response
 from spark_kafka_native.protocol.messages.fetch import FetchResponse
-from tests.support.broker_driver import batch, fetch_request, produce_request
-from tests.support.brokers import TopicMaker
-from tests.support.raw_client import RawClient, request_bytes
-from tests.support.transaction_driver import RawProducer
-from tests.support.transaction_views import end_offset, reaches, settle, shown, shows, values, view
+from tests.support.broker.driver import batch, fetch_request, produce_request
+from tests.support.requests.raw_client import RawClient, request_bytes
+from tests.support.requests.transaction_views import end_offset, reaches, settle, shown, shows, values, view
+from tests.support.requests.transactions import RawProducer
+from tests.support.servers.brokers import TopicMaker
 from tests.system.integration.transactions.conftest import MakeProducer
 
 

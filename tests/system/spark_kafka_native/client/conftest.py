@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from tests.support.scripted_broker import ScriptedCluster
+from tests.support.scripted.cluster import ScriptedCluster
 
 
 @pytest.fixture

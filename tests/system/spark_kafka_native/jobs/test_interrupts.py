@@ -16,7 +16,7 @@ from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.jobs.interrupts import run_interruptible, sigint_handler_kept
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
 from tests.support.waiting import WITHIN_S, eventually
 
 ROOT = Path(__file__).parents[4]

@@ -19,9 +19,8 @@ from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequ
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.support.guards import Guard
-from tests.support.record_batches import batch_of
-from tests.support.scripted_broker import (
+from tests.support.records.record_batches import batch_of
+from tests.support.scripted.cluster import (
     KAFKA_0_11,
     KAFKA_4_3,
     Drop,
@@ -34,6 +33,7 @@ from tests.support.scripted_broker import (
     Step,
     WrongCorrelation,
 )
+from tests.support.scripted.security import Guard
 from tests.support.waiting import eventually
 
 OPTIONS = SocketOptions(client_id="test", connect_timeout_ms=60_000, request_timeout_ms=60_000)

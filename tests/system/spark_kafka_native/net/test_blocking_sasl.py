@@ -17,9 +17,9 @@ from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from tests.support.feature import showing
-from tests.support.guards import Guard
-from tests.support.scripted_broker import KAFKA_0_11, Drop, ScriptedCluster, Silent
+from tests.support.features.feature import showing
+from tests.support.scripted.cluster import KAFKA_0_11, Drop, ScriptedCluster, Silent
+from tests.support.scripted.security import Guard
 
 WORD = "hunter2"
 ALL = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")

@@ -24,9 +24,9 @@ from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequ
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.certificates import HOSTS, Authority, Identity, server_context
-from tests.support.guards import Guard
-from tests.support.record_batches import batch_of
-from tests.support.scripted_broker import Drop, ScriptedCluster
+from tests.support.records.record_batches import batch_of
+from tests.support.scripted.cluster import Drop, ScriptedCluster
+from tests.support.scripted.security import Guard
 from tests.support.waiting import eventually
 
 AUTHORITY = Authority()

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.conftest import OTHER_CLUSTER
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
 
 Reader = Callable[..., DataFrame]
 

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.utils import is_remote
 
-from tests.support.spark_queries import error_text, values
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.spark.queries import error_text, values
 
 pytestmark = pytest.mark.spark
 

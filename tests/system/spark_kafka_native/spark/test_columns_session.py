@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.producer.producer import Producer
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
 from tests.system.spark_kafka_native.spark.conftest import Reader
 
 pytestmark = pytest.mark.spark

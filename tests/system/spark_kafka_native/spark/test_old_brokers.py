@@ -18,9 +18,9 @@ from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.stream import StreamOffsets
 from spark_kafka_native.spark.source.reader import read_task
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
-from tests.support.message_sets import message_set
-from tests.support.raw_client import RawClient
-from tests.support.record_batches import batch_of
+from tests.support.records.message_sets import message_set
+from tests.support.records.record_batches import batch_of
+from tests.support.requests.raw_client import RawClient
 
 pytestmark = pytest.mark.feature("client.oldBrokers")
 

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_kafka_native.spark.progress.listener import LagListener
 from spark_kafka_native.spark.progress.report import count_bytes, report_of
 from spark_kafka_native.spark.progress.view import query_states
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.spark

@@ -1,4 +1,4 @@
-"""What a batch reads when Spark runs tasks again after it lost an executor: `tests/support/retried_job.py`."""
+"""What a batch reads when Spark runs tasks again after it lost an executor: `tests/support/kills/retried_job.py`."""
 
 import json
 import subprocess
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.kills.retried_job import LATER, PARTITIONS, RECORDS
 from tests.support.process_tree import descendants, kill_all
-from tests.support.retried_job import LATER, PARTITIONS, RECORDS
-from tests.support.spark_copy import REPOSITORY, cluster_environment
+from tests.support.spark.copy_cluster import REPOSITORY, cluster_environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
@@ -26,7 +26,7 @@ def outcomes(servers: str, tmp_path_factory: pytest.TempPathFactory) -> Outcomes
     errors = directory / "driver.log"
     with errors.open("wb") as log:
         driver = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.retried_job", servers],
+            [sys.executable, "-m", "tests.support.kills.retried_job", servers],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,

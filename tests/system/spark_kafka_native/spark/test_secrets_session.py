@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafka_native.spark.options.parsing import Query, parse_sink_options, parse_source_options
-from tests.support.guards import Guard
-from tests.support.scripted_broker import ScriptedCluster
+from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.security import Guard
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.spark

@@ -15,8 +15,8 @@ from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from tests.support import spark_queries
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.spark import queries as spark_queries
 
 pytestmark = pytest.mark.spark
 

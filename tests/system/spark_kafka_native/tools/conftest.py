@@ -3,7 +3,7 @@ import itertools
 import pytest
 
 from spark_kafka_native.tools.__main__ import main
-from tests.support.brokers import AnyBroker
+from tests.support.servers.brokers import AnyBroker
 from tests.support.tools import Tool, ToolResult, calling
 
 NUMBERS = itertools.count(1)

@@ -21,12 +21,12 @@ from spark_kafka_native.spark.exactly_once.plan import plan
 from spark_kafka_native.spark.exactly_once.task import task
 from spark_kafka_native.spark.options.exactly_once import timing_of
 from spark_kafka_native.spark.sink.effects import carry_out
-from tests.support.brokers import AnyBroker, TopicMaker
-from tests.support.exactly_once_steps import Killed, killed_after_decision
-from tests.support.our_client import config_of
-from tests.support.our_transactions import valued
+from tests.support.clients.native import config_of
+from tests.support.clients.native_transactions import valued
+from tests.support.clients.topics import Topics
+from tests.support.exactly_once.steps import Killed, killed_after_decision
+from tests.support.servers.brokers import AnyBroker, TopicMaker
 from tests.support.tools import Tool
-from tests.support.topics import Topics
 from tests.support.waiting import eventually
 
 TIMING = timing_of(60_000, 5_000)

@@ -10,7 +10,7 @@ from spark_kafka_native.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from tests.support.scripted_broker import KAFKA_2_1, Respond, ScriptedCluster
+from tests.support.scripted.cluster import KAFKA_2_1, Respond, ScriptedCluster
 from tests.support.tools import Tool
 from tests.support.waiting import eventually
 

@@ -5,10 +5,10 @@ import pytest
 
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.protocol.errors import ErrorCode
-from tests.support.brokers import AnyBroker
+from tests.support.requests.transaction_views import reaches
+from tests.support.requests.transactions import RawProducer
+from tests.support.servers.brokers import AnyBroker
 from tests.support.tools import Tool
-from tests.support.transaction_driver import RawProducer
-from tests.support.transaction_views import reaches
 
 TOPIC = "tool-transactions"
 

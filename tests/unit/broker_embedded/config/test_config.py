@@ -121,7 +121,7 @@ def test_to_properties_writes_every_setting_as_parse_reads_it() -> None:
     assert BrokerConfig.parse({key: value for key, value in properties.items() if value is not None}) == config
 
 
-def test_roll_hours() -> None:
+def test_log_roll_hours_is_segment_ms() -> None:
     assert BrokerConfig.parse({"log.roll.hours": 1}).log.segment_ms == 3_600_000
 
 

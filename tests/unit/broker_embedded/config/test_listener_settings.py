@@ -24,13 +24,13 @@ def sasl_with(settings: Mapping[str, object]) -> SaslListener:
     return found
 
 
-def test_without_sasl() -> None:
+def test_a_listener_without_sasl_has_no_mechanisms() -> None:
     assert BrokerConfig.parse({}).sasl_of("PLAINTEXT") is None
     assert BrokerConfig.parse(LISTENERS).sasl_of("PLAINTEXT") is None
     assert BrokerConfig.parse(LISTENERS).sasl_of("OTHER") is None
 
 
-def test_defaults() -> None:
+def test_sasl_defaults_of_a_listener() -> None:
     sasl = sasl_with({})
     assert sasl.mechanisms == ("SCRAM-SHA-256", "SCRAM-SHA-512")
     assert sasl.max_reauth_ms == dict.fromkeys(MECHANISMS, 0)

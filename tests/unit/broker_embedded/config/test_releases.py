@@ -5,7 +5,7 @@ from broker_embedded.config.releases import NOT_SERVED, RELEASE_NAMES, Feature, 
 from broker_embedded.config.settings import SettingError
 from spark_kafka_native.protocol.messages import all_requests
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
-from tests.support.real_brokers import offered_by_real_brokers
+from tests.support.servers.api_versions import offered_by_real_brokers
 
 
 def test_every_release_is_known() -> None:
@@ -94,7 +94,7 @@ def test_produce_is_offered_but_not_served_from_0_by_kafka_4() -> None:
 @pytest.mark.parametrize(
     ("name", "version"), [("0.8.2", "0.8.2"), ("0.10.1", "0.10.1"), ("2.8", "2.8"), ("3.9", "3.0"), ("4.3", "3.0")]
 )
-def test_message_formats(name: str, version: str) -> None:
+def test_the_message_format_of_each_release(name: str, version: str) -> None:
     assert release(name).message_format == version
 
 

@@ -123,7 +123,7 @@ def test_bounds_and_defaults_in_words() -> None:
     }
 
 
-def test_secrets() -> None:
+def test_a_secret_setting_never_shows_its_value() -> None:
     (secret,) = (each for each in known().values() if each.is_secret)
     assert (secret.key, secret.parse(""), secret.default_text) == ("password", None, "")
     for given in (" hunter2 ", Secret("hunter2")):

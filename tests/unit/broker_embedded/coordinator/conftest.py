@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_driver import BrokerDriver
-from tests.support.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.broker.driver import BrokerDriver
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitReque
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 from tests.support.refusals import refused
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

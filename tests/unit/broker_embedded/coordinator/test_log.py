@@ -7,9 +7,9 @@ from broker_embedded.coordinator.log import Appended, CoordinatorLog, Within, pa
 from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import NO_SEQUENCE, RECORD_BATCH_OVERHEAD, ProducerIdAndEpoch, seal
-from tests.support.broker_driver import BrokerDriver, fetch_request
-from tests.support.disk import FaultyFileSystem, MemoryFileSystem
-from tests.support.log_driver import batches_of
+from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.broker.driver import BrokerDriver, fetch_request
+from tests.support.broker.log_driver import batches_of
 
 RECORD = CoordinatorRecord(key=b"k", value=b"v")
 

@@ -10,9 +10,9 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from tests.support.broker_driver import BrokerDriver, fetch_request
-from tests.support.coordinator_driver import T0, T1, TV_0, TV_2, Coordinated, committed, is_stable, markers
-from tests.support.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.broker.coordinator_driver import T0, T1, TV_0, TV_2, Coordinated, committed, is_stable, markers
+from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.broker.driver import BrokerDriver, fetch_request
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from broker_embedded.platform.platform import ManualClock
 from broker_embedded.platform.timers import timers_for
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 from tests.support.refusals import refused
 from tests.support.waiting import eventually_async
 

@@ -5,8 +5,7 @@ import pytest
 
 from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode
-from tests.support.broker_driver import BrokerDriver
-from tests.support.coordinator_driver import (
+from tests.support.broker.coordinator_driver import (
     MINUTE_MS,
     T0,
     T1,
@@ -18,7 +17,8 @@ from tests.support.coordinator_driver import (
     is_stable,
     markers,
 )
-from tests.support.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
+from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
+from tests.support.broker.driver import BrokerDriver
 from tests.support.refusals import refused
 
 BOTH = pytest.mark.parametrize("version", [TV_0, TV_2])

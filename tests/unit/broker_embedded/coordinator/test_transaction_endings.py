@@ -6,8 +6,7 @@ import pytest
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from tests.support.broker_driver import BrokerDriver
-from tests.support.coordinator_driver import (
+from tests.support.broker.coordinator_driver import (
     T0,
     T1,
     TV_0,
@@ -17,7 +16,8 @@ from tests.support.coordinator_driver import (
     is_stable,
     markers,
 )
-from tests.support.disk import FaultyFileSystem
+from tests.support.broker.disk import FaultyFileSystem
+from tests.support.broker.driver import BrokerDriver
 from tests.support.waiting import eventually_async
 
 WEEK_MS = 7 * 24 * 3_600_000

@@ -11,9 +11,9 @@ from broker_embedded.coordinator.transaction_table import TransactionTable
 from broker_embedded.records.coordinator_record import CoordinatorRecord
 from broker_embedded.transactions.state import Transaction, TransactionState, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from tests.support.broker_driver import BrokerDriver
-from tests.support.configs import TOPIC, put
-from tests.support.disk import MemoryFileSystem
+from tests.support.broker.configs import TOPIC, put
+from tests.support.broker.disk import MemoryFileSystem
+from tests.support.broker.driver import BrokerDriver
 from tests.support.refusals import refused
 
 EMPTY = Transaction(transactional_id="id", producer_id=5, producer_epoch=0, timeout_ms=1000, updated_ms=7)

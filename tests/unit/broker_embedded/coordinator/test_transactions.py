@@ -7,9 +7,19 @@ import pytest
 from broker_embedded.transactions.state import LAST_EPOCH, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from tests.support.broker_driver import BrokerDriver
-from tests.support.coordinator_driver import MINUTE_MS, T0, T1, TV_0, TV_2, Coordinated, committed, is_stable, markers
-from tests.support.disk import MemoryFileSystem
+from tests.support.broker.coordinator_driver import (
+    MINUTE_MS,
+    T0,
+    T1,
+    TV_0,
+    TV_2,
+    Coordinated,
+    committed,
+    is_stable,
+    markers,
+)
+from tests.support.broker.disk import MemoryFileSystem
+from tests.support.broker.driver import BrokerDriver
 from tests.support.refusals import refused
 
 BOTH = pytest.mark.parametrize("version", [TV_0, TV_2])

@@ -9,9 +9,9 @@ import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.broker_driver import BrokerDriver
-from tests.support.coordinator_driver import TV_0, TV_2, Coordinated, committed, is_stable
-from tests.support.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
+from tests.support.broker.coordinator_driver import TV_0, TV_2, Coordinated, committed, is_stable
+from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
+from tests.support.broker.driver import BrokerDriver
 
 PARTITIONS: Final = [TopicPartition("t", index) for index in range(3)]
 FENCED: Final = {ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED}

@@ -4,7 +4,7 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from spark_kafka_native.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from spark_kafka_native.protocol.messages.describe_acls import DescribeAclsRequest
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 
 
 @pytest.mark.parametrize("version", range(4))

@@ -10,8 +10,8 @@ from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
 )
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from tests.support.broker_driver import BrokerDriver
-from tests.support.coordinator_driver import T0, T1, TV_0, Coordinated
+from tests.support.broker.coordinator_driver import T0, T1, TV_0, Coordinated
+from tests.support.broker.driver import BrokerDriver
 
 OF_CLIENTS = range(4)
 BETWEEN_BROKERS = (4, 5)
@@ -74,7 +74,7 @@ def ask(
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_partitions_join(broker: BrokerDriver, mine: Coordinated, version: int) -> None:
+def test_added_partitions_are_in_the_ongoing_transaction(broker: BrokerDriver, mine: Coordinated, version: int) -> None:
     for wanted in ([T0], [T0, T1]):
         assert ask(broker, version, transaction(mine.producer, *wanted)) == [dict.fromkeys(wanted, 0)]
         assert mine.known.partitions == set(wanted)

@@ -6,8 +6,8 @@ from spark_kafka_native.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
 )
-from tests.support.broker_driver import BrokerDriver
-from tests.support.configs import BROKER, LOGGER, TOPIC, put, replace
+from tests.support.broker.configs import BROKER, LOGGER, TOPIC, put, replace
+from tests.support.broker.driver import BrokerDriver
 
 
 def own(broker: BrokerDriver, topic: str = "t") -> dict[str, str]:

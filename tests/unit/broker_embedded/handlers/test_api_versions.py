@@ -6,8 +6,8 @@ from broker_embedded.handlers.support.registry import CloseConnection, registere
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from spark_kafka_native.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from tests.support.broker_driver import BrokerDriver
-from tests.support.real_brokers import offered_by_real_brokers
+from tests.support.broker.driver import BrokerDriver
+from tests.support.servers.api_versions import offered_by_real_brokers
 
 SPEAKING = [name for name in RELEASE_NAMES if ApiVersionsRequest.api_key in release(name).offered]
 

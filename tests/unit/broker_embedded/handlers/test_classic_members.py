@@ -8,9 +8,9 @@ from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
 from spark_kafka_native.protocol.messages.join_group import JoinGroupResponseMember
 from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.support.broker_driver import BrokerDriver
-from tests.support.group_driver import subscription
-from tests.support.members import begin_join, heartbeat, join, join_request, stable
+from tests.support.broker.driver import BrokerDriver
+from tests.support.broker.members import begin_join, heartbeat, join, join_request, stable
+from tests.support.groups.classic_driver import subscription
 
 
 def group_of(broker: BrokerDriver) -> ClassicGroup:

@@ -15,8 +15,8 @@ from spark_kafka_native.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-from tests.support.broker_driver import BrokerDriver, batch
-from tests.support.quotas import alter, entry, formatted, quotas_of
+from tests.support.broker.driver import BrokerDriver, batch
+from tests.support.broker.quotas import alter, entry, formatted, quotas_of
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 

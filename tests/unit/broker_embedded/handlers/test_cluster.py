@@ -17,7 +17,7 @@ from spark_kafka_native.protocol.messages.elect_leaders import (
 )
 from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
 from spark_kafka_native.protocol.messages.unregister_broker import UnregisterBrokerRequest
-from tests.support.broker_driver import NODE, BrokerDriver
+from tests.support.broker.driver import NODE, BrokerDriver
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -158,7 +158,7 @@ def test_the_coordinator_of_a_group_in_every_version(broker: BrokerDriver, versi
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-def test_transactional_ids(broker: BrokerDriver, version: int) -> None:
+def test_this_broker_is_the_coordinator_of_every_transactional_id(broker: BrokerDriver, version: int) -> None:
     fields: dict[str, Any] = {"coordinator_keys": ("id",)} if version >= 4 else {"key": "id"}
     response = broker.ask(FindCoordinatorRequest(key_type=1, **fields), version)
     found = response.coordinators[0] if version >= 4 else response

@@ -6,8 +6,8 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
 from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic
-from tests.support.broker_driver import BrokerDriver
-from tests.support.members import join_request
+from tests.support.broker.driver import BrokerDriver
+from tests.support.broker.members import join_request
 
 
 def describe(

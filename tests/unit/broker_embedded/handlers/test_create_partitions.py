@@ -7,7 +7,7 @@ from spark_kafka_native.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from tests.support.broker_driver import BrokerDriver, batch
+from tests.support.broker.driver import BrokerDriver, batch
 
 
 def widen(

@@ -11,8 +11,8 @@ from spark_kafka_native.protocol.messages.create_topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
 )
-from tests.support.broker_driver import BrokerDriver
-from tests.support.configs import TOPIC, configs_of
+from tests.support.broker.configs import TOPIC, configs_of
+from tests.support.broker.driver import BrokerDriver
 
 
 def wanted(name: str = "t", partitions: int = -1, replicas: int = -1, **others: Any) -> CreatableTopic:

@@ -7,8 +7,8 @@ from spark_kafka_native.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from tests.support.broker_driver import BrokerDriver, batch
-from tests.support.configs import TOPIC, put
+from tests.support.broker.configs import TOPIC, put
+from tests.support.broker.driver import BrokerDriver, batch
 
 
 def delete(broker: BrokerDriver, topic: str, offset: int, partition: int = 0, *, version: int = 2) -> tuple[int, int]:

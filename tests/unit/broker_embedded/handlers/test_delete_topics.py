@@ -4,7 +4,7 @@ import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tests.support.broker_driver import BrokerDriver, batch, run_periodic
+from tests.support.broker.driver import BrokerDriver, batch, run_periodic
 
 
 def by_name(broker: BrokerDriver, *names: str, version: int = 5) -> list[int]:

@@ -8,8 +8,8 @@ from broker_embedded.handlers import describe_configs
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from spark_kafka_native.protocol.messages.list_config_resources import ListConfigResourcesRequest
-from tests.support.broker_driver import BrokerDriver
-from tests.support.configs import BROKER, GROUP, LOGGER, TOPIC, described, put
+from tests.support.broker.configs import BROKER, GROUP, LOGGER, TOPIC, described, put
+from tests.support.broker.driver import BrokerDriver
 
 
 @pytest.mark.parametrize("version", range(5))

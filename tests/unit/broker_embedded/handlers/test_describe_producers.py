@@ -9,8 +9,8 @@ from spark_kafka_native.protocol.messages.describe_producers import (
     TopicRequest,
 )
 from spark_kafka_native.records.batch import set_producer
-from tests.support.broker_driver import BrokerDriver, batch, idempotent
-from tests.support.direct_producer import DirectProducer
+from tests.support.broker.driver import BrokerDriver, batch, idempotent
+from tests.support.broker.transactional_producer import DirectProducer
 
 
 def producers(broker: BrokerDriver, topic: str, *indexes: int) -> list[PartitionResponse]:

@@ -7,7 +7,7 @@ from spark_kafka_native.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 
 
 def page(
@@ -63,7 +63,7 @@ def test_a_topic_whole(broker: BrokerDriver) -> None:
         ((), 9, ("z", 0), []),
     ],
 )
-def test_pages(
+def test_topic_partitions_in_pages_with_a_cursor(
     broker: BrokerDriver,
     names: tuple[str, ...],
     limit: int,

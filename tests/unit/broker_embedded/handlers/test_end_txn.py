@@ -3,8 +3,8 @@ import pytest
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from tests.support.broker_driver import BrokerDriver
-from tests.support.coordinator_driver import T0, TV_0, TV_2, Coordinated, committed, markers
+from tests.support.broker.coordinator_driver import T0, TV_0, TV_2, Coordinated, committed, markers
+from tests.support.broker.driver import BrokerDriver
 
 VERSIONS = range(6)
 

@@ -18,8 +18,8 @@ from spark_kafka_native.protocol.messages.fetch import (
     ReplicaState,
 )
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.broker_driver import NODE, BrokerDriver, batch, fetch_request, values_in
-from tests.support.message_sets import messages_in
+from tests.support.broker.driver import NODE, BrokerDriver, batch, fetch_request, values_in
+from tests.support.records.message_sets import messages_in
 
 NAMED = range(4, 13)
 BY_ID = range(13, 19)
@@ -145,7 +145,7 @@ def test_the_broker_limits_the_response_too(broker: BrokerDriver) -> None:
     ("epoch", "expected"),
     [(-1, ErrorCode.NONE), (-2, ErrorCode.NONE), (0, ErrorCode.NONE), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
-def test_leader_epochs(broker: BrokerDriver, epoch: int, expected: ErrorCode) -> None:
+def test_a_fetch_checks_the_current_leader_epoch(broker: BrokerDriver, epoch: int, expected: ErrorCode) -> None:
     broker.create("t")
     part = FetchPartition(partition=0, current_leader_epoch=epoch, partition_max_bytes=1)
     response = broker.ask(FetchRequest(topics=(FetchTopic(topic="t", partitions=(part,)),)), 12)

@@ -5,10 +5,10 @@ from spark_kafka_native.protocol.messages.delete_groups import DeletableGroupRes
 from spark_kafka_native.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest
 from spark_kafka_native.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
-from tests.support.broker_driver import BrokerDriver
-from tests.support.group_driver import subscription
-from tests.support.members import begin_join, heartbeat, join_request, stable
-from tests.support.offset_commits import commit_offset
+from tests.support.broker.driver import BrokerDriver
+from tests.support.broker.members import begin_join, heartbeat, join_request, stable
+from tests.support.broker.offset_commits import commit_offset
+from tests.support.groups.classic_driver import subscription
 
 
 def describe(broker: BrokerDriver, version: int, *groups: str, operations: bool = False) -> tuple[DescribedGroup, ...]:
@@ -67,7 +67,7 @@ def listed(broker: BrokerDriver, version: int = 5, **filters: tuple[str, ...]) -
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_all_groups(filled: BrokerDriver, version: int) -> None:
+def test_list_groups_has_every_group_with_its_protocol_type(filled: BrokerDriver, version: int) -> None:
     found = listed(filled, version)
     assert {name: group.protocol_type for name, group in found.items()} == {
         "simple": "",
@@ -96,7 +96,9 @@ def test_all_groups(filled: BrokerDriver, version: int) -> None:
         ({"states_filter": ("PreparingRebalance",), "types_filter": ("classic", "consumer")}, {"joining"}),
     ],
 )
-def test_filters(filled: BrokerDriver, filters: dict[str, tuple[str, ...]], names: set[str]) -> None:
+def test_list_groups_filters_by_state_and_type(
+    filled: BrokerDriver, filters: dict[str, tuple[str, ...]], names: set[str]
+) -> None:
     assert set(listed(filled, 5, **filters)) == names
 
 

@@ -9,9 +9,9 @@ from spark_kafka_native.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.support.broker_driver import BrokerDriver, batch
-from tests.support.configs import APPEND, DELETE, LOGGER, SET, SUBTRACT, TOPIC, change, configs_of, put
-from tests.support.disk import FaultyFileSystem, SimulatedCrash
+from tests.support.broker.configs import APPEND, DELETE, LOGGER, SET, SUBTRACT, TOPIC, change, configs_of, put
+from tests.support.broker.disk import FaultyFileSystem, SimulatedCrash
+from tests.support.broker.driver import BrokerDriver, batch
 
 
 def own(broker: BrokerDriver, topic: str = "t") -> dict[str, str]:

@@ -5,8 +5,8 @@ import pytest
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from tests.support.broker_driver import BrokerDriver
-from tests.support.coordinator_driver import T0, Coordinated, committed, is_stable
+from tests.support.broker.coordinator_driver import T0, Coordinated, committed, is_stable
+from tests.support.broker.driver import BrokerDriver
 
 
 def new_id(broker: BrokerDriver, version: int = 4) -> int:

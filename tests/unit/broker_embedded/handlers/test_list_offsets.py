@@ -12,7 +12,7 @@ from spark_kafka_native.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from tests.support.broker_driver import BrokerDriver, batch
+from tests.support.broker.driver import BrokerDriver, batch
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 

@@ -15,8 +15,8 @@ from spark_kafka_native.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResult,
 )
-from tests.support.broker_driver import BrokerDriver, batch
-from tests.support.disk import FaultyFileSystem
+from tests.support.broker.disk import FaultyFileSystem
+from tests.support.broker.driver import BrokerDriver, batch
 
 
 def directory(
@@ -52,7 +52,7 @@ def test_all_logs_are_described_in_every_version(broker: BrokerDriver, version: 
         assert 0 < result.usable_bytes <= result.total_bytes
 
 
-def test_some_logs(broker: BrokerDriver) -> None:
+def test_describe_log_dirs_of_the_requested_partitions(broker: BrokerDriver) -> None:
     broker.create("t", partitions=2)
     broker.create("u")
     wanted = (

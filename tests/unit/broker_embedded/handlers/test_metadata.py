@@ -9,7 +9,7 @@ from spark_kafka_native.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-from tests.support.broker_driver import NODE, BrokerDriver
+from tests.support.broker.driver import NODE, BrokerDriver
 
 VERSIONS = range(14)
 
@@ -97,7 +97,7 @@ def test_new_topics_take_the_brokers_defaults(broker: BrokerDriver) -> None:
 
 @pytest.mark.parametrize("name", ["", "a/b", ".", "x" * 250, "a b"])
 @pytest.mark.parametrize("create", [False, True])
-def test_impossible_names(broker: BrokerDriver, name: str, create: bool) -> None:
+def test_metadata_refuses_invalid_topic_names(broker: BrokerDriver, name: str, create: bool) -> None:
     assert about(broker, name, create=create).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert broker.broker.image.topics == {}
 

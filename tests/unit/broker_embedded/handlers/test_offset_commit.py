@@ -9,7 +9,7 @@ from spark_kafka_native.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 
 
 def part(index: int, offset: int, metadata: str | None = "") -> OffsetCommitRequestPartition:

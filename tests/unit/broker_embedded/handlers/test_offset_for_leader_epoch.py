@@ -6,7 +6,7 @@ from spark_kafka_native.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from tests.support.broker_driver import BrokerDriver, batch
+from tests.support.broker.driver import BrokerDriver, batch
 
 
 def end_of(

@@ -17,11 +17,11 @@ from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.conversion import write_batch
 from spark_kafka_native.records.legacy import CODECS
 from spark_kafka_native.records.record import LogRecord
-from tests.support.batches import NOW_MS
-from tests.support.broker_driver import BrokerDriver, batch, produce_request
-from tests.support.log_driver import batches_of
-from tests.support.message_sets import entry, message_set, messages_in, shapes
-from tests.support.offset_commits import commit_offset
+from tests.support.broker.driver import BrokerDriver, batch, produce_request
+from tests.support.broker.log_driver import batches_of
+from tests.support.broker.offset_commits import commit_offset
+from tests.support.records.log_batches import NOW_MS
+from tests.support.records.message_sets import entry, message_set, messages_in, shapes
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionType
 RELEASES = ["0.8.2", "0.9", "0.10.0", "0.10.2", "0.11", "2.8", "3.9"]

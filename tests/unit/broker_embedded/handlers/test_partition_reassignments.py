@@ -10,7 +10,7 @@ from spark_kafka_native.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 
 
 def move(
@@ -72,7 +72,9 @@ def test_the_error_message_names_an_unknown_topic_or_partition(broker: BrokerDri
         ),
     ],
 )
-def test_no_moves(broker: BrokerDriver, topics: tuple[ListPartitionReassignmentsTopics, ...] | None) -> None:
+def test_no_partition_is_being_reassigned(
+    broker: BrokerDriver, topics: tuple[ListPartitionReassignmentsTopics, ...] | None
+) -> None:
     broker.create("t")
     response = broker.ask(ListPartitionReassignmentsRequest(topics=topics), 0)
     assert (response.error_code, response.error_message, response.topics) == (0, None, ())

@@ -20,7 +20,7 @@ from spark_kafka_native.protocol.messages.produce import (
 from spark_kafka_native.records.batch import CompressionType, seal
 from spark_kafka_native.records.conversion import write_batch
 from spark_kafka_native.records.record import LogRecord
-from tests.support.broker_driver import BrokerDriver, batch, fetch_request, idempotent, produce_request, values_in
+from tests.support.broker.driver import BrokerDriver, batch, fetch_request, idempotent, produce_request, values_in
 
 NAMED = range(3, 13)
 MANY = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

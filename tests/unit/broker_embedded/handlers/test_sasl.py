@@ -5,7 +5,7 @@ import pytest
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])

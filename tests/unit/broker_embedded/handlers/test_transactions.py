@@ -9,8 +9,8 @@ from spark_kafka_native.protocol.messages.describe_transactions import (
     TransactionState,
 )
 from spark_kafka_native.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from tests.support.broker_driver import BrokerDriver
-from tests.support.direct_producer import DirectProducer
+from tests.support.broker.driver import BrokerDriver
+from tests.support.broker.transactional_producer import DirectProducer
 
 
 def described(broker: BrokerDriver, *names: str) -> tuple[TransactionState, ...]:

@@ -13,8 +13,8 @@ from spark_kafka_native.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.broker_driver import BrokerDriver
-from tests.support.members import stable
+from tests.support.broker.driver import BrokerDriver
+from tests.support.broker.members import stable
 
 OLD_VERSIONS, ADDING_VERSION = range(5), 5
 

@@ -8,8 +8,8 @@ from spark_kafka_native.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from tests.support.broker_driver import BrokerDriver
-from tests.support.configs import BROKER, DELETE, SET, change, configs_of, put
+from tests.support.broker.configs import BROKER, DELETE, SET, change, configs_of, put
+from tests.support.broker.driver import BrokerDriver
 
 
 def update(broker: BrokerDriver, *wanted: tuple[str, int], version: int = 2, **others: Any) -> UpdateFeaturesResponse:

@@ -16,8 +16,8 @@ from spark_kafka_native.protocol.messages.describe_user_scram_credentials import
     DescribeUserScramCredentialsResponse,
     UserName,
 )
-from tests.support.broker_driver import BrokerDriver
-from tests.support.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.broker.driver import BrokerDriver
 
 USERS = (
     "SCRAM-SHA-512=[name=alice,password=one,iterations=8192] SCRAM-SHA-256=[name=alice,password=one] "
@@ -34,14 +34,14 @@ def asked(tmp_path: Path, *names: str, everybody: bool = False) -> DescribeUserS
 
 
 @pytest.mark.parametrize("everybody", [True, False])
-def test_all_users(tmp_path: Path, everybody: bool) -> None:
+def test_scram_credentials_of_all_users(tmp_path: Path, everybody: bool) -> None:
     response = asked(tmp_path, everybody=everybody)
     assert (response.error_code, response.error_message) == (ErrorCode.NONE, None)
     assert {result.user: result.credential_infos for result in response.results} == {"alice": ALICE, "bob": BOB}
     assert {(result.error_code, result.error_message) for result in response.results} == {(ErrorCode.NONE, None)}
 
 
-def test_some_users(tmp_path: Path) -> None:
+def test_scram_credentials_of_the_requested_users(tmp_path: Path) -> None:
     response = asked(tmp_path, "bob", "carol", "alice", "alice")
     assert [(result.user, result.error_code, result.credential_infos) for result in response.results] == [
         ("bob", ErrorCode.NONE, BOB),

@@ -7,8 +7,8 @@ from spark_kafka_native.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.broker_driver import BrokerDriver
-from tests.support.coordinator_driver import T0, T1, TV_0, Coordinated, committed, is_stable
+from tests.support.broker.coordinator_driver import T0, T1, TV_0, Coordinated, committed, is_stable
+from tests.support.broker.driver import BrokerDriver
 
 VERSIONS = range(3)
 BEFORE_4 = "3.9"

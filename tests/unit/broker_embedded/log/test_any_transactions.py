@@ -9,9 +9,9 @@ from broker_embedded.log.append.incoming import AppendConditions, AppendOrigin
 from broker_embedded.log.log import Log
 from spark_kafka_native.records.batch import iter_batches
 from spark_kafka_native.records.control import ControlType, decode_control, encode_end_txn_marker
-from tests.support import reference_records as reference
-from tests.support.compaction_driver import DIRECTORY, CompactionDriver, Row
-from tests.support.log_driver import slice_bytes
+from tests.support.broker.compaction_driver import DIRECTORY, CompactionDriver, Row
+from tests.support.broker.log_driver import slice_bytes
+from tests.support.records import reference
 
 KEYS = st.sampled_from("abcd")
 VALUES = st.none() | st.sampled_from("12")

@@ -5,9 +5,9 @@ import pytest
 from broker_embedded.log.batches import batch_headers, batch_records, checked_batches, first_offset, is_zeroes
 from broker_embedded.platform.platform import Buffer, File
 from spark_kafka_native.records.batch import CompressionType, CorruptBatch, IncompleteBatch
-from tests.support.batches import batch, joined
-from tests.support.disk import MemoryFileSystem
-from tests.support.message_sets import message_set
+from tests.support.broker.disk import MemoryFileSystem
+from tests.support.records.log_batches import batch, joined
+from tests.support.records.message_sets import message_set
 
 LARGE = 3 * 1024 * 1024
 
@@ -126,7 +126,7 @@ def test_the_error_of_unreadable_records_names_their_position() -> None:
         batch_records(file, *second)
 
 
-def test_zeroes() -> None:
+def test_zeroes_at_the_end_of_a_segment() -> None:
     file = stored(bytes(batch(b"a")) + bytes(3_000_000))
     size = file.size()
     assert is_zeroes(file, size - 3_000_000, size)

@@ -10,7 +10,7 @@ from broker_embedded.log.data_directory import DataDirectory
 from broker_embedded.log.deleted import DeletedDirectories
 from broker_embedded.platform.platform import Platform, read_file, write_file
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
+from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
 
 PATH = "/file"
 TOPIC_ID = UUID("62cec22a-8b0d-4d4f-9c3f-5d2f2d8c1a77")
@@ -77,14 +77,14 @@ def test_a_checkpoint_cut_off_anywhere_is_noticed(disk: MemoryFileSystem) -> Non
             checkpoints.read_offsets(disk, PATH)
 
 
-def test_partition_metadata(disk: MemoryFileSystem) -> None:
+def test_partition_metadata_has_the_topic_id(disk: MemoryFileSystem) -> None:
     assert checkpoints.read_partition_metadata(disk, PATH) is None
     checkpoints.write_partition_metadata(disk, PATH, TOPIC_ID)
     assert read_file(disk, PATH) == b"version: 0\ntopic_id: Ys7CKosNTU-cP10vLYwadw"
     assert checkpoints.read_partition_metadata(disk, PATH) == TOPIC_ID
 
 
-def test_meta_properties(disk: MemoryFileSystem) -> None:
+def test_meta_properties_are_those_of_kafka(disk: MemoryFileSystem) -> None:
     meta = MetaProperties(cluster_id="my-cluster", node_id=3, directory_id=TOPIC_ID)
     assert checkpoints.read_meta_properties(disk, PATH) is None
     checkpoints.write_meta_properties(disk, PATH, meta)

@@ -7,7 +7,7 @@ import pytest
 from broker_embedded.log.deleted import DeletedDirectories, deleted_name, is_deleted_name
 from broker_embedded.platform.platform import Platform
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 
 
 @pytest.fixture

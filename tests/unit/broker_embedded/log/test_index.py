@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from broker_embedded.log.index import CorruptIndex, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
 from broker_embedded.platform.open_files import OpenFiles
 from broker_embedded.platform.platform import read_file
-from tests.support.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 
 PATH = "/00000000000000001000.index"
 BASE = 1000

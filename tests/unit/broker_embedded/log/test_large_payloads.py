@@ -26,9 +26,9 @@ from spark_kafka_native.records.conversion import convert_down, payload_pieces, 
 from spark_kafka_native.records.legacy import read_plain_messages
 from spark_kafka_native.records.record import MIN_RECORD_BYTES, LogRecord, varint
 from spark_kafka_native.records.scan import LONG_MAX, RecordScan
-from tests.support.batches import NOW_MS, batch
-from tests.support.message_sets import message_set, messages_in
-from tests.support.old_format_log import OldFormatLog
+from tests.support.broker.old_format_log import OldFormatLog
+from tests.support.records.log_batches import NOW_MS, batch
+from tests.support.records.message_sets import message_set, messages_in
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionType
 MIB = 1024 * 1024

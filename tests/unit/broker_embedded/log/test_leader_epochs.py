@@ -3,7 +3,7 @@ import pytest
 from broker_embedded.log.checkpoints import CorruptCheckpoint
 from broker_embedded.log.leader_epochs import LeaderEpochFileCache
 from broker_embedded.platform.platform import read_file, write_file
-from tests.support.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 
 PATH = "/leader-epoch-checkpoint"
 

@@ -3,7 +3,7 @@ import errno
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
-from tests.support.log_driver import DIRECTORY, LogDriver
+from tests.support.broker.log_driver import DIRECTORY, LogDriver
 from tests.support.refusals import refused
 
 SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}

@@ -9,9 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from broker_embedded.log.appender import AppendResult
 from spark_kafka_native.protocol.errors import ErrorCode
-from tests.support.batches import NOW_MS, batch, joined, rows
-from tests.support.disk import SimulatedCrash
-from tests.support.log_driver import LogDriver, slice_bytes
+from tests.support.broker.disk import SimulatedCrash
+from tests.support.broker.log_driver import LogDriver, slice_bytes
+from tests.support.records.log_batches import NOW_MS, batch, joined, rows
 from tests.support.refusals import refused
 
 SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}

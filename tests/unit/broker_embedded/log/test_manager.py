@@ -8,7 +8,7 @@ from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.manager import LogManager
 from broker_embedded.platform.platform import Platform, write_file
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from tests.support.manager_driver import SMALL, T0, T1, TOPIC_ID, U0, ManagerDriver
+from tests.support.broker.log_manager_driver import SMALL, T0, T1, TOPIC_ID, U0, ManagerDriver
 from tests.support.refusals import refused
 
 

@@ -9,9 +9,9 @@ from broker_embedded.platform.platform import read_file
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.legacy import CODECS
-from tests.support.batches import NOW_MS
-from tests.support.log_driver import DIRECTORY, batches_of, offset_for_timestamp
-from tests.support.old_format_log import OldFormatLog
+from tests.support.broker.log_driver import DIRECTORY, batches_of, offset_for_timestamp
+from tests.support.broker.old_format_log import OldFormatLog
+from tests.support.records.log_batches import NOW_MS
 from tests.support.refusals import refused
 
 NONE, GZIP = CompressionType.NONE, CompressionType.GZIP

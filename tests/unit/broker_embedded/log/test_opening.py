@@ -9,8 +9,8 @@ from broker_embedded.log.opening import parse_directory_name
 from broker_embedded.platform.platform import Platform, read_file, write_file
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.disk import FaultyFileSystem, MemoryFileSystem
-from tests.support.log_driver import DIRECTORY, LogDriver
+from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.broker.log_driver import DIRECTORY, LogDriver
 from tests.support.refusals import refused
 
 TOPIC_ID = UUID(int=77)
@@ -21,7 +21,7 @@ METADATA = f"{DIRECTORY}/{PARTITION_METADATA}"
     ("name", "partition"),
     [("t-0", TopicPartition("t", 0)), ("a-b-12", TopicPartition("a-b", 12)), ("a.b_c--7", TopicPartition("a.b_c-", 7))],
 )
-def test_directory_names(name: str, partition: TopicPartition) -> None:
+def test_a_partition_of_a_directory_name(name: str, partition: TopicPartition) -> None:
     assert parse_directory_name(name) == partition
 
 

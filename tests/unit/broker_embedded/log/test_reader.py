@@ -13,8 +13,8 @@ from broker_embedded.log.log import Log
 from broker_embedded.log.view import bytes_of
 from broker_embedded.platform.platform import Clock, Platform
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from tests.support.batches import batch, rows
-from tests.support.log_driver import DIRECTORY, LogDriver, offset_for_timestamp
+from tests.support.broker.log_driver import DIRECTORY, LogDriver, offset_for_timestamp
+from tests.support.records.log_batches import batch, rows
 from tests.support.refusals import refused
 
 SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}

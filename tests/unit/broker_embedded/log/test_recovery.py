@@ -3,8 +3,8 @@ from collections.abc import Callable
 import pytest
 
 from broker_embedded.platform.platform import read_file
-from tests.support.batches import NOW_MS, batch
-from tests.support.log_driver import DIRECTORY, LogDriver, offset_for_timestamp
+from tests.support.broker.log_driver import DIRECTORY, LogDriver, offset_for_timestamp
+from tests.support.records.log_batches import NOW_MS, batch
 
 SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}
 Damage = Callable[[bytes], bytes]

@@ -8,7 +8,7 @@ from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.retention import count_deletable
 from broker_embedded.log.segment import LogSegment
 from spark_kafka_native.protocol.errors import ErrorCode
-from tests.support.log_driver import LogDriver
+from tests.support.broker.log_driver import LogDriver
 from tests.support.refusals import refused
 
 SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}

@@ -4,7 +4,7 @@ from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.local_log import RetiredSegments
 from broker_embedded.log.segment import LogSegment
 from broker_embedded.platform.platform import Platform
-from tests.support.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 
 
 @pytest.fixture

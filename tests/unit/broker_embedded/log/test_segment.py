@@ -10,8 +10,8 @@ from broker_embedded.log.segment_files import SWAP, SegmentFiles, segment_path
 from broker_embedded.log.transaction_index import AbortedTransaction
 from broker_embedded.platform.platform import ManualClock, Platform, read_file
 from spark_kafka_native.records.batch import NO_TIMESTAMP, read_header
-from tests.support.batches import NOW_MS, batch, rows
-from tests.support.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.records.log_batches import NOW_MS, batch, rows
 
 BASE = 1000
 

@@ -1,6 +1,6 @@
 from broker_embedded.log.segment_files import LOG, SWAP, segment_path
 from broker_embedded.platform.open_files import OpenFiles
-from tests.support.disk import MemoryFileSystem
+from tests.support.broker.disk import MemoryFileSystem
 
 
 class Named:

@@ -12,9 +12,9 @@ from broker_embedded.platform.platform import File
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.records import scan
 from spark_kafka_native.records.batch import BatchHeader, CompressionType
-from tests.support.batches import NOW_MS
-from tests.support.log_driver import LogDriver, offset_for_timestamp
-from tests.support.old_format_log import OldFormatLog
+from tests.support.broker.log_driver import LogDriver, offset_for_timestamp
+from tests.support.broker.old_format_log import OldFormatLog
+from tests.support.records.log_batches import NOW_MS
 
 pytestmark = pytest.mark.usefixtures("each_way")
 

@@ -6,7 +6,7 @@ from broker_embedded.log.index import CorruptIndex
 from broker_embedded.log.transaction_index import AbortedTransaction, TransactionIndex
 from broker_embedded.platform.open_files import OpenFiles
 from broker_embedded.platform.platform import read_file
-from tests.support.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 
 PATH = "/00000000000000000000.txnindex"
 FIRST = AbortedTransaction(producer_id=7, first_offset=10, last_offset=20, last_stable_offset=15)

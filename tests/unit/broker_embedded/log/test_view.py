@@ -3,8 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_embedded.log.view import FirstBatch, LogSlice
-from tests.support.batches import batch, rows
-from tests.support.log_driver import DIRECTORY, LogDriver, batches_of, slice_bytes
+from tests.support.broker.log_driver import DIRECTORY, LogDriver, batches_of, slice_bytes
+from tests.support.records.log_batches import batch, rows
 
 SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}
 

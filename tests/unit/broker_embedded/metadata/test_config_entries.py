@@ -2,8 +2,8 @@ import pytest
 
 from broker_embedded.config.settings import INT_MAX, LONG_MAX, Setting
 from broker_embedded.metadata.config_entries import ConfigSource, ConfigType, config_type
-from tests.support.broker_driver import BrokerDriver
-from tests.support.configs import BROKER, GROUP, TOPIC, configs_of, put, synonyms_of, value_of
+from tests.support.broker.configs import BROKER, GROUP, TOPIC, configs_of, put, synonyms_of, value_of
+from tests.support.broker.driver import BrokerDriver
 
 OF_TOPIC, OF_BROKER, OF_CLUSTER, STATIC, DEFAULT = 1, 2, 3, 4, 5
 
@@ -25,7 +25,7 @@ def started_with(broker: BrokerDriver, **settings: str) -> BrokerDriver:
         (Setting(key="a", kind="int", default=1, doc="", at_most=2**15 - 1), ConfigType.SHORT),
     ],
 )
-def test_types(setting: Setting, expected: ConfigType) -> None:
+def test_the_config_type_of_a_setting(setting: Setting, expected: ConfigType) -> None:
     assert config_type(setting) is expected
 
 

@@ -2,8 +2,8 @@ import pytest
 
 from broker_embedded.metadata.config_changes import ResourceType
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from tests.support.broker_driver import BrokerDriver
-from tests.support.configs import BROKER, DELETE, GROUP, LOGGER, METRICS, SET, TOPIC, change, put
+from tests.support.broker.configs import BROKER, DELETE, GROUP, LOGGER, METRICS, SET, TOPIC, change, put
+from tests.support.broker.driver import BrokerDriver
 
 
 def test_every_resource_is_listed_and_can_be_read(broker: BrokerDriver) -> None:

@@ -14,9 +14,9 @@ from broker_embedded.metadata.dynamic_configs import ConfigsAtStart
 from broker_embedded.metadata.files.stored_configs import CONFIGS, StoredConfigs
 from broker_embedded.platform.platform import Platform, RealFileSystem
 from spark_kafka_native.protocol.errors import ErrorCode
-from tests.support.broker_driver import BrokerDriver, batch, idempotent
-from tests.support.configs import BROKER, DELETE, SET, change, put, value_of
-from tests.support.disk import FaultyFileSystem, SimulatedCrash
+from tests.support.broker.configs import BROKER, DELETE, SET, change, put, value_of
+from tests.support.broker.disk import FaultyFileSystem, SimulatedCrash
+from tests.support.broker.driver import BrokerDriver, batch, idempotent
 
 NOTHING_SET = StoredConfigs(cluster={"min.insync.replicas": "1"})
 """What is stored at first: min.insync.replicas is set for all brokers (KIP-966)."""

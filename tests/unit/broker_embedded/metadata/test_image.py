@@ -67,7 +67,7 @@ def test_partitions_by_index() -> None:
     assert two.partition(-1) is None
 
 
-def test_internal_topics() -> None:
+def test_consumer_offsets_is_an_internal_topic() -> None:
     assert topic("__consumer_offsets", 1).is_internal
     assert not topic("__mine", 1).is_internal
 

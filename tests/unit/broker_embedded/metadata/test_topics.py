@@ -10,8 +10,8 @@ from broker_embedded.metadata.image import TopicImage
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsTopic
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic
-from tests.support.broker_driver import BrokerDriver, batch
-from tests.support.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
+from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
+from tests.support.broker.driver import BrokerDriver, batch
 from tests.support.refusals import refused
 
 DATA_DIR = Path("/data")

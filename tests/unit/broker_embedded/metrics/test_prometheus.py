@@ -10,7 +10,7 @@ from broker_embedded.metrics.snapshot import (
     PartitionMetrics,
     TopicMetrics,
 )
-from tests.support.broker_driver import BrokerDriver, batch
+from tests.support.broker.driver import BrokerDriver, batch
 
 METRICS = BrokerMetrics(
     apis={
@@ -87,7 +87,7 @@ def test_every_metric_is_exported() -> None:
         assert expected in lines
 
 
-def test_the_form() -> None:
+def test_the_prometheus_text_format() -> None:
     text = text_of(METRICS)
     assert text.endswith("\n")
     kinds: dict[str, str] = {}

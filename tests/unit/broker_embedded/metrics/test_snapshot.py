@@ -3,9 +3,9 @@ import dataclasses
 import pytest
 
 from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
-from tests.support.broker_driver import BrokerDriver, batch, fetch_request, idempotent
-from tests.support.direct_producer import DirectProducer
-from tests.support.offset_commits import commit_offset
+from tests.support.broker.driver import BrokerDriver, batch, fetch_request, idempotent
+from tests.support.broker.offset_commits import commit_offset
+from tests.support.broker.transactional_producer import DirectProducer
 
 
 def test_a_broker_that_did_nothing(broker: BrokerDriver) -> None:
@@ -49,7 +49,7 @@ def test_a_duplicate_is_not_counted_twice(broker: BrokerDriver) -> None:
     assert broker.broker.metrics().topics["t"].messages_in == 1
 
 
-def test_transactions(broker: BrokerDriver) -> None:
+def test_metrics_of_transactions(broker: BrokerDriver) -> None:
     broker.create("t")
     open_one, done = DirectProducer(broker, "a").begin(), DirectProducer(broker, "b").begin()
     DirectProducer(broker, "c").begin()

@@ -15,7 +15,7 @@ from spark_kafka_native.protocol.messages import all_requests
 from spark_kafka_native.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorResponse
 from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchResponse
-from tests.support.strategies import messages
+from tests.support.records.message_strategies import messages
 
 
 def test_requests_are_counted_by_api_and_version() -> None:
@@ -55,7 +55,7 @@ def test_appends_in_many_threads_are_all_counted() -> None:
     assert (topic.bytes_in, topic.messages_in) == (800_000, 160_000)
 
 
-def test_connections() -> None:
+def test_connections_opened_and_closed_are_counted() -> None:
     traffic = Traffic()
     for _ in range(3):
         traffic.connection_opened()
@@ -84,7 +84,7 @@ def test_counts_and_sums() -> None:
 
 
 @pytest.mark.parametrize("scale_ns", [20_000, 3 * MS, 500 * MS])
-def test_percentiles(scale_ns: int) -> None:
+def test_percentiles_of_request_times(scale_ns: int) -> None:
     rng = random.Random(1)
     times = [int(rng.expovariate(1) * scale_ns) for _ in range(20_000)]
     found, ordered = of(*times), sorted(times)

@@ -15,7 +15,7 @@ from broker_embedded.platform.platform import (
     remove_if_exists,
     write_file,
 )
-from tests.support.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
+from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
 
 
 @pytest.fixture(params=["real", "memory", "faulty"])

@@ -121,7 +121,9 @@ ALL: dict[str, list[tuple[str, str | None]]] = {
         ([(USER, EXACT, "bob")], False, set()),
     ],
 )
-def test_filters(components: list[tuple[str, int, str | None]], strict: bool, expected: set[str]) -> None:
+def test_quota_filters_match_entities(
+    components: list[tuple[str, int, str | None]], strict: bool, expected: set[str]
+) -> None:
     for order in itertools.permutations(components):
         found = wanted(*order, strict=strict)
         assert {name for name, parts in ALL.items() if found.matches(ClientQuotaEntity.of(parts))} == expected

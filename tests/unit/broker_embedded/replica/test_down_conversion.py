@@ -15,10 +15,10 @@ from spark_kafka_native.records.control import ControlType
 from spark_kafka_native.records.formats import iter_any
 from spark_kafka_native.records.legacy import CODECS
 from spark_kafka_native.records.record import LogRecord
-from tests.support.log_driver import DIRECTORY, region_bytes
-from tests.support.message_sets import messages_in, shapes
-from tests.support.old_format_log import ALL_BYTES, OldFormatLog
-from tests.support.record_batches import marker
+from tests.support.broker.log_driver import DIRECTORY, region_bytes
+from tests.support.broker.old_format_log import ALL_BYTES, OldFormatLog
+from tests.support.records.message_sets import messages_in, shapes
+from tests.support.records.record_batches import marker
 from tests.support.refusals import refused
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionType
@@ -95,7 +95,9 @@ def test_batches_of_the_requested_format_are_sent_from_the_file() -> None:
 @pytest.mark.parametrize("max_bytes", [1, 30, 61, 100, 200, 400, 800])
 @pytest.mark.parametrize("codec", [NONE, GZIP])
 @pytest.mark.parametrize("magic", [0, 1])
-def test_limits(magic: int, codec: CompressionType, max_bytes: int) -> None:
+def test_down_conversion_within_max_bytes_returns_every_record(
+    magic: int, codec: CompressionType, max_bytes: int
+) -> None:
     log = OldFormatLog()
     for index in range(5):
         log.put_batch(*[b"%d" % index * 30] * 3, compression=codec)

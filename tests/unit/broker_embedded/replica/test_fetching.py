@@ -12,7 +12,7 @@ from broker_embedded.replica.fetching import DEBUGGER, FetchLimits, PartitionRea
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.fetch import FetchPartition
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.broker_driver import BrokerDriver, batch
+from tests.support.broker.driver import BrokerDriver, batch
 
 ONE = len(batch(b"x" * 1000))
 LIMITS = FetchLimits(max_bytes=1 << 20, min_bytes=1)

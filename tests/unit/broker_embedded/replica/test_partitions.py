@@ -6,9 +6,9 @@ import pytest
 from broker_embedded.replica.partitions import LocalPartition
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.records.batch import CompressionType, read_header
-from tests.support.batches import NOW_MS, batch
-from tests.support.broker_driver import BrokerDriver
-from tests.support.message_sets import message_set
+from tests.support.broker.driver import BrokerDriver
+from tests.support.records.log_batches import NOW_MS, batch
+from tests.support.records.message_sets import message_set
 from tests.support.refusals import refused
 
 ZSTD = CompressionType.ZSTD
@@ -60,7 +60,7 @@ def test_a_partition_without_its_log(broker: BrokerDriver, partition: LocalParti
     assert refusal(broker, "t", 1) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_leader_epochs(partition: LocalPartition) -> None:
+def test_a_partition_checks_the_leader_epoch(partition: LocalPartition) -> None:
     partition.check_leader_epoch(-1)
     partition.check_leader_epoch(0)
     for claimed, code in ((1, ErrorCode.UNKNOWN_LEADER_EPOCH), (-2, ErrorCode.FENCED_LEADER_EPOCH)):

@@ -15,7 +15,7 @@ def users(text: str) -> dict[ScramUser, str]:
 
 
 @pytest.mark.parametrize("between", [" ", ",", "\n", " , "])
-def test_several_users(between: str) -> None:
+def test_scram_users_of_several_options(between: str) -> None:
     text = between.join(
         ("SCRAM-SHA-256=[name=alice,password=a]", 'SCRAM-SHA-512=[name="bob",password="b, ] and more"]')
     )
@@ -26,11 +26,11 @@ def test_several_users(between: str) -> None:
 
 
 @pytest.mark.parametrize("password", ["a=b", "p@ss/w;ord'", "with blank", "[", "x" * 1000])
-def test_passwords(password: str) -> None:
+def test_scram_passwords_with_special_characters(password: str) -> None:
     assert users(f"SCRAM-SHA-256=[password={password},name=alice]") == {ScramUser("alice", "SCRAM-SHA-256"): password}
 
 
-def test_no_users() -> None:
+def test_text_without_scram_users() -> None:
     assert users("") == users(" \n") == {}
 
 

@@ -129,7 +129,7 @@ def test_a_token_without_a_handshake() -> None:
     assert story.session.user == ANONYMOUS
 
 
-def test_bare_tokens() -> None:
+def test_sasl_tokens_without_a_kafka_header() -> None:
     story = Story()
     story.shake(bare_tokens=True)
     assert story.session.expects_bare_token
@@ -155,7 +155,7 @@ def test_logging_in_again_where_sessions_do_not_end() -> None:
     assert METADATA in story.allowed
 
 
-def test_sessions_end() -> None:
+def test_a_sasl_session_ends_after_its_lifetime() -> None:
     story = Story(lasts_ms=5000)
     assert story.log_in().session_lifetime_ms == 5000
     story.now_ms += 5000

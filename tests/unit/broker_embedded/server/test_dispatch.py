@@ -9,7 +9,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, RemoteProtocolError
 from spark_kafka_native.protocol.framing import decode_response, request_frame
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from tests.support.broker_driver import NODE, BrokerDriver, to_bytes
+from tests.support.broker.driver import NODE, BrokerDriver, to_bytes
 
 
 def raw_response(broker: BrokerDriver, frame: bytes) -> bytes | None:

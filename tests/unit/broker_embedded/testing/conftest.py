@@ -2,7 +2,7 @@ import pytest
 
 from broker_embedded.testing.injection import Injector
 from broker_embedded.testing.recording import Recorder
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, C
 from spark_kafka_native.protocol.messages.fetch import FetchRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.support.broker_driver import BrokerDriver, batch, fetch_request, produce_request
+from tests.support.broker.driver import BrokerDriver, batch, fetch_request, produce_request
 
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 

@@ -11,7 +11,7 @@ from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinato
 from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.broker_driver import BrokerDriver, batch, fetch_request, produce_request
+from tests.support.broker.driver import BrokerDriver, batch, fetch_request, produce_request
 
 
 def produce(broker: BrokerDriver, client_id: str, partition: int = 0) -> int:

@@ -14,7 +14,7 @@ from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequ
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from spark_kafka_native.protocol.schema import Request
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 
 PARTITIONS = tuple(PartitionProduceData(index=index, records=b"x") for index in range(3))
 PRODUCE = ProduceRequest(acks=1, topic_data=(TopicProduceData(name="t", partition_data=PARTITIONS),))

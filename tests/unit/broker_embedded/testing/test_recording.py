@@ -9,8 +9,8 @@ from broker_embedded.testing.recording import RecordedRequest, Recorder
 from spark_kafka_native.protocol.framing import request_frame
 from spark_kafka_native.protocol.messages.fetch import FetchRequest
 from spark_kafka_native.protocol.schema import Request
-from tests.support.broker_driver import fetch_request, produce_request, to_bytes
-from tests.support.sample_messages import each_api, sample, versions_of
+from tests.support.broker.driver import fetch_request, produce_request, to_bytes
+from tests.support.records.sample_messages import each_api, sample, versions_of
 
 
 def add(recorder: Recorder, request: Request[Any], version: int = 9, client_id: str = "me") -> list[int]:

@@ -46,8 +46,8 @@ from spark_kafka_native.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from spark_kafka_native.protocol.schema import Request, Struct
-from tests.support.broker_driver import to_bytes
-from tests.support.sample_messages import each_api, sample, structs_in, versions_of
+from tests.support.broker.driver import to_bytes
+from tests.support.records.sample_messages import each_api, sample, structs_in, versions_of
 
 # One of a partition, one of a coordinator, one of a broker as a whole.
 CODES = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -58,8 +58,8 @@ from spark_kafka_native.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from spark_kafka_native.protocol.schema import Request
-from tests.support.broker_driver import to_bytes
-from tests.support.sample_messages import each_api, sample, versions_of
+from tests.support.broker.driver import to_bytes
+from tests.support.records.sample_messages import each_api, sample, versions_of
 
 T_ID, U_ID = UUID(int=1), UUID(int=2)
 IDS_OF: TopicNames = {T_ID: "t", U_ID: "u"}

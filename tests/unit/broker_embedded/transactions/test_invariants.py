@@ -256,7 +256,7 @@ def test_all_invariants_hold_in_every_reachable_world(
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_long_stories(seed: int) -> None:
+def test_invariants_hold_after_random_transaction_events(seed: int) -> None:
     draw = random.Random(seed)
     level = draw.choice(list(TransactionVersion))
     world = near_the_end(level) if seed % 2 else World()

@@ -78,7 +78,7 @@ def test_all_are_listed_with_producer_and_state() -> None:
         ({"state_filters": ("Ongoing",), "producer_id_filters": (1, 3)}, [3]),
     ],
 )
-def test_filters(filters: dict[str, Any], expected: list[int]) -> None:
+def test_list_transactions_filters(filters: dict[str, Any], expected: list[int]) -> None:
     assert ids(**filters) == expected
     assert matching(**filters).unknown_state_filters == ()
 
@@ -90,7 +90,7 @@ def test_unknown_states_are_listed_and_match_nothing() -> None:
     assert matching(state_filters=("Nonsense",)).transaction_states == ()
 
 
-def test_a_description() -> None:
+def test_describe_transactions_has_every_field() -> None:
     assert describe(ALL[2], "job-3") == describe_transactions.TransactionState(
         error_code=ErrorCode.NONE,
         transactional_id="job-3",

@@ -22,7 +22,7 @@ from spark_kafka_native.protocol.messages.metadata import MetadataRequest, Metad
 from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.protocol.wire import Chunk, FileRegion
-from tests.support.scripted_broker import KAFKA_0_11, KAFKA_2_1, KAFKA_4_3, Versions
+from tests.support.scripted.cluster import KAFKA_0_11, KAFKA_2_1, KAFKA_4_3, Versions
 
 ADDRESS = HostPort("broker", 9092)
 

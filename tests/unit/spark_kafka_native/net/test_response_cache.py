@@ -16,7 +16,7 @@ from spark_kafka_native.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from spark_kafka_native.protocol.schema import Request, Response
-from tests.support.broker_driver import to_bytes
+from tests.support.broker.driver import to_bytes
 
 MANY = LEAST_BYTES // 8
 

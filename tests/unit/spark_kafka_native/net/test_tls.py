@@ -73,7 +73,7 @@ def test_host_names_and_certificates_are_checked_unless_the_first_is_turned_off(
         ({"cipher_suites": ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",)}, "TLSv1_2", "TLSv1_2"),
     ],
 )
-def test_versions(given: dict[str, Any], oldest: str, newest: str) -> None:
+def test_oldest_and_newest_tls_version(given: dict[str, Any], oldest: str, newest: str) -> None:
     context = context_of(**given)
     assert (context.minimum_version, context.maximum_version) == (ssl.TLSVersion[oldest], ssl.TLSVersion[newest])
 

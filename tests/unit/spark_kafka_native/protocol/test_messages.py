@@ -14,7 +14,7 @@ from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from spark_kafka_native.protocol.schema import Struct
 from spark_kafka_native.protocol.wire import Chunk, FileRegion, HasFileno, length_of
-from tests.support.strategies import messages
+from tests.support.records.message_strategies import messages
 
 CLASSES = [cls for request in all_requests().values() for cls in (request, request.response)]
 VERSIONED = [(cls, version) for cls in CLASSES for version in range(cls.min_version, cls.max_version + 1)]

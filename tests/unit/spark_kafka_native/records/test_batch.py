@@ -23,7 +23,7 @@ from spark_kafka_native.records.batch import (
     set_producer,
     write_header,
 )
-from tests.support.reference_records import Batch, Record, crc32c, numbered, read_batch, write_batch
+from tests.support.records.reference import Batch, Record, crc32c, numbered, read_batch, write_batch
 
 RECORDS = numbered([Record(b"k", b"v", (("h", b"x"),), 1000), Record(None, b"w", (), 1010)], 100)
 BATCH = Batch(records=RECORDS, base_offset=100, producer_id=7, producer_epoch=3, base_sequence=2**31 - 1)
@@ -37,7 +37,7 @@ def patched(offset: int, value: int, size: int) -> bytes:
     return bytes(buffer)
 
 
-def test_every_field() -> None:
+def test_every_field_of_a_batch_header() -> None:
     header = read_header(BYTES)
     assert header == BatchHeader(
         base_offset=100,
@@ -62,7 +62,7 @@ def test_every_field() -> None:
 
 
 @given(st.integers(0, 0x7F))
-def test_attributes(attributes: int) -> None:
+def test_attributes_of_a_batch_header(attributes: int) -> None:
     buffer = patched(21, attributes, 2)
     if attributes & 7 > 4:
         with pytest.raises(CorruptBatch, match=f"unknown compression codec {attributes & 7}"):

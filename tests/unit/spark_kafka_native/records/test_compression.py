@@ -28,7 +28,7 @@ NOISE = random.Random(1).randbytes(100_000)
     | st.builds(lambda piece, times: piece * times, st.binary(max_size=20), st.integers(0, 9000))
 )
 @settings(max_examples=50)
-def test_round_trip(codec: CompressionType, payload: bytes) -> None:
+def test_decompression_restores_the_payload(codec: CompressionType, payload: bytes) -> None:
     compressed = compress(codec, memoryview(bytearray(payload)))
     assert isinstance(compressed, bytes)
     assert bytes(decompress(codec, memoryview(b"x" + compressed)[1:])) == payload
@@ -193,7 +193,7 @@ def test_bytes_after_the_end_of_a_frame(codec: CompressionType) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_cut(codec: CompressionType) -> None:
+def test_a_cut_off_payload_is_an_error_or_a_prefix(codec: CompressionType) -> None:
     stored = compress(codec, TEXT[:40_000])
     for end in range(0, len(stored), 1 if len(stored) < 2000 else 7):
         try:
@@ -249,7 +249,7 @@ def test_a_false_content_size_is_not_allocated() -> None:
         (CompressionType.SNAPPY, [], [0, 1]),
     ],
 )
-def test_levels(codec: CompressionType, levels: list[int], wrong: list[int]) -> None:
+def test_compression_levels_and_their_bounds(codec: CompressionType, levels: list[int], wrong: list[int]) -> None:
     payload = TEXT[:5000] + NOISE[:100]
     for level in levels:
         assert decompress(codec, compress(codec, payload, level)) == payload

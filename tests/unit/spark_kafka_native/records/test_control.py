@@ -2,7 +2,7 @@ import pytest
 
 from spark_kafka_native.records.batch import CorruptBatch, check_crc, read_header
 from spark_kafka_native.records.control import ControlRecord, ControlType, decode_control, encode_end_txn_marker
-from tests.support.reference_records import CODECS, Batch, Record, read_batch, write_batch
+from tests.support.records.reference import CODECS, Batch, Record, read_batch, write_batch
 
 
 def control_batch(key: bytes | None, value: bytes | None, codec: int = 0) -> bytes:
@@ -14,7 +14,7 @@ def decoded(buffer: bytes) -> ControlRecord | None:
 
 
 @pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])
-def test_markers(kind: ControlType) -> None:
+def test_end_transaction_markers_are_read_back(kind: ControlType) -> None:
     marker = encode_end_txn_marker(
         kind,
         producer_id=2**40,
@@ -62,7 +62,7 @@ def test_only_the_end_of_a_transaction_is_a_marker() -> None:
         (b"\x00\x00\xff\xfe", None, ControlRecord(ControlType.UNKNOWN, None)),
     ],
 )
-def test_control_records(key: bytes, value: bytes | None, found: ControlRecord, codec: int) -> None:
+def test_control_records_of_each_type(key: bytes, value: bytes | None, found: ControlRecord, codec: int) -> None:
     assert decoded(control_batch(key, value, codec)) == found
 
 

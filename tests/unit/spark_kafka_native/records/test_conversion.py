@@ -12,12 +12,12 @@ from spark_kafka_native.records.errors import CorruptBatch, OversizedBatch
 from spark_kafka_native.records.formats import iter_any, read_any
 from spark_kafka_native.records.legacy import CODECS, read_message
 from spark_kafka_native.records.record import NO_HEADERS, LogRecord, parse_records
-from tests.support.batches import NOW_MS
-from tests.support.message_sets import message_set, messages_in, shapes
-from tests.support.record_batches import marker
-from tests.support.record_strategies import byte_strings
-from tests.support.reference_records import Batch, Record, numbered
-from tests.support.reference_records import write_batch as reference_batch
+from tests.support.records.log_batches import NOW_MS
+from tests.support.records.message_sets import message_set, messages_in, shapes
+from tests.support.records.record_batches import marker
+from tests.support.records.reference import Batch, Record, numbered
+from tests.support.records.reference import write_batch as reference_batch
+from tests.support.records.strategies import byte_strings
 
 records = st.lists(
     st.builds(

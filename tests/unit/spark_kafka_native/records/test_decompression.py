@@ -139,7 +139,7 @@ def unzstd(stored: bytes | bytearray | memoryview, max_bytes: int = CAP) -> byte
 
 
 @pytest.mark.parametrize("stored", [ZSTD, bytearray(ZSTD), memoryview(b"x" + ZSTD)[1:]])
-def test_zstd(stored: bytes) -> None:
+def test_zstd_frames_within_the_limit(stored: bytes) -> None:
     assert unzstd(stored) == TEXT
     assert unzstd(stored, len(TEXT)) == TEXT
     assert unzstd(stored, len(TEXT) - 1) is None
@@ -174,7 +174,7 @@ def test_zstd_is_decompressed_after_an_error() -> None:
 
 
 @pytest.mark.parametrize("stored", [LZ4, bytearray(LZ4), memoryview(b"x" + LZ4)[1:]])
-def test_lz4(stored: bytes) -> None:
+def test_lz4_frames_within_the_limit(stored: bytes) -> None:
     assert lz4_frame(stored, CAP) == TEXT
     assert lz4_frame(stored, 255 * len(stored)) == TEXT
     assert lz4_frame(stored, 255 * len(stored) - 1) is None

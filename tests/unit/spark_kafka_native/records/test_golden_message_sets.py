@@ -12,7 +12,7 @@ from spark_kafka_native.records.formats import iter_any
 from spark_kafka_native.records.legacy import OVERHEADS, read_message, read_messages
 from spark_kafka_native.records.legacy_write import write_message_set
 from spark_kafka_native.records.record import LogRecord
-from tests.support.message_sets import messages_in
+from tests.support.records.message_sets import messages_in
 
 GOLDEN: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[3] / "golden" / "message_sets.json").read_text(encoding="utf-8")

@@ -24,7 +24,7 @@ from spark_kafka_native.records.legacy import (
 from spark_kafka_native.records.legacy_write import write_message_set
 from spark_kafka_native.records.lz4_header import break_checksum, repair_checksum
 from spark_kafka_native.records.record import LogRecord
-from tests.support.message_sets import entry
+from tests.support.records.message_sets import entry
 
 MAGICS = (0, 1)
 TIME = 1_700_000_000_000

@@ -11,9 +11,9 @@ from spark_kafka_native.records.errors import OversizedBatch
 from spark_kafka_native.records.legacy import CODECS, read_message
 from spark_kafka_native.records.legacy_write import write_message_set
 from spark_kafka_native.records.record import NO_HEADERS, LogRecord
-from tests.support.message_sets import messages_in
-from tests.support.record_peers import PEERS, LegacyPeer
-from tests.support.record_strategies import byte_strings
+from tests.support.records.message_sets import messages_in
+from tests.support.records.other_codecs import PEERS, LegacyPeer
+from tests.support.records.strategies import byte_strings
 
 MAGICS = (0, 1)
 
@@ -48,7 +48,7 @@ def as_stored(records: list[LogRecord], magic: int) -> list[LogRecord]:
 @pytest.mark.parametrize("codec", CODECS)
 @given(records=record_lists, first=st.integers(-1, 2**40))
 @settings(max_examples=20)
-def test_round_trip(magic: int, codec: CompressionType, records: list[LogRecord], first: int) -> None:
+def test_message_sets_are_read_back(magic: int, codec: CompressionType, records: list[LogRecord], first: int) -> None:
     wanted = ascending(records, first)
     raw = write_message_set(wanted, magic=magic, compression=codec)
     assert messages_in(raw) == as_stored(wanted, magic)

@@ -17,9 +17,9 @@ from spark_kafka_native.records.record import (
     read_varint,
     varint,
 )
-from tests.support import reference_records as reference
-from tests.support.record_strategies import record_lists
-from tests.support.reference_records import Batch, Record, write_batch, write_record, write_varint
+from tests.support.records import reference
+from tests.support.records.reference import Batch, Record, write_batch, write_record, write_varint
+from tests.support.records.strategies import record_lists
 
 BORDERS = [sign * (1 << bits) + step for bits in range(63) for sign in (1, -1) for step in (-1, 0, 1)]
 int64s = st.integers(-(2**63), 2**63 - 1) | st.integers(-9000, 9000) | st.sampled_from(BORDERS)

@@ -10,8 +10,8 @@ from spark_kafka_native.records import scan
 from spark_kafka_native.records.batch import BatchHeader, read_header
 from spark_kafka_native.records.errors import CorruptBatch
 from spark_kafka_native.records.scan import LONG_MAX, LONG_MIN, RecordScan
-from tests.support.record_strategies import record_lists
-from tests.support.reference_records import Batch, Record, numbered, write_batch
+from tests.support.records.reference import Batch, Record, numbered, write_batch
+from tests.support.records.strategies import record_lists
 
 Outcome = tuple[list[tuple[int, int, int, bool]], str, int, bool]
 

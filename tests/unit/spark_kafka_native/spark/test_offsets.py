@@ -59,7 +59,7 @@ def test_more_specific_position_takes_precedence() -> None:
 
 
 @pytest.mark.parametrize("word", ["", "latest+5", "latest-", "latest--5", "first", "latest-1.5"])
-def test_invalid_positions(word: str) -> None:
+def test_invalid_words_for_offsets(word: str) -> None:
     with pytest.raises(ValueError, match="neither earliest nor latest nor of the form latest-100"):
         parse_word(word)
 
@@ -104,7 +104,7 @@ def test_bad_offset_limits_say_what_is_wrong(text: str, complaint: str) -> None:
     assert complaint in str(caught.value)
 
 
-def test_assignment() -> None:
+def test_assign_json_is_a_list_of_partitions() -> None:
     assert parse_assignment('{"topicB":[6,4],"topicA":[1,0,1]}') == (
         A0,
         A1,
@@ -114,7 +114,7 @@ def test_assignment() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "topicA", '{"t":{"0":1}}', '{"t":[-1]}', '{"t":["0"]}', '{"t":[true]}', "[]"])
-def test_bad_assignments(text: str) -> None:
+def test_invalid_assign_json_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match=r'expected e\.g\. \{"topicA":\[0,1\]'):
         parse_assignment(text)
 

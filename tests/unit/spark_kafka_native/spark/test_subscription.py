@@ -12,7 +12,7 @@ from spark_kafka_native.spark.subscription import (
     select,
     topics_to_look_up,
 )
-from tests.support.feature import showing
+from tests.support.features.feature import showing
 
 CLUSTER = {"a": (0, 1), "b": (0,), "metrics-a": (0,), "__consumer_offsets": (0, 1)}
 

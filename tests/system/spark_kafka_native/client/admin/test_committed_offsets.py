@@ -18,7 +18,7 @@ from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitReque
 from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest
 from spark_kafka_native.protocol.schema import Request
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.scripted_broker import (
+from tests.support.scripted.cluster import (
     BROKEN_CONNECTIONS,
     KAFKA_0_11,
     KAFKA_2_1,

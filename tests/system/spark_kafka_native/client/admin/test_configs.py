@@ -26,7 +26,7 @@ from spark_kafka_native.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from tests.support.scripted_broker import KAFKA_4_3, Drop, Respond, ScriptedCluster
+from tests.support.scripted.cluster import KAFKA_4_3, Drop, Respond, ScriptedCluster
 
 TOPIC = Resource(type=ResourceType.TOPIC, name="t")
 APIS = {DescribeConfigsRequest.api_key: (1, 4), IncrementalAlterConfigsRequest.api_key: (0, 1)}

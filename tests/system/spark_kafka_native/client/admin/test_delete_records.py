@@ -13,7 +13,7 @@ from spark_kafka_native.protocol.messages.delete_records import (
 )
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.scripted_broker import KAFKA_4_3, Drop, Respond, ScriptedCluster
+from tests.support.scripted.cluster import KAFKA_4_3, Drop, Respond, ScriptedCluster
 
 T = [TopicPartition("t", number) for number in range(3)]
 

@@ -12,8 +12,8 @@ from spark_kafka_native.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.our_client import config_of
-from tests.support.scripted_broker import KAFKA_2_1, Respond, ScriptedCluster
+from tests.support.clients.native import config_of
+from tests.support.scripted.cluster import KAFKA_2_1, Respond, ScriptedCluster
 
 
 def page(first: int, following: Cursor | None) -> Respond:

@@ -7,8 +7,8 @@ from spark_kafka_native.client.admin.scram_users import Password, alter_scram_us
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.protocol.errors import KafkaError
-from tests.support.brokers import AnyBroker
-from tests.support.our_client import config_of
+from tests.support.clients.native import config_of
+from tests.support.servers.brokers import AnyBroker
 from tests.support.waiting import eventually
 
 

@@ -19,7 +19,7 @@ from spark_kafka_native.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
-from tests.support.scripted_broker import (
+from tests.support.scripted.cluster import (
     BROKEN_CONNECTIONS,
     KAFKA_0_11,
     KAFKA_2_1,

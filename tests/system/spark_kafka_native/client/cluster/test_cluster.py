@@ -21,7 +21,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.scripted_broker import (
+from tests.support.scripted.cluster import (
     BROKEN_CONNECTIONS,
     KAFKA_0_11,
     Drop,

@@ -14,7 +14,7 @@ from spark_kafka_native.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.scripted_broker import Drop, Respond, ScriptedCluster
+from tests.support.scripted.cluster import Drop, Respond, ScriptedCluster
 
 PARTITIONS = [TopicPartition("t", number) for number in range(4)]
 

@@ -11,7 +11,7 @@ from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from tests.support.scripted_broker import ScriptedCluster
+from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.waiting import eventually
 
 SOON = 60_000

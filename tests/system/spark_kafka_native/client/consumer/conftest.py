@@ -3,8 +3,8 @@ from collections.abc import Iterator
 import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from tests.support.fetched_logs import fill
-from tests.support.scripted_broker import ScriptedCluster
+from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.fetched_logs import fill
 
 
 @pytest.fixture

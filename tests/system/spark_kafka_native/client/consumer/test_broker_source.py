@@ -11,7 +11,7 @@ from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
-from tests.support.scripted_broker import KAFKA_2_1, KAFKA_4_3, ScriptedCluster, Versions
+from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_4_3, ScriptedCluster, Versions
 from tests.support.waiting import eventually
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

@@ -16,9 +16,9 @@ from spark_kafka_native.protocol.messages.fetch import (
 )
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.fetched_logs import OneRange
-from tests.support.record_batches import batch_of
-from tests.support.scripted_broker import Drop, Refuse, Respond, ScriptedCluster, Step
+from tests.support.records.record_batches import batch_of
+from tests.support.scripted.cluster import Drop, Refuse, Respond, ScriptedCluster, Step
+from tests.support.scripted.fetched_logs import OneRange
 
 T0 = TopicPartition("t", 0)
 LEADER, REPLICA, GONE = 1, 2, 9

@@ -20,9 +20,18 @@ from spark_kafka_native.protocol.messages.fetch import (
 from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.records.compression import CompressionType
-from tests.support.fetched_logs import BROKEN_FETCHES, LAST, T0, OneRange, fill, offsets_of, read, read_until_error
-from tests.support.record_batches import batch_of
-from tests.support.scripted_broker import Drop, Pass, Refuse, Respond, ScriptedCluster, Silent, Step
+from tests.support.records.record_batches import batch_of
+from tests.support.scripted.cluster import Drop, Pass, Refuse, Respond, ScriptedCluster, Silent, Step
+from tests.support.scripted.fetched_logs import (
+    BROKEN_FETCHES,
+    LAST,
+    T0,
+    OneRange,
+    fill,
+    offsets_of,
+    read,
+    read_until_error,
+)
 
 
 def test_a_large_response_is_cut_into_record_batches_of_about_the_target(brokers: ScriptedCluster) -> None:

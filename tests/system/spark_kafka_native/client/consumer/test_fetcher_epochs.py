@@ -20,12 +20,12 @@ from spark_kafka_native.protocol.messages.fetch import FetchRequest
 from spark_kafka_native.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import seal
-from tests.support.fake_partitions import FakePartition
-from tests.support.fetched_logs import OneRange
-from tests.support.message_sets import message_set
-from tests.support.record_batches import batch_of
-from tests.support.scripted_broker import KAFKA_2_1, KAFKA_2_3, KAFKA_4_3, Refuse, ScriptedCluster
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.records.message_sets import message_set
+from tests.support.records.record_batches import batch_of
+from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_2_3, KAFKA_4_3, Refuse, ScriptedCluster
+from tests.support.scripted.fetched_logs import OneRange
+from tests.support.scripted.partitions import FakePartition
 
 T0 = TopicPartition("t", 0)
 BATCHES, ROWS = 10, 10

@@ -11,10 +11,20 @@ from spark_kafka_native.protocol.messages.fetch import FetchRequest
 from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.records.control import ControlType
-from tests.support.fetched_logs import LAST, ROWS, append_sparse, fill, offsets_of, transaction
-from tests.support.joint_reading import ALL, PARTITIONS, Reading, asked, ranges, read, tp, two_leaders, whole
-from tests.support.record_batches import batch_of
-from tests.support.scripted_broker import KAFKA_0_11, KAFKA_2_1, KAFKA_4_3, ScriptedCluster, Versions
+from tests.support.records.record_batches import batch_of
+from tests.support.scripted.cluster import KAFKA_0_11, KAFKA_2_1, KAFKA_4_3, ScriptedCluster, Versions
+from tests.support.scripted.fetched_logs import LAST, ROWS, append_sparse, fill, offsets_of, transaction
+from tests.support.scripted.several_partitions import (
+    ALL,
+    PARTITIONS,
+    Reading,
+    asked,
+    ranges,
+    read,
+    tp,
+    two_leaders,
+    whole,
+)
 from tests.support.waiting import eventually
 
 

@@ -10,8 +10,8 @@ from spark_kafka_native.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
 )
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.record_batches import batch_of
-from tests.support.scripted_broker import KAFKA_2_1, KAFKA_2_3, Drop, Refuse, Respond, ScriptedCluster
+from tests.support.records.record_batches import batch_of
+from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_2_3, Drop, Refuse, Respond, ScriptedCluster
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -12,8 +12,8 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.record_batches import TIMESTAMP_MS, batch_of
-from tests.support.scripted_broker import (
+from tests.support.records.record_batches import TIMESTAMP_MS, batch_of
+from tests.support.scripted.cluster import (
     BROKEN_CONNECTIONS,
     KAFKA_0_11,
     Refuse,

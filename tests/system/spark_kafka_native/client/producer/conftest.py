@@ -2,8 +2,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.scripted_broker import ScriptedCluster
-from tests.support.sender_driver import PARTITIONS, SenderDriver
+from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.sender_driver import PARTITIONS, SenderDriver
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.arrow.decode import decode
 from spark_kafka_native.records.batch import BatchHeader
-from tests.support.fetched_logs import OneRange
-from tests.support.record_batches import rows
-from tests.support.scripted_broker import Drop, HalfFrame, Pass, Refuse, ScriptedCluster, Step
+from tests.support.records.record_batches import rows
+from tests.support.scripted.cluster import Drop, HalfFrame, Pass, Refuse, ScriptedCluster, Step
+from tests.support.scripted.fetched_logs import OneRange
 
 PARTITIONS = 4
 FATAL = Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)

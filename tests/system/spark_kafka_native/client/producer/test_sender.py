@@ -21,9 +21,8 @@ from spark_kafka_native.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from spark_kafka_native.records.arrow.encode import EncodedBatch
-from tests.support.fake_responses import respond
-from tests.support.record_batches import batch_of
-from tests.support.scripted_broker import (
+from tests.support.records.record_batches import batch_of
+from tests.support.scripted.cluster import (
     KAFKA_0_11,
     KAFKA_2_1,
     KAFKA_4_3,
@@ -36,7 +35,8 @@ from tests.support.scripted_broker import (
     Step,
     Versions,
 )
-from tests.support.sender_driver import PARTITIONS, SenderDriver, T, names, write_and_check
+from tests.support.scripted.responses import respond
+from tests.support.scripted.sender_driver import PARTITIONS, SenderDriver, T, names, write_and_check
 from tests.support.waiting import eventually
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.produce import ProduceRequest, ProduceResponse
-from tests.support.scripted_broker import (
+from tests.support.scripted.cluster import (
     Drop,
     HalfFrame,
     Pass,
@@ -19,7 +19,7 @@ from tests.support.scripted_broker import (
     Step,
     WrongCorrelation,
 )
-from tests.support.sender_driver import PARTITIONS, SenderDriver, names, write_and_check
+from tests.support.scripted.sender_driver import PARTITIONS, SenderDriver, names, write_and_check
 from tests.support.waiting import eventually
 
 FAULTS: list[Step] = [

@@ -24,8 +24,8 @@ from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import BatchHeader
-from tests.support.our_transactions import valued
-from tests.support.scripted_broker import (
+from tests.support.clients.native_transactions import valued
+from tests.support.scripted.cluster import (
     KAFKA_0_11,
     KAFKA_2_1,
     Drop,

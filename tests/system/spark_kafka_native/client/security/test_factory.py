@@ -19,11 +19,11 @@ from spark_kafka_native.net.sasl.oauthbearer import OAuthBearer
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.certificates import HOSTS, Authority, server_context
-from tests.support.clients import Record
-from tests.support.fetched_logs import OneRange
-from tests.support.guards import Guard
-from tests.support.our_client import rows_of
-from tests.support.scripted_broker import ScriptedCluster
+from tests.support.clients.interface import Record
+from tests.support.clients.native import rows_of
+from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.fetched_logs import OneRange
+from tests.support.scripted.security import Guard
 
 SERVERS = {"bootstrap.servers": "a:1"}
 BROKER = HostPort("broker", 9092)

@@ -12,8 +12,8 @@ from spark_kafka_native.protocol.messages.describe_producers import (
     TopicResponse,
 )
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.our_transactions import Transactions
-from tests.support.scripted_broker import KAFKA_2_1, Drop, Respond, ScriptedCluster
+from tests.support.clients.native_transactions import Transactions
+from tests.support.scripted.cluster import KAFKA_2_1, Drop, Respond, ScriptedCluster
 
 T = [TopicPartition("t", number) for number in range(2)]
 

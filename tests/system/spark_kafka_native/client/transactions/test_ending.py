@@ -18,8 +18,8 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
 from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.support.our_transactions import Transactions
-from tests.support.scripted_broker import (
+from tests.support.clients.native_transactions import Transactions
+from tests.support.scripted.cluster import (
     KAFKA_2_1,
     KAFKA_4_3,
     Drop,

@@ -29,8 +29,8 @@ from spark_kafka_native.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.our_transactions import Transactions
-from tests.support.scripted_broker import KAFKA_4_3, Drop, Respond, ScriptedCluster
+from tests.support.clients.native_transactions import Transactions
+from tests.support.scripted.cluster import KAFKA_4_3, Drop, Respond, ScriptedCluster
 
 PARTITIONS = 1001
 T = [TopicPartition("t", number) for number in range(PARTITIONS)]

@@ -10,7 +10,7 @@ from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.scripted_broker import KAFKA_4_3, Refuse, ScriptedCluster
+from tests.support.scripted.cluster import KAFKA_4_3, Refuse, ScriptedCluster
 
 T = [TopicPartition("t", number) for number in range(3)]
 

@@ -1,3 +1,3 @@
-from tests.support.reload_driver import story
+from tests.support.spark.reload_driver import story
 
 __all__ = ["story"]

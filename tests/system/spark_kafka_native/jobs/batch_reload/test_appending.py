@@ -13,7 +13,7 @@ from spark_kafka_native.jobs.batch_reload.manifest import Manifest, What
 from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.reload_driver import Story
+from tests.support.spark.reload_driver import Story
 
 
 def append(
@@ -126,7 +126,7 @@ def test_an_append_that_is_not_published_says_what_is_written(story: Story) -> N
 def test_rows_are_those_of_the_plan_with_their_load_id(story: Story, spark: SparkSession) -> None:
     from broker_embedded.testing import EmbeddedBroker
     from spark_kafka_native.spark.datasource import register
-    from tests.support.topics import Topics
+    from tests.support.clients.topics import Topics
 
     register(spark)
     with EmbeddedBroker() as broker, Topics(broker.bootstrap_servers) as topics:

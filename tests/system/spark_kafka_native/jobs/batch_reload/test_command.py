@@ -18,9 +18,9 @@ from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.storage.storage import Stored
 from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
 from spark_kafka_native.jobs.java import JavaMissing
-from tests.support.feature import showing
-from tests.support.reload_driver import Story
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.features.feature import showing
+from tests.support.spark.reload_driver import Story
 
 
 @pytest.fixture(scope="module")

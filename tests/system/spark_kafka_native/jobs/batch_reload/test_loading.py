@@ -15,8 +15,8 @@ from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.versions import manifest_path
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.ranges import OffsetRange
-from tests.support.doomed_reload import CLEAN_STEPS, LOAD_STEPS, PART_STEPS
-from tests.support.reload_driver import Story, run_here
+from tests.support.kills.reload import CLEAN_STEPS, LOAD_STEPS, PART_STEPS
+from tests.support.spark.reload_driver import Story, run_here
 
 T0 = TopicPartition("t", 0)
 
@@ -429,9 +429,9 @@ def test_a_part_that_is_gone_or_damaged_is_named(story: Story, harm: Callable[[P
 
 @pytest.mark.feature("reload.kills", "reload.exactlyOnce")
 def test_killed_at_every_step_no_duplicate_and_no_gap() -> None:
-    """First loads, next loads, loads from a point, and cleans; see ``tests.support.doomed_reload``."""
+    """First loads, next loads, loads from a point, and cleans; see ``tests.support.kills.reload``."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.doomed_reload"], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-m", "tests.support.kills.reload"], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]

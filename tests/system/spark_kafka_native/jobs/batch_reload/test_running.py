@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError
 from spark_kafka_native.jobs.batch_reload.running import SparkRunner
-from tests.support.reload_driver import run_here
+from tests.support.spark.reload_driver import run_here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,10 +16,10 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.spark.source.schema import layout_of
-from tests.support.fetched_logs import fill
-from tests.support.scripted_broker import ScriptedCluster
-from tests.support.topics import Topics
-from tests.support.user_schemas import user_schema
+from tests.support.clients.topics import Topics
+from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.fetched_logs import fill
+from tests.support.spark.user_schemas import user_schema
 
 T0 = TopicPartition("t", 0)
 

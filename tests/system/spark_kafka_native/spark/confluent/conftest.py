@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.schema_registry import StubRegistry
+from tests.support.spark.schema_registry import StubRegistry
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from spark_kafka_native.spark.confluent.avro import decode_avro, encode_avro
 from spark_kafka_native.spark.confluent.registry import NoSuchSchema
 from spark_kafka_native.spark.confluent.schemas import SchemaError
 from spark_kafka_native.spark.confluent.wire import build_header
-from tests.support.avro_values import ORDER, ORDER_V2, avro, framed
-from tests.support.schema_registry import StubRegistry
+from tests.support.spark.avro_values import ORDER, ORDER_V2, avro, framed
+from tests.support.spark.schema_registry import StubRegistry
 
 NOON = datetime.datetime(2026, 1, 2, 12)
 ROW = {"id": 1, "customer": "ann", "at": NOON.replace(tzinfo=datetime.UTC)}

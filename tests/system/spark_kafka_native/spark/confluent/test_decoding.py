@@ -13,8 +13,8 @@ from spark_kafka_native.spark.confluent.decoding import AvroDecoder, BadRow, Bad
 from spark_kafka_native.spark.confluent.registry import Registry, RegistryError
 from spark_kafka_native.spark.confluent.schemas import avro_schema
 from spark_kafka_native.spark.confluent.wire import build_header
-from tests.support.avro_values import NEW_FIELD, ORDER, ORDER_V2, avro, framed
-from tests.support.schema_registry import StubRegistry
+from tests.support.spark.avro_values import NEW_FIELD, ORDER, ORDER_V2, avro, framed
+from tests.support.spark.schema_registry import StubRegistry
 
 NOON = datetime.datetime(2026, 1, 2, 12, tzinfo=datetime.UTC)
 ROW = {"id": 1, "customer": "ann", "at": NOON}

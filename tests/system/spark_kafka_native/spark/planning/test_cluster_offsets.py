@@ -10,8 +10,8 @@ from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.bounds import OffsetSource
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from tests.support.feature import showing
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.features.feature import showing
 
 
 @pytest.fixture(scope="module")

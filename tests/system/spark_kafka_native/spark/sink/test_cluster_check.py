@@ -11,7 +11,7 @@ from spark_kafka_native.spark.exactly_once.names import Names
 from spark_kafka_native.spark.options.exactly_once import ExactlyOnce, timing_of
 from spark_kafka_native.spark.sink import cluster_check
 from spark_kafka_native.spark.sink.cluster_check import check_cluster
-from tests.support.our_client import config_of
+from tests.support.clients.native import config_of
 
 
 @pytest.fixture

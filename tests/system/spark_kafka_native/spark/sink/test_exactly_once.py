@@ -23,9 +23,9 @@ from spark_kafka_native.spark.sink.exactly_once import (
     TaskPrepared,
 )
 from spark_kafka_native.spark.sink.writer import TaskWritten
-from tests.support.exactly_once_steps import Killed, killed_after_decision
-from tests.support.spark_queries import unique
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.exactly_once.steps import Killed, killed_after_decision
+from tests.support.spark.queries import unique
 from tests.support.waiting import eventually
 
 SCHEMA = StructType([StructField("value", BinaryType())])

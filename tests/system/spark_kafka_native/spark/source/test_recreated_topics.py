@@ -19,7 +19,7 @@ from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.ranges import range_of
 from spark_kafka_native.spark.source.reader import read_task
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
 
 LAYOUT = layout_of(source_schema(include_headers=False))
 

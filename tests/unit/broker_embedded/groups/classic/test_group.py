@@ -14,7 +14,7 @@ from broker_embedded.groups.classic.group import (
 from broker_embedded.groups.records import OffsetCommitValue
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from tests.support.group_driver import Call, GroupDriver, subscription
+from tests.support.groups.classic_driver import Call, GroupDriver, subscription
 from tests.support.refusals import refused
 
 OF_CONNECT = {"protocol_type": "connect", "protocols": {"compatible": b"url"}}

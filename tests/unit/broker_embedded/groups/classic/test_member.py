@@ -11,7 +11,7 @@ from broker_embedded.groups.classic.member import (
 )
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponseMember
-from tests.support.group_driver import subscription
+from tests.support.groups.classic_driver import subscription
 from tests.support.refusals import refused
 
 MEMBER = ClassicMember(

@@ -19,7 +19,7 @@ from broker_embedded.groups.records import RecordVersions
 from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
 from spark_kafka_native.records.errors import CorruptBatch
-from tests.support.group_driver import subscription
+from tests.support.groups.classic_driver import subscription
 
 MEMBER = ClassicMember(
     member_id="m-1",

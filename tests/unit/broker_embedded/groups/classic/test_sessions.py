@@ -4,7 +4,7 @@ from broker_embedded.groups import decisions
 from broker_embedded.groups.classic.group import ClassicState
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.leave_group import MemberIdentity
-from tests.support.group_driver import GroupDriver
+from tests.support.groups.classic_driver import GroupDriver
 
 
 @pytest.fixture

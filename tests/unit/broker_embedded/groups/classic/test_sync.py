@@ -2,7 +2,7 @@ import pytest
 
 from broker_embedded.groups.classic.group import ClassicState
 from spark_kafka_native.protocol.errors import ErrorCode
-from tests.support.group_driver import GroupDriver
+from tests.support.groups.classic_driver import GroupDriver
 
 
 @pytest.fixture

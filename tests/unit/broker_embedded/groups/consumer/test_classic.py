@@ -9,8 +9,8 @@ from broker_embedded.groups.consumer.member import MemberState
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
 from spark_kafka_native.protocol.messages.leave_group import MemberIdentity
-from tests.support.classic_requests import ClassicClient
-from tests.support.consumer_driver import ConsumerDriver
+from tests.support.groups.classic_requests import ClassicClient
+from tests.support.groups.consumer_driver import ConsumerDriver
 
 
 @pytest.fixture

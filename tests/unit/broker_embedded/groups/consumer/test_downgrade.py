@@ -8,9 +8,9 @@ from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.group import Pending
 from spark_kafka_native.protocol.consumer_protocol import read_assignment
 from spark_kafka_native.protocol.errors import ErrorCode
-from tests.support.classic_members import stable_classic
-from tests.support.classic_requests import ClassicClient
-from tests.support.consumer_driver import ConsumerDriver
+from tests.support.groups.classic_members import stable_classic
+from tests.support.groups.classic_requests import ClassicClient
+from tests.support.groups.consumer_driver import ConsumerDriver
 
 
 @pytest.fixture

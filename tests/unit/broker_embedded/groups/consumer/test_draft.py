@@ -13,7 +13,7 @@ from broker_embedded.groups.consumer.records import (
 from broker_embedded.groups.group import CancelTimer, SetTimer
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
-from tests.support.consumer_driver import ConsumerDriver
+from tests.support.groups.consumer_driver import ConsumerDriver
 from tests.support.refusals import refused
 
 

@@ -18,8 +18,8 @@ from spark_kafka_native.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.support.classic_requests import ClassicClient
-from tests.support.consumer_driver import ConsumerDriver, topic_id
+from tests.support.groups.classic_requests import ClassicClient
+from tests.support.groups.consumer_driver import ConsumerDriver, topic_id
 from tests.support.refusals import refused
 
 
@@ -58,7 +58,7 @@ def test_a_consumer_group_implements_group(group: ConsumerDriver) -> None:
     assert found.released(ErrorCode.NOT_COORDINATOR) == ()
 
 
-def test_states(group: ConsumerDriver) -> None:
+def test_a_group_goes_from_reconciling_to_stable(group: ConsumerDriver) -> None:
     assert group.state == "Reconciling"
     group.give_back("a")
     group.settle()

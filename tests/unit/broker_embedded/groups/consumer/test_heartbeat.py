@@ -6,9 +6,9 @@ import pytest
 from broker_embedded.groups.consumer.config import ConsumerConfig
 from broker_embedded.groups.consumer.member import MemberState
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from tests.support.consumer_driver import ConsumerDriver, topic_id
-from tests.support.raw_consumers import as_topics
+from tests.support.groups.consumer_driver import ConsumerDriver, topic_id
 from tests.support.refusals import refused
+from tests.support.requests.consumer_group import as_topics
 
 ALL = {"t-0", "t-1", "t-2", "t-3"}
 

@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from broker_embedded.groups.consumer.config import ConsumerConfig
 from broker_embedded.groups.group import Pending
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from tests.support.classic_requests import ClassicClient
-from tests.support.consumer_driver import ConsumerDriver
+from tests.support.groups.classic_requests import ClassicClient
+from tests.support.groups.consumer_driver import ConsumerDriver
 
 NAMES = st.sampled_from("abcd")
 TOPICS = st.lists(st.sampled_from(["t", "u", "v"]), unique=True)

@@ -33,7 +33,7 @@ from broker_embedded.groups.consumer.records import (
 )
 from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.records.errors import CorruptBatch
-from tests.support.strategies import messages
+from tests.support.records.message_strategies import messages
 
 KINDS = sorted(consumer_records.CONSUMER_GROUP_RECORDS.values(), key=str)
 ENTRIES = st.sampled_from(KINDS).flatmap(

@@ -4,7 +4,7 @@ import pytest
 
 from broker_embedded.groups.consumer import regexes
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from tests.support.consumer_driver import ConsumerDriver
+from tests.support.groups.consumer_driver import ConsumerDriver
 
 
 @pytest.fixture

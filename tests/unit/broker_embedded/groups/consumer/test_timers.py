@@ -6,7 +6,7 @@ from broker_embedded.groups.consumer.config import ConsumerConfig
 from broker_embedded.groups.consumer.draft import REGEX_TIMER
 from broker_embedded.groups.group import Outcome
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from tests.support.consumer_driver import ConsumerDriver
+from tests.support.groups.consumer_driver import ConsumerDriver
 from tests.support.refusals import refused
 
 

@@ -94,7 +94,7 @@ def test_values_are_hashed_in_little_endian_order() -> None:
     assert -(2**63) <= digest < 2**63
 
 
-def test_policies() -> None:
+def test_migration_policies_allow_upgrade_and_downgrade() -> None:
     allowed = {policy.value: (policy.allows_upgrade, policy.allows_downgrade) for policy in MigrationPolicy}
     assert allowed == {
         "disabled": (False, False),

@@ -15,9 +15,9 @@ from spark_kafka_native.protocol.consumer_protocol import TopicPartitions, read_
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
 from spark_kafka_native.protocol.messages.leave_group import MemberIdentity
-from tests.support.classic_members import assigned, stable_classic
-from tests.support.classic_requests import ClassicClient
-from tests.support.consumer_driver import ConsumerDriver
+from tests.support.groups.classic_members import assigned, stable_classic
+from tests.support.groups.classic_requests import ClassicClient
+from tests.support.groups.consumer_driver import ConsumerDriver
 from tests.support.refusals import refused
 
 

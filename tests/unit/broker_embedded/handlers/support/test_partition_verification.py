@@ -7,9 +7,9 @@ from broker_embedded.handlers.support.registry import CloseConnection
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.broker_driver import BrokerDriver
-from tests.support.direct_producer import DirectProducer
-from tests.support.transaction_driver import code
+from tests.support.broker.driver import BrokerDriver
+from tests.support.broker.transactional_producer import DirectProducer
+from tests.support.requests.transactions import code
 
 LEVELS = (1, 2)
 BEFORE_LEVEL_2 = (3, 10, 11)

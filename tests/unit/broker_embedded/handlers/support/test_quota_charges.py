@@ -16,8 +16,8 @@ from spark_kafka_native.protocol.messages.create_partitions import CreatePartiti
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.support.broker_driver import BrokerDriver, batch, fetch_request, produce_request, values_in
-from tests.support.quotas import alter
+from tests.support.broker.driver import BrokerDriver, batch, fetch_request, produce_request, values_in
+from tests.support.broker.quotas import alter
 
 ME = {"client-id": "test"}
 INT32_MAX = 2**31 - 1

@@ -13,7 +13,7 @@ from broker_embedded.platform.platform import FileSystem
 from spark_kafka_native.protocol.messages import all_requests
 from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from spark_kafka_native.protocol.schema import Response
-from tests.support.broker_driver import NODE, BrokerDriver
+from tests.support.broker.driver import NODE, BrokerDriver
 
 
 @pytest.mark.parametrize("name", RELEASE_NAMES)

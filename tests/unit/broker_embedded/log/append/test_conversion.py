@@ -12,10 +12,10 @@ from spark_kafka_native.records.batch import CompressionType, read_header, seal
 from spark_kafka_native.records.control import ControlType
 from spark_kafka_native.records.conversion import write_batch
 from spark_kafka_native.records.record import LogRecord
-from tests.support.batches import NOW_MS, batch, joined
-from tests.support.message_sets import messages_in
-from tests.support.old_format_log import OldFormatLog
-from tests.support.record_batches import marker
+from tests.support.broker.old_format_log import OldFormatLog
+from tests.support.records.log_batches import NOW_MS, batch, joined
+from tests.support.records.message_sets import messages_in
+from tests.support.records.record_batches import marker
 
 CODECS = list(CompressionType)
 NONE, GZIP, SNAPPY, LZ4, ZSTD = CODECS
@@ -65,7 +65,7 @@ def test_the_topics_codec_leaves_batches_alone_that_have_it() -> None:
     assert found.batches[0].header == read_header(sent)
 
 
-def test_levels() -> None:
+def test_compression_levels_of_recompressed_batches() -> None:
     text = b"".join(b"%d, " % index for index in range(5000))
     sizes = [
         len(validated(batch(text), compression_type="gzip", compression_gzip_level=level).records) for level in (1, 9)
@@ -138,7 +138,7 @@ def test_a_payload_that_does_not_decompress() -> None:
     assert refusal(bad, **COMPACT).code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_several_batches() -> None:
+def test_several_batches_are_recompressed_one_by_one() -> None:
     three = joined([keyed(b"a", b"b"), keyed(b"c", compression=GZIP), keyed(b"d")])
     found = validated(three, compression_type="lz4")
     assert [one.header.compression for one in found.batches] == [LZ4] * 3

@@ -11,10 +11,10 @@ from spark_kafka_native.records.compression import compress
 from spark_kafka_native.records.formats import iter_any
 from spark_kafka_native.records.legacy import CODECS, read_message
 from spark_kafka_native.records.record import LogRecord
-from tests.support.batches import NOW_MS, batch
-from tests.support.log_driver import offset_for_timestamp
-from tests.support.message_sets import entry, message_set, messages_in
-from tests.support.old_format_log import OldFormatLog
+from tests.support.broker.log_driver import offset_for_timestamp
+from tests.support.broker.old_format_log import OldFormatLog
+from tests.support.records.log_batches import NOW_MS, batch
+from tests.support.records.message_sets import entry, message_set, messages_in
 
 OLD = {0: "0.9.0", 1: "0.10.2"}
 NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionType

@@ -15,7 +15,7 @@ from broker_embedded.log.append.producer_state import (
 from broker_embedded.log.transaction_index import AbortedTransaction
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import BatchHeader, read_header
-from tests.support.batches import NOW_MS, batch
+from tests.support.records.log_batches import NOW_MS, batch
 from tests.support.refusals import refused
 
 LAST = 2**31 - 1
@@ -234,7 +234,7 @@ def test_a_fenced_epoch_is_checked_before_the_verification(producers: Producers)
     assert producers.refused(1, 1, transactional=True) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_open_transactions(producers: Producers) -> None:
+def test_a_producer_is_in_a_transaction_from_its_first_transactional_batch(producers: Producers) -> None:
     assert not producers.states.is_in_transaction(1, 0)
     producers.send(1, 0)
     assert not producers.states.is_in_transaction(1, 0)

@@ -8,9 +8,9 @@ from broker_embedded.log.transaction_index import AbortedTransaction
 from broker_embedded.platform.platform import read_file
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
-from tests.support.batches import NOW_MS, batch, rows
-from tests.support.disk import SimulatedCrash
-from tests.support.log_driver import DIRECTORY, LogDriver, slice_bytes
+from tests.support.broker.disk import SimulatedCrash
+from tests.support.broker.log_driver import DIRECTORY, LogDriver, slice_bytes
+from tests.support.records.log_batches import NOW_MS, batch, rows
 from tests.support.refusals import refused
 
 SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}

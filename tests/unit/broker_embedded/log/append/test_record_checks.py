@@ -19,8 +19,8 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.formats import iter_any
 from spark_kafka_native.records.record import LogRecord
-from tests.support.batches import NOW_MS
-from tests.support.message_sets import message_set, messages_in
+from tests.support.records.log_batches import NOW_MS
+from tests.support.records.message_sets import message_set, messages_in
 
 
 def check(*records: tuple[bytes | None, int], **settings: Any) -> None:

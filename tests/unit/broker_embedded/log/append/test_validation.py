@@ -7,8 +7,8 @@ from broker_embedded.log.append.incoming import AppendContext
 from broker_embedded.log.append.validation import AppendOrigin, assign, validate
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import CompressionType, TimestampType, check_crc, iter_batches, read_header, seal
-from tests.support.batches import NOW_MS, Row, batch, joined, rows
-from tests.support.message_sets import message_set
+from tests.support.records.log_batches import NOW_MS, Row, batch, joined, rows
+from tests.support.records.message_sets import message_set
 
 HOUR_MS = 60 * 60 * 1000
 

@@ -14,7 +14,7 @@ from spark_kafka_native.records.formats import iter_any, read_any
 from spark_kafka_native.records.legacy import read_messages
 from spark_kafka_native.records.legacy_write import write_message_set
 from spark_kafka_native.records.record import LogRecord
-from tests.support import reference_records as reference
+from tests.support.records import reference
 
 NOW = 1_700_000_000_000
 RETENTION = 1000

@@ -2,7 +2,7 @@ from broker_embedded.log.cleaner.cleaned_transactions import CleanedTransactions
 from broker_embedded.log.transaction_index import AbortedTransaction
 from spark_kafka_native.records.batch import BatchHeader, read_header
 from spark_kafka_native.records.control import ControlType
-from tests.support import reference_records as reference
+from tests.support.records import reference
 
 P, Q = 7, 8
 ABORTED = AbortedTransaction(producer_id=P, first_offset=10, last_offset=20, last_stable_offset=21)

@@ -13,11 +13,11 @@ from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.legacy_write import write_message_set
 from spark_kafka_native.records.record import LogRecord
-from tests.support import reference_records as reference
-from tests.support.compaction_driver import CompactionDriver
-from tests.support.disk import MemoryFileSystem
-from tests.support.log_driver import batches_of, offset_for_timestamp, slice_bytes
-from tests.support.message_sets import messages_in
+from tests.support.broker.compaction_driver import CompactionDriver
+from tests.support.broker.disk import MemoryFileSystem
+from tests.support.broker.log_driver import batches_of, offset_for_timestamp, slice_bytes
+from tests.support.records import reference
+from tests.support.records.message_sets import messages_in
 
 SMALL = {"segment.bytes": 300}
 

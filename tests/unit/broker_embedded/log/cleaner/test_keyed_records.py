@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from broker_embedded.log.cleaner.keyed_records import KeyedRecord, keyed_blocks, timestamp_delta, with_base_timestamp
 from spark_kafka_native.records.batch import BatchHeader, CorruptBatch, read_header
-from tests.support import reference_records as reference
+from tests.support.records import reference
 
 BASE_TIMESTAMP = 1_700_000_000_000
 

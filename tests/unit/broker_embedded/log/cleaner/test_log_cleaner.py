@@ -9,8 +9,8 @@ from broker_embedded.log.cleaner.cleanable import CleanableRange, cleanable_rang
 from broker_embedded.log.log import Log
 from broker_embedded.platform.platform import read_file
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support import reference_records as reference
-from tests.support.compaction_driver import DIRECTORY, EAGER, PARTITION, CompactionDriver
+from tests.support.broker.compaction_driver import DIRECTORY, EAGER, PARTITION, CompactionDriver
+from tests.support.records import reference
 
 OTHER = TopicPartition("other", 3)
 

@@ -13,11 +13,11 @@ from broker_embedded.log.cleaner.replacement import CleaningAborted, begin_clean
 from broker_embedded.log.manager import LogManager
 from broker_embedded.log.segment import LogSegment
 from broker_embedded.platform.platform import Platform
-from tests.support import reference_records as reference
-from tests.support.batches import rows
-from tests.support.compaction_driver import EAGER, PARTITION, TOPIC_ID, CompactionDriver
-from tests.support.disk import SimulatedCrash
-from tests.support.log_driver import batches_of, slice_bytes
+from tests.support.broker.compaction_driver import EAGER, PARTITION, TOPIC_ID, CompactionDriver
+from tests.support.broker.disk import SimulatedCrash
+from tests.support.broker.log_driver import batches_of, slice_bytes
+from tests.support.records import reference
+from tests.support.records.log_batches import rows
 
 
 def written() -> CompactionDriver:

@@ -10,10 +10,10 @@ from broker_embedded.log.cleaner.threads import CleanerThreads
 from broker_embedded.platform.timers import Timers
 from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support import reference_records as reference
-from tests.support.broker_driver import BrokerDriver, run_periodic
-from tests.support.compaction_driver import CompactionDriver
-from tests.support.offset_commits import commit_offset
+from tests.support.broker.compaction_driver import CompactionDriver
+from tests.support.broker.driver import BrokerDriver, run_periodic
+from tests.support.broker.offset_commits import commit_offset
+from tests.support.records import reference
 from tests.support.waiting import eventually_async
 
 MANY = [TopicPartition("many", index) for index in range(8)]

@@ -17,8 +17,8 @@ from broker_embedded.metadata.image import EMPTY_IMAGE, PartitionImage, TopicIma
 from broker_embedded.platform.platform import read_file
 from broker_embedded.quotas.entities import CLIENT_ID, IP, USER, ClientQuotaEntity
 from broker_embedded.security.credentials import ScramCredential, ScramUser
-from tests.support.disk import FaultyFileSystem
-from tests.support.metadata import DATA_DIR, new_disk
+from tests.support.broker.disk import FaultyFileSystem
+from tests.support.broker.metadata import DATA_DIR, new_disk
 
 
 def _parse(document: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@ import pyarrow as pa
 
 from spark_kafka_native.client.producer.accumulator import Accumulator, Waiting, group
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.record_batches import rows
+from tests.support.records.record_batches import rows
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

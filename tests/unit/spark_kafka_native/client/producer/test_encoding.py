@@ -9,7 +9,7 @@ from spark_kafka_native.records.arrow.decode import decode
 from spark_kafka_native.records.arrow.encode import MeasuredRows
 from spark_kafka_native.records.arrow.schema import HEADERS
 from spark_kafka_native.records.batch import read_header
-from tests.support.record_batches import TIMESTAMP_MS
+from tests.support.records.record_batches import TIMESTAMP_MS
 
 ROWS = pa.record_batch(
     {

@@ -127,7 +127,7 @@ def test_sticky_takes_only_partitions_that_are_available() -> None:
 def test_librdkafka_agrees() -> None:
     """Its partitioner murmur2_random is meant to be Java's."""
     pytest.importorskip("confluent_kafka", reason="librdkafka comes with confluent-kafka")
-    from tests.support.mock_cluster import MockCluster, mock_cluster_unavailable
+    from tests.support.servers.mock_cluster import MockCluster, mock_cluster_unavailable
 
     if mock_cluster_unavailable() is not None:
         pytest.skip(str(mock_cluster_unavailable()))

@@ -6,7 +6,7 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.arrow.encode import EncodedBatch
 from spark_kafka_native.records.batch import ProducerIdAndEpoch, check_crc, read_header
-from tests.support.record_batches import batch_of
+from tests.support.records.record_batches import batch_of
 
 NODE = 1
 GAP = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

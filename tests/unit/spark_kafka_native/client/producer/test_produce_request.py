@@ -15,7 +15,7 @@ from spark_kafka_native.protocol.messages.produce import (
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from spark_kafka_native.records.arrow.encode import EncodedBatch
-from tests.support.record_batches import batch_of
+from tests.support.records.record_batches import batch_of
 
 IDS = {"t": uuid.UUID(int=1), "u": uuid.UUID(int=2)}
 

@@ -33,7 +33,7 @@ def test_a_key_fits_its_certificate() -> None:
     assert loaded.public_key() == load_der_x509_certificate(key.chain[0]).public_key()
 
 
-def test_passwords() -> None:
+def test_a_wrong_jks_password_is_an_error() -> None:
     assert read_jks(JKS, None) == read_jks(JKS, STORE_PASSWORD)
     with pytest.raises(JksError, match="password is wrong"):
         read_jks(JKS, "wrong")

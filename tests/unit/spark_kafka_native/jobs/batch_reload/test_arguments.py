@@ -20,7 +20,7 @@ def options(*more: str) -> dict[str, str]:
     return dict(parsed(*more).source_options)
 
 
-def test_defaults() -> None:
+def test_defaults_of_batch_reload_arguments() -> None:
     said = parse_arguments(PLAIN)
     assert (said.start, said.until, said.format, said.columns) == (None, None, None, ())
     assert (said.action, said.keep_versions, said.lease_s, said.location.url) == ("load", 10, 3600.0, "/data")
@@ -34,7 +34,7 @@ def test_defaults() -> None:
 
 
 @pytest.mark.feature("reload.ranges")
-def test_points() -> None:
+def test_from_and_until_are_times_or_offsets() -> None:
     assert parsed("--from", "-2h").start == AtTime(Ago(duration_ms=7_200_000))
     assert parsed("--until", "-1h").until == AtTime(Ago(duration_ms=3_600_000))
     assert parsed("--from=1000").start == AtTime(1000)
@@ -61,7 +61,7 @@ def test_options_of_the_source(tmp_path: Path) -> None:
     assert dict(pattern.source_options)["subscribePattern"] == "^a"
 
 
-def test_other_formats() -> None:
+def test_a_jdbc_target_needs_state_and_write_options() -> None:
     said = parse_arguments(
         [*SOURCE, "--format", "jdbc", "--state", "/state", "--write-option", "url=jdbc:x=y", "--columns", "key, value"]
     )
@@ -122,7 +122,7 @@ def test_secrets_are_not_repeated() -> None:
 @pytest.mark.parametrize(
     "wrong", [["--from", "1", "--from-offsets", "{}"], ["--verify", "--clean"], ["--min-tasks", "0"], ["--targ", "x"]]
 )
-def test_argparse_refuses(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_have_exit_status_2(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         parsed(*wrong)
     assert ended.value.code == 2

@@ -10,7 +10,7 @@ from spark_kafka_native.jobs.batch_reload.leases import Lease
 from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.versions import versions
 from spark_kafka_native.spark.planning.ranges import OffsetRange
-from tests.support.reload_driver import NOW_S, Story
+from tests.support.spark.reload_driver import NOW_S, Story
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import pytest
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
 from spark_kafka_native.jobs.batch_reload.leases import Lease, new_load_id, other_runs
 from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
-from tests.support.reload_driver import NOW_S, Story
+from tests.support.spark.reload_driver import NOW_S, Story
 
 
 def test_ids_sort_by_time_and_differ() -> None:

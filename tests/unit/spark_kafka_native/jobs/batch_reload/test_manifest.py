@@ -17,7 +17,7 @@ from spark_kafka_native.jobs.batch_reload.manifest import (
     to_json,
 )
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.reload_driver import JSON
+from tests.support.spark.reload_driver import JSON
 
 T0 = TopicPartition("t", 0)
 
@@ -59,7 +59,7 @@ WHOLE = manifest(
 )
 
 
-def test_round_trip() -> None:
+def test_a_manifest_is_the_same_after_writing_and_reading() -> None:
     assert from_json(to_json(WHOLE), "x") == WHOLE
     nothing = manifest()
     assert from_json(to_json(nothing), "x") == nothing

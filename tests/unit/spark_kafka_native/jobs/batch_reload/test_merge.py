@@ -15,7 +15,7 @@ from spark_kafka_native.jobs.batch_reload.manifest import (
 from spark_kafka_native.jobs.batch_reload.merge import Load, Written, entries_of, next_version, ranges_without_file
 from spark_kafka_native.jobs.batch_reload.plan import ClusterState, Plan, Wanted, make_plan
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.reload_driver import JSON, Story
+from tests.support.spark.reload_driver import JSON, Story
 
 
 def load_of(story: Story, base: Manifest | None, start: str | None = None, *, load_id: str = "mine") -> Load:

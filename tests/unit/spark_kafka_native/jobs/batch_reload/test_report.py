@@ -14,7 +14,7 @@ from spark_kafka_native.jobs.batch_reload.report import (
     report_table,
 )
 from spark_kafka_native.jobs.batch_reload.verify import Checked, RangeVerdict, Report
-from tests.support.reload_driver import Story
+from tests.support.spark.reload_driver import Story
 
 
 def printed(table: Table) -> list[str]:

@@ -9,7 +9,7 @@ from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocation
 from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native.jobs.batch_reload.target import check_own, prepare
-from tests.support.reload_driver import Story
+from tests.support.spark.reload_driver import Story
 
 
 def test_new_or_empty_target(storage: Storage) -> None:

@@ -6,7 +6,7 @@ import pytest
 from spark_kafka_native.jobs.batch_reload.manifest import Entry, What
 from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.verify import MAX_TASKS, Checked, RangeVerdict, Report, check_entry, grouped
-from tests.support.reload_driver import Story
+from tests.support.spark.reload_driver import Story
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from spark_kafka_native.jobs.batch_reload.merge import with_history
 from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.storage.storage import Stored
 from spark_kafka_native.jobs.batch_reload.versions import manifest_path, publish, read_version, versions
-from tests.support.reload_driver import JSON, Story
+from tests.support.spark.reload_driver import JSON, Story
 
 
 def version_of(head: Manifest | None, load_id: str) -> Manifest:

@@ -14,7 +14,7 @@ from spark_kafka_native.spark.errors import DataLossError
 from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.ranges import range_of
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
-from tests.support.reload_driver import Story
+from tests.support.spark.reload_driver import Story
 
 PIECE = range_of(TopicPartition("_t", 3), 5, 25)
 JSON = file_format("json", None)

@@ -83,7 +83,9 @@ def test_tickets_then_the_security_layer(library: Any) -> None:
         (KerberosLogin(service="kafka", principal="alice@REALM"), None),
     ],
 )
-def test_whose_tickets(library: Any, login: KerberosLogin, store: dict[str, str] | None) -> None:
+def test_kerberos_credentials_of_the_keytab_or_the_cache(
+    library: Any, login: KerberosLogin, store: dict[str, str] | None
+) -> None:
     Gssapi(login, "broker").first()
     given = library.contexts[0].given["creds"]
     assert given["store"] == store

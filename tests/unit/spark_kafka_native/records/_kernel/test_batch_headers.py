@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_native.records._kernel.batch_headers import BatchHeaders
 from spark_kafka_native.records.batch import BatchHeader, UnreadableBatch, read_header, write_header
-from tests.support.raw_kernel import SURROUNDINGS, Edges, amid
+from tests.support.records.raw_kernel import SURROUNDINGS, Edges, amid
 
 NEXT = (0x00, 0x01, 0x02, 0x7F, 0x80, 0xFE, 0xFF)
 FIELDS = (
@@ -125,7 +125,7 @@ def test_no_byte_outside_the_buffer_is_read() -> None:
 
 @given(st.lists(st.integers(0, 9), max_size=6), st.data())
 @settings(max_examples=150)
-def test_damage(payloads: list[int], data: st.DataObject) -> None:
+def test_headers_of_damaged_batches_are_those_of_the_reference(payloads: list[int], data: st.DataObject) -> None:
     buffer = bytearray(b"".join(batch(9 * index, bytes(size)) for index, size in enumerate(payloads)))
     for _ in range(data.draw(st.integers(0, 4)) if buffer else 0):
         place = data.draw(st.integers(0, len(buffer) - 1))

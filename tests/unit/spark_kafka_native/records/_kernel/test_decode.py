@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_native.records._kernel import decode
-from tests.support.raw_kernel import SURROUNDINGS, Edges, Memory, RawBatch, amid, decode_raw, listed
-from tests.support.record_strategies import record_lists
-from tests.support.reference_records import Record, write_record
+from tests.support.records.raw_kernel import SURROUNDINGS, Edges, Memory, RawBatch, amid, decode_raw, listed
+from tests.support.records.reference import Record, write_record
+from tests.support.records.strategies import record_lists
 
 RECORD = b"\x0c\x00\x00\x00\x01\x01\x00"
 
@@ -24,7 +24,7 @@ def test_payloads_in_either_place() -> None:
     assert (rows["count"], array("q", rows["offset"]).tolist(), rows["key"]["nulls"]) == (2, [5, 9], 2)
 
 
-def test_no_batches() -> None:
+def test_a_buffer_without_batches_has_no_rows() -> None:
     rows = decode_raw(b"")
     assert rows is not None
     assert rows["count"] == 0

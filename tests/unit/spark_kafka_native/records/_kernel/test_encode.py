@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from spark_kafka_native.records._kernel.encode import Measured
-from tests.support.raw_kernel import Memory
-from tests.support.reference_records import Record, write_record
+from tests.support.records.raw_kernel import Memory
+from tests.support.records.reference import Record, write_record
 
 
 def ints(*numbers: int) -> "array[int]":

@@ -3,8 +3,8 @@ from itertools import count
 
 import pytest
 
-from tests.support.raw_kernel import Memory, NoMemory, RawBatch, decode_raw
-from tests.support.reference_records import Record, write_record
+from tests.support.records.raw_kernel import Memory, NoMemory, RawBatch, decode_raw
+from tests.support.records.reference import Record, write_record
 
 RECORD = Record(b"key", b"value", (("name", b"x"), ("other", None)))
 

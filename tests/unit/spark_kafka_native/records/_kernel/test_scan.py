@@ -2,8 +2,8 @@ import pytest
 
 from spark_kafka_native.records._kernel.scan import Scanner
 from spark_kafka_native.records.scan import BAD, DONE, FOUND, LONG_MAX, LONG_MIN, MORE, VALUE
-from tests.support.raw_kernel import Edges
-from tests.support.reference_records import Record, write_record, write_varint
+from tests.support.records.raw_kernel import Edges
+from tests.support.records.reference import Record, write_record, write_varint
 
 RECORDS = [
     write_record(Record(timestamp=100 * index, offset=index, value=b"v" * 80 * index), 0, 0) for index in range(3)

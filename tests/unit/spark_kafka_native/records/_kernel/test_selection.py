@@ -10,8 +10,8 @@ from spark_kafka_native.records._kernel.batch_headers import BatchHeaders
 from spark_kafka_native.records._kernel.selection import select
 from spark_kafka_native.records.arrow.selected import SelectedBatch
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
-from tests.support.raw_kernel import Edges
-from tests.support.reference_records import GZIP, LZ4, NONE, Batch, Record, numbered, write_batch
+from tests.support.records.raw_kernel import Edges
+from tests.support.records.reference import GZIP, LZ4, NONE, Batch, Record, numbered, write_batch
 
 NEVER = 2**63 - 1
 

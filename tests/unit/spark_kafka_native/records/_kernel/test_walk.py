@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_native.records.errors import CorruptBatch
-from tests.support import reference_records as reference
-from tests.support.both_kernels import read_both
-from tests.support.reference_records import Batch, Record, write_batch
+from tests.support.records import reference
+from tests.support.records.both_kernels import read_both
+from tests.support.records.reference import Batch, Record, write_batch
 
 
 def body(*parts: bytes | int) -> bytes:

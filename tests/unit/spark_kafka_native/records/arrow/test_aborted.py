@@ -2,7 +2,7 @@ from dataclasses import dataclass
 
 from spark_kafka_native.records.arrow.aborted import AbortedTransactions
 from spark_kafka_native.records.batch import BatchHeader, read_header
-from tests.support.reference_records import Batch, Record, numbered, write_batch
+from tests.support.records.reference import Batch, Record, numbered, write_batch
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from spark_kafka_native.records.arrow.batches import Batches, NextOffset
 from spark_kafka_native.records.arrow.decode import decode
 from spark_kafka_native.records.batch import set_offsets
 from spark_kafka_native.records.errors import CorruptBatch
-from tests.support.message_sets import message_set
-from tests.support.reference_records import Batch, Record, numbered, write_batch
+from tests.support.records.message_sets import message_set
+from tests.support.records.reference import Batch, Record, numbered, write_batch
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 from spark_kafka_native.records.arrow.columns import read_columns
 
 
-def test_spans() -> None:
+def test_keys_and_values_are_spans_of_the_arrow_buffers() -> None:
     found: dict[str, Any] = {"key": pa.array(["é", None, ""]), "value": pa.array([None, b"abc", b""])}
     columns = read_columns(pa.record_batch(found), 7)
     assert columns.keys is not None

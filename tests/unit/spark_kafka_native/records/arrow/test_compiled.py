@@ -15,18 +15,18 @@ from spark_kafka_native.records.arrow import reference as plain
 from spark_kafka_native.records.arrow.columns import read_columns
 from spark_kafka_native.records.arrow.schema import ALL
 from spark_kafka_native.records.errors import CorruptBatch
-from tests.support import reference_records as reference
-from tests.support.record_strategies import record_lists
-from tests.support.reference_records import CODECS, Batch, Record, numbered, write_batch
+from tests.support.records import reference
+from tests.support.records.reference import CODECS, Batch, Record, numbered, write_batch
+from tests.support.records.strategies import record_lists
 
 if TYPE_CHECKING:
     from spark_kafka_native.records.arrow import compiled
-    from tests.support.both_kernels import read_both
+    from tests.support.records.both_kernels import read_both
 else:
     compiled = pytest.importorskip(
         "spark_kafka_native.records.arrow.compiled", reason="the kernel has not been built", exc_type=ImportError
     )
-    from tests.support.both_kernels import read_both
+    from tests.support.records.both_kernels import read_both
 
 
 def refused(buffer: bytes) -> bool:
@@ -145,7 +145,9 @@ def test_the_same_payload_byte_for_byte(records: tuple[Record, ...], data: st.Da
 
 @given(st.lists(st.none() | st.binary(max_size=40), max_size=40), st.booleans(), st.data())
 @settings(max_examples=60)
-def test_murmur2(keys: list[bytes | None], large: bool, data: st.DataObject) -> None:
+def test_murmur2_of_the_kernel_is_that_of_the_reference(
+    keys: list[bytes | None], large: bool, data: st.DataObject
+) -> None:
     start = data.draw(st.integers(0, len(keys)))
     column = pa.array(keys, pa.large_binary() if large else pa.binary())[start:]
     hashes = compiled.murmur2(*spans_of(column))

@@ -12,10 +12,10 @@ from spark_kafka_native.records.arrow.decode import Decoded, decode
 from spark_kafka_native.records.arrow.schema import ALL, RECORD_FIELDS, record_batch
 from spark_kafka_native.records.batch import CorruptBatch
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
-from tests.support import reference_records as reference
-from tests.support.decoded import as_rows
-from tests.support.record_strategies import record_lists
-from tests.support.reference_records import CODECS, Batch, Record, numbered, rows, write_batch
+from tests.support.records import reference
+from tests.support.records.decoded import as_rows
+from tests.support.records.reference import CODECS, Batch, Record, numbered, rows, write_batch
+from tests.support.records.strategies import record_lists
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
 
@@ -154,7 +154,7 @@ def test_one_result_outlives_the_next_decode(codec: int) -> None:
     assert [offsets(other)[-1] for other in others] == [2000] * 3
 
 
-def test_timestamps() -> None:
+def test_create_time_and_log_append_time() -> None:
     created = Batch(records=numbered([Record(timestamp=-1), Record(timestamp=1_700_000_000_123)]))
     appended = at(2, 2, log_append_time=1_600_000_000_000)
     records = decode_all(log(created, appended)).records
@@ -190,7 +190,9 @@ def test_any_time_that_is_an_int64(time: int) -> None:
         (11, 20, [], 11),
     ],
 )
-def test_trimming(from_offset: int, until_offset: int, shown: list[int], next_offset: int) -> None:
+def test_rows_outside_of_the_offset_range_are_left_out(
+    from_offset: int, until_offset: int, shown: list[int], next_offset: int
+) -> None:
     buffer = log(at(0, 3), at(5, 3, last_offset_delta=4))  # 3 and 4 are gone with their batch, 8 and 9 from theirs
     decoded = decode_all(buffer, from_offset, until_offset)
     assert offsets(decoded) == shown
@@ -306,7 +308,7 @@ def test_a_payload_above_the_limit_is_refused() -> None:
 
 
 @pytest.mark.parametrize("records", [1, 3, 40, 700])
-def test_many_headers(records: int) -> None:
+def test_records_with_many_headers(records: int) -> None:
     wanted = numbered(
         Record(headers=tuple((f"h{index}", None if index % 3 else b"v") for index in range(50 if row % 5 else 1)))
         for row in range(records)

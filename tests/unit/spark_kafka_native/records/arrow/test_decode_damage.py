@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from spark_kafka_native.records.arrow.decode import Decoded, decode
 from spark_kafka_native.records.batch import CorruptBatch, UnreadableBatch, seal
-from tests.support import reference_records as reference
-from tests.support.decoded import as_rows
-from tests.support.record_strategies import record_lists
-from tests.support.reference_records import CODECS, Batch, Record, numbered, rows, write_batch
+from tests.support.records import reference
+from tests.support.records.decoded import as_rows
+from tests.support.records.reference import CODECS, Batch, Record, numbered, rows, write_batch
+from tests.support.records.strategies import record_lists
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from spark_kafka_native.records.arrow.encode import EncodedBatch, MeasuredRows
 from spark_kafka_native.records.arrow.schema import I64
 from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, CompressionType, check_crc, read_header
-from tests.support import reference_records as reference
-from tests.support.record_strategies import record_lists
-from tests.support.reference_records import Record, numbered, read_batch
+from tests.support.records import reference
+from tests.support.records.reference import Record, numbered, read_batch
+from tests.support.records.strategies import record_lists
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
 
@@ -231,7 +231,7 @@ def test_every_kind_of_timestamp(kind: pa.DataType, rows: list[int | None]) -> N
     assert [record.timestamp for record in read_back(found)] == [1_700_000_000_000, 77, -1000]
 
 
-def test_datetimes() -> None:
+def test_an_arrow_timestamp_is_milliseconds() -> None:
     moment = datetime(2023, 11, 14, 22, 13, 20, 123_456, tzinfo=UTC)
     (record,) = read_back(encode_rows(pa.record_batch({"timestamp": pa.array([moment])})))
     assert record.timestamp == 1_700_000_000_123

@@ -12,16 +12,16 @@ from spark_kafka_native.records.arrow.batches import Batches
 from spark_kafka_native.records.batch import UnreadableBatch, seal, set_offsets
 from spark_kafka_native.records.compression import CompressionType
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
-from tests.support.message_sets import message_set
-from tests.support.reference_records import CODECS, Batch, Record, numbered, write_batch
+from tests.support.records.message_sets import message_set
+from tests.support.records.reference import CODECS, Batch, Record, numbered, write_batch
 
 if TYPE_CHECKING:
-    from tests.support.both_kernels import decode_both, next_offset_by_both
+    from tests.support.records.both_kernels import decode_both, next_offset_by_both
 else:
     pytest.importorskip(
         "spark_kafka_native.records.arrow.compiled", reason="the kernel has not been built", exc_type=ImportError
     )
-    from tests.support.both_kernels import decode_both, next_offset_by_both
+    from tests.support.records.both_kernels import decode_both, next_offset_by_both
 
 END = 2**62
 COLUMNS = ("value", "offset", "timestamp", "timestamp_type")
@@ -125,7 +125,7 @@ def options(draw: st.DrawFn, response: Response) -> dict[str, Any]:
 
 @given(responses(), st.data())
 @settings(max_examples=300)
-def test_generated_answers(response: Response, data: st.DataObject) -> None:
+def test_generated_fetch_responses_decode_as_by_the_reference(response: Response, data: st.DataObject) -> None:
     wanted = data.draw(options(response))
     with kernel.using("required"):
         batches = Batches.of(response.buffer)
@@ -164,7 +164,7 @@ ABORTED = (Aborted(1, 3),)
 
 
 @pytest.mark.parametrize("aborted", [None, (), ABORTED])
-def test_every_range(aborted: Any) -> None:
+def test_every_offset_range_decodes_as_by_the_reference(aborted: Any) -> None:
     wanted: dict[str, Any] = {"columns": COLUMNS, "aborted": aborted}
     for response in (b"".join(PIECES[:count]) for count in range(1, len(PIECES) + 1)):
         for low in range(18):
@@ -195,7 +195,7 @@ def test_a_wrapper_that_goes_back(magic: int) -> None:
     assert (outcome.position, "offset 3 or a later one must come next" in str(outcome)) == (len(PIECES[0]), True)
 
 
-def test_every_target() -> None:
+def test_every_target_of_rows_and_bytes_decodes_as_by_the_reference() -> None:
     wanted: dict[str, Any] = {"from_offset": 0, "until_offset": END, "columns": COLUMNS, "aborted": ABORTED}
     for target in range(1, 120):
         decode_both(RESPONSE, target_bytes=target, **wanted)

@@ -18,7 +18,7 @@ def unhex(text: str | None) -> bytes | None:
 
 
 @pytest.mark.parametrize("golden", GOLDEN["batches"], ids=lambda golden: f"{golden['writer']}, codec {golden['codec']}")
-def test_foreign_batches(golden: dict[str, Any]) -> None:
+def test_batches_of_other_clients_are_read(golden: dict[str, Any]) -> None:
     buffer = bytes.fromhex(golden["batch"])
     header = read_header(buffer)
     check_crc(buffer, 0, header)

@@ -8,7 +8,7 @@ from spark_kafka_native.records import _kernel
 from spark_kafka_native.records.arrow import kernel
 from spark_kafka_native.records.arrow.decode import decode
 from spark_kafka_native.records.batch import CorruptBatch
-from tests.support.reference_records import Batch, Record, write_batch
+from tests.support.records.reference import Batch, Record, write_batch
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from spark_kafka_native.records.compression import compress
 from spark_kafka_native.records.errors import CorruptBatch
 from spark_kafka_native.records.formats import iter_any
 from spark_kafka_native.records.legacy import CODECS, set_message_timestamp
-from tests.support.batches import NOW_MS, batch
-from tests.support.message_sets import entry, message_set, messages_in
+from tests.support.records.log_batches import NOW_MS, batch
+from tests.support.records.message_sets import entry, message_set, messages_in
 
 GZIP = CompressionType.GZIP
 NONE = CompressionType.NONE
@@ -130,7 +130,7 @@ def test_every_cut_leaves_what_is_whole() -> None:
 
 
 @pytest.mark.parametrize("limit", [{"target_rows": 1}, {"target_rows": 4}, {"target_bytes": 1}])
-def test_in_portions(limit: dict[str, Any]) -> None:
+def test_message_sets_are_read_in_portions(limit: dict[str, Any]) -> None:
     found: list[dict[str, Any]] = []
     buffer, offset = MIXED, 0
     for _ in range(40):
@@ -153,7 +153,9 @@ def test_only_requested_columns_are_built() -> None:
     st.integers(0, 30),
 )
 @settings(max_examples=60)
-def test_any_mixture(kinds: list[tuple[int, CompressionType, int]], start: int, length: int) -> None:
+def test_any_mixture_of_formats_v0_v1_and_v2(
+    kinds: list[tuple[int, CompressionType, int]], start: int, length: int
+) -> None:
     offset, parts = 0, []
     for magic, codec, count in kinds:
         values = [b"x" * (offset % 7)] * count

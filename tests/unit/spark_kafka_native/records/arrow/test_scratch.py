@@ -17,7 +17,7 @@ def test_byte_strings_are_appended() -> None:
         assert bytes(memory.data) == b"abcdef"
 
 
-def test_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scratch_memory_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scratch_module, "_FIRST_BYTES", 4)
     with scratch() as memory:
         for index in range(100):

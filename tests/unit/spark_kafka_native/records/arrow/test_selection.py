@@ -9,7 +9,7 @@ from spark_kafka_native.records.arrow.selected import Limits, Part, SelectedBatc
 from spark_kafka_native.records.arrow.selection import Selection, select
 from spark_kafka_native.records.batch import CorruptBatch, read_header
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
-from tests.support.reference_records import CODECS, GZIP, Batch, Record, numbered, write_batch
+from tests.support.records.reference import CODECS, GZIP, Batch, Record, numbered, write_batch
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
 
@@ -86,7 +86,7 @@ def test_a_false_records_count_is_corrupt() -> None:
     ("target_rows", "target_bytes", "batches"),
     [(1, 10_000, 1), (10, 10_000, 1), (11, 10_000, 2), (None, 80, 1), (None, 81, 2), (None, 10_000, 3)],
 )
-def test_targets(target_rows: int | None, target_bytes: int, batches: int) -> None:
+def test_batches_are_selected_up_to_the_target(target_rows: int | None, target_bytes: int, batches: int) -> None:
     buffer = batch(0) + batch(10) + batch(20)
     limits = replace(LIMITS, target_rows=target_rows, target_bytes=target_bytes)
     selection = selected(buffer, limits)

@@ -81,7 +81,7 @@ def expected(value: bytes | None, invalid: str) -> str | None:
 
 @settings(max_examples=40)
 @given(values=st.lists(BYTES, max_size=60), start=st.integers(0, 5), invalid=st.sampled_from([REPLACE, NULL]))
-def test_any_bytes(values: list[bytes | None], start: int, invalid: str) -> None:
+def test_any_bytes_become_valid_utf8(values: list[bytes | None], start: int, invalid: str) -> None:
     column = pa.array(values, pa.binary()).slice(start)
     text = decode_utf8(column, invalid)
     text.validate(full=True)

@@ -13,7 +13,7 @@ pytest.importorskip("confluent_kafka.schema_registry", exc_type=ImportError)
 from spark_kafka_native.spark.confluent.decoding import AvroDecoder
 from spark_kafka_native.spark.confluent.encoding import AvroEncoder, EncodeError
 from spark_kafka_native.spark.confluent.schemas import avro_schema
-from tests.support.avro_values import ORDER, ORDER_V2, avro, framed
+from tests.support.spark.avro_values import ORDER, ORDER_V2, avro, framed
 
 NOON = datetime.datetime(2026, 1, 2, 12, 0, 0, 999, tzinfo=datetime.UTC)
 ORDERS = pa.struct([("at", pa.timestamp("us", "Asia/Tokyo")), ("customer", pa.string()), ("id", pa.int32())])
@@ -99,5 +99,5 @@ def test_unknown_enum_values_are_errors() -> None:
         encoder(schema).encode(pa.array(["A", "B"]))
 
 
-def test_no_rows() -> None:
+def test_encoding_no_rows() -> None:
     assert encoder(ORDER, 7).encode(pa.array([], ORDERS)).to_pylist() == []

@@ -59,7 +59,7 @@ def test_headers_are_split_and_joined(ref: int | UUID) -> None:
     assert joined.to_pylist() == [build_header(ref) + b"a", None, build_header(ref)]
 
 
-def test_no_rows() -> None:
+def test_splitting_no_rows() -> None:
     found = split(column())
     assert (list(found.refs), found.codes.tolist(), len(found.payloads)) == ([], [], 0)
     assert found.codes.dtype == np.int64

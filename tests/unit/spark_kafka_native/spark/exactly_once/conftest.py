@@ -1,6 +1,6 @@
 import pytest
 
-from tests.support.exactly_once_driver import SimulatedKafka
+from tests.support.exactly_once.driver import SimulatedKafka
 
 
 @pytest.fixture(params=[1, 2], ids=["tv1", "tv2"])

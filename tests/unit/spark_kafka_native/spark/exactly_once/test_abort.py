@@ -9,7 +9,7 @@ from spark_kafka_native.spark.exactly_once.commit import commit
 from spark_kafka_native.spark.exactly_once.effects import EndTransactions
 from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.plan import plan
-from tests.support.exactly_once_driver import NAMES, QUERY, TIMING, SimulatedKafka
+from tests.support.exactly_once.driver import NAMES, QUERY, TIMING, SimulatedKafka
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from spark_kafka_native.spark.exactly_once.ending import (
     read_last,
 )
 from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
-from tests.support.exactly_once_driver import NAMES, QUERY
+from tests.support.exactly_once.driver import NAMES, QUERY
 
 HANDLES = tuple(
     Handle(

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.exactly_once_model import Faults, Scenario
-from tests.support.exactly_once_model_mutants import MUTANTS, Mutant
-from tests.support.exactly_once_model_search import explore
+from tests.support.exactly_once.model import Faults, Scenario
+from tests.support.exactly_once.mutants import MUTANTS, Mutant
+from tests.support.exactly_once.search import explore
 
 BOTH = frozenset({(0, 0), (0, 1)})
 UNEVEN = frozenset({(0, 1), (1, 0)})

@@ -8,7 +8,7 @@ from spark_kafka_native.spark.exactly_once.decision import Owner, OwnerKind
 from spark_kafka_native.spark.exactly_once.effects import EndTransactions
 from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.plan import plan
-from tests.support.exactly_once_driver import NAMES, QUERY, TIMING, SimulatedKafka
+from tests.support.exactly_once.driver import NAMES, QUERY, TIMING, SimulatedKafka
 
 
 def planned(kafka: SimulatedKafka) -> WritePlan:

@@ -7,7 +7,7 @@ from spark_kafka_native.spark.exactly_once.batch import LastBatch, TaskMessage, 
 from spark_kafka_native.spark.exactly_once.effects import CountRows, InitProducer, WrittenRange
 from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.task import task
-from tests.support.exactly_once_driver import QUERY, TIMING, SimulatedKafka
+from tests.support.exactly_once.driver import QUERY, TIMING, SimulatedKafka
 
 PLAN = WritePlan("orders", ProducerIdAndEpoch(1, 4), None)
 

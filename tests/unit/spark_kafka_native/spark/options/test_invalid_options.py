@@ -9,8 +9,8 @@ from spark_kafka_native.spark.options.parsing import (
     parse_sink_options,
     parse_source_options,
 )
-from tests.support.feature import showing
-from tests.support.features import FEATURES
+from tests.support.features.feature import showing
+from tests.support.features.table import FEATURES
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 BASE = SERVERS | {"subscribe": "t"}

@@ -17,7 +17,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 AT_5 = GlobalTimestamp(timestamp_ms=5, no_match=NoMatch.ERROR)
 
 
-def test_defaults() -> None:
+def test_defaults_of_starting_and_ending_offsets() -> None:
     assert starting_limit({}, default=Earliest()) == Earliest()
     assert ending_limit({}) == Latest()
 

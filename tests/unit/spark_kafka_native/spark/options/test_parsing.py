@@ -26,7 +26,7 @@ from spark_kafka_native.spark.options.parsing import (
 )
 from spark_kafka_native.spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS, Option
 from spark_kafka_native.spark.subscription import Assign, Subscribe, SubscribePattern
-from tests.support.feature import showing
+from tests.support.features.feature import showing
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 BASE = SERVERS | {"subscribe": "t"}
@@ -50,7 +50,7 @@ def stream(**options: str) -> SourceOptions:
     "source.maxTriggerDelay",
     "source.pollTimeoutMs",
 )
-def test_defaults() -> None:
+def test_defaults_of_source_options() -> None:
     options = stream()
     assert options.subscription == Subscribe(topics=("t",))
     assert (options.starting, options.ending) == (Latest(), Latest())
@@ -253,7 +253,7 @@ def test_starts_at_committed_offsets() -> None:
 # --- sink
 
 
-def test_sink_options() -> None:
+def test_sink_options_are_parsed() -> None:
     options = parse_sink_options(
         SERVERS | {"topic": " out ", "kafka.compression.type": "zstd", "includeHeaders": "true"}
     )

@@ -21,7 +21,7 @@ from spark_kafka_native.spark.options.values import duration_ms, point_in_time, 
         ("0s", 0),
     ],
 )
-def test_durations(text: str, milliseconds: int) -> None:
+def test_durations_in_milliseconds(text: str, milliseconds: int) -> None:
     assert duration_ms(text) == milliseconds
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.support.fake_offsets import FakeCluster
+from tests.support.spark.fake_offsets import FakeCluster
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@ import pytest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError
 from spark_kafka_native.spark.planning.available_now import check_same_partitions
-from tests.support.fake_offsets import FakeCluster
-from tests.support.stream_query import query
+from tests.support.spark.fake_offsets import FakeCluster
+from tests.support.spark.stream_query import query
 
 T0, T1, T2 = (TopicPartition("t", partition) for partition in range(3))
 

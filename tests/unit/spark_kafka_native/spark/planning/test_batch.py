@@ -9,7 +9,7 @@ from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse
 from spark_kafka_native.spark.planning.batch import bind_batch_query, plan_batch_query
 from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Condition, Narrowing, Operator
 from spark_kafka_native.spark.planning.ranges import OffsetRange
-from tests.support.fake_offsets import FakeCluster, ManualClock
+from tests.support.spark.fake_offsets import FakeCluster, ManualClock
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -20,7 +20,7 @@ from spark_kafka_native.spark.offsets import (
     parse_offset_limit,
 )
 from spark_kafka_native.spark.planning.bounds import Edge, bind_limit, look_up_bounds, may_move, resolve
-from tests.support.fake_offsets import FakeCluster, ManualClock
+from tests.support.spark.fake_offsets import FakeCluster, ManualClock
 
 A0, A1, B0 = TopicPartition("topicA", 0), TopicPartition("topicA", 1), TopicPartition("topicB", 0)
 ALL = (A0, A1, B0)

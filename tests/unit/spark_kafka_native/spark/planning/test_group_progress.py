@@ -8,8 +8,8 @@ from spark_kafka_native.protocol.ids import format_id
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError, PlanError
 from spark_kafka_native.spark.offsets import OffsetMap
-from tests.support.fake_offsets import FakeCluster
-from tests.support.stream_query import StreamQuery
+from tests.support.spark.fake_offsets import FakeCluster
+from tests.support.spark.stream_query import StreamQuery
 
 T0, T1 = (TopicPartition("t", partition) for partition in range(2))
 

@@ -6,8 +6,8 @@ import pytest
 
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError
-from tests.support.fake_offsets import FakeCluster
-from tests.support.stream_query import StreamQuery, query
+from tests.support.spark.fake_offsets import FakeCluster
+from tests.support.spark.stream_query import StreamQuery, query
 
 T0, T1 = (TopicPartition("t", partition) for partition in range(2))
 

@@ -8,7 +8,7 @@ from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse
 from spark_kafka_native.spark.planning.leader_epochs import LeaderEpochs
 from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of
 from spark_kafka_native.spark.planning.stream import StreamOffsets
-from tests.support.fake_offsets import LEADER, FakeCluster, ManualClock
+from tests.support.spark.fake_offsets import LEADER, FakeCluster, ManualClock
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

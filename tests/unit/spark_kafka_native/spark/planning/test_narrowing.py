@@ -11,7 +11,7 @@ from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.batch import plan_batch_query
 from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Condition, Narrowing, Operator, narrow
 from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of
-from tests.support.fake_offsets import FakeCluster, ManualClock
+from tests.support.spark.fake_offsets import FakeCluster, ManualClock
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 ALL = [range_of(T0, -2, -1), range_of(T1, -2, -1)]

@@ -12,8 +12,8 @@ from spark_kafka_native.client.cluster.metadata import PartitionLeader
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.offsets import OffsetMap
 from spark_kafka_native.spark.planning.ranges import OffsetRange
-from tests.support.fake_offsets import LEADER, FakeCluster
-from tests.support.stream_query import StreamQuery
+from tests.support.spark.fake_offsets import LEADER, FakeCluster
+from tests.support.spark.stream_query import StreamQuery
 
 View = dict[str, tuple[UUID, tuple[int, ...]]]
 """What a broker knows of topics: their ids and partitions."""

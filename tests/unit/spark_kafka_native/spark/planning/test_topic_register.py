@@ -7,7 +7,7 @@ from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.spark.planning.topic_register import MOST_METADATA_BYTES, REGISTER_TOPIC, SUFFIX, TopicRegister
-from tests.support.fake_offsets import FakeCluster
+from tests.support.spark.fake_offsets import FakeCluster
 
 GROUP = f"g{SUFFIX}"
 

@@ -11,7 +11,7 @@ from spark_kafka_native.spark.planning.ranges import OffsetRange
 from spark_kafka_native.spark.source import batch_reader
 from spark_kafka_native.spark.source.batch_reader import PyKafkaFilteringReader, PyKafkaReader
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
-from tests.support.fake_offsets import FakeCluster
+from tests.support.spark.fake_offsets import FakeCluster
 
 WHOLE = ["t-0 offsets [earliest, latest)", "t-1 offsets [earliest, latest)"]
 BASE = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "t"}

@@ -28,8 +28,8 @@ from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Condition, N
 from spark_kafka_native.spark.planning.ranges import OffsetRange, bind_range, range_of
 from spark_kafka_native.spark.source.filters import narrowing_of
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
-from tests.support.fake_offsets import FakeCluster
-from tests.support.user_schemas import user_schema
+from tests.support.spark.fake_offsets import FakeCluster
+from tests.support.spark.user_schemas import user_schema
 
 LAYOUT = layout_of(source_schema(include_headers=False))
 MILLIS = layout_of(user_schema(timestamp='"long"', OFFSET='"long"', topic='"string"', partition='"integer"'))

@@ -27,7 +27,7 @@ from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of
 from spark_kafka_native.spark.source import reader
 from spark_kafka_native.spark.source.reader import read_ranges
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
-from tests.support.fake_offsets import LEADER, FakeCluster
+from tests.support.spark.fake_offsets import LEADER, FakeCluster
 
 T0 = TopicPartition("t", 0)
 LAYOUT = layout_of(source_schema(include_headers=False))

@@ -5,7 +5,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_kafka_native.spark.errors import PlanError
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
-from tests.support.user_schemas import HEADER_SHAPES, PLAIN_HEADERS, user_schema
+from tests.support.spark.user_schemas import HEADER_SHAPES, PLAIN_HEADERS, user_schema
 
 
 def test_columns_and_order_are_those_of_the_jvm_connector() -> None:

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 from spark_kafka_native.spark.errors import TaskError
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
 from spark_kafka_native.spark.source.shaper import MAX_TIMESTAMP_MS, RowShaper
-from tests.support.user_schemas import HEADER_SHAPES, PARTITION, RECORDS, user_schema
+from tests.support.spark.user_schemas import HEADER_SHAPES, PARTITION, RECORDS, user_schema
 
 
 def shaped(schema: StructType, invalid_utf8: str = "replace", records: pa.RecordBatch = RECORDS) -> pa.RecordBatch:

@@ -15,7 +15,7 @@ from spark_kafka_native.spark.planning.ranges import OffsetRange
 from spark_kafka_native.spark.source import stream_reader
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
 from spark_kafka_native.spark.source.stream_reader import PyKafkaStreamReader
-from tests.support.fake_offsets import FakeCluster
+from tests.support.spark.fake_offsets import FakeCluster
 
 ReaderOf = Callable[..., PyKafkaStreamReader]
 

@@ -6,7 +6,7 @@ import pytest
 
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
 from spark_kafka_native.jobs.batch_reload.storage.object_storage import ObjectStorage
-from tests.support.reload_driver import Story
+from tests.support.spark.reload_driver import Story
 
 
 def test_locations_are_urls() -> None:

@@ -1,0 +1,74 @@
+"""Driving a sender in tests: batches by name into it, and what brokers have of them in the end."""
+
+from typing import Self
+
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.producer.partition_queue import OutgoingBatch
+from spark_kafka_native.client.producer.sender import Sender
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.arrow.decode import decode
+from spark_kafka_native.records.arrow.encode import EncodedBatch
+from tests.support.records.record_batches import batch_of
+from tests.support.scripted.cluster import ScriptedCluster
+
+PARTITIONS = 4
+T = [TopicPartition("t", number) for number in range(PARTITIONS)]
+
+
+class SenderDriver:
+    """A sender that is given batches by name and pumped until all is done."""
+
+    def __init__(self, brokers: ScriptedCluster, *, delivery_timeout_ms: int | None = None, **options: object) -> None:
+        timeouts = {"request_timeout_ms": 30_000, "linger_ms": 0, "delivery_timeout_ms": delivery_timeout_ms or 90_000}
+        self.brokers = brokers
+        self.cluster = Cluster(brokers.config(**{**timeouts, **options}))
+        self.sender = Sender(self.cluster)
+        self.seconds = self.cluster.config.delivery_timeout_ms / 1000
+
+    def add(self, partition: int, *values: str, topic: str = "t") -> None:
+        for value in values:
+            encoded = EncodedBatch(buffer=batch_of([value.encode()]), records_count=1, first_row=0)
+            batch = OutgoingBatch(encoded=encoded, expires_at=self.sender.now() + self.seconds)
+            self.sender.add(TopicPartition(topic, partition), batch)
+
+    def skip(self, seconds: float) -> None:
+        """Put the sender's clock forward, as if it had waited so long for a broker."""
+        self.sender._away_s -= seconds
+
+    def finish(self) -> None:
+        while self.sender.buffered_records:
+            self.sender.pump(wait=True)
+
+    def stored(self, partition: int) -> list[str]:
+        found = []
+        for batch in self.brokers.partition("t", partition).batches:
+            records = decode(batch, from_offset=0, until_offset=10**9, columns=("value",)).records
+            found += [value.decode() for value in records.column("value").to_pylist() if value is not None]
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.sender.release()
+        self.cluster.close()
+
+
+def names(partition: int, count: int = 30) -> list[str]:
+    """Batches for a partition."""
+    return [f"{partition}.{number}" for number in range(count)]
+
+
+def write_and_check(driver: SenderDriver) -> None:
+    """Write to all partitions, and find all of it there, in order."""
+    for number in range(30):
+        for partition in range(PARTITIONS):
+            driver.add(partition, names(partition)[number])
+    driver.finish()
+    for partition in range(PARTITIONS):
+        assert driver.stored(partition) == names(partition)
+    assert driver.sender.metrics.records == 30 * PARTITIONS
+    assert driver.sender.buffered_bytes == 0
