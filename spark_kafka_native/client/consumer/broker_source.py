@@ -48,7 +48,7 @@ class BrokerSource:
         self.is_partial = False
         """Whether the response in flight has come in part."""
         self.expires_at = 0.0
-        """When the response in flight must have come: ``response_timeout_ms`` after its request, or its first bytes."""
+        """When the response in flight must have come: ``response_timeout_ms`` after its request, or twice that."""
         self.response_timeout_ms = 0.0
         self.backoff = cluster.backoff()
         self._cluster = cluster

@@ -131,8 +131,8 @@ class Sources:
     def received(self, source: BrokerSource, *, whole: bool, now: float) -> None:
         """Note that bytes of a response have come; after the last ones the other sources come first.
 
-        A response may take its time once more after its first bytes, because they may have waited for the rest of
-        another one.
+        After its first bytes a response may take its timeout once more: its broker works, and the bytes may have waited
+        for the rest of another response.
         """
         self._partial = None if whole else source
         if whole:
@@ -140,4 +140,4 @@ class Sources:
             self._sources[key] = self._sources.pop(key)
         elif not source.is_partial:
             source.is_partial = True
-            source.expires_at = now + source.response_timeout_ms / 1000
+            source.expires_at = max(source.expires_at, now) + source.response_timeout_ms / 1000
