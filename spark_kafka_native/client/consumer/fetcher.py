@@ -33,7 +33,7 @@ from spark_kafka_native.client.consumer.planned_topics import compare_topic_ids
 from spark_kafka_native.client.consumer.sources import Sources
 from spark_kafka_native.client.errors import BatchTooLarge, CorruptRecords, FetchTimeout, LogTruncated
 from spark_kafka_native.client.retry import give_up, is_transient, jitter
-from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.net.deadline import Deadline, PausableClock
 from spark_kafka_native.net.errors import AuthenticationFailed, ConnectionLost, RequestTimeout, Throttled
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.fetch import FetchResponse, PartitionData
@@ -101,10 +101,8 @@ class Fetcher:
         self._completed: deque[CompletedFetch] = deque()
         self._jitter = jitter()
         """The same for all partitions, so that those that have an error at once are retried at once."""
-        self._away_s = 0.0
-        """Time that the caller took between rows and between iterations, up to ``_left_at``."""
-        self._left_at: float | None = time.monotonic()
-        """When the caller got rows, or the last iteration ended; None while an iteration runs."""
+        self._clock = PausableClock()
+        """Paused while the caller uses rows, and between iterations."""
         self.named_topics = False
         """Whether a Fetch named its topics, so that rows may be of another topic of a partition's name."""
         self._is_confirmed = False
@@ -117,10 +115,12 @@ class Fetcher:
     def assign(self, wanted: PartitionRange) -> None:
         """Read this range of a partition instead of what is left of its present one. Not while iterating."""
         self.remove(wanted.partition)
-        cursor = Cursor(wanted, self._cluster.config, timeout_ms=self._timeout_ms, jitter=self._jitter, now=self._now())
+        cursor = Cursor(
+            wanted, self._cluster.config, timeout_ms=self._timeout_ms, jitter=self._jitter, now=self._clock.now()
+        )
         self._cursors[wanted.partition] = cursor
         if not cursor.is_finished:
-            self._sources.wait(cursor, self._now())
+            self._sources.wait(cursor, self._clock.now())
 
     def remove(self, partition: TopicPartition) -> None:
         """Read no more of a partition. Not while iterating."""
@@ -151,7 +151,7 @@ class Fetcher:
         the next one.
         """
         self.failed = None
-        self._come_back()
+        self._clock.resume()
         try:
             while True:
                 while self._completed:
@@ -169,7 +169,7 @@ class Fetcher:
                 self._await()
                 self._raise_failure()
         finally:
-            self._leave()
+            self._clock.pause()
 
     # --- errors
 
@@ -219,7 +219,7 @@ class Fetcher:
 
     def _lose(self, source: BrokerSource, error: KafkaError) -> None:
         source.disconnect()
-        now = self._now()
+        now = self._clock.now()
         for cursor in list(source.cursors):
             self._retry(cursor, error, now)
 
@@ -227,11 +227,11 @@ class Fetcher:
 
     def _find_sources(self) -> None:
         """Attach the cursors whose time has come to the source of their leader, or of the replica that it named."""
-        due = self._sources.due(self._now())
+        due = self._sources.due(self._clock.now())
         if not due:
             return
         retriable, final = find_leaders(self._cluster, due, self._deadline(due))
-        now = self._now()
+        now = self._clock.now()
         for cursor, error in retriable.items():
             self._pause(cursor, error, now)
         for cursor, error in final.items():
@@ -251,7 +251,11 @@ class Fetcher:
 
     def _send(self, source: BrokerSource) -> None:
         """Send the next Fetch of a source, if none is in flight and its time has come."""
-        if source.in_flight or source.resume_at > self._now() or not self._sources.has_cursors(source, self._now()):
+        if (
+            source.in_flight
+            or source.resume_at > self._clock.now()
+            or not self._sources.has_cursors(source, self._clock.now())
+        ):
             return
         deadline = self._deadline(source.cursors)
         try:
@@ -267,22 +271,22 @@ class Fetcher:
                 if not source.cursors:
                     return
             source.response_timeout_ms = source.send(deadline)
-            source.expires_at = self._now() + source.response_timeout_ms / 1000
+            source.expires_at = self._clock.now() + source.response_timeout_ms / 1000
             self.metrics.requests += 1
         except KafkaError as error:
             self._lose(source, error)
 
     def _hold(self, source: BrokerSource, throttle_ms: float) -> None:
         """Send no Fetch before the end of a throttle (KIP-219)."""
-        source.resume_at = self._now() + throttle_ms / 1000
+        source.resume_at = self._clock.now() + throttle_ms / 1000
         for cursor in list(source.cursors):
             cursor.extend_for_throttle(throttle_ms)
-            if throttle_ms > cursor.remaining_ms(self._now()):
+            if throttle_ms > cursor.remaining_ms(self._clock.now()):
                 self._fail(cursor, Throttled(source.node.address, "Fetch", math.ceil(throttle_ms)))
 
     def _await(self) -> None:
         """Wait for a response, or for the time of a request; take the response, with the next Fetch in flight."""
-        source, expired = self._sources.poll(self._now())
+        source, expired = self._sources.poll(self._clock.now())
         for late in expired:
             self._lose(late, RequestTimeout(late.node.address, "Fetch", round(late.response_timeout_ms)))
         if source is None:
@@ -292,30 +296,15 @@ class Fetcher:
         except KafkaError as error:
             self._lose(source, error)
             return
-        self._sources.received(source, whole=response is not None, now=self._now())
+        self._sources.received(source, whole=response is not None, now=self._clock.now())
         if response is not None:
             self._take(source, response)
             self._send(source)
 
     def _deadline(self, cursors: Iterable[Cursor]) -> Deadline:
         """When the last of ``cursors`` will have been without progress for too long."""
-        now = self._now()
+        now = self._clock.now()
         return Deadline.after_ms(max(cursor.remaining_ms(now) for cursor in cursors))
-
-    def _now(self) -> float:
-        """Seconds on a clock that stands still while the caller uses rows."""
-        return (time.monotonic() if self._left_at is None else self._left_at) - self._away_s
-
-    def _leave(self) -> None:
-        """Stop the clock of ``_now``, because the caller has the rows or the error."""
-        if self._left_at is None:
-            self._left_at = time.monotonic()
-
-    def _come_back(self) -> None:
-        """Start the clock of ``_now`` again."""
-        if self._left_at is not None:
-            self._away_s += time.monotonic() - self._left_at
-            self._left_at = None
 
     # --- responses
 
@@ -324,7 +313,7 @@ class Fetcher:
         if is_throttled(response):
             self._take_throttled(source, response.throttle_time_ms)
             return
-        throttle_ms, now = source.connection.throttle_ms, self._now()
+        throttle_ms, now = source.connection.throttle_ms, self._clock.now()
         with_records = [
             cursor for cursor, part in source.parts_of(response) if self._take_part(source, cursor, part, response, now)
         ]
@@ -339,7 +328,7 @@ class Fetcher:
 
     def _take_throttled(self, source: BrokerSource, throttle_ms: int) -> None:
         """A quota left the response without records: the same Fetch is sent again after the throttle."""
-        now = self._now()
+        now = self._clock.now()
         for cursor in [cursor for cursor in source.cursors if not cursor.remaining_ms(now)]:
             self._fail(cursor, Throttled(source.node.address, "Fetch", throttle_ms))
         if source.connection.throttle_ms:
@@ -409,16 +398,16 @@ class Fetcher:
         else:
             cursor.corrupt_at = cursor.position
             self.metrics.retries += 1
-            self._pause(cursor, self._timeout(cursor, cursor.state), self._now())
+            self._pause(cursor, self._timeout(cursor, cursor.state), self._clock.now())
 
     def _rows(self, completed: CompletedFetch) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
         cursor = completed.cursor
         try:
-            for records in completed.rows(self._decode, self._now):
+            for records in completed.rows(self._decode, self._clock.now):
                 self.metrics.records += records.num_rows
-                self._leave()
+                self._clock.pause()
                 yield cursor.partition, records
-                self._come_back()
+                self._clock.resume()
         except UnreadableBatch as error:
             self._unreadable(cursor, error)
             return
@@ -428,7 +417,7 @@ class Fetcher:
                 self._fail(cursor, LogTruncated(cursor.partition, cursor.until_offset, cursor.end_offset))
         elif cursor.failure is None and cursor not in self._sources:
             # The batches' headers reached to the end of the range, but the last ones could not be decoded.
-            self._sources.wait(cursor, self._now())
+            self._sources.wait(cursor, self._clock.now())
 
     # --- topics
 

@@ -32,7 +32,7 @@ from spark_kafka_native.client.producer.produce_request import (
 from spark_kafka_native.client.producer.producer_ids import ProducerIds
 from spark_kafka_native.client.transactions.scope import TransactionScope
 from spark_kafka_native.net.blocking import Connection
-from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.net.deadline import Deadline, PausableClock
 from spark_kafka_native.net.errors import AuthenticationFailed, ConnectionLost, RequestTimeout, UnsupportedApiVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
@@ -58,20 +58,18 @@ class ProduceMetrics:
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
-class _Flight:
+class _InFlightRequest:
     """A request without its response yet."""
 
     load: list[Loaded]
     expires_at: float
 
 
-class _Link:
-    """One broker: the connection to it and what is in flight there."""
-
-    def __init__(self, node: Node, connection: Connection) -> None:
-        self.node = node
-        self.connection = connection
-        self.flights: deque[_Flight] = deque()
+@dataclasses.dataclass(slots=True)
+class _BrokerConnection:
+    node: Node
+    connection: Connection
+    requests: deque[_InFlightRequest] = dataclasses.field(default_factory=deque)
 
 
 class Sender:
@@ -94,13 +92,14 @@ class Sender:
         self._busy: dict[TopicPartition, PartitionQueue] = {}
         self._expires_at = math.inf
         """A lower bound of the expiry of the batches in ``_busy``."""
-        self._links: dict[int, _Link] = {}
+        self._connections: dict[int, _BrokerConnection] = {}
         self._producer_ids = ProducerIds(cluster, scope, reuse=reuse_producer_id)
         self._scope = scope
         self._transactional_id = scope.identity.transactional_id if scope else None
         self._adds_partitions = scope is None or scope.identity.has_epoch_per_transaction
-        self._left_at = time.monotonic()
-        self._away_s = 0.0
+        self._clock = PausableClock()
+        self.now = self._clock.now
+        """Seconds on the clock of ``expires_at``, which stands still between pumps."""
         # Without sequence numbers only one batch of a partition may be under way, or a retry could overtake another.
         self._in_flight_per_partition = config.max_in_flight_requests_per_connection if config.enable_idempotence else 1
         # Without responses a request is gone once it is written.
@@ -129,7 +128,7 @@ class Sender:
         Raises ProduceError: a batch was refused, or not acknowledged within ``delivery.timeout.ms``. The other batches
         of the queues must then be given up, because they would come after a gap.
         """
-        self._away_s += time.monotonic() - self._left_at
+        self._clock.resume()
         acknowledged = self.metrics.records
         try:
             # Responses first: a connection that took long to make must not make those look late that were there.
@@ -139,17 +138,13 @@ class Sender:
             if wait and self._busy and self.metrics.records == acknowledged:
                 self._poll(self._patience_s(self.now()))
         finally:
-            self._left_at = time.monotonic()
-
-    def now(self) -> float:
-        """Seconds on a clock that stands still between pumps: the caller's time is no waiting for a broker."""
-        return time.monotonic() - self._away_s
+            self._clock.pause()
 
     def release(self) -> None:
         """Give the connections back; those with requests in flight are closed."""
-        for link in self._links.values():
-            self._cluster.give_back(link.connection)
-        self._links.clear()
+        for broker in self._connections.values():
+            self._cluster.give_back(broker.connection)
+        self._connections.clear()
 
     def give_back_producer_id(self) -> None:
         """Let the next sender of the cluster continue with the producer id. All batches are acknowledged."""
@@ -163,11 +158,11 @@ class Sender:
         for, too, within ``delivery.timeout.ms``.
         """
         deadline = Deadline.after_ms(self._config.request_timeout_ms)
-        for link in self._links.values():
+        for broker in self._connections.values():
             with contextlib.suppress(KafkaError):
-                while link.connection.in_flight:
-                    deadline.extend_ms(link.connection.throttle_ms, self._config.delivery_timeout_ms)
-                    link.connection.receive(deadline)
+                while broker.connection.in_flight:
+                    deadline.extend_ms(broker.connection.throttle_ms, self._config.delivery_timeout_ms)
+                    broker.connection.receive(deadline)
         self.release()
 
     # --- sending
@@ -181,9 +176,9 @@ class Sender:
             if queue.may_go_to(leader.node.node_id):
                 by_node.setdefault(leader.node.node_id, []).append((queue, leader))
         for parts in by_node.values():
-            link = self._link(parts, now)
-            if link is not None:
-                self._fill(link, parts, now)
+            broker = self._connect(parts, now)
+            if broker is not None:
+                self._fill(broker, parts, now)
 
     def _admit(self, scope: TransactionScope, queues: list[PartitionQueue], now: float) -> None:
         """Add the partitions of ``queues`` to the transaction before the first batch is sent."""
@@ -211,14 +206,14 @@ class Sender:
                 self._cluster.mark_stale(queue.partition.topic)
         return [(queue, leader) for queue, leader in leaders.items() if leader is not None]
 
-    def _link(self, parts: list[_Ready], now: float) -> _Link | None:
+    def _connect(self, parts: list[_Ready], now: float) -> _BrokerConnection | None:
         """The connection to the leader of ``parts``; None if it cannot be made, and they are postponed."""
         node = parts[0][1].node
-        link = self._links.get(node.node_id)
-        if link is not None and not link.flights and (link.node != node or link.connection.is_stale()):
-            self._cluster.give_back(self._links.pop(node.node_id).connection)
-            link = None
-        if link is None:
+        broker = self._connections.get(node.node_id)
+        if broker is not None and not broker.requests and (broker.node != node or broker.connection.is_stale()):
+            self._cluster.give_back(self._connections.pop(node.node_id).connection)
+            broker = None
+        if broker is None:
             time_left_ms = self._setup_ms(now)
             try:
                 connection = self._cluster.borrow(node, Deadline.after_ms(time_left_ms))
@@ -228,45 +223,47 @@ class Sender:
                     queue.postpone(self.now(), self._reason_of(error, time_left_ms))
                     self._cluster.mark_stale(queue.partition.topic)
                 return None
-            link = self._links[node.node_id] = _Link(node, connection)
-        return link
+            broker = self._connections[node.node_id] = _BrokerConnection(node, connection)
+        return broker
 
-    def _fill(self, link: _Link, parts: list[_Ready], now: float) -> None:
+    def _fill(self, broker: _BrokerConnection, parts: list[_Ready], now: float) -> None:
         """Send requests until the broker has enough of them or nothing is ready; none while it throttles."""
-        if link.connection.throttle_ms:
-            self._extend_for_throttle(link, [queue for queue, _ in parts])
+        if broker.connection.throttle_ms:
+            self._extend_for_throttle(broker, [queue for queue, _ in parts])
             return
         rest = deque(parts)
-        while len(link.flights) < self._in_flight_per_broker and not link.connection.closed:
+        while len(broker.requests) < self._in_flight_per_broker and not broker.connection.closed:
             chosen = self._choose(rest, now)
             if not chosen:
                 return
-            self._check_codec(link, chosen[0][0])
-            self._send(link, chosen)
+            self._check_codec(broker, chosen[0][0])
+            self._send(broker, chosen)
 
     def _choose(self, parts: deque[_Ready], now: float) -> list[_Ready]:
         """Partitions for one request, a batch each; those left out come first the next time."""
         chosen: list[_Ready] = []
-        room = self._config.max_request_size - REQUEST_OVERHEAD_BYTES
+        space = self._config.max_request_size - REQUEST_OVERHEAD_BYTES
         for _ in range(len(parts)):
             queue, leader = parts[0]
             if queue.is_ready(now):
-                if chosen and queue.next_size > room:
+                if chosen and queue.next_size > space:
                     break
-                room -= queue.next_size
+                space -= queue.next_size
                 chosen.append((queue, leader))
             parts.rotate(-1)
         return chosen
 
-    def _send(self, link: _Link, chosen: list[_Ready]) -> None:
+    def _send(self, broker: _BrokerConnection, chosen: list[_Ready]) -> None:
         load = []
         for queue, leader in chosen:
             if self._config.enable_idempotence and queue.identity is None:
                 self._identify(queue, leader.topic_id)
-            batch = queue.take(link.node.node_id)
+            batch = queue.take(broker.node.node_id)
             self.metrics.retries += batch.tries > 1
             load.append(Loaded(queue=queue, batch=batch, topic_id=leader.topic_id))
-        link.flights.append(_Flight(load=load, expires_at=self.now() + self._config.request_timeout_ms / 1000))
+        broker.requests.append(
+            _InFlightRequest(load=load, expires_at=self.now() + self._config.request_timeout_ms / 1000)
+        )
         self.metrics.requests += 1
         request = produce_request(
             load,
@@ -275,25 +272,25 @@ class Sender:
             transactional_id=self._transactional_id,
         )
         try:
-            link.connection.enqueue(request, max_version=max_version(load, adds_partitions=self._adds_partitions))
-            self._write(link)
+            broker.connection.enqueue(request, max_version=max_version(load, adds_partitions=self._adds_partitions))
+            self._write(broker)
         except UnsupportedApiVersion as error:
             raise self._error(chosen[0][0], error.code, error.detail) from error
         except KafkaError as error:
-            self._lose(link, error)
+            self._lose(broker, error)
 
-    def _write(self, link: _Link) -> None:
+    def _write(self, broker: _BrokerConnection) -> None:
         """Write as much as the socket accepts. With acks=0 a written batch counts as acknowledged."""
-        if link.connection.write_some() and self._config.acks == 0:
-            while link.flights:
-                for item in link.flights.popleft().load:
+        if broker.connection.write_some() and self._config.acks == 0:
+            while broker.requests:
+                for item in broker.requests.popleft().load:
                     self._acknowledge(item.queue, item.batch)
 
-    def _check_codec(self, link: _Link, queue: PartitionQueue) -> None:
+    def _check_codec(self, broker: _BrokerConnection, queue: PartitionQueue) -> None:
         if self._config.compression_type is CompressionType.ZSTD:
-            version = link.connection.version_of(ProduceRequest)
+            version = broker.connection.version_of(ProduceRequest)
             if version < _FIRST_VERSION_WITH_ZSTD:
-                detail = f"{link.node.address} is older than 2.1 and cannot take compression.type = zstd"
+                detail = f"{broker.node.address} is older than 2.1 and cannot take compression.type = zstd"
                 raise self._error(queue, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
 
     def _identify(self, queue: PartitionQueue, topic_id: UUID) -> None:
@@ -307,51 +304,52 @@ class Sender:
 
     def _poll(self, patience_s: float) -> None:
         poller = select.poll()
-        links: dict[int, _Link] = {}
-        for link in self._links.values():
-            if link.flights:
-                links[link.connection.fileno()] = link
-                poller.register(link.connection, select.POLLIN | (select.POLLOUT if link.connection.wants_write else 0))
-        if not links:
+        brokers: dict[int, _BrokerConnection] = {}
+        for broker in self._connections.values():
+            if broker.requests:
+                brokers[broker.connection.fileno()] = broker
+                poller.register(
+                    broker.connection, select.POLLIN | (select.POLLOUT if broker.connection.wants_write else 0)
+                )
+        if not brokers:
             if patience_s:
                 time.sleep(patience_s)
             return
         for descriptor, _ in poller.poll(patience_s * 1000):
-            self._advance(links[descriptor])
+            self._advance(brokers[descriptor])
 
-    def _advance(self, link: _Link) -> None:
+    def _advance(self, broker: _BrokerConnection) -> None:
         try:
-            self._write(link)
-            link.connection.read_some()
-            while (received := link.connection.next_response()) is not None:
+            self._write(broker)
+            broker.connection.read_some()
+            while (received := broker.connection.next_response()) is not None:
                 _, response = received
                 assert isinstance(response, ProduceResponse)
-                self._take(link, response)
+                self._take(broker, response)
         except ProduceError:
             raise
         except KafkaError as error:
-            self._lose(link, error)
+            self._lose(broker, error)
 
-    def _take(self, link: _Link, response: ProduceResponse) -> None:
-        paired = pair(link.flights[0].load, response)
+    def _take(self, broker: _BrokerConnection, response: ProduceResponse) -> None:
+        paired = pair(broker.requests[0].load, response)
         for item, part in paired:
             if part is None:
-                raise ConnectionLost(link.node.address, f"its response to Produce lacks {item.queue.partition}")
-        link.flights.popleft()
-        if link.connection.throttle_ms:
-            self._extend_for_throttle(link, [item.queue for flight in link.flights for item in flight.load])
+                raise ConnectionLost(broker.node.address, f"its response to Produce lacks {item.queue.partition}")
+        broker.requests.popleft()
+        if broker.connection.throttle_ms:
+            self._extend_for_throttle(broker, [item.queue for request in broker.requests for item in request.load])
         for item, part in paired:
             if part is not None:
                 self._settle(item.queue, item.batch, part)
 
-    def _extend_for_throttle(self, link: _Link, queues: Iterable[PartitionQueue]) -> None:
+    def _extend_for_throttle(self, broker: _BrokerConnection, queues: Iterable[PartitionQueue]) -> None:
         """Extend the timeouts of requests in flight, because the broker responds to them after the throttle."""
-        expires_at = self.now() + (link.connection.throttle_ms + self._config.request_timeout_ms) / 1000
-        for flight in link.flights:
-            flight.expires_at = max(flight.expires_at, expires_at)
-        reason = str(link.connection.throttled("Produce"))
+        expires_at = self.now() + (broker.connection.throttle_ms + self._config.request_timeout_ms) / 1000
+        for request in broker.requests:
+            request.expires_at = max(request.expires_at, expires_at)
         for queue in queues:
-            queue.last_error = reason
+            queue.last_error = str(broker.connection.throttled("Produce"))
 
     def _settle(self, queue: PartitionQueue, batch: OutgoingBatch, part: PartitionProduceResponse) -> None:
         code = ErrorCode.of(part.error_code)
@@ -396,22 +394,22 @@ class Sender:
             self._cluster.mark_stale(queue.partition.topic)
         queue.fail(batch, self.now(), reason, answered=answered)
 
-    def _lose(self, link: _Link, error: KafkaError) -> None:
+    def _lose(self, broker: _BrokerConnection, error: KafkaError) -> None:
         """A connection broke: send its batches in flight again."""
-        link.connection.close()
-        self._links.pop(link.node.node_id, None)
-        if link.flights:
-            self._check_authentication(link.flights[0].load[0].queue, error)
-        while link.flights:
-            for item in link.flights.popleft().load:
+        broker.connection.close()
+        self._connections.pop(broker.node.node_id, None)
+        if broker.requests:
+            self._check_authentication(broker.requests[0].load[0].queue, error)
+        while broker.requests:
+            for item in broker.requests.popleft().load:
                 self._retry(item.queue, item.batch, error.code, error.detail, answered=False)
 
     # --- time
 
     def _check_deadlines(self, now: float) -> None:
-        for link in list(self._links.values()):
-            if link.flights and now >= link.flights[0].expires_at:
-                self._lose(link, RequestTimeout(link.node.address, "Produce", self._config.request_timeout_ms))
+        for broker in list(self._connections.values()):
+            if broker.requests and now >= broker.requests[0].expires_at:
+                self._lose(broker, RequestTimeout(broker.node.address, "Produce", self._config.request_timeout_ms))
         if now < self._expires_at:
             return
         self._expires_at = min((queue.expires_at() for queue in self._busy.values()), default=math.inf)
@@ -425,8 +423,8 @@ class Sender:
     def _patience_s(self, now: float) -> float:
         """Seconds until the next pause, throttle or deadline ends."""
         times = [now + _LONGEST_WAIT_S]
-        times += [link.flights[0].expires_at for link in self._links.values() if link.flights]
-        times += [now + ms / 1000 for link in self._links.values() if (ms := link.connection.throttle_ms)]
+        times += [broker.requests[0].expires_at for broker in self._connections.values() if broker.requests]
+        times += [now + ms / 1000 for broker in self._connections.values() if (ms := broker.connection.throttle_ms)]
         for queue in self._busy.values():
             times.append(queue.expires_at())
             wakes_at = queue.wakes_at()
@@ -440,7 +438,7 @@ class Sender:
         return min(max(left_s, 0.0) * 1000, self._config.request_timeout_ms)
 
     def _reason_of(self, error: KafkaError, time_left_ms: float) -> str:
-        """The error to remember; if it is only that no time was left, the error before it."""
+        """The error to remember; empty, so that the one before it stays, if no time was left."""
         return str(error) if time_left_ms >= self._config.request_timeout_ms else ""
 
     def _check_authentication(self, queue: PartitionQueue, error: KafkaError) -> None:

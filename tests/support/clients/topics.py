@@ -121,9 +121,8 @@ class Topics:
 
     def _records(self, tp: TopicPartition, start: int, until: int) -> list[Record]:
         columns = ("offset", "key", "value", "headers")
-        rows = [
-            row for batch in OneRange(self._cluster, tp, start, until, columns=columns) for row in batch.to_pylist()
-        ]
+        with OneRange(self._cluster, tp, start, until, columns=columns) as fetcher:
+            rows = [row for batch in fetcher for row in batch.to_pylist()]
         return [
             Record(
                 tp.partition,

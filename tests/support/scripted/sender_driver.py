@@ -33,7 +33,7 @@ class SenderDriver:
 
     def skip(self, seconds: float) -> None:
         """Put the sender's clock forward, as if it had waited so long for a broker."""
-        self.sender._away_s -= seconds
+        self.sender._clock._paused_s -= seconds
 
     def finish(self) -> None:
         while self.sender.buffered_records:

@@ -138,9 +138,10 @@ def test_reading_ends_with_a_fetch_timeout(mock: MockCluster) -> None:
     partition = TopicPartition(TOPIC, 0)
     with (
         Cluster(config_of(mock.bootstrap_servers)) as cluster,
+        OneRange(cluster, partition, 0, 5, timeout_ms=700) as fetcher,
         pytest.raises(FetchTimeout, match=f"{TOPIC}-0: nothing to read at offset 1"),
     ):
-        list(OneRange(cluster, partition, 0, 5, timeout_ms=700))
+        list(fetcher)
 
 
 def test_a_deleted_offset_is_out_of_range(mock: MockCluster, cluster: Cluster) -> None:

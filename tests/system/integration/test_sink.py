@@ -79,8 +79,11 @@ class Sink:
     def times(self, topic: str, count: int) -> list[tuple[int, int]]:
         """Time in ms and type of time of each record of a topic's first partition."""
         columns = ("timestamp", "timestamp_type")
-        with Cluster(config_of(self.broker.bootstrap_servers)) as cluster:
-            fetched = list(OneRange(cluster, TopicPartition(topic, 0), 0, count, columns=columns))
+        with (
+            Cluster(config_of(self.broker.bootstrap_servers)) as cluster,
+            OneRange(cluster, TopicPartition(topic, 0), 0, count, columns=columns) as fetcher,
+        ):
+            fetched = list(fetcher)
         table = pa.Table.from_batches(fetched)
         millis: Any = table.column("timestamp").cast(pa.timestamp("ms")).cast(pa.int64())
         kinds: Any = table.column("timestamp_type")

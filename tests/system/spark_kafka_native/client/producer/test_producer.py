@@ -393,10 +393,10 @@ def test_abort_with_requests_in_flight_closes_their_connection(brokers: Scripted
         producer = Producer(cluster)
         producer.send("t", rows([b"a"], partition=[0]))
         producer.send("t", rows([b"b"], partition=[0]))
-        (link,) = producer._sender._links.values()
+        (broker,) = producer._sender._connections.values()
         producer.abort()
         producer.abort()
-        assert link.connection.closed
+        assert broker.connection.closed
         with pytest.raises(ValueError, match="closed"):
             producer.send("t", rows([b"c"]))
 
@@ -429,7 +429,7 @@ def test_close_releases_its_connections_if_the_flush_fails(brokers: ScriptedClus
         with pytest.raises(ProduceError, match="1 records"):
             producer.close()
         producer.close()
-        assert not producer._sender._links
+        assert not producer._sender._connections
 
 
 def test_a_producer_made_from_a_configuration_closes_its_cluster(brokers: ScriptedCluster) -> None:

@@ -74,8 +74,8 @@ def test_no_more_requests_are_in_flight_than_allowed(driver: SenderDriver) -> No
     driver.add(0, *names(0))
     for _ in range(100):
         driver.sender.pump(wait=False)
-    (link,) = driver.sender._links.values()
-    assert len(link.flights) == 5
+    (broker,) = driver.sender._connections.values()
+    assert len(broker.requests) == 5
 
 
 def test_requests_do_not_exceed_their_size(brokers: ScriptedCluster) -> None:
@@ -386,7 +386,7 @@ def test_a_broker_that_takes_long_to_connect_to_does_not_make_others_look_late(
             """Once the other broker has answered, and longer after than it may take to answer."""
             connection, _ = slow.accept()
             with connection:
-                select.select([driver.sender._links[1].connection], [], [])
+                select.select([driver.sender._connections[1].connection], [], [])
                 driver.skip(40)
 
         thread = threading.Thread(target=hang_up_late)

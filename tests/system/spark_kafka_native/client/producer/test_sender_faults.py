@@ -113,8 +113,8 @@ def test_an_idle_connection_that_the_broker_closed_is_replaced_without_a_retry(d
     driver.add(0, "a")
     driver.finish()
     driver.brokers.brokers[1].drop_connections()
-    (link,) = driver.sender._links.values()
-    eventually(link.connection.is_stale, True)
+    (broker,) = driver.sender._connections.values()
+    eventually(broker.connection.is_stale, True)
     driver.add(0, "b")
     driver.finish()
     assert driver.stored(0) == ["a", "b"]

@@ -29,7 +29,7 @@ from spark_kafka_native.spark.java_regex.classes import ANY, ESCAPED_CLASSES, an
         ("javaWhitespace", " \t\n\v\f\r\x1c\x1d\x1e\x1f"),
     ],
 )
-def test_properties(name: str, chars: str) -> None:
+def test_a_java_property_is_a_set_of_characters(name: str, chars: str) -> None:
     assert property_class(name) == frozenset(chars)
 
 
