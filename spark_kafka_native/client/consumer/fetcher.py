@@ -32,8 +32,9 @@ from spark_kafka_native.client.consumer.leadership import check_range, find_lead
 from spark_kafka_native.client.consumer.planned_topics import compare_topic_ids
 from spark_kafka_native.client.consumer.sources import Sources
 from spark_kafka_native.client.errors import BatchTooLarge, CorruptRecords, FetchTimeout, LogTruncated
+from spark_kafka_native.client.pausable_clock import PausableClock
 from spark_kafka_native.client.retry import give_up, is_transient, jitter
-from spark_kafka_native.net.deadline import Deadline, PausableClock
+from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import AuthenticationFailed, ConnectionLost, RequestTimeout, Throttled
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.fetch import FetchResponse, PartitionData

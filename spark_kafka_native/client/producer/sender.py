@@ -19,6 +19,7 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.coordinators import quick_backoff
 from spark_kafka_native.client.cluster.metadata import Node, PartitionLeader
 from spark_kafka_native.client.errors import DeliveryTimeout, ProduceError
+from spark_kafka_native.client.pausable_clock import PausableClock
 from spark_kafka_native.client.producer.encoding import split_batch
 from spark_kafka_native.client.producer.partition_queue import OutgoingBatch, PartitionQueue, Verdict
 from spark_kafka_native.client.producer.produce_request import (
@@ -32,7 +33,7 @@ from spark_kafka_native.client.producer.produce_request import (
 from spark_kafka_native.client.producer.producer_ids import ProducerIds
 from spark_kafka_native.client.transactions.scope import TransactionScope
 from spark_kafka_native.net.blocking import Connection
-from spark_kafka_native.net.deadline import Deadline, PausableClock
+from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import AuthenticationFailed, ConnectionLost, RequestTimeout, UnsupportedApiVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
@@ -59,8 +60,6 @@ class ProduceMetrics:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _InFlightRequest:
-    """A request without its response yet."""
-
     load: list[Loaded]
     expires_at: float
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from spark_kafka_native.client import pausable_clock as pausable_clock_module
 from spark_kafka_native.client.admin.committed_offsets import commit_offsets
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer import fetcher as fetcher_module
@@ -17,6 +18,7 @@ from spark_kafka_native.client.consumer import sources as sources_module
 from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native.client.errors import FetchTimeout, ProduceError
+from spark_kafka_native.client.producer import sender as sender_module
 from spark_kafka_native.net import blocking as blocking_module
 from spark_kafka_native.net import deadline as deadline_module
 from spark_kafka_native.net.errors import BrokerUnreachable, Throttled
@@ -53,7 +55,14 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    for module in (blocking_module, deadline_module, fetcher_module, sources_module):
+    for module in (
+        blocking_module,
+        deadline_module,
+        fetcher_module,
+        pausable_clock_module,
+        sender_module,
+        sources_module,
+    ):
         monkeypatch.setattr(module, "time", made)
     return made
 

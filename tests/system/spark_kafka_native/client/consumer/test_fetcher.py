@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from spark_kafka_native.client import pausable_clock
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer import fetcher as fetcher_module
 from spark_kafka_native.client.consumer import sources as sources_module
@@ -21,7 +22,7 @@ from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.records.compression import CompressionType
 from tests.support.records.record_batches import batch_of
-from tests.support.scripted.cluster import Drop, Pass, Refuse, Respond, ScriptedCluster, Silent, Step
+from tests.support.scripted.cluster import Drop, Pass, Refuse, Respond, ScriptedCluster, Silent, Slow, Step
 from tests.support.scripted.fetched_logs import (
     BROKEN_FETCHES,
     LAST,
@@ -148,14 +149,18 @@ def test_the_fetch_timeout_of_a_silent_broker_has_its_address(brokers: ScriptedC
         list(fetcher)
 
 
-def test_time_between_two_record_batches_does_not_count(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_between_two_record_batches_does_not_count(
+    brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brokers.script(FetchRequest, Pass(), Slow(300))  # the second response is waited for after the hour
     an_hour_later = SimpleNamespace(monotonic=lambda: time.monotonic() + 3_600, sleep=time.sleep)
     with OneRange(cluster, T0, 0, 200, target_rows=1) as fetcher:
         for number, _ in enumerate(fetcher):
             if number == 3:
-                for module in (deadline_module, fetcher_module, sources_module):
+                for module in (deadline_module, fetcher_module, pausable_clock, sources_module):
                     monkeypatch.setattr(module, "time", an_hour_later)
     assert fetcher.position == 200
+    assert fetcher.metrics.retries == 0
 
 
 def test_an_offset_before_the_log_is_out_of_range(brokers: ScriptedCluster, cluster: Cluster) -> None:

@@ -8,8 +8,8 @@ import pytest
 from dirty_equals import IsInt
 
 from broker_embedded.testing.refusals import refusal
+from spark_kafka_native.client import pausable_clock
 from spark_kafka_native.client.errors import ProduceError
-from spark_kafka_native.client.producer import sender as sender_module
 from spark_kafka_native.client.producer.partition_queue import OutgoingBatch, PartitionQueue
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -368,7 +368,7 @@ def test_time_between_pumps_does_not_count(driver: SenderDriver, monkeypatch: py
     driver.add(0, *names(0, 12))
     driver.sender.pump(wait=False)
     an_hour_later = SimpleNamespace(monotonic=lambda: time.monotonic() + 3_600, sleep=time.sleep)
-    monkeypatch.setattr(sender_module, "time", an_hour_later)
+    monkeypatch.setattr(pausable_clock, "time", an_hour_later)
     driver.finish()
     assert driver.stored(0) == names(0, 12)
     assert driver.sender.metrics.retries == 0
