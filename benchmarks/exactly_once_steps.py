@@ -65,9 +65,8 @@ class Bench:
         self.seconds[step].append(time.perf_counter() - started)
         return result
 
-    def _send(self, producer: Producer) -> int:
+    def _send(self, producer: Producer) -> None:
         producer.send(TOPIC, self.rows)
-        return self.rows.num_rows
 
 
 def rows_of(count: int, partitions: int) -> pa.RecordBatch:

@@ -57,10 +57,10 @@ class TaskMessage:
     owner: Owner
     batch_id: int
     outcome: TaskOutcome
-    rows: int
-    """Rows that were written, or counted if the task was skipped."""
     handle: Handle | None = None
     """The transaction that the task has left open."""
+    rows: int = 0
+    """Rows of the task, also if it was skipped. The writer sets it, because `task` does not read them."""
 
 
 @dataclass(frozen=True, slots=True)

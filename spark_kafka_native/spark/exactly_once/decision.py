@@ -10,7 +10,7 @@ A decision is one transaction: records with the handles of its tasks, if it has 
                   {"version":1, "fence":[id,epoch], "state":"finished", "owner":["query",id], "batch":7, "rows":90}
                   {"version":1, "fence":[id,epoch], "state":"released"}
 
-``rows`` is optional: earlier commits did not write it, and `commands.run_again` does not know it.
+``rows`` is optional: `commands.run_again` does not know it.
 The last record ``decision`` is valid. Its parts come right before it and have its fence. Records of older decisions are
 skipped, and removed when the topic is compacted.
 """

@@ -32,15 +32,10 @@ class InitProducer:
 
 @dataclass(frozen=True, slots=True)
 class WriteRows:
-    """The rows of a task in a transaction of this producer, flushed and left open -> WrittenRows."""
+    """The rows of a task in a transaction of this producer, flushed and left open -> tuple of WrittenRange."""
 
     transactional_id: str
     producer: ProducerIdAndEpoch
-
-
-@dataclass(frozen=True, slots=True)
-class CountRows:
-    """Read all rows of a task without writing them -> their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +48,6 @@ class WrittenRange:
 
     def __str__(self) -> str:
         return f"{self.partition} offsets {self.from_offset} to {self.until_offset - 1}"
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenRows:
-    """The number of rows that a task has written, and their offsets."""
-
-    rows: int
-    ranges: tuple[WrittenRange, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,16 +155,7 @@ class Now:
 
 
 Effect: TypeAlias = (
-    InitProducer
-    | WriteRows
-    | CountRows
-    | Append
-    | EndTransactions
-    | ReadDecisions
-    | ListOpen
-    | Describe
-    | AbortOpen
-    | Now
+    InitProducer | WriteRows | Append | EndTransactions | ReadDecisions | ListOpen | Describe | AbortOpen | Now
 )
 Result: TypeAlias = Any
 """The result that the effect's docstring names."""

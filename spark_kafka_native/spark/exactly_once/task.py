@@ -7,13 +7,12 @@ from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.batch import TaskMessage, TaskOutcome, Timing, WritePlan, is_new
 from spark_kafka_native.spark.exactly_once.decision import Handle, Owner
 from spark_kafka_native.spark.exactly_once.effects import (
-    CountRows,
     End,
     EndTransactions,
     InitProducer,
     Steps,
     WriteRows,
-    WrittenRows,
+    WrittenRange,
 )
 from spark_kafka_native.spark.exactly_once.names import DataId, Names
 
@@ -29,24 +28,22 @@ def task(
     Raises ExactlyOnceError (REFUSED): the batch does not follow the last one. After any other error the transaction is
     aborted if possible, and never committed.
     """
-    # T1. Skip a batch that was decided before a crash. The commit compares the number of its rows.
+    # T1. Skip a batch that was decided before a crash.
     if not is_new(plan, owner, batch_id):
-        counted: int = (yield CountRows()) if has_rows else 0
-        return TaskMessage(plan.fence, owner, batch_id, TaskOutcome.SKIPPED, counted)
+        return TaskMessage(plan.fence, owner, batch_id, TaskOutcome.SKIPPED)
     # T2. A task without rows needs no transaction.
     if not has_rows:
-        return TaskMessage(plan.fence, owner, batch_id, TaskOutcome.EMPTY, 0)
+        return TaskMessage(plan.fence, owner, batch_id, TaskOutcome.EMPTY)
     names = Names(prefix=plan.prefix)
     name, producer = yield from _begin(names, plan.fence, batch_id, task_attempt_id, timing)
     # T3. Write, flush, and leave the transaction open.
     try:
-        written: WrittenRows = yield WriteRows(name, producer)
+        written: tuple[WrittenRange, ...] = yield WriteRows(name, producer)
     except Exception:  # any error: the transaction must not stay open
         yield EndTransactions((End(name, producer),), commit=False)
         raise
     # T4. Report the transaction to the driver.
-    handle = Handle(name, producer, written.ranges)
-    return TaskMessage(plan.fence, owner, batch_id, TaskOutcome.WRITTEN, written.rows, handle)
+    return TaskMessage(plan.fence, owner, batch_id, TaskOutcome.WRITTEN, Handle(name, producer, written))
 
 
 def _begin(

@@ -39,10 +39,8 @@ from spark_kafka_native.spark.exactly_once import effects
 from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
 
 T = TypeVar("T")
-Send = Callable[[Producer], int]
-"""Sends the rows of a task with a producer -> their number."""
-Count = Callable[[], int]
-"""Reads the rows of a task -> their number."""
+Send = Callable[[Producer], None]
+"""Sends the rows of a task with a producer."""
 
 _REPLICAS: Final = 3
 _IN_SYNC: Final = 2
@@ -53,19 +51,13 @@ _GONE: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def carry_out(
-    cluster: Cluster,
-    steps: effects.Steps[T],
-    *,
-    send: Send | None = None,
-    count: Count | None = None,
-    partitioner: str | None = None,
+    cluster: Cluster, steps: effects.Steps[T], *, send: Send | None = None, partitioner: str | None = None
 ) -> T:
     """Run ``steps`` and return their result; commands in errors name the cluster's servers.
 
-    ``send``, ``count`` and ``partitioner`` are for the steps of a task. All errors of ``send`` and ``count`` are thrown
-    into the steps.
+    ``send`` and ``partitioner`` are for steps that write rows. All errors of ``send`` are thrown into the steps.
     """
-    runner = _Runner(cluster, send, count, partitioner)
+    runner = _Runner(cluster, send, partitioner)
     try:
         effect = next(steps)
         while True:
@@ -87,10 +79,9 @@ def carry_out(
 class _Runner:
     """The state of one run: the transaction version, and producers with their sequence numbers."""
 
-    def __init__(self, cluster: Cluster, send: Send | None, count: Count | None, partitioner: str | None) -> None:
+    def __init__(self, cluster: Cluster, send: Send | None, partitioner: str | None) -> None:
         self._cluster = cluster
         self._send = send
-        self._count = count
         self._partitioner = partitioner
         self._version: int | None = None
         self._appending: dict[ProducerIdAndEpoch, tuple[Producer, TransactionScope]] = {}
@@ -105,8 +96,8 @@ class _Runner:
         match effect:
             case effects.InitProducer():
                 return self._init(effect)
-            case effects.WriteRows() | effects.CountRows():
-                return self._task_rows(effect)
+            case effects.WriteRows():
+                return self._write(effect)
             case effects.Append():
                 return self._append(effect)
             case effects.EndTransactions():
@@ -160,19 +151,16 @@ class _Runner:
 
     # --- writing
 
-    def _task_rows(self, effect: effects.WriteRows | effects.CountRows) -> effects.WrittenRows | int:
-        if isinstance(effect, effects.CountRows):
-            assert self._count is not None, "these steps need count"
-            return self._count()
+    def _write(self, effect: effects.WriteRows) -> tuple[effects.WrittenRange, ...]:
         assert self._send is not None, "these steps need send"
         scope = TransactionScope(self._cluster, self._identity(effect.transactional_id, effect.producer))
         producer = Producer(self._cluster, partitioner=self._partitioner, scope=scope)
         try:
-            rows = self._send(producer)
+            self._send(producer)
             producer.flush()
         finally:
             producer.discard()
-        return effects.WrittenRows(rows, self._written(scope.handle().partitions))
+        return self._written(scope.handle().partitions)
 
     def _written(self, found: Sequence[WrittenPartition]) -> tuple[effects.WrittenRange, ...]:
         """The offsets of records; those of the whole partition if an acknowledgement had none."""

@@ -10,7 +10,7 @@ import logging
 import pickle
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -162,29 +162,25 @@ def _write_task(
     batches = iter(iterator)
     first = next((batch for batch in batches if batch.num_rows), None)
 
-    def all_batches() -> Iterator[pa.RecordBatch]:
-        assert first is not None
-        return itertools.chain([first], batches)
-
-    def send(producer: Producer) -> int:
+    def send(producer: Producer) -> None:
         nonlocal sent
-        sent = send_rows(producer, rows, all_batches())
-        return sum(count for _, count in sent)
-
-    def count() -> int:
-        return sum(batch.num_rows for batch in all_batches())
+        assert first is not None
+        sent = send_rows(producer, rows, itertools.chain([first], batches))
 
     steps = task(planned, owner, batch_id, context.taskAttemptId(), _chosen(options).timing, has_rows=first is not None)
     try:
-        cluster = shared_cluster(options.client)
-        message = carry_out(cluster, steps, send=send, count=count, partitioner=options.partitioner)
+        message = carry_out(shared_cluster(options.client), steps, send=send, partitioner=options.partitioner)
     except (KafkaError, PartitionerError) as error:
         raise TaskError(
             f"writing failed: {error}. {advice(error)} No row of this task can be read with "
             "isolation.level=read_committed, now or later; a repeated task, or a restarted query, writes all "
             "of its rows"
         ) from error
-    return TaskPrepared(rows_by_topic=sent, message=message)
+    count = sum(rows_of_topic for _, rows_of_topic in sent)
+    if message.outcome is TaskOutcome.SKIPPED and first is not None:
+        # Operators before the sink, such as stateful ones, may need that all rows are read, too.
+        count = first.num_rows + sum(batch.num_rows for batch in batches)
+    return TaskPrepared(rows_by_topic=sent, message=replace(message, rows=count))
 
 
 def _commit(options: SinkOptions, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:

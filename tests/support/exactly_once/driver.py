@@ -1,6 +1,7 @@
 """The exactly-once protocol on a simulated Kafka, step by step: ``kafka.run(plan(NAMES, TIMING))``."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -11,7 +12,7 @@ from spark_kafka_native.spark.exactly_once.effects import Append, DecisionRecord
 from spark_kafka_native.spark.exactly_once.names import Names
 from spark_kafka_native.spark.exactly_once.task import task
 from tests.support.exactly_once.model_kafka import STATES, WAIT, Batch, Cluster, Fate, Kafka, Row, Transaction
-from tests.support.exactly_once.model_process import give, is_answered, requests_of, without_requests
+from tests.support.exactly_once.model_process import give, is_answered, requests_of
 
 NAMES = Names(prefix="orders")
 QUERY = Owner(OwnerKind.QUERY, "c0ffee")
@@ -42,7 +43,7 @@ class SimulatedKafka:
         appends: list[ProducerIdAndEpoch] = []
         try:
             while True:
-                effect = without_requests(steps, next(steps)) if effect is None else self._step(steps, effect, appends)
+                effect = next(steps) if effect is None else self._step(steps, effect, appends)
         except StopIteration as stop:
             value: T = stop.value
             return value
@@ -60,14 +61,15 @@ class SimulatedKafka:
         responses = self._responses(effect, appends)
         if isinstance(effect, Append):
             appends.append(effect.producer)
-        return without_requests(steps, give(steps, effect, responses))
+        return give(steps, effect, responses)
 
     def write(
         self, plan: WritePlan, batch_id: int, attempt: int, owner: Owner = QUERY, *, rows: bool = True
     ) -> TaskMessage:
         """One task, from planning to its message."""
         self._row = (batch_id, attempt)
-        return self.run(task(plan, owner, batch_id, attempt, TIMING, has_rows=rows))
+        message = self.run(task(plan, owner, batch_id, attempt, TIMING, has_rows=rows))
+        return replace(message, rows=int(rows))
 
     def advance(self, seconds: int) -> None:
         """Let time pass, with what times out in it."""

@@ -11,17 +11,17 @@ Faults, each with a budget: ``crashes`` of the driver; further ``attempts`` at t
 carried out, or not, or later, and asked again or given up; ``interrupts``, an abort beside the commit; ``ticks``,
 seconds in which transactions time out; ``older`` copies of the checkpoint.
 
-In every state the promises hold (`exactly_once_model_promises`); and however things stand, without another fault all
+In every state the promises hold (`promises`); and however things stand, without another fault all
 batches come to their end.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.spark.exactly_once.abort import abort
-from spark_kafka_native.spark.exactly_once.batch import Timing
+from spark_kafka_native.spark.exactly_once.batch import TaskMessage, Timing
 from spark_kafka_native.spark.exactly_once.commands import run_again
 from spark_kafka_native.spark.exactly_once.commit import commit
 from spark_kafka_native.spark.exactly_once.decision import Owner, OwnerKind
@@ -54,10 +54,15 @@ class Protocol:
     def start(self, spec: Spec) -> Steps[Any]:
         """A fresh generator."""
         if spec.kind == "task":
-            *arguments, has_rows = spec.arguments
-            return self.task(*arguments, has_rows=has_rows)
+            return self._task(*spec.arguments)
         ends = {"plan": self.plan, "commit": self.commit, "abort": self.abort, "run_again": self.run_again}
         return ends[spec.kind](*spec.arguments)
+
+    def _task(self, *arguments: Any) -> Steps[TaskMessage]:
+        """A task of one row or none, with their number in its message."""
+        *others, has_rows = arguments
+        message: TaskMessage = yield from self.task(*others, has_rows=has_rows)
+        return replace(message, rows=int(has_rows))
 
 
 class Faults(NamedTuple):

@@ -12,7 +12,6 @@ from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.effects import (
     AbortOpen,
     Append,
-    CountRows,
     Describe,
     Described,
     Effect,
@@ -24,7 +23,6 @@ from spark_kafka_native.spark.exactly_once.effects import (
     Steps,
     WriteRows,
     WrittenRange,
-    WrittenRows,
 )
 from tests.support.exactly_once.model_kafka import STATES, TICK_MS, WAIT, Request, Row, Transaction
 
@@ -115,11 +113,11 @@ class Processes:
         point = Point(self._count, spec, history)
         steps = self._make(spec)
         try:
-            effect = without_requests(steps, next(steps))
+            effect = next(steps)
             for responses in history:
                 if isinstance(effect, Append):
                     point.appends.append(effect.producer)
-                effect = without_requests(steps, give(steps, effect, tuple(response.value for response in responses)))
+                effect = give(steps, effect, tuple(response.value for response in responses))
         except StopIteration as stop:
             point.value = stop.value
         except Exception as error:  # what a process fails of is an end like others; mistakes of ours are not
@@ -130,13 +128,6 @@ class Processes:
             point.effect = effect
             point.requests = tuple(map(self._tokens.of, requests_of(effect, self._tv, point.appends, point.spec.row)))
         return point
-
-
-def without_requests(steps: Steps[Any], effect: Effect) -> Effect:
-    """The next effect that sends requests: a task counts its one row without any."""
-    while isinstance(effect, CountRows):
-        effect = steps.send(1)
-    return effect
 
 
 def requests_of(effect: Effect, tv: int, appends: Sequence[ProducerIdAndEpoch], row: Row | None) -> tuple[Request, ...]:
@@ -163,7 +154,6 @@ def requests_of(effect: Effect, tv: int, appends: Sequence[ProducerIdAndEpoch], 
             return tuple(Request("abort", name) for name in names)
         case Now():
             return (Request("now"),)
-    return ()  # CountRows
 
 
 def is_answered(effect: Effect, wanted: int, responses: Sequence[Any]) -> bool:
@@ -191,7 +181,7 @@ def give(steps: Steps[Any], effect: Effect, responses: tuple[Any, ...]) -> Effec
         return steps.throw(KafkaError(responses[-1]))
     match effect:
         case WriteRows():
-            return steps.send(WrittenRows(1, (WrittenRange(*responses[-1]),)))
+            return steps.send((WrittenRange(*responses[-1]),))
         case ListOpen(prefix):
             return steps.send(tuple(name for name in responses[0] if name.startswith(prefix)))
         case Describe():

@@ -2,7 +2,7 @@
 
     DOOM=FILE python -m tests.support.kills.batch_write SERVERS TOPIC ROWS NAME=VALUE ...
 
-``FILE`` holds the step, see `doomed_sink`; ``NAME=VALUE`` are further options of the sink. The values are the numbers
+``FILE`` holds the step, see `kills.sink`; ``NAME=VALUE`` are further options of the sink. The values are the numbers
 up to ``ROWS``.
 """
 

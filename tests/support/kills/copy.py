@@ -67,7 +67,7 @@ def wait_for_progress(topics: Topics, copy: SparkCopy) -> None:
 
 
 def kill(kind: str, dice: random.Random, copy: SparkCopy) -> int:
-    """kill -9 of one kind of thing: everything, driver, or one of `spark_copy.PARTS` -> how often that was.
+    """kill -9 of one kind of thing: everything, driver, or one of `copy_cluster.PARTS` -> how often that was.
 
     None, if a driver has given up just before, and twice, if everything is killed once more while it starts again.
     """

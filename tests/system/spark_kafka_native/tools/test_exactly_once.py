@@ -45,9 +45,8 @@ class Query:
         planned = carry_out(self.cluster, plan(self.names, TIMING))
         rows = pa.RecordBatch.from_pydict({"value": pa.array([b"batch %d" % batch_id], pa.binary())})
 
-        def send(producer: Producer) -> int:
+        def send(producer: Producer) -> None:
             producer.send(self.topic, rows)
-            return rows.num_rows
 
         return carry_out(self.cluster, task(planned, owner, batch_id, 0, TIMING, has_rows=True), send=send)
 

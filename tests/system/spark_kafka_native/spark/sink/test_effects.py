@@ -71,17 +71,15 @@ def test_claim_of_a_fenced_producer_is_refused(cluster: Cluster) -> None:
 def test_rows_are_written_and_left_open(brokers: ScriptedCluster, cluster: Cluster) -> None:
     producer = begun(cluster)
 
-    def send(to: Producer) -> int:
+    def send(to: Producer) -> None:
         rows: dict[str, Any] = {
             "value": pa.array([b"a", b"b", b"c"], pa.binary()),
             "partition": pa.array([0, 1, 1], pa.int32()),
         }
         to.send("t", pa.RecordBatch.from_pydict(rows))
-        return 3
 
     written = carry_out(cluster, one(effects.WriteRows("p.1.0.0.0.0", producer)), send=send)
-    assert written.rows == 3
-    assert sorted(written.ranges, key=lambda each: each.partition) == [
+    assert sorted(written, key=lambda each: each.partition) == [
         effects.WrittenRange(TopicPartition("t", 0), 0, 1),
         effects.WrittenRange(TopicPartition("t", 1), 0, 2),
     ]
@@ -96,34 +94,28 @@ def test_offsets_of_rows_without_base_offset_are_those_of_the_partition(
     producer = begun(cluster)
     monkeypatch.setattr(TransactionScope, "record_written", lambda *_: None)
 
-    def send(to: Producer) -> int:
+    def send(to: Producer) -> None:
         to.send("t", pa.RecordBatch.from_pydict({"value": [b"a"], "partition": pa.array([1], pa.int32())}))
-        return 1
 
-    written = carry_out(cluster, one(effects.WriteRows("p.1.0.0.0.0", producer)), send=send)
-    assert written == effects.WrittenRows(1, (effects.WrittenRange(TopicPartition("t", 1), 0, 1),))
+    (written,) = carry_out(cluster, one(effects.WriteRows("p.1.0.0.0.0", producer)), send=send)
+    assert written == effects.WrittenRange(TopicPartition("t", 1), 0, 1)
 
 
-def test_all_errors_of_send_and_count_are_thrown_into_the_steps(cluster: Cluster) -> None:
+def test_all_errors_of_send_are_thrown_into_the_steps(cluster: Cluster) -> None:
     seen: list[Exception] = []
 
-    def steps(effect: effects.Effect) -> effects.Steps[str]:
+    def steps(producer: ProducerIdAndEpoch) -> effects.Steps[str]:
         try:
-            yield effect
+            yield effects.WriteRows("p.1.0.0.0.0", producer)
         except Exception as error:  # the steps get every error
             seen.append(error)
         return "continued"
 
-    def fails(*_: Producer) -> int:
+    def send(_: Producer) -> None:
         raise ZeroDivisionError
 
-    assert carry_out(cluster, steps(effects.WriteRows("p.1.0.0.0.0", begun(cluster))), send=fails) == "continued"
-    assert carry_out(cluster, steps(effects.CountRows()), count=fails) == "continued"
-    assert [type(error) for error in seen] == [ZeroDivisionError] * 2
-
-
-def test_rows_are_counted(cluster: Cluster) -> None:
-    assert carry_out(cluster, one(effects.CountRows()), count=lambda: 7) == 7
+    assert carry_out(cluster, steps(begun(cluster)), send=send) == "continued"
+    assert [type(error) for error in seen] == [ZeroDivisionError]
 
 
 def test_decisions_are_appended_and_read(brokers: ScriptedCluster, cluster: Cluster) -> None:

@@ -87,7 +87,7 @@ def test_json_of_decision_records() -> None:
 
 @pytest.mark.parametrize("finished", [False, True])
 def test_decision_record_without_rows_is_parsed(finished: bool) -> None:
-    """Earlier commits wrote none."""
+    """`run_again` writes such decisions."""
     state = {"state": "finished"} if finished else {"state": "decided", "parts": 0}
     value = {"version": 1, "fence": [4_294_967_296, 3], "owner": ["query", "c0ffee"], "batch": 7} | state
     expected = Decision(FENCE, QUERY, 7, finished=finished, rows=None)

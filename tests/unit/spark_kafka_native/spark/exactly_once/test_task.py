@@ -3,8 +3,8 @@ import pytest
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.batch import LastBatch, TaskMessage, TaskOutcome, WritePlan
-from spark_kafka_native.spark.exactly_once.effects import CountRows, InitProducer, WrittenRange
+from spark_kafka_native.spark.exactly_once.batch import LastBatch, TaskOutcome, WritePlan
+from spark_kafka_native.spark.exactly_once.effects import InitProducer, WrittenRange
 from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.task import task
 from tests.support.exactly_once.driver import QUERY, TIMING, SimulatedKafka
@@ -15,7 +15,7 @@ PLAN = WritePlan("orders", ProducerIdAndEpoch(1, 4), None)
 def test_rows_are_left_in_an_open_transaction(kafka: SimulatedKafka) -> None:
     message = kafka.write(PLAN, 0, 3)
     assert (message.fence, message.owner, message.batch_id) == (PLAN.fence, QUERY, 0)
-    assert (message.outcome, message.rows) == (TaskOutcome.WRITTEN, 1)
+    assert message.outcome is TaskOutcome.WRITTEN
     assert message.handle is not None
     assert message.handle.transactional_id == "orders.1.4.0.3.0"
     assert message.handle.written == (WrittenRange(TopicPartition("rows", 3), 0, 1),)
@@ -24,19 +24,12 @@ def test_rows_are_left_in_an_open_transaction(kafka: SimulatedKafka) -> None:
 
 def test_task_without_rows_sends_no_request(kafka: SimulatedKafka) -> None:
     message = kafka.write(PLAN, 0, 3, rows=False)
-    assert (message.outcome, message.rows, message.handle, kafka.asked) == (TaskOutcome.EMPTY, 0, None, [])
+    assert (message.outcome, message.handle, kafka.asked) == (TaskOutcome.EMPTY, None, [])
 
 
-def test_task_of_the_last_batch_is_skipped_and_its_rows_are_counted() -> None:
-    found = WritePlan("orders", ProducerIdAndEpoch(1, 4), LastBatch(QUERY, 6))
-    steps = task(found, QUERY, 6, 3, TIMING, has_rows=True)
-    assert next(steps) == CountRows()
-    with pytest.raises(StopIteration) as stop:
-        steps.send(42)
-    assert stop.value.value == TaskMessage(found.fence, QUERY, 6, TaskOutcome.SKIPPED, 42)
-    with pytest.raises(StopIteration) as stop:
-        next(task(found, QUERY, 6, 3, TIMING, has_rows=False))
-    assert stop.value.value == TaskMessage(found.fence, QUERY, 6, TaskOutcome.SKIPPED, 0)
+def test_task_of_the_last_batch_is_skipped(kafka: SimulatedKafka) -> None:
+    message = kafka.write(WritePlan("orders", ProducerIdAndEpoch(1, 4), LastBatch(QUERY, 6)), 6, 3)
+    assert (message.outcome, message.handle, kafka.asked) == (TaskOutcome.SKIPPED, None, [])
 
 
 def test_batch_out_of_order_is_refused_before_a_write(kafka: SimulatedKafka) -> None:
