@@ -294,7 +294,8 @@ class BrokerConfig(ListenerSettings):
         if len(unknown) > _MOST_UNKNOWN:
             raise SettingError(min(unknown)[:100], f"{len(unknown)} unknown settings are more than {_MOST_UNKNOWN}")
         if too_long := [key for key in unknown if len(key) + len(dynamic[key]) > SHORT_MAX]:
-            raise SettingError(min(too_long)[:100], f"a setting may have {SHORT_MAX} characters with its value")
+            problem = f"an unknown setting and its value may have {SHORT_MAX} characters together"
+            raise SettingError(min(too_long)[:100], problem)
         unused = {key: known[key].parse(value) for key, value in dynamic.items() if key in unused_settings()}
         used = {key: value for key, value in dynamic.items() if key not in unused and key not in unknown}
         own = parse_settings(known, {key: used[key] for key in used if key not in LOG_SYNONYMS})

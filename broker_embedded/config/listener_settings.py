@@ -144,7 +144,7 @@ class ListenerSettings(ConsumerGroupSettings):
                 raise SettingError("listeners", f"{name} has SASL, which Kafka {as_version} (as.version) does not have")
         for name, endpoint in self.advertised().items():
             if name not in names:
-                raise SettingError("advertised.listeners", f"listeners has no {name}")
+                raise SettingError("advertised.listeners", f"listener {name} is not in listeners")
             if endpoint.host in WILDCARD_HOSTS:
                 raise SettingError("advertised.listeners", f"no client can reach {endpoint.host or 'an empty host'}")
         self._check_own({name.lower(): name for name in names})
@@ -155,7 +155,7 @@ class ListenerSettings(ConsumerGroupSettings):
             prefix = f"{PREFIX}{listener}."
             first = prefix + next(iter(settings))
             if listener not in names:
-                raise SettingError(first, f"listeners has no {listener}")
+                raise SettingError(first, f"listener {listener} is not in listeners")
             refuse_unknown((prefix + key for key in settings), prefixed_settings(listener))
             for mechanism in HASHES:
                 key = f"{mechanism.lower()}.{_JAAS_KEY}"
@@ -204,7 +204,7 @@ def apart(given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, dic
             continue
         listener, separator, rest = key.removeprefix(PREFIX).partition(".")
         if not separator or not rest or not isinstance(value, str | int) or isinstance(value, bool):
-            raise SettingError(key, f"the form is {PREFIX}LISTENER.SETTING with a text")
+            raise SettingError(key, f"must be {PREFIX}LISTENER.SETTING with a string")
         own.setdefault(listener.lower(), {})[rest] = Secret(str(value))
     return common, own
 

@@ -342,7 +342,7 @@ def _check_throttled(config: LogConfig) -> None:
         ("follower.replication.throttled.replicas", config.follower_replication_throttled_replicas),
     ):
         if replicas != ("*",) and not all(_REPLICA.fullmatch(replica) for replica in replicas):
-            raise SettingError(key, f"{format_value(replicas)!r} is not * or a list of PARTITION:BROKER")
+            raise SettingError(key, f"must be * or a list of PARTITION:BROKER, not {format_value(replicas)!r}")
 
 
 def _check_not_tiered(config: LogConfig) -> None:

@@ -254,7 +254,7 @@ def read_meta_properties(files: FileSystem, path: str) -> MetaProperties | None:
     entries = {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)}
     version = entries.get("version", "0")
     if version not in {"0", "1"}:
-        raise CorruptCheckpoint(path, f"version {version!r} is not 0 or 1")
+        raise CorruptCheckpoint(path, f"version must be 0 or 1, not {version!r}")
     try:
         return MetaProperties(
             cluster_id=entries["cluster.id"],

@@ -280,7 +280,7 @@ class LogManager:
             try:
                 log.retention.delete_old_segments()
             except KafkaError as error:
-                logger.error("retention failed and is tried again at the next check: %s", error)
+                logger.error("%s: retention failed, retrying at the next check: %s", log.partition, error)
             log.local.remove_retired(elapsed_ms)
             log.expire_producers(now_ms)
         self.remove_deleted(elapsed_ms)
@@ -303,7 +303,7 @@ class LogManager:
                 else:
                     flushed += log.local.flush_rolled()
             except KafkaError as error:
-                logger.error("a flush failed: %s", error)
+                logger.error("%s: flush failed, the log is offline: %s", log.partition, error)
         return flushed
 
     def delete_records(self, partition: TopicPartition, before_offset: int) -> int:

@@ -78,7 +78,7 @@ class ClientQuotas:
                     values = altered(entity, ops, quotas.get(entity, {}))
                     if (name := entity.get(IP)) in unknown:
                         raise KafkaError(
-                            ErrorCode.INVALID_REQUEST, f"{name} is not an address or a host with an address"
+                            ErrorCode.INVALID_REQUEST, f"{name} must be an address or a host with an address"
                         )
                 except KafkaError as error:
                     results[entity] = error

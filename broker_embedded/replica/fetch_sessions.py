@@ -231,7 +231,7 @@ class FetchSessions:
 
     def open(self, context: FetchContext, selected: Sequence[Found], now_ms: int) -> int:
         """Open the session of a full fetch. Returns its id, or 0 if no slot is free."""
-        if not context.opens or not self._make_room(context.privileged, len(selected), now_ms):
+        if not context.opens or not self._make_space(context.privileged, len(selected), now_ms):
             return NO_SESSION
         id_ = self._new_id()
         while id_ in self._sessions or id_ == NO_SESSION:
@@ -274,7 +274,7 @@ class FetchSessions:
         if settled or not session.privileged:
             self._evictable_by_followers.add(session.priority)
 
-    def _make_room(self, privileged: bool, size: int, now_ms: int) -> bool:
+    def _make_space(self, privileged: bool, size: int, now_ms: int) -> bool:
         if len(self._sessions) < self._slots:
             return True
         stalest = next(iter(self._sessions.values()), None)

@@ -156,7 +156,7 @@ class Connection:
             self._held_since = now_ms
         if now_ms - self._held_since >= _LONGEST_HOLD_MS:
             return True
-        if not self._receive_buffer.has_room:
+        if not self._receive_buffer.has_space:
             self._progress = None
             return False
         if self._progress is None:
@@ -301,7 +301,7 @@ class Connection:
             self.close(str(error), logging.WARNING)
             return None
         if frame is None:
-            self._set_reading(self._receive_buffer.has_room and not self._ended)
+            self._set_reading(self._receive_buffer.has_space and not self._ended)
         return frame
 
     def _resume(self) -> None:

@@ -19,7 +19,7 @@ _PAUSE_S: Final = 1.0
 
 Accept = Callable[[socket.socket, str], None]
 """Called with an accepted, non-blocking socket and the peer's address."""
-HasRoom = Callable[[], bool]
+HasSpace = Callable[[], bool]
 """Whether another connection may be accepted now. If not, ``Listener.resume`` must be called later."""
 
 
@@ -43,14 +43,14 @@ class Listener:
         """``host:port`` with the port that was bound."""
         return format_address(self.host or "0.0.0.0", self.port)  # noqa: S104  # shown, not bound
 
-    def start(self, accept: Accept, has_room: HasRoom = lambda: True) -> None:
-        """Call ``accept`` with each new connection, on the running event loop, while ``has_room``."""
+    def start(self, accept: Accept, has_space: HasSpace = lambda: True) -> None:
+        """Call ``accept`` with each new connection, on the running event loop, while ``has_space``."""
         loop = asyncio.get_running_loop()
         for sock in self._sockets:
-            loop.add_reader(sock, self._on_connection, loop, sock, accept, has_room)
+            loop.add_reader(sock, self._on_connection, loop, sock, accept, has_space)
 
     def resume(self) -> None:
-        """Accept again, if ``has_room`` was false before."""
+        """Accept again, if ``has_space`` was false before."""
         paused, self._paused = self._paused, []
         for accept_again in paused:
             accept_again()
@@ -63,11 +63,11 @@ class Listener:
                 sock.close()
 
     def _on_connection(
-        self, loop: asyncio.AbstractEventLoop, listening: socket.socket, accept: Accept, has_room: HasRoom
+        self, loop: asyncio.AbstractEventLoop, listening: socket.socket, accept: Accept, has_space: HasSpace
     ) -> None:
-        again = functools.partial(self._resume, loop, listening, accept, has_room)
+        again = functools.partial(self._resume, loop, listening, accept, has_space)
         for _ in range(_ACCEPT_AT_ONCE):
-            if not has_room():
+            if not has_space():
                 loop.remove_reader(listening)
                 self._paused.append(again)
                 return
@@ -93,10 +93,10 @@ class Listener:
             accept(sock, format_address(address[0], address[1]))
 
     def _resume(
-        self, loop: asyncio.AbstractEventLoop, listening: socket.socket, accept: Accept, has_room: HasRoom
+        self, loop: asyncio.AbstractEventLoop, listening: socket.socket, accept: Accept, has_space: HasSpace
     ) -> None:
         if listening.fileno() >= 0:
-            loop.add_reader(listening, self._on_connection, loop, listening, accept, has_room)
+            loop.add_reader(listening, self._on_connection, loop, listening, accept, has_space)
 
 
 def _bind(endpoint: Endpoint, backlog: int) -> list[socket.socket]:

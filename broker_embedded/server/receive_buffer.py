@@ -1,7 +1,7 @@
 """The receive buffer of one connection, with complete requests and possibly an incomplete one.
 
 The size field of a request does not reserve memory: the buffer grows with the received bytes, and reserves its size in
-`RequestMemory`. An empty receive_buffer has no buffer.
+`RequestMemory`. An empty `ReceiveBuffer` holds no memory.
 """
 
 import socket
@@ -38,7 +38,7 @@ class ReceiveBuffer:
         "_memory",
         "_start",
         "_view",
-        "has_room",
+        "has_space",
         "reserved_bytes",
     )
 
@@ -51,7 +51,7 @@ class ReceiveBuffer:
         self._start = self._end = 0
         self.reserved_bytes = 0
         """Reserved memory of a large request."""
-        self.has_room = True
+        self.has_space = True
         """Whether more may be received. ``next_frame`` sets it: False while other connections have the memory."""
 
     def limit(self, max_request_bytes: int, setting: str) -> None:
@@ -98,7 +98,7 @@ class ReceiveBuffer:
 
         ``resume`` is called when memory for it may be available, if it was not. Raises BadSize.
         """
-        self.has_room = True
+        self.has_space = True
         if self._start == self._end:
             self._start = self._end = 0
             if self.buffer_bytes > _KEPT_BUFFER:
@@ -107,7 +107,7 @@ class ReceiveBuffer:
             return None
         have = self._end - self._start
         if have < _SIZE.size:
-            self._make_room(_SIZE.size, resume)
+            self._make_space(_SIZE.size, resume)
             return None
         size = _SIZE.unpack_from(self._buffer, self._start)[0]
         if not 0 < size <= self._max_request_bytes:
@@ -116,7 +116,7 @@ class ReceiveBuffer:
             limit = f"sizes are 1 to {self._max_request_bytes} ({self._limit_setting})"
             raise BadSize(f"it sent a request of {size} bytes; {limit}")
         if have < _SIZE.size + size:
-            self._make_room(_SIZE.size + size, resume)
+            self._make_space(_SIZE.size + size, resume)
             return None
         begin = self._start + _SIZE.size
         self._start = begin + size
@@ -145,14 +145,14 @@ class ReceiveBuffer:
             self._buffer = None
             self._start = self._end = 0
 
-    def _make_room(self, needed: int, resume: Callable[[], None]) -> None:
+    def _make_space(self, needed: int, resume: Callable[[], None]) -> None:
         """Make room for a request of ``needed`` bytes, if memory is available."""
         assert self._buffer is not None
         have, capacity = self._end - self._start, len(self._buffer)
         if have == capacity < needed:
             capacity = min(needed, max(min(_GROWTH * have, _STEP), 2 * have))
         if not self._reserve(min(needed, capacity), resume):
-            self.has_room = False
+            self.has_space = False
         elif capacity > len(self._buffer):
             bigger = bytearray(capacity)
             bigger[:have] = self._view

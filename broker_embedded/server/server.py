@@ -62,7 +62,7 @@ class BrokerServer:
         self._connection_quotas = ConnectionQuotas(lambda: broker.config, broker.quotas.connection_rate)
         self._refused: set[socket.socket] = set()
         self._is_full = False
-        self._waiting_for_room: Timer | None = None
+        self._waiting_for_space: Timer | None = None
         self._nodes: dict[str, BrokerNode] = {}
         self._shared = Shared(
             timers=broker.timers,
@@ -76,7 +76,7 @@ class BrokerServer:
         self.broker.groups.resume()
         self.broker.transactions.resume()
         for listener in self._listeners:
-            listener.start(functools.partial(self._on_connection, listener), self._has_room)
+            listener.start(functools.partial(self._on_connection, listener), self._has_space)
         if self._metrics_port is not None:
             self._metrics_port.start(self.broker.metrics_text)
         self._periodic.start(*self._periodic_tasks(), *self.broker.periodic_tasks())
@@ -129,13 +129,13 @@ class BrokerServer:
             listener.close()
         if self._metrics_port is not None:
             self._metrics_port.give_back()
-        if self._waiting_for_room is not None:
-            self._waiting_for_room.cancel()
+        if self._waiting_for_space is not None:
+            self._waiting_for_space.cancel()
         for sock in self._refused:
             sock.close()
         self._refused.clear()
 
-    def _has_room(self) -> bool:
+    def _has_space(self) -> bool:
         """Whether another connection may be accepted now. If not, the listeners are resumed later."""
         if self._connection_quotas.is_full(len(self._refused)):
             if not self._is_full:
@@ -146,12 +146,12 @@ class BrokerServer:
         self._is_full = False
         timers = self.broker.timers
         wait_ms = self._connection_quotas.wait_ms(timers.elapsed_ms())
-        if wait_ms and self._waiting_for_room is None:
-            self._waiting_for_room = timers.at(timers.now_ms() + wait_ms, self._on_room)
+        if wait_ms and self._waiting_for_space is None:
+            self._waiting_for_space = timers.at(timers.now_ms() + wait_ms, self._on_room)
         return not wait_ms
 
     def _on_room(self) -> None:
-        self._waiting_for_room = None
+        self._waiting_for_space = None
         for listener in self._listeners:
             listener.resume()
 

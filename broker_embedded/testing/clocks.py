@@ -25,7 +25,7 @@ def parse_clock(key: str, text: str) -> MovableClock:
     """Parse the format of ``format_clock``. Raises SettingError naming ``key``."""
     kind, _, ms = text.partition(":")
     if kind not in {_MANUAL, _AHEAD} or not (ms.isascii() and ms.isdigit()):
-        raise SettingError(key, f"{text!r} is not {_MANUAL}:MS or {_AHEAD}:MS")
+        raise SettingError(key, f"must be {_MANUAL}:MS or {_AHEAD}:MS, not {text!r}")
     return ManualClock(int(ms)) if kind == _MANUAL else ShiftedClock(int(ms))
 
 

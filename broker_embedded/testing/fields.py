@@ -48,7 +48,7 @@ class Fields:
             return default
         if not isinstance(value, str) or not value:
             raise FieldError(
-                name, "the field is missing" if value is None else f"{value!r} is not a text with a character"
+                name, "the field is missing" if value is None else f"must be a non-empty string, not {value!r}"
             )
         return value
 
@@ -84,7 +84,7 @@ class Fields:
         if value is None:
             return 1.0
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
-            raise FieldError(name, f"{value!r} is not a number over 0 and up to 1")
+            raise FieldError(name, f"must be a number greater than 0 and at most 1, not {value!r}")
         return float(value)
 
     def texts_by_name(self, name: str) -> dict[str, str]:

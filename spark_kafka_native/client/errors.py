@@ -15,7 +15,10 @@ class BrokerNotAvailable(KafkaError):
 
     def __init__(self, node_id: int, known: Iterable[int]) -> None:
         self.node_id = node_id
-        super().__init__(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not in the cluster: {sorted(known)}")
+        brokers = ", ".join(map(str, sorted(known)))
+        super().__init__(
+            ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not in the cluster; its brokers are {brokers}"
+        )
 
 
 class NoSuchPartition(KafkaError):
@@ -173,7 +176,7 @@ class ProduceError(KafkaError):
         self.unacknowledged = unacknowledged
         super().__init__(code, f"{partition}: {detail}; {unacknowledged} records are not acknowledged")
 
-    def of_all(self, unacknowledged: int) -> "ProduceError":
+    def with_unacknowledged(self, unacknowledged: int) -> "ProduceError":
         """The same error with another number of records."""
         return type(self)(self.partition, self.code, self.reason, unacknowledged)
 

@@ -19,7 +19,7 @@ from collections import deque
 from typing import Any, Final, Self, TypeVar
 
 from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.connection import ClientConnection, InFlightRequest, greeting
+from spark_kafka_native.net.connection import ClientConnection, InFlightRequest, api_versions
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.dialing import (
     DEFAULT_MAX_FRAME_BYTES,
@@ -50,15 +50,15 @@ from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthentic
 from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.wire import Chunk, FileRegion
 
-__all__ = ["DEFAULT_MAX_FRAME_BYTES", "MAX_GREETING_BYTES", "Connection", "SocketOptions"]
+__all__ = ["DEFAULT_MAX_FRAME_BYTES", "MAX_API_VERSIONS_BYTES", "Connection", "SocketOptions"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
-MAX_GREETING_BYTES: Final = 1 << 20
+MAX_API_VERSIONS_BYTES: Final = 1 << 20
 """No ApiVersions response is larger. TLS, HTTP and SSH servers announce frames beyond this when read as Kafka."""
 
 _CLOSED: Final = (EndOfFrames, ConnectionResetError)
-"""The broker closed the connection, and did so before a response began; a reset if it had not read all."""
+"""Ends of a connection between two responses; a reset if the broker had unread bytes."""
 _PIECES_PER_WRITE: Final = 512
 """Half of Linux's IOV_MAX."""
 
@@ -75,7 +75,7 @@ class Connection:
         self.idle_since = time.monotonic()
         self._socket = sock
         self._protocol = ClientConnection(address, options.client_id, options.response_cache)
-        self._reader = FrameSocket(sock, MAX_GREETING_BYTES)
+        self._reader = FrameSocket(sock, MAX_API_VERSIONS_BYTES)
         self._outgoing: deque[memoryview] = deque()
         self._responses: deque[tuple[InFlightRequest, Response]] = deque()
         self._poll = select.poll()
@@ -189,7 +189,7 @@ class Connection:
 
         Nothing else may be in flight. Raises as ``call``.
         """
-        self._protocol.update_versions(self.call(greeting(), timeout_ms=timeout_ms))
+        self._protocol.update_versions(self.call(api_versions(), timeout_ms=timeout_ms))
 
     def send(self, request: Request[Any], *, deadline: Deadline, max_version: int | None = None) -> InFlightRequest:
         """Write a whole request, after the throttle if there is one, without waiting for its response.
@@ -420,7 +420,7 @@ class Connection:
         protocol = self.options.security.protocol
         if self._has_responded or protocol.startswith("SASL") or not isinstance(error, _CLOSED):
             return ""
-        return f"; a listener with SASL closes the connection at the first request; security.protocol is {protocol}"
+        return f"; the listener may need SASL (security.protocol is {protocol})"
 
     def _lost(self, reason: str, hint: str = "") -> KafkaError:
         oldest = self._protocol.oldest

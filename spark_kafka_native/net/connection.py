@@ -66,7 +66,7 @@ class InFlightRequest:
         return f"{self.request.api_name} v{self.version}"
 
 
-def greeting() -> ApiVersionsRequest:
+def api_versions() -> ApiVersionsRequest:
     """The ApiVersions request, with the client's name and version (KIP-511)."""
     return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
 
@@ -152,7 +152,7 @@ class ClientConnection:
         return self._api_versions_frame(ApiVersionsRequest.max_version)
 
     def api_versions_response(self, frame: Buffer) -> list[Chunk] | None:
-        """Take the response to the last greeting. More bytes to send, or None when the versions are known.
+        """Take the response to the last ApiVersions request. More bytes to send, or None when the versions are known.
 
         A broker that does not know the request's version answers with a v0 body and its own range, or none if it is
         older than KIP-511; the next request has a version that it knows. Raises RemoteProtocolError,
@@ -209,7 +209,7 @@ class ClientConnection:
         sent = InFlightRequest(request=ApiVersionsRequest, version=version, correlation_id=self._next_id)
         self._next_id += 1
         self._waiting.append(sent)
-        return request_frame(greeting(), version, sent.correlation_id, self._client_id)
+        return request_frame(api_versions(), version, sent.correlation_id, self._client_id)
 
     def _lower_version(self, frame: Buffer, refused: int) -> int:
         """The next version of ApiVersions to try after ``refused`` was not understood."""
@@ -217,8 +217,8 @@ class ClientConnection:
             _, response = decode_response(ApiVersionsResponse, 0, frame)
         except RemoteProtocolError:
             return 0  # some servers send the error code alone
-        own = next((api for api in response.api_keys if api.api_key == ApiVersionsRequest.api_key), None)
-        return 0 if own is None else max(min(own.max_version, refused - 1), 0)
+        offered = next((api for api in response.api_keys if api.api_key == ApiVersionsRequest.api_key), None)
+        return 0 if offered is None else max(min(offered.max_version, refused - 1), 0)
 
     def _next_waiting(self, frame: Buffer) -> InFlightRequest:
         correlation_id = decode_correlation_id(frame)

@@ -172,11 +172,11 @@ def reason_of(error: BaseException) -> str:
 
 
 def closing_server(security_protocol: str) -> str:
-    """What closes the connection instead of answering to ApiVersions."""
-    tls = f", and a listener with TLS; security.protocol is {security_protocol}"
+    """Why a server may have closed the connection instead of responding to ApiVersions."""
+    reason = "the broker closed the connection at ApiVersions: it is older than Kafka 0.10, which is not supported"
     if security_protocol.endswith("SSL"):
-        tls = ""
-    return f"the broker closed the connection at ApiVersions, as Kafka before 0.10 does, which is not supported{tls}"
+        return reason
+    return f"{reason}, or its listener needs TLS (security.protocol is {security_protocol})"
 
 
 def foreign_server(head: bytearray, security_protocol: str) -> str | None:

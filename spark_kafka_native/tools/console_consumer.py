@@ -204,7 +204,7 @@ def _position(options: argparse.Namespace) -> int:
     if options.offset in {"earliest", "latest"}:
         return EARLIEST if options.offset == "earliest" else LATEST
     if not options.offset.isdigit():
-        raise ToolError(f"--offset: {options.offset!r} is not an offset, earliest or latest")
+        raise ToolError(f"--offset: must be an offset, earliest or latest, not {options.offset!r}")
     return int(options.offset)
 
 

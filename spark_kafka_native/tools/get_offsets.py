@@ -51,7 +51,7 @@ def _position(text: str) -> int:
     try:
         return _POSITIONS[text] if text in _POSITIONS else int(text)
     except ValueError:
-        raise ToolError(f"--time: {text!r} is not a time in ms or one of {', '.join(_POSITIONS)}") from None
+        raise ToolError(f"--time: must be a time in ms or one of {', '.join(_POSITIONS)}, not {text!r}") from None
 
 
 def _numbers(text: str | None) -> set[int] | None:

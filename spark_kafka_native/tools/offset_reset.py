@@ -25,7 +25,9 @@ def add_positions(parser: ToolParser) -> None:
     where.add_argument("--to-earliest", action="store_true", help="to the earliest offsets")
     where.add_argument("--to-latest", action="store_true", help="to the latest offsets")
     where.add_argument(
-        "--to-current", action="store_true", help="to the committed offsets; to the latest ones of partitions without"
+        "--to-current",
+        action="store_true",
+        help="to the committed offsets; to the latest offsets of partitions without a commit",
     )
     where.add_argument(
         "--to-offset", type=INT64, metavar="N", help="to offset N, or the nearest offset of the partition"

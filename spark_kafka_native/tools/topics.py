@@ -69,7 +69,11 @@ def _parser() -> ToolParser:
     parser.add_argument("--replica-assignment", metavar="B:B,B:B", help="the brokers of each partition, leader first")
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a setting of a new topic")
     parser.add_argument("--if-not-exists", action="store_true", help="with --create: do nothing if the topic exists")
-    parser.add_argument("--if-exists", action="store_true", help="otherwise: do nothing if no such topic exists")
+    parser.add_argument(
+        "--if-exists",
+        action="store_true",
+        help="with --alter, --delete, --describe: do nothing if the topic does not exist",
+    )
     parser.add_argument("--exclude-internal", action="store_true", help="leave out internal topics")
     add_filters(parser)
     parser.add_replaced("use kafka-configs --alter --topic NAME --delete-config KEY", "--delete-config")

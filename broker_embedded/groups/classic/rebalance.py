@@ -66,9 +66,8 @@ def complete_join(draft: ClassicDraft) -> None:
         if not member.awaits_join and not member.is_static:
             draft.remove(member.member_id)
     if draft.members and not _elect_leader(draft):
-        draft.schedule_timer(
-            JOIN_TIMER, draft.rebalance_timeout_ms
-        )  # only static members: wait until one joins or all time out
+        # Only static members: wait until one joins or all time out.
+        draft.schedule_timer(JOIN_TIMER, draft.rebalance_timeout_ms)
         return
     draft.generation += 1
     draft.initial = None

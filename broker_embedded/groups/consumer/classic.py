@@ -177,8 +177,8 @@ def _subscription(request: JoinGroupRequest) -> Subscription:
 def sync(group: ConsumerGroup, request: SyncGroupRequest, now_ms: int) -> Outcome[SyncGroupResponse]:
     """Respond with a member's assignment. Raises KafkaError."""
     member = _require(group, request.member_id, request.group_instance_id, request.generation_id)
-    terms = _classic(member)
-    protocol = terms.supported_protocols[0]
+    classic = _classic(member)
+    protocol = classic.supported_protocols[0]
     if request.protocol_type not in {None, CONSUMER_PROTOCOL} or request.protocol_name not in {None, protocol.name}:
         detail = f"member {member.member_id!r} of group {group.group_id!r} has {CONSUMER_PROTOCOL}, {protocol.name}"
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, detail)
@@ -187,7 +187,7 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, now_ms: int) -> Outcom
         _require_rejoin(draft, member)
         return draft.outcome(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     draft.cancel_timer(sync_timer(member.member_id))
-    draft.schedule_timer(session_timer(member.member_id), terms.session_timeout_ms)
+    draft.schedule_timer(session_timer(member.member_id), classic.session_timeout_ms)
     return draft.outcome(
         SyncGroupResponse(
             protocol_type=request.protocol_type,

@@ -21,7 +21,7 @@ class PendingConnection:
     """A connection that a thread makes.
 
     A name look-up, a TLS handshake and a login each wait for a server, some in libraries that only block: hence a
-    thread, one for each connection. It ends with ``connect``, at the latest soon after the deadline.
+    thread, one for each connection. It ends when ``connect`` returns; a name look-up may outlast the deadline.
     """
 
     def __init__(self, address: HostPort, connect: Callable[[Deadline], Connection], deadline: Deadline) -> None:
@@ -53,7 +53,7 @@ class PendingConnection:
         return self._deadline.remaining_ms
 
     def take(self) -> Connection | None:
-        """The connection, only once; None while the thread works.
+        """The open connection; None while connecting. Not to be called after it has returned one.
 
         Raises what ``connect`` raises; BrokerUnreachable: it took too long; ConnectionLost: the process has forked.
         """
@@ -69,7 +69,7 @@ class PendingConnection:
         return connection
 
     def cancel(self) -> None:
-        """Close the connection, as soon as it is made, unless it was taken."""
+        """Give up: the connection is closed once it is open."""
         if self._done.fileno() >= 0:
             self._done.close()
             if self._process_id == os.getpid():

@@ -25,7 +25,7 @@ from spark_kafka_native.protocol.messages.metadata import MetadataResponse
 
 _log = logging.getLogger(__name__)
 
-_ROOM_IN_FRAME_BYTES: Final = 1 << 20
+_FRAME_OVERHEAD_BYTES: Final = 1 << 20
 """What a response may have besides the requested records."""
 
 
@@ -125,7 +125,7 @@ class ConnectionPool:
             request_timeout_ms=config.request_timeout_ms,
             receive_buffer_bytes=config.receive_buffer_bytes,
             send_buffer_bytes=config.send_buffer_bytes,
-            max_frame_bytes=max(DEFAULT_MAX_FRAME_BYTES, config.max_partition_fetch_bytes + _ROOM_IN_FRAME_BYTES),
+            max_frame_bytes=max(DEFAULT_MAX_FRAME_BYTES, config.max_partition_fetch_bytes + _FRAME_OVERHEAD_BYTES),
             security=self._current_security(),
             response_cache=self._response_cache,
         )

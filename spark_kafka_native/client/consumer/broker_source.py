@@ -48,7 +48,7 @@ class BrokerSource:
         self.is_partial = False
         """Whether the response in flight has come in part."""
         self.expires_at = 0.0
-        """When the response in flight must have come: ``response_timeout_ms`` after its request, or twice that."""
+        """When the response in flight must have come: ``response_timeout_ms`` after its request, extended once."""
         self.response_timeout_ms = 0.0
         self.backoff = cluster.backoff()
         self._cluster = cluster
@@ -83,7 +83,7 @@ class BrokerSource:
         return not self.in_flight and self.opening is None
 
     def connect(self, deadline: Deadline) -> bool:
-        """Begin to connect, unless that was done. Whether the connection is open; ``opening`` is polled until it is.
+        """Start connecting, or check on it. True once the connection is open; until then ``opening`` is polled.
 
         Raises BrokerUnreachable; ConnectionLost; AuthenticationFailed.
         """

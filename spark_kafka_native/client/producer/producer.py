@@ -107,7 +107,7 @@ class Producer:
         try:
             for piece in pieces(found.sizes, max(self._config.buffer_memory // 4, self._batch_bytes)):
                 self._take(topic, found, piece, ids[piece])
-                self._make_room()
+                self._make_space()
             self._encode(self._accumulator.overdue(time.monotonic()))
             self._sender.pump(wait=False)
         except ProduceError as error:
@@ -229,7 +229,7 @@ class Producer:
         for run, batch in zip(runs.tolist(), encoded, strict=True):
             self._sender.add(partitions[run], OutgoingBatch(encoded=batch, expires_at=expires_at))
 
-    def _make_room(self) -> None:
+    def _make_space(self) -> None:
         """Wait for acknowledgements until the buffered rows fit into ``buffer.memory``."""
         if self._accumulator.size_bytes + self._sender.buffered_bytes > self._config.buffer_memory:
             self._encode(self._accumulator.drain())
@@ -242,7 +242,7 @@ class Producer:
 
         In a transaction ``discard`` waits for what is in flight before the connections go.
         """
-        self._failure = error.of_all(self.unacknowledged)
+        self._failure = error.with_unacknowledged(self.unacknowledged)
         if self._scope is None:
             self._sender.release()
         return self._failure

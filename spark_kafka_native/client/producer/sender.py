@@ -415,7 +415,7 @@ class Sender:
         for queue in self._busy.values():
             if now >= queue.expires_at():
                 last = queue.last_error and f", last error: {queue.last_error}"
-                over = f"delivery.timeout.ms ({self._config.delivery_timeout_ms} ms) is over"
+                over = f"delivery.timeout.ms ({self._config.delivery_timeout_ms} ms) ended"
                 detail = f"{over} after {queue.attempts} attempts{last}"
                 raise DeliveryTimeout(queue.partition, ErrorCode.REQUEST_TIMED_OUT, detail, self.buffered_records)
 

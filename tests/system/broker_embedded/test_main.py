@@ -46,7 +46,7 @@ def test_help_lists_every_setting_with_its_default(capsys: pytest.CaptureFixture
         ),
         (
             ["--data-dir", "d", "--control-listener", "127.0.0.1:0", "--clock", "slow"],
-            "--clock: 'slow' is not manual:MS or ahead:MS",
+            "--clock: must be manual:MS or ahead:MS, not 'slow'",
         ),
         (["--data-dir", "d", "--add-scram", "alice"], "add.scram: it cannot be read from character 1 on"),
         (["--data-dir", "d", "--clock", "manual:5"], "--clock requires --control-listener"),

@@ -16,7 +16,7 @@ def framed(body: bytes) -> bytes:
 
 
 class Pipe:
-    """An receive_buffer at the end of a socket."""
+    """A receive buffer at the end of a socket."""
 
     def __init__(self, memory: RequestMemory | None = None) -> None:
         self.ours, self.theirs = socket.socketpair()
@@ -64,7 +64,7 @@ def test_an_inbox_without_bytes_has_no_buffer(pipe: Pipe) -> None:
     assert not pipe.receive_buffer.is_full
     assert not pipe.receive_buffer.has_whole_request
     assert pipe.receive_buffer.next_frame(lambda: None) is None
-    assert pipe.receive_buffer.has_room
+    assert pipe.receive_buffer.has_space
 
 
 def test_byte_by_byte(pipe: Pipe) -> None:
@@ -153,12 +153,12 @@ def test_an_inbox_without_memory_is_called_when_memory_is_free() -> None:
     pipe.theirs.send(request[:20_000])
     pipe.receive_buffer.receive(pipe.ours)
     assert pipe.frames() == []
-    assert not pipe.receive_buffer.has_room
+    assert not pipe.receive_buffer.has_space
     assert (pipe.receive_buffer.buffer_bytes, pipe.receive_buffer.reserved_bytes) == (BUFFER_BYTES, 0)
     memory.release("another")
     assert pipe.resumed == 1
     assert pipe.frames() == []
-    assert pipe.receive_buffer.has_room
+    assert pipe.receive_buffer.has_space
     assert pipe.receive_buffer.reserved_bytes == len(request)
     assert pipe.send(request[20_000:]) == [b"z" * 50_000]
     assert (pipe.receive_buffer.reserved_bytes, memory.used) == (0, 0)

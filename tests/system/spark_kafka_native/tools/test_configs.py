@@ -102,7 +102,10 @@ def test_what_the_cluster_refuses(on_broker: Tool, topic: str) -> None:
             ("--alter", "--user", "u", "--add-config", "SCRAM-SHA-256=[iterations=4,password=x]"),
             "SCRAM-SHA-256: iterations=4 is not between 4096 and 16384",
         ),
-        (("--describe", "--entity-type", "topics", "--entity-default"), "--entity-default: topics have no defaults"),
+        (
+            ("--describe", "--entity-type", "topics", "--entity-default"),
+            "--entity-default is for brokers, users, clients and ips, not for topics",
+        ),
         (("--describe", "--broker", "one"), "'one' is not the id of a broker"),
         (("--alter", "--topic", "t"), "--alter needs --add-config"),
         (("--alter", "--topic", "t", "--add-config", "a"), "--add-config: 'a' is not KEY=VALUE"),

@@ -81,7 +81,7 @@ def test_topics_by_regular_expression(on_broker: Tool, topic: str) -> None:
     ("arguments", "words"),
     [
         (("--offset", "3"), "--offset needs --partition"),
-        (("--partition", "0", "--offset", "first"), "is not an offset, earliest or latest"),
+        (("--partition", "0", "--offset", "first"), "must be an offset, earliest or latest"),
         (("--partition", "9"), "has no partition 9"),
         (("--property", "print.keys=true"), "--property: 'print.keys' is not one of print.timestamp"),
         (("--consumer-property", "x"), "--consumer-property: 'x' is not KEY=VALUE"),

@@ -80,10 +80,10 @@ def test_a_listener_goes_by_its_own_settings_first() -> None:
         ({f"{OWN}plain.connections.max.reauth.ms": "-1"}, "-1 is out of range"),
         ({f"{OWN}sasl.enabled.mechanism": "PLAIN"}, "no such setting; did you mean"),
         ({f"{OWN}num.partitions": "2"}, f"{OWN}num.partitions: no such setting"),
-        ({"listener.name.other.sasl.enabled.mechanisms": "PLAIN"}, "listeners has no other"),
+        ({"listener.name.other.sasl.enabled.mechanisms": "PLAIN"}, "listener other is not in listeners"),
         ({"listener.name.plaintext.connections.max.reauth.ms": "1"}, "the listener has no SASL"),
-        ({"listener.name.": "1"}, "listener.name.: the form is listener.name.LISTENER.SETTING"),
-        ({f"{OWN}connections.max.reauth.ms": None}, "with a text"),
+        ({"listener.name.": "1"}, "listener.name.: must be listener.name.LISTENER.SETTING"),
+        ({f"{OWN}connections.max.reauth.ms": None}, "with a string"),
         ({"as.version": "0.9"}, "SASL_PLAINTEXT has SASL, which Kafka 0.9 .as.version. does not have"),
         ({"add.scram": "alice:hunter2"}, "add.scram: it cannot be read"),
         (

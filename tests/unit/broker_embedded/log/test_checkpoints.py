@@ -52,7 +52,7 @@ def test_a_checkpoint_without_entries_or_without_a_file_is_empty(disk: MemoryFil
         (checkpoints.read_partition_metadata, b"version: x\ntopic_id: Ys7CKosNTU-cP10vLYwadw", ""),
         (checkpoints.read_partition_metadata, b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA", ""),
         (checkpoints.read_partition_metadata, b"version: 0\ntopic_id: !!", ""),
-        (checkpoints.read_meta_properties, b"version=2\n", "version '2' is not 0 or 1"),
+        (checkpoints.read_meta_properties, b"version=2\n", "version must be 0 or 1, not '2'"),
         (checkpoints.read_meta_properties, b"version=1\nnode.id=1\n", "cluster.id is missing"),
         (checkpoints.read_meta_properties, b"version=1\ncluster.id=a\n", "node.id is missing"),
         (checkpoints.read_meta_properties, b"version=1\ncluster.id=a\nnode.id=one\n", "invalid literal"),

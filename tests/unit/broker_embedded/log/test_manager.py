@@ -136,7 +136,7 @@ def test_a_damaged_checkpoint_costs_time_only(
 def test_damaged_meta_properties_stop_the_start(driver: ManagerDriver) -> None:
     driver.manager.close()
     write_file(driver.disk, "/data/meta.properties", b"version=9\n")
-    assert "version '9' is not 0 or 1" in refused(driver.start).detail
+    assert "version must be 0 or 1, not '9'" in refused(driver.start).detail
 
 
 def test_a_directory_that_is_closed_before_its_logs_are_loaded_is_as_before(driver: ManagerDriver) -> None:

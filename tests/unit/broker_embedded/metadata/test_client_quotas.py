@@ -110,7 +110,7 @@ def test_addresses_may_open_so_many_connections(story: Story) -> None:
         story.restart()
     refused = story.alter(ClientQuotaEntity.of([(IP, "no.such.host.invalid")]), connection_creation_rate=3.0)
     assert refused is not None
-    assert refused.detail == "no.such.host.invalid is not an address or a host with an address"
+    assert refused.detail == "no.such.host.invalid must be an address or a host with an address"
 
 
 def test_a_disk_that_fails_leaves_the_old_quotas_in_force(story: Story) -> None:

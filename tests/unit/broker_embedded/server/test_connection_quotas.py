@@ -10,7 +10,7 @@ HERE, THERE = "127.0.0.1", "10.0.0.9"
 
 
 class Listener:
-    """An connection_quotas whose settings and time a test may change."""
+    """Connection quotas whose settings and time a test may change."""
 
     def __init__(self, **settings: Any) -> None:
         self.rates: dict[str, float] = {}

@@ -59,5 +59,5 @@ def test_a_clock_can_be_written_down(clock: MovableClock) -> None:
 
 @pytest.mark.parametrize("text", ["manual", "manual:", "manual:-1", "ahead:x", "slow:5", ""])
 def test_other_clocks_are_refused(text: str) -> None:
-    with pytest.raises(SettingError, match=r"--clock.*is not manual:MS or ahead:MS"):
+    with pytest.raises(SettingError, match=r"--clock.*must be manual:MS or ahead:MS"):
         parse_clock("--clock", text)

@@ -90,7 +90,7 @@ def test_a_rule_can_be_written_down_and_read_again(fields: dict[str, Any]) -> No
         ({"when": "during"}, "when: 'during' is not one of before, after"),
         ({"times": 0}, "times: 0 is not between 1 and"),
         ({"on_call": 0}, "on_call: 0 is not between 1 and"),
-        ({"probability": 2}, "probability: 2 is not a number over 0"),
+        ({"probability": 2}, "probability: must be a number greater than 0 and at most 1, not 2"),
         ({"partition": -1}, "partition: -1 is not between 0 and"),
         ({"group": "g"}, "group: Produce is not about single groups"),
         ({"api": "Heartbeat", "topic": "t"}, "topic: Heartbeat is not about single topics"),

@@ -43,7 +43,7 @@ IDENTITY = TransactionalIdentity(
 )
 
 ERRORS: list[tuple[KafkaError, bool, str]] = [
-    (BrokerNotAvailable(7, [2, 1]), True, "broker 7 is not in the cluster: [1, 2]"),
+    (BrokerNotAvailable(7, [2, 1]), True, "broker 7 is not in the cluster; its brokers are 1, 2"),
     (NoSuchPartition(TP, 2), False, "events-3 does not exist: the topic has 2 partitions"),
     (NotAReplica(TP, 7), False, "broker 7 has no replica of events-3"),
     (OffsetOutOfRange(TP, 5, 10, 20), False, "events-3: offset 5 is not in the log, which has 10 to 20"),

@@ -298,7 +298,7 @@ def test_a_batch_that_a_throttle_makes_late_ends_with_an_error_that_names_it() -
         driver.sender.pump(wait=False)
         driver.skip(driver.seconds + 1)
         with pytest.raises(
-            ProduceError, match=rf"delivery\.timeout\.ms \(90000 ms\) is over after 0 attempts, last error: {QUOTA}"
+            ProduceError, match=rf"delivery\.timeout\.ms \(90000 ms\) ended after 0 attempts, last error: {QUOTA}"
         ):
             driver.finish()
         assert len(brokers.requests(ProduceRequest)) == 1

@@ -256,7 +256,7 @@ def test_a_pump_looks_at_no_deadline_before_the_first_one(
         driver.sender.pump(wait=False)
     assert looked == 0
     driver.skip(driver.seconds)
-    with pytest.raises(ProduceError, match=r"delivery\.timeout\.ms \(\d+ ms\) is over"):
+    with pytest.raises(ProduceError, match=r"delivery\.timeout\.ms \(\d+ ms\) ended"):
         driver.sender.pump(wait=False)
 
 
@@ -307,7 +307,7 @@ def test_a_batch_that_cannot_be_delivered_in_time_is_an_error_with_the_last_erro
             driver.skip(30)
         leave_little_time(driver, 1)
         with pytest.raises(
-            ProduceError, match=r"t-1: delivery.timeout.ms \(90000 ms\) is over after \d+ attempts, last"
+            ProduceError, match=r"t-1: delivery.timeout.ms \(90000 ms\) ended after \d+ attempts, last"
         ) as caught:
             driver.finish()
     assert reason in str(caught.value)
