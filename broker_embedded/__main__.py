@@ -18,7 +18,7 @@ from broker_embedded.config.settings import SettingError
 from broker_embedded.config.unused_settings import unused_settings
 from broker_embedded.server.listener import ListenError
 from broker_embedded.server.run import EndOfRun, lines_at_start, running_broker
-from spark_kafka_native.command_line import CommandParser, open_closed_streams, read_properties, reason_of
+from spark_kafka_native.command_line import CommandParser, file_error, open_closed_streams, read_properties
 
 if TYPE_CHECKING:
     from broker_embedded.testing.command import ControlOptions
@@ -111,7 +111,7 @@ def _file_settings(options: argparse.Namespace) -> dict[str, str]:
     try:
         return {} if options.config is None else read_properties(options.config)
     except (OSError, ValueError) as error:
-        raise ValueError(f"--config {options.config}: {reason_of(error, options.config)}") from None
+        raise ValueError(f"--config {options.config}: {file_error(error)}") from None
 
 
 def _option_settings(options: argparse.Namespace) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from spark_kafka_native.client.admin.delete_records import delete_records
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.command_line import reason_of
+from spark_kafka_native.command_line import file_error
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.tools.connection import run
 from spark_kafka_native.tools.options import ToolParser
@@ -53,7 +53,7 @@ def read_offsets(path: Path) -> dict[TopicPartition, int]:
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ToolFailure(f"{where}: {reason_of(error, path)}") from error
+        raise ToolFailure(f"{where}: {file_error(error)}") from error
     except (ValueError, RecursionError) as error:
         raise ToolError(f"{where}: the file is not JSON: {error}") from error
     if not isinstance(content, dict):

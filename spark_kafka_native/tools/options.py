@@ -6,7 +6,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from spark_kafka_native.command_line import CommandParser, read_properties, reason_of
+from spark_kafka_native.command_line import CommandParser, file_error, read_properties
 from spark_kafka_native.protocol.nearest import did_you_mean
 from spark_kafka_native.tools.output import ToolFailure, say
 
@@ -105,7 +105,7 @@ def properties_in(path: Path, option: str = "") -> dict[str, str]:
     try:
         return read_properties(path)
     except (OSError, ValueError) as error:
-        raise ToolFailure(f"{option} {path}: {reason_of(error, path)}".lstrip()) from error
+        raise ToolFailure(f"{option} {path}: {file_error(error)}".lstrip()) from error
 
 
 def parse_pairs(items: Iterable[str], option: str) -> dict[str, str]:

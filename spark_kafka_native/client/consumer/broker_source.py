@@ -45,8 +45,8 @@ class BrokerSource:
         """No Fetch is sent before: a response without any records, or a throttle."""
         self.opening: PendingConnection | None = None
         self.in_flight = False
-        self.is_partial = False
-        """Whether the response in flight has come in part."""
+        self.is_extended = False
+        """Whether ``expires_at`` of the response in flight was extended."""
         self.expires_at = 0.0
         """When the response in flight must have come: ``response_timeout_ms`` after its request, extended once."""
         self.response_timeout_ms = 0.0
@@ -128,7 +128,7 @@ class BrokerSource:
         )
         self.connection.send(request, deadline=deadline, max_version=max_version)
         self._requested = {cursor: cursor.next_offset for cursor in self.cursors}
-        self.in_flight, self.is_partial = True, False
+        self.in_flight, self.is_extended = True, False
         return min(config.request_timeout_ms + config.fetch_max_wait_ms, deadline.remaining_ms + _GRACE_MS)
 
     def _topics(self, *, sends_epochs: bool) -> Iterator[FetchTopic]:

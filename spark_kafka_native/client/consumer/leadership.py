@@ -1,5 +1,6 @@
 """The leaders of the partitions that are read, and truncation checks of their logs (KIP-320)."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
@@ -53,7 +54,7 @@ def find_leaders(
     later = [cursor for cursor in cursors if cursor.leader_epoch > cursor.compared_epoch]
     compared = [cursor for cursor in later if cursor.compared_epoch != NO_EPOCH]
     if compared:
-        final |= find_divergence(cluster, compared, deadline.remaining_ms)
+        final |= find_divergence(cluster, compared, deadline)
     for cursor in later:
         cursor.compared_epoch = cursor.leader_epoch
     return retriable, final
@@ -65,21 +66,21 @@ def _other_topic(cursor: Cursor, topic_id: UUID) -> TopicRecreated | None:
     return TopicRecreated(cursor.partition, str(cursor.topic_id), str(topic_id))
 
 
-def find_divergence(cluster: Cluster, cursors: Sequence[Cursor], timeout_ms: float) -> dict[Cursor, KafkaError]:
+def find_divergence(cluster: Cluster, cursors: Sequence[Cursor], deadline: Deadline) -> dict[Cursor, KafkaError]:
     """Stop cursors where their leaders' logs part from what was read, or was seen to be in the log (KIP-320).
 
     Returns the cursors that fail: with LogTruncated if the log lacks some of what was read, or all that was to be read
-    next; with another KafkaError if the leader gives no response. Takes one and a half times ``timeout_ms`` at most.
+    next; with another KafkaError if the leader gives no response.
     """
     read = {cursor: (cursor.epoch, cursor.position) for cursor in cursors if cursor.epoch != NO_EPOCH}
     seen = {cursor: (cursor.known_epoch, cursor.end_offset) for cursor in cursors if cursor.known_epoch != NO_EPOCH}
     # Where both epochs are the same, the larger offset is enough.
     read = {cursor: each for cursor, each in read.items() if cursor not in seen or seen[cursor][0] != each[0]}
     errors: dict[Cursor, KafkaError] = {}
-    for reached in filter(None, (read, seen)):
+    half = Deadline.after_ms(deadline.remaining_ms / 2)
+    for reached, until in ((read, half if seen else deadline), (seen, deadline)):
         epochs = {cursor: epoch for cursor, (epoch, _) in reached.items() if cursor not in errors}
-        share_ms = timeout_ms / 2 if read and seen else timeout_ms
-        for cursor, end_offset in _ends(cluster, epochs, share_ms, errors).items():
+        for cursor, end_offset in _ends(cluster, epochs, until, errors).items():
             if end_offset < reached[cursor][1]:
                 cursor.end_offset = min(cursor.end_offset, end_offset)
     for cursor in cursors:
@@ -89,27 +90,28 @@ def find_divergence(cluster: Cluster, cursors: Sequence[Cursor], timeout_ms: flo
 
 
 def _ends(
-    cluster: Cluster, epochs: Mapping[Cursor, int], timeout_ms: float, errors: dict[Cursor, KafkaError]
+    cluster: Cluster, epochs: Mapping[Cursor, int], deadline: Deadline, errors: dict[Cursor, KafkaError]
 ) -> dict[Cursor, int]:
     """Where the leader epochs ended, left out where leaders cannot tell. Fills ``errors``.
 
-    After an error of one partition each is asked about alone, all together within half of ``timeout_ms``.
+    One request per leader has half of the time. After an error each partition has an equal share of the rest.
     """
-    try:
-        ends = ends_of_epochs(
-            cluster, {cursor.partition: epoch for cursor, epoch in epochs.items()}, timeout_ms=timeout_ms
-        )
-    except KafkaError as error:
-        if len(epochs) <= 1:
-            errors |= dict.fromkeys(epochs, error)
-            return {}
-    else:
-        return {cursor: ends[cursor.partition].end_offset for cursor in epochs if cursor.partition in ends}
-    deadline = Deadline.after_ms(timeout_ms / 2)
+    if not epochs:
+        return {}
+    with contextlib.suppress(KafkaError):
+        return _ends_of(cluster, epochs, deadline.remaining_ms / 2)
     found: dict[Cursor, int] = {}
-    for left, (cursor, epoch) in zip(range(len(epochs), 0, -1), epochs.items(), strict=True):
-        found |= _ends(cluster, {cursor: epoch}, deadline.remaining_ms / left, errors)
+    for left, cursor in zip(range(len(epochs), 0, -1), epochs, strict=True):
+        try:
+            found |= _ends_of(cluster, {cursor: epochs[cursor]}, deadline.remaining_ms / left)
+        except KafkaError as error:
+            errors[cursor] = error
     return found
+
+
+def _ends_of(cluster: Cluster, epochs: Mapping[Cursor, int], timeout_ms: float) -> dict[Cursor, int]:
+    ends = ends_of_epochs(cluster, {each.partition: epoch for each, epoch in epochs.items()}, timeout_ms=timeout_ms)
+    return {cursor: ends[cursor.partition].end_offset for cursor in epochs if cursor.partition in ends}
 
 
 def check_range(cluster: Cluster, cursor: Cursor, deadline: Deadline) -> KafkaError | None:
@@ -130,5 +132,5 @@ def check_range(cluster: Cluster, cursor: Cursor, deadline: Deadline) -> KafkaEr
         cursor.epoch = cursor.next_epoch = NO_EPOCH
         cursor.state = f"the broker calls it out of range, yet says that the log has {earliest} to {latest}"
         return None
-    diverged = find_divergence(cluster, [cursor], deadline.remaining_ms) if offset > latest else {}
+    diverged = find_divergence(cluster, [cursor], deadline) if offset > latest else {}
     return diverged.get(cursor) or OffsetOutOfRange(partition, offset, earliest, latest)

@@ -138,6 +138,6 @@ class Sources:
         if whole:
             key = source.node.address, source.rack
             self._sources[key] = self._sources.pop(key)
-        elif not source.is_partial:
-            source.is_partial = True
+        elif not source.is_extended:
+            source.is_extended = True
             source.expires_at = max(source.expires_at, now) + source.response_timeout_ms / 1000

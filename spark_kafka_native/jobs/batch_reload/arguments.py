@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from spark_kafka_native.command_line import CommandParser, positive, read_properties
+from spark_kafka_native.command_line import CommandParser, file_error, positive, read_properties
 from spark_kafka_native.jobs.batch_reload.bounds import Point, parse_offsets, parse_point
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
 from spark_kafka_native.jobs.batch_reload.formats import COMPRESSIONS
@@ -303,7 +303,7 @@ def _source_options(given: argparse.Namespace, action: str) -> dict[str, str]:
         try:
             properties = read_properties(given.properties_file)
         except (OSError, ValueError) as error:
-            raise UsageError(f"--properties-file: {error}") from None
+            raise UsageError(f"--properties-file {given.properties_file}: {file_error(error)}") from None
         options |= {f"kafka.{key.removeprefix('kafka.')}": value for key, value in properties.items()}
     for key, value in _pairs(given.option, "--option"):
         if (governor := _GOVERNED.get(key.lower())) or _POSITION.fullmatch(key.lower()):

@@ -119,9 +119,9 @@ def test_an_error_of_a_properties_file_names_file_line_and_key_and_no_value(
 ) -> None:
     path = tmp_path / "client.properties"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=re.escape(f"{path}: {message}")) as caught:
+    with pytest.raises(ValueError, match="^" + re.escape(message)) as caught:
         read_properties(path)
-    assert not re.search("se|cret", str(caught.value).removeprefix(str(path)).replace("ssl", "").replace("needs", ""))
+    assert not re.search("se|cret", str(caught.value).replace("ssl", "").replace("needs", ""))
 
 
 def test_a_line_of_a_properties_file_without_an_equals_sign_has_an_empty_value(tmp_path: Path) -> None:
