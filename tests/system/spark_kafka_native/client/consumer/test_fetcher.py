@@ -24,6 +24,7 @@ from spark_kafka_native.records.compression import CompressionType
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import Drop, Pass, Refuse, Respond, ScriptedCluster, Silent, Slow, Step
 from tests.support.scripted.fetched_logs import (
+    BATCHES,
     BROKEN_FETCHES,
     LAST,
     T0,
@@ -152,15 +153,15 @@ def test_the_fetch_timeout_of_a_silent_broker_has_its_address(brokers: ScriptedC
 def test_time_between_two_record_batches_does_not_count(
     brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    brokers.script(FetchRequest, Pass(), Slow(300))  # the second response is waited for after the hour
+    brokers.script(FetchRequest, Pass(), Slow(300))
     an_hour_later = SimpleNamespace(monotonic=lambda: time.monotonic() + 3_600, sleep=time.sleep)
-    with OneRange(cluster, T0, 0, 200, target_rows=1) as fetcher:
-        for number, _ in enumerate(fetcher):
-            if number == 3:
-                for module in (deadline_module, fetcher_module, pausable_clock, sources_module):
-                    monkeypatch.setattr(module, "time", an_hour_later)
-    assert fetcher.position == 200
-    assert fetcher.metrics.retries == 0
+    with OneRange(cluster, T0, 0, LAST, target_rows=1) as fetcher:
+        rows = iter(fetcher)
+        next(rows)  # the second Fetch is in flight
+        for module in (deadline_module, fetcher_module, pausable_clock, sources_module):
+            monkeypatch.setattr(module, "time", an_hour_later)
+        assert sum(1 for _ in rows) == BATCHES - 1
+        assert (fetcher.position, fetcher.metrics.retries) == (LAST, 0)
 
 
 def test_an_offset_before_the_log_is_out_of_range(brokers: ScriptedCluster, cluster: Cluster) -> None:

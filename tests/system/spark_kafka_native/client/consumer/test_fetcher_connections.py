@@ -27,7 +27,7 @@ from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
 from spark_kafka_native.protocol.messages.fetch import FetchRequest
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.scripted.cluster import HalfFrame, Held, ScriptedCluster
+from tests.support.scripted.cluster import HalfFrame, Held, Pass, ScriptedCluster, Slow
 from tests.support.scripted.fetched_logs import ROWS, fill, offsets_of
 from tests.support.scripted.several_partitions import ALL, PARTITIONS, ranges, read, tp, two_leaders, whole
 from tests.support.waiting import eventually
@@ -104,7 +104,8 @@ def test_time_between_two_iterations_does_not_count(
     found: Offsets = {}
     with Fetcher(cluster, ranges([0, 2]), target_rows=1) as fetcher:
         away_s += 3_600
-        take(fetcher, found, 3)
+        brokers.script(FetchRequest, Pass(), Slow(300))
+        take(fetcher, found, 1)  # the second Fetch is in flight
         away_s += 3_600
         fetcher.assign(*ranges([4]))
         away_s += 3_600
