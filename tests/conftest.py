@@ -17,9 +17,9 @@ from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
 from spark_kafka_native.records.arrow import kernel
 from tests.support.report import FINDINGS, Report
+from tests.support.scripts import DidNotStart
 from tests.support.servers.both_brokers import kafka_of_its_own
 from tests.support.servers.brokers import RECORDS_STAY, AnyBroker, TopicMaker
-from tests.support.servers.starting import DidNotStart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from tests.support.programs.kafka_tools import KafkaTools
+from tests.support.programs.java_programs import KafkaTools
 from tests.support.programs.toolchains import ToolMissing
+from tests.support.report import skip_if
 from tests.support.requests.conversation import Conversation
 from tests.support.requests.same_responses import Both
 from tests.support.servers.apache_kafka import SMALL_SETTINGS, ApacheKafka, apache_kafka_unavailable
 from tests.support.servers.brokers import RECORDS_STAY
-from tests.support.skipping import skip_if
 
 
 @pytest.fixture(scope="session")

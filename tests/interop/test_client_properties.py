@@ -12,8 +12,8 @@ from spark_kafka_native.client.config import DEPARTURES, PROPERTIES, REFUSED, WI
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.records.compression import CompressionType
 from tests.support.programs.java_programs import java_responses
+from tests.support.report import skip_if
 from tests.support.servers.apache_kafka import apache_kafka_unavailable, kafka_jars
-from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 

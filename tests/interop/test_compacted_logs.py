@@ -28,8 +28,8 @@ from tests.support.clients.confluent import ConfluentClient
 from tests.support.clients.confluent_transactions import transactional_producer
 from tests.support.clients.interface import CODECS, DEADLINE_S, Record
 from tests.support.records import reference
+from tests.support.report import skip_if
 from tests.support.servers.apache_kafka import ApacheKafka, apache_kafka_unavailable, dump_log
-from tests.support.skipping import skip_if
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop

@@ -27,6 +27,7 @@ from spark_kafka_native.protocol.messages.metadata import MetadataRequest, Metad
 from tests.support.broker.driver import batch, idempotent, produce_request
 from tests.support.clients.confluent import ConfluentClient
 from tests.support.clients.interface import Record
+from tests.support.report import skip_if
 from tests.support.requests.consumer_group import RawConsumer, describe, settle
 from tests.support.requests.raw_client import RawClient
 from tests.support.scripts import free_port
@@ -39,7 +40,6 @@ from tests.support.servers.apache_kafka import (
 from tests.support.servers.both_brokers import kafka_of_its_own
 from tests.support.servers.brokers import Server
 from tests.support.servers.zookeeper import LAST_KAFKA_WITH_ZOOKEEPER, ZooKeeper
-from tests.support.skipping import skip_if
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop

@@ -16,9 +16,8 @@ from dirty_equals import IsInt
 
 from broker_embedded.testing import BrokerProcess
 from tests.support.clients.topics import Topics
-from tests.support.kills.copy import wait_until
+from tests.support.kills.spark_copy import SparkCopy, wait_until
 from tests.support.servers.apache_kafka import ApacheKafka
-from tests.support.spark.copy_cluster import SparkCopy
 from tests.support.spark.queries import unique
 
 pytestmark = [pytest.mark.interop, pytest.mark.kill, pytest.mark.alone, pytest.mark.spark]

@@ -16,14 +16,13 @@ from broker_embedded.records.coordinator_record import key_version
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.consumer_group_describe import Assignment, DescribedGroup, Member
-from tests.support.broker.exchanged_logs import take_over
+from tests.support.report import skip_if
 from tests.support.requests.classic_group import RawMember, wait_for_coordinator
 from tests.support.requests.consumer_group import Owned, RawConsumer, describe, settle
 from tests.support.requests.raw_client import RawClient
 from tests.support.servers.apache_kafka import ApacheKafka, apache_kafka_unavailable, dump_log
-from tests.support.servers.both_brokers import kafka_of_its_own
+from tests.support.servers.both_brokers import kafka_of_its_own, take_over
 from tests.support.servers.brokers import Server, stored_records
-from tests.support.skipping import skip_if
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop

@@ -18,8 +18,8 @@ from tests.support.broker.log_driver import batches_of, offset_for_timestamp
 from tests.support.clients.confluent import ConfluentClient
 from tests.support.clients.interface import CODECS, Record
 from tests.support.records.log_batches import batch, rows
+from tests.support.report import skip_if
 from tests.support.servers.apache_kafka import ApacheKafka, apache_kafka_unavailable
-from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 

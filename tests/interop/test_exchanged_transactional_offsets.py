@@ -14,13 +14,12 @@ from spark_kafka_native.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.support.broker.exchanged_logs import take_over
 from tests.support.requests.classic_group import wait_for_coordinator
 from tests.support.requests.committed_offsets import commit_offset, committed_offset
 from tests.support.requests.raw_client import RawClient
 from tests.support.requests.transactions import RawProducer
 from tests.support.servers.apache_kafka import ApacheKafka
-from tests.support.servers.both_brokers import kafka_of_its_own
+from tests.support.servers.both_brokers import kafka_of_its_own, take_over
 from tests.support.servers.brokers import AnyBroker
 from tests.support.waiting import eventually
 

@@ -13,7 +13,7 @@ from broker_embedded.testing import BrokerProcess
 from broker_embedded.transactions.records import read_transaction_record, transaction_record
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_transactions import TransactionState
-from tests.support.broker.exchanged_logs import take_over
+from tests.support.report import skip_if
 from tests.support.requests.classic_group import wait_for_coordinator
 from tests.support.requests.committed_offsets import committed_offset
 from tests.support.requests.raw_client import RawClient
@@ -29,9 +29,8 @@ from tests.support.requests.transaction_views import (
 )
 from tests.support.requests.transactions import RawProducer, wait_for_transaction_coordinator
 from tests.support.servers.apache_kafka import ApacheKafka, apache_kafka_unavailable, dump_log
-from tests.support.servers.both_brokers import kafka_of_its_own
+from tests.support.servers.both_brokers import kafka_of_its_own, take_over
 from tests.support.servers.brokers import AnyBroker, stored_records
-from tests.support.skipping import skip_if
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop

@@ -10,9 +10,9 @@ import pytest
 from broker_embedded.testing import EmbeddedBroker
 from tests.support.broker.driver import batch, produce_request
 from tests.support.clients.kafka_python import KafkaPythonClient
+from tests.support.report import skip_if
 from tests.support.requests.raw_client import RawClient
 from tests.support.servers.apache_kafka import apache_kafka_unavailable, run_tool
-from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 

@@ -18,10 +18,9 @@ import pytest
 
 from broker_embedded.testing import BrokerProcess
 from tests.support.clients.writers import both_writers, wait_for_progress
-from tests.support.report import Report
+from tests.support.report import Report, skip_if
 from tests.support.servers.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.servers.brokers import Server
-from tests.support.skipping import skip_if
 
 KILLS = int(os.environ.get("KILLS", "3"))
 PARTITIONS = 3

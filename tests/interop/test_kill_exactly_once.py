@@ -25,14 +25,20 @@ from dirty_equals import IsInt
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.spark.exactly_once.errors import ErrorKind
 from tests.support.clients.topics import Topics
-from tests.support.kills.copy import PATIENCE_S, KeyedWriter, wait_for_progress, wait_until
+from tests.support.kills.copy_driver import LATEST_WINDOWS, PER_WINDOW, RESTARTS
 from tests.support.kills.exactly_once import Killer
 from tests.support.kills.exactly_once import kills as planned_kills
 from tests.support.kills.last_stable_offsets import Standstill
+from tests.support.kills.spark_copy import (
+    PATIENCE_S,
+    SPECULATION,
+    KeyedWriter,
+    SparkCopy,
+    wait_for_progress,
+    wait_until,
+)
 from tests.support.report import Report
 from tests.support.servers.apache_kafka import ApacheKafka
-from tests.support.spark.copy_cluster import SPECULATION, SparkCopy
-from tests.support.spark.copy_driver import LATEST_WINDOWS, PER_WINDOW, RESTARTS
 from tests.support.spark.queries import unique
 
 KILLS = int(os.environ.get("EXACTLY_ONCE_KILLS", "10")) // 2

@@ -21,9 +21,17 @@ from dirty_equals import IsInt
 
 from broker_embedded.testing import BrokerProcess
 from tests.support.clients.topics import Record, Topics
-from tests.support.kills.copy import KEYS, PATIENCE_S, KeyedWriter, kill, wait_for_progress, wait_until
+from tests.support.kills.spark_copy import (
+    KEYS,
+    PARTS,
+    PATIENCE_S,
+    KeyedWriter,
+    SparkCopy,
+    kill,
+    wait_for_progress,
+    wait_until,
+)
 from tests.support.report import Report
-from tests.support.spark.copy_cluster import PARTS, SparkCopy
 from tests.support.waiting import eventually
 
 KILLS = int(os.environ.get("QUERY_KILLS", "5"))

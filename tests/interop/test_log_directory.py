@@ -11,8 +11,8 @@ from broker_embedded.testing import BrokerProcess
 from tests.support.clients.confluent import ConfluentClient
 from tests.support.clients.interface import CODECS, Client, Record
 from tests.support.clients.native import OurClient
+from tests.support.report import skip_if
 from tests.support.servers.apache_kafka import apache_kafka_unavailable, dump_log
-from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 

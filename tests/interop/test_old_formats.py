@@ -22,9 +22,9 @@ from tests.support.clients.kafka_python import KafkaPythonClient
 from tests.support.clients.native import OurClient
 from tests.support.records.log_batches import batch
 from tests.support.records.message_sets import entry, message_set, shapes
+from tests.support.report import skip_if
 from tests.support.requests.raw_client import RawClient
 from tests.support.servers.apache_kafka import apache_kafka_unavailable, dump_log, run_tool
-from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 

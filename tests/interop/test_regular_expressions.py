@@ -7,8 +7,8 @@ import pytest
 
 from broker_embedded.groups.pattern import Pattern, PatternError
 from tests.support.programs.java_programs import pattern_responses
+from tests.support.report import skip_if
 from tests.support.servers.apache_kafka import apache_kafka_unavailable, kafka_jars
-from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 

@@ -11,8 +11,8 @@ from broker_embedded.transactions.records import read_transaction_record, transa
 from broker_embedded.transactions.state import NEVER_MS, Transaction, TransactionState, TransactionVersion
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.programs.java_programs import java_responses
+from tests.support.report import skip_if
 from tests.support.servers.apache_kafka import apache_kafka_unavailable, kafka_jars
-from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 

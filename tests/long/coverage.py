@@ -27,7 +27,7 @@ from benchmarks.support.machine import ROOT, commit
 from spark_kafka_native.records._kernel import VARIABLE
 from tests.long.suites import Step, failures, run
 from tests.support.features.junit import Case, Outcome
-from tests.support.result_page import ResultPage, table
+from tests.support.report import ResultPage, table
 
 FOLDER: Final = ROOT / "build" / "coverage"
 DATA: Final = FOLDER / "data"

@@ -36,7 +36,7 @@ from rich.table import Table
 
 from benchmarks.support.machine import ROOT, commit
 from tests.support.records.fuzz_corpus import MOST_BYTES, read_corpus, write_corpus
-from tests.support.result_page import RESULTS, ResultPage, table
+from tests.support.report import RESULTS, ResultPage, table
 
 LOG: Final = RESULTS / "fuzz.jsonl"
 PROPERTIES: Final = "properties"

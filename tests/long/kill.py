@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks.support.machine import ROOT, commit
-from tests.support.result_page import RESULTS, ResultPage, table
+from tests.support.report import RESULTS, ResultPage, table
 
 LOG: Final = RESULTS / "kill.jsonl"
 ROUNDS: Final = 20

@@ -26,7 +26,7 @@ from rich.text import Text
 from benchmarks.support.machine import ROOT, commit
 from tests.support.features.junit import Case, Outcome, read_cases
 from tests.support.features.marks import update_record
-from tests.support.result_page import ResultPage, table
+from tests.support.report import ResultPage, table
 from tests.support.servers.apache_kafka import KAFKA_VERSION, ApacheKafka, apache_kafka_unavailable
 from tests.support.spark.connector_differences import DIFFERENCES
 from tests.support.spark.jvm_connector import connector_name, jvm_connector_unavailable

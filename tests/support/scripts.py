@@ -59,3 +59,10 @@ def started(command: Sequence[str], *, until: str) -> Iterator[subprocess.Popen[
         if "rest" in locals():
             rest.join()
         process.stdout.close()
+
+
+class DidNotStart(Exception):
+    """A server that is not ours ended while it started, or was not ready in time; the message has what it printed.
+
+    The only failure of an interop test that is tried again: two cores start several JVMs at once.
+    """

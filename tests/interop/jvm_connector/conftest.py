@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.report import skip_if
 from tests.support.servers.apache_kafka import ApacheKafka
 from tests.support.servers.both_brokers import kafka_of_its_own
-from tests.support.skipping import skip_if
 from tests.support.spark.hard_topics import HardTopics
 from tests.support.spark.jvm_connector import BothConnectors, jvm_connector_unavailable
 

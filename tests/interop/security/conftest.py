@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.report import skip_if
 from tests.support.servers.apache_kafka import apache_kafka_unavailable
 from tests.support.servers.secure_kafka import SecureKafka, keytool_unavailable, secure_kafka
-from tests.support.skipping import skip_if
 
 
 @pytest.fixture(scope="package")

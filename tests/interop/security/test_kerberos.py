@@ -12,9 +12,9 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.clients.interface import Record
 from tests.support.clients.native import config_of, read_range, rows_of
 from tests.support.programs.toolchains import ToolMissing
+from tests.support.report import skip_if
 from tests.support.servers.apache_kafka import QUICK_START, ApacheKafka, apache_kafka_unavailable
 from tests.support.servers.kdc import REALM, provide_gssapi, realm
-from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 

@@ -15,9 +15,11 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
+from broker_embedded.metadata.store import MetadataStore
 from broker_embedded.platform.platform import Buffer, Clock, DirectoryEntry, File, FileLock, FileSystem, ManualClock
+from broker_embedded.platform.shielded_tasks import ShieldedTasks
 
 Change: TypeAlias = tuple[int, bytes | None]
 """A write: position and bytes; or a truncation: size and None."""
@@ -414,3 +416,25 @@ class _FaultyFile:
     def sync(self) -> None:
         self._faults.step("sync", self.path)
         self._inner.sync()
+
+
+DATA_DIR = "/data"
+ResultT = TypeVar("ResultT")
+
+
+def new_disk() -> MemoryFileSystem:
+    """A disk with an empty data directory, which survives a crash."""
+    disk = MemoryFileSystem()
+    disk.make_directory(DATA_DIR)
+    disk.sync_directory("/")
+    return disk
+
+
+def open_store(files: FileSystem, data_dir: str | os.PathLike[str] = DATA_DIR) -> MetadataStore:
+    """The store of a data directory, which does its work on the disk in the event loop."""
+    return MetadataStore(os.fspath(data_dir), files, at_once, ShieldedTasks())
+
+
+async def at_once(function: Callable[[], ResultT]) -> ResultT:
+    """Run a function that waits for the disk, here."""
+    return function()

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 from uuid import UUID
@@ -21,6 +21,11 @@ from broker_embedded.server.dispatch import Dispatcher, Intercept, Peer
 from spark_kafka_native.protocol.framing import decode_response, request_frame
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from spark_kafka_native.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from spark_kafka_native.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -28,9 +33,9 @@ from spark_kafka_native.protocol.messages.produce import (
     TopicProduceData,
 )
 from spark_kafka_native.protocol.schema import Request, Response
-from spark_kafka_native.protocol.wire import Chunk, FileRegion
-from spark_kafka_native.records.batch import iter_batches, set_producer
-from tests.support.broker.coordinator_batches import decode_batch
+from spark_kafka_native.protocol.wire import Buffer, Chunk, FileRegion
+from spark_kafka_native.records.batch import BatchHeader, iter_batches, set_producer
+from spark_kafka_native.records.conversion import read_records
 from tests.support.waiting import eventually_async
 
 ResponseT = TypeVar("ResponseT", bound=Response)
@@ -276,3 +281,27 @@ async def run_periodic(broker: Broker, name: str) -> None:
     work = task.run()
     assert work is not None
     await work
+
+
+def decode_batch(buffer: Buffer, position: int, header: BatchHeader) -> Iterator[CoordinatorRecord]:
+    """The records of one whole batch of any format, none if it is a control batch. Raises CorruptBatch."""
+    if header.is_control:
+        return
+    for message in read_records(memoryview(buffer), position, header):
+        yield CoordinatorRecord(key=message.key or b"", value=message.value)
+
+
+def commit_offset(
+    broker: BrokerDriver, offset: int, partition: int = 0, *, topic: str = "t", version: int = 8,
+    group_id: str = "g", leader_epoch: int = -1, metadata: str = "", **fields: Any,
+) -> int:  # fmt: skip
+    """Commit an offset of one partition; the error code."""
+    part = OffsetCommitRequestPartition(
+        partition_index=partition,
+        committed_offset=offset,
+        committed_leader_epoch=leader_epoch,
+        committed_metadata=metadata,
+    )
+    topics = (OffsetCommitRequestTopic(name=topic, partitions=(part,)),)
+    response = broker.ask(OffsetCommitRequest(group_id=group_id, topics=topics, **fields), version)
+    return response.topics[0].partitions[0].error_code

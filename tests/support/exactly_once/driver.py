@@ -8,7 +8,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.batch import TaskMessage, Timing, WritePlan
 from spark_kafka_native.spark.exactly_once.decision import Owner, OwnerKind
-from spark_kafka_native.spark.exactly_once.effects import Append, DecisionRecord, Effect, Steps
+from spark_kafka_native.spark.exactly_once.effects import Append, DecisionRecord, Effect, EndTransactions, Steps
 from spark_kafka_native.spark.exactly_once.names import Names
 from spark_kafka_native.spark.exactly_once.task import task
 from tests.support.exactly_once.model_kafka import STATES, WAIT, Batch, Cluster, Fate, Kafka, Row, Transaction
@@ -120,3 +120,15 @@ class SimulatedKafka:
     def _settle(self) -> None:
         settled = self._cluster.settle(self.state)
         self.state = self.state if settled is None else settled
+
+
+class Killed(Exception):
+    """The process ends here."""
+
+
+def killed_after_decision(steps: Steps[None]) -> Steps[None]:
+    """The steps of a commit, up to where the first transaction of a task is to be committed. Raises Killed then."""
+    effect = next(steps)
+    while not (isinstance(effect, EndTransactions) and not effect.ends[0].transactional_id.endswith(".driver")):
+        effect = steps.send((yield effect))
+    raise Killed

@@ -22,8 +22,8 @@ from spark_kafka_native.spark.datasource import PyKafkaDataSource
 from spark_kafka_native.spark.sink import exactly_once
 from spark_kafka_native.spark.sink.writer import PyKafkaWriter
 from tests.support.kills.sink import DOOM, Doom, Rests
+from tests.support.kills.spark_copy import driver_environment
 from tests.support.process_tree import descendants, kill_all, still_there
-from tests.support.spark.copy_cluster import driver_environment
 from tests.support.waiting import eventually
 
 _PATIENCE_S = 120.0

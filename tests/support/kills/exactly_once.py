@@ -19,8 +19,7 @@ from dirty_equals import AnyThing, IsInt, IsOneOf
 
 from broker_embedded.testing import BrokerProcess
 from tests.support.clients.topics import Topics
-from tests.support.kills.copy import kill, wait_for_progress, wait_until
-from tests.support.spark.copy_cluster import PARTS, SparkCopy
+from tests.support.kills.spark_copy import PARTS, SparkCopy, kill, wait_for_progress, wait_until
 
 
 class Aim(NamedTuple):

@@ -24,9 +24,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.support.clients.topics import Topics
+from tests.support.kills.copy_driver import QUICK_START
+from tests.support.kills.spark_copy import MASTER, PARTS
 from tests.support.process_tree import Process, descendants
-from tests.support.spark.copy_cluster import MASTER, PARTS
-from tests.support.spark.copy_driver import QUICK_START
 from tests.support.waiting import eventually
 
 PARTITIONS: Final = 4

@@ -1,4 +1,4 @@
-// Prints message sets as Apache Kafka's own classes make them, as JSON; see write_golden_message_sets.py.
+// Prints message sets as Apache Kafka's own classes make them, as JSON; see tests/support/records/write_golden.py.
 
 import java.nio.ByteBuffer;
 import java.util.HexFormat;

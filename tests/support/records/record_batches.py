@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from spark_kafka_native.records.arrow.decode import Decoded
 from spark_kafka_native.records.arrow.encode import MeasuredRows
 from spark_kafka_native.records.compression import CompressionType
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
@@ -47,3 +48,9 @@ def marker(kind: ControlType, *, producer_id: int, producer_epoch: int = 0) -> b
             kind, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=TIMESTAMP_MS, coordinator_epoch=0
         )
     )
+
+
+def as_rows(decoded: Decoded) -> list[dict[str, object]]:
+    """Rows as ``reference_records.rows`` has them."""
+    table = pa.table(decoded.records)
+    return table.set_column(3, "timestamp", table["timestamp"].cast(pa.int64())).drop("timestamp_type").to_pylist()

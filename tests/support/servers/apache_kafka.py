@@ -23,8 +23,7 @@ from typing import Self
 
 from tests.support.clients.confluent import ConfluentClient
 from tests.support.programs import maven
-from tests.support.scripts import free_ports
-from tests.support.servers.starting import DidNotStart
+from tests.support.scripts import DidNotStart, free_ports
 
 KAFKA_VERSION = "4.3.1"
 START_TIMEOUT_S = 90.0

@@ -1,5 +1,6 @@
 """The bundled broker and Apache Kafka with settings of a test's own, one after the other."""
 
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,8 +9,8 @@ from typing import Any, Literal
 import pytest
 
 from broker_embedded.testing import BrokerProcess
+from tests.support.report import skip_if
 from tests.support.servers.apache_kafka import KAFKA_VERSION, ApacheKafka, apache_kafka_unavailable
-from tests.support.skipping import skip_if
 
 BOTH = ("bundled", pytest.param("apache", marks=pytest.mark.interop))
 """The params of a fixture that yields what `running_broker` makes of each."""
@@ -44,3 +45,16 @@ def running_broker(
     feature = () if transaction_version is None else ("--feature", f"transaction.version={transaction_version}")
     with ApacheKafka(settings=settings, format_options=feature) as kafka:
         yield kafka
+
+
+def take_over(source: Path, target: Path, partitions: Mapping[str, int]) -> None:
+    """Put so many partitions of each topic in the place of others. A topic's id stays the target's if it has one."""
+    for topic, count in partitions.items():
+        for index in range(count):
+            directory = target / f"{topic}-{index}"
+            metadata = directory / "partition.metadata"
+            kept = metadata.read_bytes() if metadata.exists() else None
+            shutil.rmtree(directory, ignore_errors=True)
+            shutil.copytree(source / directory.name, directory)
+            if kept is not None:
+                metadata.write_bytes(kept)

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.records.batch import BatchHeader, iter_batches
-from tests.support.broker.coordinator_batches import decode_batch
+from tests.support.broker.driver import decode_batch
 
 RECORDS_STAY: Final = {"log.retention.ms": "-1"}
 """For brokers that serve many tests: by default they look every five minutes for records with times a week ago, and

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Protocol
 
 from broker_embedded.testing import BrokerProcess
+from tests.support.report import skip_if
 from tests.support.servers.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.servers.brokers import Server
-from tests.support.skipping import skip_if
 
 USERS: Mapping[str, str] = {"alice": "alice-hunter2", "bob": "bob,=hunter2"}
 SCRAM_USERS: Mapping[str, str] = {"alice": "alice-hunter2", "carol": "carol-hunter2"}

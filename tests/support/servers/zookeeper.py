@@ -7,9 +7,8 @@ from typing import Self
 
 from dirty_equals import Contains
 
-from tests.support.scripts import free_port
+from tests.support.scripts import DidNotStart, free_port
 from tests.support.servers.apache_kafka import QUICK_START, java_command
-from tests.support.servers.starting import DidNotStart
 from tests.support.waiting import eventually
 
 LAST_KAFKA_WITH_ZOOKEEPER = "3.9.1"

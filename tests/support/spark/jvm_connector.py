@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from tests.support.programs import maven
-from tests.support.servers.starting import DidNotStart
+from tests.support.scripts import DidNotStart
 from tests.support.spark.session_functions import side_by_side, start_spark, stop_spark
 
 JVM, OURS = "kafka", "pykafka"

@@ -5,11 +5,11 @@ import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster
 from tests.support.clients.native import config_of
+from tests.support.report import skip_if
 from tests.support.requests.classic_group import wait_for_coordinator
 from tests.support.requests.raw_client import RawClient
 from tests.support.servers.brokers import Server, TopicMaker
 from tests.support.servers.mock_cluster import MockCluster, mock_cluster_unavailable
-from tests.support.skipping import skip_if
 
 
 class _MockServer:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.support.kills.retried_job import LATER, PARTITIONS, RECORDS
+from tests.support.kills.spark_copy import REPOSITORY, cluster_environment
 from tests.support.process_tree import descendants, kill_all
-from tests.support.spark.copy_cluster import REPOSITORY, cluster_environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 

@@ -24,7 +24,7 @@ from spark_kafka_native.spark.sink.effects import carry_out
 from tests.support.clients.native import config_of
 from tests.support.clients.native_transactions import valued
 from tests.support.clients.topics import Topics
-from tests.support.exactly_once.steps import Killed, killed_after_decision
+from tests.support.exactly_once.driver import Killed, killed_after_decision
 from tests.support.servers.brokers import AnyBroker, TopicMaker
 from tests.support.tools import Tool
 from tests.support.waiting import eventually

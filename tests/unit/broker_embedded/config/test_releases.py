@@ -5,7 +5,7 @@ from broker_embedded.config.releases import NOT_SERVED, RELEASE_NAMES, Feature, 
 from broker_embedded.config.settings import SettingError
 from spark_kafka_native.protocol.messages import all_requests
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
-from tests.support.servers.api_versions import offered_by_real_brokers
+from tests.support.requests.every_api import offered_by_real_brokers
 
 
 def test_every_release_is_known() -> None:

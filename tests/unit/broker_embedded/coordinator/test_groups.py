@@ -18,9 +18,8 @@ from spark_kafka_native.protocol.messages.join_group import JoinGroupResponse
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.broker.coordinator_batches import decode_batch
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
-from tests.support.broker.driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver, decode_batch
 from tests.support.broker.log_driver import batches_of
 from tests.support.broker.members import begin_join, heartbeat, join_request, stable
 from tests.support.refusals import refused

@@ -7,7 +7,7 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from spark_kafka_native.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.broker.driver import BrokerDriver
-from tests.support.servers.api_versions import offered_by_real_brokers
+from tests.support.requests.every_api import offered_by_real_brokers
 
 SPEAKING = [name for name in RELEASE_NAMES if ApiVersionsRequest.api_key in release(name).offered]
 

@@ -24,9 +24,8 @@ from spark_kafka_native.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from tests.support.broker.driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver, commit_offset
 from tests.support.broker.members import join_request
-from tests.support.broker.offset_commits import commit_offset
 
 SETTINGS = {"group.consumer.assignment.interval.ms": 0, "group.initial.rebalance.delay.ms": 0}
 

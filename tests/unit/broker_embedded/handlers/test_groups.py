@@ -5,9 +5,8 @@ from spark_kafka_native.protocol.messages.delete_groups import DeletableGroupRes
 from spark_kafka_native.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest
 from spark_kafka_native.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
-from tests.support.broker.driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver, commit_offset
 from tests.support.broker.members import begin_join, heartbeat, join_request, stable
-from tests.support.broker.offset_commits import commit_offset
 from tests.support.groups.classic_driver import subscription
 
 

@@ -7,9 +7,8 @@ from spark_kafka_native.protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from tests.support.broker.driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver, commit_offset
 from tests.support.broker.members import stable
-from tests.support.broker.offset_commits import commit_offset
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ from spark_kafka_native.protocol.messages.offset_fetch import (
 )
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.broker.driver import BrokerDriver
-from tests.support.broker.offset_commits import commit_offset
+from tests.support.broker.driver import BrokerDriver, commit_offset
 
 ONE_GROUP = range(1, 8)
 MANY_GROUPS = range(8, 10)

@@ -17,9 +17,8 @@ from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.conversion import write_batch
 from spark_kafka_native.records.legacy import CODECS
 from spark_kafka_native.records.record import LogRecord
-from tests.support.broker.driver import BrokerDriver, batch, produce_request
+from tests.support.broker.driver import BrokerDriver, batch, commit_offset, produce_request
 from tests.support.broker.log_driver import batches_of
-from tests.support.broker.offset_commits import commit_offset
 from tests.support.records.log_batches import NOW_MS
 from tests.support.records.message_sets import entry, message_set, messages_in, shapes
 

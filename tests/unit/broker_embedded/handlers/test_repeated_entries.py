@@ -40,9 +40,8 @@ from spark_kafka_native.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from spark_kafka_native.protocol.schema import Message, Request, Struct, fields_of
-from tests.support.broker.driver import BrokerDriver, batch, idempotent, to_bytes
+from tests.support.broker.driver import BrokerDriver, batch, commit_offset, idempotent, to_bytes
 from tests.support.broker.members import stable
-from tests.support.broker.offset_commits import commit_offset
 from tests.support.requests.every_api import GOOD_REQUESTS, Asking
 
 StructT = TypeVar("StructT", bound=Struct)

@@ -12,8 +12,15 @@ from broker_embedded.platform.platform import FileSystem
 from broker_embedded.quotas.entities import CLIENT_ID, IP, USER, ClientQuotaEntity, EntityFilter
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.alter_client_quotas import OpData
-from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
-from tests.support.broker.metadata import DATA_DIR, at_once, new_disk, open_store
+from tests.support.broker.disk import (
+    DATA_DIR,
+    FaultyFileSystem,
+    MemoryFileSystem,
+    SimulatedCrash,
+    at_once,
+    new_disk,
+    open_store,
+)
 
 ANN, ETL = ClientQuotaEntity.of([(USER, "ann")]), ClientQuotaEntity.of([(CLIENT_ID, "etl")])
 RATE, PERCENT, CONNECTIONS = "producer_byte_rate", "request_percentage", "connection_creation_rate"

@@ -9,8 +9,7 @@ from broker_embedded.metadata.files.producer_ids import BLOCK_SIZE, PRODUCER_IDS
 from broker_embedded.metadata.producer_ids import ProducerIdManager
 from broker_embedded.platform.shielded_tasks import ShieldedTasks
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from tests.support.broker.disk import FaultyFileSystem, SimulatedCrash
-from tests.support.broker.metadata import DATA_DIR, new_disk, open_store
+from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, SimulatedCrash, new_disk, open_store
 
 
 class Story:

@@ -9,8 +9,7 @@ from broker_embedded.metadata.files.stored_configs import CONFIGS
 from broker_embedded.metadata.files.topics import TOPICS
 from broker_embedded.metadata.store import Metadata, MetadataStore, Plan
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from tests.support.broker.disk import FaultyFileSystem
-from tests.support.broker.metadata import DATA_DIR, new_disk, open_store
+from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, new_disk, open_store
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from spark_kafka_native.records.errors import CorruptBatch
 from spark_kafka_native.records.legacy import read_message
 from spark_kafka_native.records.legacy_write import write_message_set
 from spark_kafka_native.records.record import LogRecord
-from tests.support.broker.coordinator_batches import decode_batch
+from tests.support.broker.driver import decode_batch
 
 RAW_KEY = b"\x00\x01\x00\x06gruppe\x00\x01t\x00\x00\x00\x07"
 RECORDS = st.lists(

@@ -24,7 +24,7 @@ from spark_kafka_native.spark.sink.exactly_once import (
 )
 from spark_kafka_native.spark.sink.writer import TaskWritten
 from tests.support.clients.topics import Topics
-from tests.support.exactly_once.steps import Killed, killed_after_decision
+from tests.support.exactly_once.driver import Killed, killed_after_decision
 from tests.support.spark.queries import unique
 from tests.support.waiting import eventually
 

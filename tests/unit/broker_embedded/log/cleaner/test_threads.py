@@ -11,8 +11,7 @@ from broker_embedded.platform.timers import Timers
 from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.broker.compaction_driver import CompactionDriver
-from tests.support.broker.driver import BrokerDriver, run_periodic
-from tests.support.broker.offset_commits import commit_offset
+from tests.support.broker.driver import BrokerDriver, commit_offset, run_periodic
 from tests.support.records import reference
 from tests.support.waiting import eventually_async
 

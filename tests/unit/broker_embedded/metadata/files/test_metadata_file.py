@@ -17,8 +17,7 @@ from broker_embedded.metadata.image import EMPTY_IMAGE, PartitionImage, TopicIma
 from broker_embedded.platform.platform import read_file
 from broker_embedded.quotas.entities import CLIENT_ID, IP, USER, ClientQuotaEntity
 from broker_embedded.security.credentials import ScramCredential, ScramUser
-from tests.support.broker.disk import FaultyFileSystem
-from tests.support.broker.metadata import DATA_DIR, new_disk
+from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, new_disk
 
 
 def _parse(document: dict[str, Any]) -> str:

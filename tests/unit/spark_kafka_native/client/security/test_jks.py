@@ -4,7 +4,7 @@ import struct
 import pytest
 
 from spark_kafka_native.client.security.jks import JksError, private_key, read_jks
-from tests.support.golden_jks import JKS, KEY_PASSWORD, STORE_PASSWORD
+from tests.support.golden_stores import JKS, KEY_PASSWORD, STORE_PASSWORD
 
 
 def signed(body: bytes, password: str = STORE_PASSWORD) -> bytes:

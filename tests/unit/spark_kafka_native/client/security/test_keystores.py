@@ -14,7 +14,7 @@ from spark_kafka_native.client.security.keystores import (
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.net.tls import Tls, TlsSettings
 from tests.support.certificates import Authority
-from tests.support.golden_jks import JKS, KEY_PASSWORD, STORE_PASSWORD
+from tests.support.golden_stores import JKS, KEY_PASSWORD, STORE_PASSWORD
 
 AUTHORITY = Authority()
 CLIENT = AUTHORITY.issue("client")

@@ -11,9 +11,9 @@ from spark_kafka_native.client.config_def import ConfigError
 from spark_kafka_native.client.security.keystores import StoreFile, read_trust_store
 from spark_kafka_native.client.security.pkcs12 import Pkcs12Error, rc2_decrypt, trusted_certificates
 from spark_kafka_native.net.secret import Secret
-from tests.support import golden_pkcs12
+from tests.support import golden_stores
 from tests.support.certificates import Authority
-from tests.support.golden_pkcs12 import AES, NOT_TRUSTED, PLAIN, STORE_PASSWORD, TRIPLE_DES
+from tests.support.golden_stores import AES, NOT_TRUSTED, PLAIN, STORE_PASSWORD, TRIPLE_DES
 
 
 def anchors(path: Path, content: bytes, password: str | None = STORE_PASSWORD) -> list[str]:
@@ -27,13 +27,13 @@ def anchors(path: Path, content: bytes, password: str | None = STORE_PASSWORD) -
 @pytest.mark.parametrize("encryption", ["AES", "RC2", "TRIPLE_DES"])
 def test_trusted_are_the_certificate_entries_and_the_certificate_of_a_key(tmp_path: Path, encryption: str) -> None:
     """As in Java: not the authority that a key's certificate chain ends with."""
-    content = getattr(golden_pkcs12, encryption)
+    content = getattr(golden_stores, encryption)
     assert anchors(tmp_path / "store", content) == ["CN=golden-client", "CN=golden-other"]
 
 
 @pytest.mark.feature("security.tlsStores")
 def test_the_certificate_of_every_key_is_trusted(tmp_path: Path) -> None:
-    assert anchors(tmp_path / "store", golden_pkcs12.TWO_KEYS) == ["CN=golden-client", "CN=golden-second"]
+    assert anchors(tmp_path / "store", golden_stores.TWO_KEYS) == ["CN=golden-client", "CN=golden-second"]
 
 
 def test_a_store_without_encryption(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_cut_and_damaged_stores_are_refused(tmp_path: Path) -> None:
         assert len(found) <= 1
 
 
-@pytest.mark.parametrize("content", [AES, TRIPLE_DES, golden_pkcs12.RC2])
+@pytest.mark.parametrize("content", [AES, TRIPLE_DES, golden_stores.RC2])
 def test_another_password_opens_nothing(content: bytes) -> None:
     with pytest.raises(Pkcs12Error):
         trusted_certificates(content, "other")

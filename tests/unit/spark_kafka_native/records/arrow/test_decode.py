@@ -13,7 +13,7 @@ from spark_kafka_native.records.arrow.schema import ALL, RECORD_FIELDS, record_b
 from spark_kafka_native.records.batch import CorruptBatch
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
 from tests.support.records import reference
-from tests.support.records.decoded import as_rows
+from tests.support.records.record_batches import as_rows
 from tests.support.records.reference import CODECS, Batch, Record, numbered, rows, write_batch
 from tests.support.records.strategies import record_lists
 

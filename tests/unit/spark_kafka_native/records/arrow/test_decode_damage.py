@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from spark_kafka_native.records.arrow.decode import Decoded, decode
 from spark_kafka_native.records.batch import CorruptBatch, UnreadableBatch, seal
 from tests.support.records import reference
-from tests.support.records.decoded import as_rows
+from tests.support.records.record_batches import as_rows
 from tests.support.records.reference import CODECS, Batch, Record, numbered, rows, write_batch
 from tests.support.records.strategies import record_lists
 

@@ -1,6 +1,6 @@
 """The driver of a streaming copy from topic to topic, in a process that tests kill.
 
-    python -m tests.support.spark.copy_driver MASTER SERVERS SOURCE TARGET CHECKPOINT NAME=VALUE ...
+    python -m tests.support.kills.copy_driver MASTER SERVERS SOURCE TARGET CHECKPOINT NAME=VALUE ...
 
 ``NAME=VALUE`` are further options of the source, with ``sink.`` in front of the sink, on which a doom may lie (see
 ``kills.sink``), or with ``spark.`` of Spark. ``numbers.per.window=100``: not the records are copied, but what they add

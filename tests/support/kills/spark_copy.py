@@ -1,22 +1,34 @@
-"""A streaming copy on a small Spark cluster of processes, whose parts a test kills one by one or all at once."""
+"""A streaming copy on a small Spark cluster of processes, whose parts a test kills one by one or all at once.
+
+Also the records to copy, and waiting for the copy of them.
+"""
 
 import json
 import os
+import random
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+import pyarrow as pa
 import pyspark
+from dirty_equals import IsInt
 
+from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.jobs.java import ensure_java
+from tests.support.clients.native import config_of
+from tests.support.clients.topics import Topics
+from tests.support.clients.writers import Writer
 from tests.support.kills.sink import DOOM, STRAGGLERS, Doom
 from tests.support.process_tree import Process, descendants, kill_all, still_there
+from tests.support.waiting import eventually
 
 REPOSITORY = Path(__file__).parents[3]
 MASTER = "local-cluster[2,1,1024]"
@@ -126,7 +138,7 @@ class SparkCopy:
         self.starts += 1
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.spark.copy_driver", *self._arguments],
+                [sys.executable, "-m", "tests.support.kills.copy_driver", *self._arguments],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
@@ -245,3 +257,74 @@ def _losers(attempts: list[dict[str, Any]]) -> int:
     if not reasons["Success"] or not any(attempt["Task Info"]["Speculative"] for attempt in attempts):
         return 0
     return reasons["TaskKilled"] + reasons["TaskCommitDenied"]
+
+
+KEYS = 20
+PATIENCE_S = 300.0
+
+
+class KeyedWriter(Writer):
+    """Writes ever higher numbers under a few keys, each to the partition of its key."""
+
+    _count = 0
+
+    @property
+    def acknowledged_count(self) -> int:
+        return self._count
+
+    def _write_until_stopped(self) -> None:
+        with Producer(config_of(self.servers, linger_ms=0, reconnect_backoff_max_ms=200)) as producer:
+            while not self._ending.is_set():
+                numbers = range(self._count, self._count + KEYS)
+                keys = pa.array([f"key {n % KEYS}".encode() for n in numbers], pa.binary())
+                values = pa.array([str(n).encode() for n in numbers], pa.binary())
+                producer.send(self.topic, pa.RecordBatch.from_pydict({"key": keys, "value": values}))
+                producer.flush()
+                self._count = numbers.stop
+                self._ending.wait(self.pause_s)
+
+
+T = TypeVar("T")
+
+
+def wait_until(read: Callable[[], T], expected: object, copy: SparkCopy, patience_s: float = PATIENCE_S) -> T:
+    """As `eventually`; a driver that has given up is started again meanwhile, as a supervisor would."""
+
+    def read_and_start() -> T:
+        found = read()
+        if found != expected:
+            copy.start()
+        return found
+
+    try:
+        return eventually(read_and_start, expected, within_s=patience_s)
+    except AssertionError as error:
+        error.add_note(copy.output)
+        raise
+
+
+def wait_for_progress(topics: Topics, copy: SparkCopy) -> None:
+    """Return when the query has copied something more."""
+    copy.start()
+    before = sum(topics.ends(copy.target).values())
+    wait_until(lambda: sum(topics.ends(copy.target).values()), IsInt(gt=before), copy)
+
+
+def kill(kind: str, dice: random.Random, copy: SparkCopy) -> int:
+    """kill -9 of one kind of thing: everything, driver, or one of `PARTS` -> how often that was.
+
+    None, if a driver has given up just before, and twice, if everything is killed once more while it starts again.
+    """
+    match kind:
+        case "everything":
+            count = int(copy.kill())
+            if dice.random() < 0.4:
+                copy.start()
+                time.sleep(dice.uniform(0, 12))
+                count += copy.kill()
+            return count
+        case "driver":
+            return int(copy.kill_driver())
+        case part:
+            wait_until(lambda: copy.kill_one(part, dice.randrange(100)), True, copy)
+            return 1

@@ -1,17 +1,21 @@
-"""Writes tests/golden/record_batches.json: small batches as other clients' encoders make them, and what is in them.
+"""Write record_batches.json and message_sets.json of tests/golden: bytes that other clients have encoded.
 
-`python -m tests.support.records.write_golden_batches`, where kafka-python and aiokafka are installed. The file is kept
-so that decoding is held against foreign bytes where neither is.
+`python -m tests.support.records.write_golden`, where kafka-python, aiokafka, Java and Maven are installed. The files
+are kept so that tests decode foreign bytes on machines without them.
 """
 
 import json
 from importlib.metadata import version
 from pathlib import Path
 
+from tests.support.programs.java_programs import java_responses
+from tests.support.programs.maven import resolve
 from tests.support.records.other_codecs import PEERS, Peer
 from tests.support.records.reference import CODECS, Record, numbered
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "record_batches.json"
+GOLDEN = Path(__file__).parents[2] / "golden"
+RELEASE = "3.9.1"
+"""The last release of Apache Kafka that writes message sets v0 and v1."""
 
 RECORDS = numbered(
     [
@@ -25,7 +29,12 @@ RECORDS = numbered(
 
 
 def main() -> None:
-    """Write the file."""
+    """Write the files."""
+    _write_record_batches()
+    _write_message_sets()
+
+
+def _write_record_batches() -> None:
     batches = [
         {"writer": f"{name} {version(name)}", "codec": codec, "batch": Peer(name).write(RECORDS, codec).hex()}
         for name in PEERS
@@ -40,8 +49,17 @@ def main() -> None:
         }
         for record in RECORDS
     ]
-    GOLDEN.parent.mkdir(exist_ok=True)
-    GOLDEN.write_text(json.dumps({"records": records, "batches": batches}, indent=1) + "\n")
+    _write("record_batches", {"records": records, "batches": batches})
+
+
+def _write_message_sets() -> None:
+    """Message sets of the records in GoldenMessageSets.java."""
+    jars = resolve(f"kafka-clients-{RELEASE}", [f"org.apache.kafka:kafka-clients:{RELEASE}"])
+    _write("message_sets", json.loads("".join(java_responses("GoldenMessageSets", jars=jars))))
+
+
+def _write(name: str, content: object) -> None:
+    (GOLDEN / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":

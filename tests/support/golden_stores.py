@@ -1,6 +1,10 @@
-"""Stores of the type PKCS12: a client's key with its chain (golden-client, golden-ca) and a trusted golden-other.
+"""Key stores that Java 17's keytool has made.
 
-Java 17's keytool has made them, with ``-storetype PKCS12 -storepass store-hunter2`` in each command::
+JKS has the key `key`, and its certificate once more as `ca`.
+
+The others are of the type PKCS12: a client's key with its chain (golden-client, golden-ca) and a trusted golden-other.
+
+They are made with ``-storetype PKCS12 -storepass store-hunter2`` in each command::
 
     keytool -genkeypair -keystore ca.p12 -alias ca -dname CN=golden-ca -keyalg EC -validity 36500 -ext bc:c
     keytool -exportcert -rfc -keystore ca.p12 -alias ca > ca.pem
@@ -25,6 +29,8 @@ golden-client and golden-second in TWO_KEYS, and nothing in NOT_TRUSTED.
 import base64
 
 STORE_PASSWORD = "store-hunter2"
+KEY_PASSWORD = "key-hunter2"
+"""Of JKS alone."""
 
 AES = base64.b64decode("""
 MIIHgAIBAzCCByoGCSqGSIb3DQEHAaCCBxsEggcXMIIHEzCCASoGCSqGSIb3DQEHAaCCARsEggEXMIIBEzCCAQ8GCyqGSIb3DQEMCgECoIG9MIG6MGYGCS
@@ -144,4 +150,18 @@ bMpaxZQeRB2sLzq57slBPGNSJaOVEIseT8YZJqrustmvpRU0xa5IN2WNnc5oWPUiWCEJsBOiq4ZYbtFY
 ceOWakBXMkr7tqwzhCxfO261vDtXp0Fw/fUsDxXlp77QIMcvfFC60YUY5/v8w6S567cZ0SCARgfImN4VegHavuDAfYaPM5H5/Slygoy5xtDMNZXeakLBw+
 ZIoZ34R/uqaxDCuao0jrRGdrHADjwLsTRFx5VTdEEOjB6GO24o2Km/jO3H/8hy08zicoZTFCfnMBL1sMg9SmHabyfk5HfQT6Ki6+xUMZ1fE4Gj3bkwTTAx
 MA0GCWCGSAFlAwQCAQUABCC52KL2HoZG5CGncyzdxQCcnM/1jrpG+fyEAz1winDalQQU9P1enui8S7nVs3kZgURyr14eYPUCAicQ
+""")
+
+JKS = base64.b64decode("""
+/u3+7QAAAAIAAAACAAAAAgACY2EAAAGh/NQP2QAFWC41MDkAAAE9MIIBOTCB4aADAgECAggYkhao60C2rzAKBggqhkjOPQQDAjARMQ8wDQYDVQ
+QDEwZnb2xkZW4wIBcNMjYxMTIxMDYzODM2WhgPMjEyNjEwMjgwNjM4MzZaMBExDzANBgNVBAMTBmdvbGRlbjBZMBMGByqGSM49AgEGCCqGSM49
+AwEHA0IABH3vp5TBioIKFqom4hM9+cRHAP+SdhYDfNIpQtglL3EcdDmZQLAiHB5YJsZ/xDoLKeoABKe/AbEiZYmuWP4HGVyjITAfMB0GA1UdDg
+QWBBQjlpTImKSWlO4LUc53CR9pKQrJQzAKBggqhkjOPQQDAgNHADBEAiAlJ3JYqK+R8fEH7vbnOkYr+Xp+vmxPwPu0wqTjXwNbRgIgZNXGRPQp
+ddCR5VhoRWfhn0j8lrp7N50ES4zYupU536YAAAABAANrZXkAAAGh/NQIEwAAAH8wfTAOBgorBgEEASoCEQEBBQAEa+fxEZFwL1XxiVUezGAYwC
+EI2FybiNY6XOHRgoXg+q1I0vOgpkWP3HvqBnozPyLFvbs8n1GLefBPf6yv4x+JcNsQFtW2UyLj95EaWwmHUOraINAlpjAhVBUxm4vhzKBa3uOU
+5MkLnwize/VeAAAAAQAFWC41MDkAAAE9MIIBOTCB4aADAgECAggYkhao60C2rzAKBggqhkjOPQQDAjARMQ8wDQYDVQQDEwZnb2xkZW4wIBcNMj
+YxMTIxMDYzODM2WhgPMjEyNjEwMjgwNjM4MzZaMBExDzANBgNVBAMTBmdvbGRlbjBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABH3vp5TBioIK
+Fqom4hM9+cRHAP+SdhYDfNIpQtglL3EcdDmZQLAiHB5YJsZ/xDoLKeoABKe/AbEiZYmuWP4HGVyjITAfMB0GA1UdDgQWBBQjlpTImKSWlO4LUc
+53CR9pKQrJQzAKBggqhkjOPQQDAgNHADBEAiAlJ3JYqK+R8fEH7vbnOkYr+Xp+vmxPwPu0wqTjXwNbRgIgZNXGRPQpddCR5VhoRWfhn0j8lrp7
+N50ES4zYupU536b52NO5LHOc/7z7WRQneBB4Rv9GXQ==
 """)
