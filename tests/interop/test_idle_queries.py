@@ -27,7 +27,7 @@ def test_an_idle_query_asks_a_few_times_a_second(spark: SparkSession, tmp_path: 
             topics.write("t", ["1"])
             batches.wait_for(["1"], query)
             wait_for(lambda: batches.committed, Contains(0), query)
-            time.sleep(1)
+            wait_for(lambda: query.status["isDataAvailable"], False, query)
             broker.forget_requests()
             began = time.monotonic()
             time.sleep(IDLE_S)

@@ -5,7 +5,6 @@ the broker is gone it continues as clients do: it repeats the end, or begins aga
 """
 
 import random
-import time
 from contextlib import suppress
 from enum import Enum
 
@@ -53,7 +52,7 @@ class Load(Background):
         while not self._ending.is_set():
             with suppress(OSError):
                 self._write_until_it_breaks()
-            time.sleep(0.02)
+            self._ending.wait(0.02)
         eventually(self._leave_nothing_open, None, within_s=PATIENCE_S, retrying=(OSError,))
 
     def _leave_nothing_open(self) -> None:

@@ -6,7 +6,7 @@
 
 The first Produce request is carried out and its connection closed without a response, the second is refused, all others
 are answered as a broker would. What was received is in ``cluster.received``. The brokers' stores are in memory, in
-``cluster.state``; see ``fake_partitions``. Every connection has a thread, all ended by ``close``.
+``cluster.state``; see `FakeState`. Every connection has a thread, all ended by ``close``.
 """
 
 import contextlib
@@ -39,6 +39,21 @@ from spark_kafka_native.protocol.wire import FileRegion
 from tests.support.scripted.partitions import FakePartition, FakeState
 from tests.support.scripted.responses import respond
 from tests.support.scripted.security import Guard, Session
+from tests.support.scripted.steps import (
+    Drop,
+    HalfFrame,
+    Held,
+    Pass,
+    Raw,
+    Refuse,
+    Respond,
+    Silent,
+    Slow,
+    Step,
+    Throttle,
+    Together,
+    WrongCorrelation,
+)
 
 Versions = Mapping[int, tuple[int, int]]
 
@@ -60,107 +75,6 @@ KAFKA_4_3: Final[Versions] = {
     65: (0, 0), 66: (0, 2), 75: (0, 0),
 }  # fmt: skip
 """What brokers of these releases answer to ApiVersions, for the APIs that the client uses."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Pass:
-    """Answer as a broker would."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Drop:
-    """Close the connection instead of answering; ``applied``: after the request was carried out."""
-
-    applied: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class HalfFrame:
-    """Carry the request out, send so many bytes of the response, and close the connection, unless it ``stays_open``."""
-
-    length: int = 10
-    stays_open: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Raw:
-    """Send these bytes instead of the response. The request is not carried out."""
-
-    data: bytes
-
-
-@dataclasses.dataclass(frozen=True)
-class WrongCorrelation:
-    """Carry the request out and answer under another correlation id."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Slow:
-    """Answer after so many milliseconds; whatever comes over the connection waits."""
-
-    ms: int
-
-    def wait(self) -> None:
-        time.sleep(self.ms / 1000)
-
-
-@dataclasses.dataclass(frozen=True)
-class Held:
-    """Answer once the test sets ``until``; whatever comes over the connection waits."""
-
-    until: threading.Event
-
-    def wait(self) -> None:
-        self.until.wait()
-
-
-@dataclasses.dataclass(frozen=True)
-class Together:
-    """Answer once as many such requests have come as the barrier has parties."""
-
-    barrier: threading.Barrier
-
-    def wait(self) -> None:
-        self.barrier.wait()
-
-
-@dataclasses.dataclass(frozen=True)
-class Silent:
-    """Never answer, and leave the connection open; ``applied``: carry the request out."""
-
-    applied: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Refuse:
-    """Answer with this error code for all that the request names. It is not carried out."""
-
-    code: ErrorCode
-
-
-@dataclasses.dataclass(frozen=True)
-class Throttle:
-    """Answer with this throttle time, a Fetch without any partition; the next request is taken up at once all the same.
-
-    So a client that does not sit it out is found out by when its next request comes (``ScriptedCluster.received_at``).
-    """
-
-    ms: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Respond:
-    """Answer with what the function makes of the request. It is not carried out."""
-
-    make: Callable[[Any], Response] = dataclasses.field(repr=False)
-
-
-Step = Pass | Drop | HalfFrame | Raw | WrongCorrelation | Slow | Held | Together | Silent | Refuse | Throttle | Respond
-
-BROKEN_CONNECTIONS: Final[tuple[Step, ...]] = (
-    Drop(), Drop(applied=True), HalfFrame(), WrongCorrelation(), Raw(b"\xff" * 9)
-)  # fmt: skip
-"""The ways in which a response can be lost or malformed."""
 
 
 class ScriptedCluster:

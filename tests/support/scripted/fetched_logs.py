@@ -14,8 +14,8 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import seal
 from spark_kafka_native.records.control import ControlType
 from tests.support.records.record_batches import batch_of, marker
-from tests.support.scripted.cluster import Drop, HalfFrame, Raw, Step, WrongCorrelation
 from tests.support.scripted.partitions import FakePartition
+from tests.support.scripted.steps import Drop, HalfFrame, Raw, Step, WrongCorrelation
 
 T0 = TopicPartition("t", 0)
 BATCHES, ROWS = 20, 50

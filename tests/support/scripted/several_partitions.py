@@ -10,9 +10,7 @@ from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.fetch import FetchRequest
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.scripted.cluster import (
-    ScriptedCluster,
-)
+from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import LAST, fill, offsets_of
 
 PARTITIONS = 6

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import pyarrow as pa
 import pytest
+from dirty_equals import IsInt
 
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer.cursor import PartitionRange
@@ -15,9 +16,10 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.arrow.schema import ALL, HEADERS, RECORD_FIELDS
 from tests.support.clients.interface import CODECS
-from tests.support.clients.native import config_of, read_range
+from tests.support.clients.native import config_of, read_range, stored_rows
 from tests.support.scripted.fetched_logs import OneRange
 from tests.support.servers.brokers import Server, TopicMaker
+from tests.support.waiting import eventually
 
 START_MS = int(time.time() * 1000) - 3_600_000
 
@@ -115,21 +117,23 @@ def _servers(cluster: Cluster) -> str:
     return ",".join(map(str, cluster.config.bootstrap_servers))
 
 
-def test_a_reader_waits_for_what_is_still_to_be_written(cluster: Cluster, topic_on: TopicMaker) -> None:
-    topic = topic_on()
-    config = config_of(_servers(cluster), linger_ms=0)
+def test_a_reader_waits_for_what_is_still_to_be_written(server: Server, topic_on: TopicMaker) -> None:
+    topic, config = topic_on(), config_of(server.bootstrap_servers, linger_ms=0, fetch_max_wait_ms=50)
 
-    def write() -> None:
+    def write_after_each_fetch(reader: OneRange) -> None:
+        seen = 0
         with Producer(config) as producer:
             for first in range(0, 500, 100):
+                eventually(lambda: reader.metrics.requests, IsInt(gt=seen))
                 producer.send(topic, numbered(500, 1).slice(first, 100))
                 producer.flush()
-                time.sleep(0.05)
+                seen = reader.metrics.requests
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    rows = read_range(cluster, TopicPartition(topic, 0), 0, 500)
-    writer.join()
+    with Cluster(config) as cluster, OneRange(cluster, TopicPartition(topic, 0), 0, 500) as reader:
+        writer = threading.Thread(target=write_after_each_fetch, args=(reader,))
+        writer.start()
+        rows = [row for batch in reader for row in stored_rows(0, batch)]
+        writer.join()
     assert [row.value for row in rows] == [b"value %d" % n for n in range(500)]
 
 

@@ -20,20 +20,9 @@ from spark_kafka_native.protocol.messages.init_producer_id import InitProducerId
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.records.record_batches import batch_of
-from tests.support.scripted.cluster import (
-    KAFKA_0_11,
-    KAFKA_4_3,
-    Drop,
-    HalfFrame,
-    Pass,
-    Raw,
-    ScriptedCluster,
-    Silent,
-    Slow,
-    Step,
-    WrongCorrelation,
-)
+from tests.support.scripted.cluster import KAFKA_0_11, KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.security import Guard
+from tests.support.scripted.steps import Drop, HalfFrame, Pass, Raw, Silent, Slow, Step, WrongCorrelation
 from tests.support.waiting import eventually
 
 OPTIONS = SocketOptions(client_id="test", connect_timeout_ms=60_000, request_timeout_ms=60_000)

@@ -18,8 +18,9 @@ from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.features.feature import showing
-from tests.support.scripted.cluster import KAFKA_0_11, Drop, ScriptedCluster, Silent
+from tests.support.scripted.cluster import KAFKA_0_11, ScriptedCluster
 from tests.support.scripted.security import Guard
+from tests.support.scripted.steps import Drop, Silent
 
 WORD = "hunter2"
 ALL = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")

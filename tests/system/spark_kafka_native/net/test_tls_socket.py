@@ -25,8 +25,9 @@ from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.certificates import HOSTS, Authority, Identity, server_context
 from tests.support.records.record_batches import batch_of
-from tests.support.scripted.cluster import Drop, ScriptedCluster
+from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.security import Guard
+from tests.support.scripted.steps import Drop
 from tests.support.waiting import eventually
 
 AUTHORITY = Authority()

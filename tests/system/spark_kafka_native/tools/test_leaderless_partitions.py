@@ -13,7 +13,8 @@ from spark_kafka_native.protocol.messages.describe_groups import (
 from spark_kafka_native.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.scripted.cluster import KAFKA_2_1, Respond, ScriptedCluster, Silent
+from tests.support.scripted.cluster import KAFKA_2_1, ScriptedCluster
+from tests.support.scripted.steps import Respond, Silent
 from tests.support.tools import Tool, ToolResult
 
 GROUPS = ("g", "h")

@@ -10,7 +10,8 @@ from spark_kafka_native.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from tests.support.scripted.cluster import KAFKA_2_1, Respond, ScriptedCluster
+from tests.support.scripted.cluster import KAFKA_2_1, ScriptedCluster
+from tests.support.scripted.steps import Respond
 from tests.support.tools import Tool
 from tests.support.waiting import eventually
 

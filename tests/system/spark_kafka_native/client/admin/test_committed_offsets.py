@@ -18,18 +18,8 @@ from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitReque
 from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest
 from spark_kafka_native.protocol.schema import Request
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.scripted.cluster import (
-    BROKEN_CONNECTIONS,
-    KAFKA_0_11,
-    KAFKA_2_1,
-    KAFKA_4_3,
-    Pass,
-    Refuse,
-    ScriptedCluster,
-    Silent,
-    Step,
-    Versions,
-)
+from tests.support.scripted.cluster import KAFKA_0_11, KAFKA_2_1, KAFKA_4_3, ScriptedCluster, Versions
+from tests.support.scripted.steps import BROKEN_CONNECTIONS, Pass, Refuse, Silent, Step
 
 T = [TopicPartition("t", number) for number in range(3)]
 U = TopicPartition("u", 0)

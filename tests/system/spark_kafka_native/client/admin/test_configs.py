@@ -25,7 +25,8 @@ from spark_kafka_native.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from tests.support.scripted.cluster import KAFKA_4_3, Drop, Respond, ScriptedCluster
+from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
+from tests.support.scripted.steps import Drop, Respond
 
 TOPIC = Resource(type=ResourceType.TOPIC, name="t")
 APIS = {DescribeConfigsRequest.api_key: (1, 4), IncrementalAlterConfigsRequest.api_key: (0, 1)}

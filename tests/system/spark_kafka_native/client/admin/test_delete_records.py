@@ -13,7 +13,8 @@ from spark_kafka_native.protocol.messages.delete_records import (
 )
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.scripted.cluster import KAFKA_4_3, Drop, Respond, ScriptedCluster
+from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
+from tests.support.scripted.steps import Drop, Respond
 
 T = [TopicPartition("t", number) for number in range(3)]
 

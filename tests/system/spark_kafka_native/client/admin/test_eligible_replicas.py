@@ -13,7 +13,8 @@ from spark_kafka_native.protocol.messages.describe_topic_partitions import (
 )
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.clients.native import config_of
-from tests.support.scripted.cluster import KAFKA_2_1, Respond, ScriptedCluster
+from tests.support.scripted.cluster import KAFKA_2_1, ScriptedCluster
+from tests.support.scripted.steps import Respond
 
 
 def page(first: int, following: Cursor | None) -> Respond:

@@ -33,7 +33,8 @@ from spark_kafka_native.protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.scripted.cluster import KAFKA_4_3, Drop, Respond, ScriptedCluster
+from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
+from tests.support.scripted.steps import Drop, Respond
 
 CLASSIC = {
     request.api_key: (request.min_version, request.max_version)

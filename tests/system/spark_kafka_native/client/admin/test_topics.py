@@ -19,16 +19,8 @@ from spark_kafka_native.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
-from tests.support.scripted.cluster import (
-    BROKEN_CONNECTIONS,
-    KAFKA_0_11,
-    KAFKA_2_1,
-    Refuse,
-    Respond,
-    ScriptedCluster,
-    Silent,
-    Step,
-)
+from tests.support.scripted.cluster import KAFKA_0_11, KAFKA_2_1, ScriptedCluster
+from tests.support.scripted.steps import BROKEN_CONNECTIONS, Refuse, Respond, Silent, Step
 
 
 @pytest.fixture

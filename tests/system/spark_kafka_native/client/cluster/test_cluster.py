@@ -21,18 +21,8 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.scripted.cluster import (
-    BROKEN_CONNECTIONS,
-    KAFKA_0_11,
-    Drop,
-    Held,
-    Raw,
-    Refuse,
-    Respond,
-    ScriptedCluster,
-    Silent,
-    Step,
-)
+from tests.support.scripted.cluster import KAFKA_0_11, ScriptedCluster
+from tests.support.scripted.steps import BROKEN_CONNECTIONS, Drop, Held, Raw, Refuse, Respond, Silent, Step
 from tests.support.waiting import eventually
 
 T0 = TopicPartition("t", 0)

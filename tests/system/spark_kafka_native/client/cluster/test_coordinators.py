@@ -9,7 +9,8 @@ from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_4_3, Drop, Refuse, ScriptedCluster
+from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_4_3, ScriptedCluster
+from tests.support.scripted.steps import Drop, Refuse
 
 TRANSACTION = CoordinatorType.TRANSACTION
 

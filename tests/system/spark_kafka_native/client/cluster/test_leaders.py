@@ -14,7 +14,8 @@ from spark_kafka_native.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.scripted.cluster import Drop, Respond, ScriptedCluster
+from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.steps import Drop, Respond
 
 PARTITIONS = [TopicPartition("t", number) for number in range(4)]
 

@@ -29,11 +29,12 @@ from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.schema import Request
-from tests.support.scripted.cluster import KAFKA_0_11, Pass, ScriptedCluster, Silent, Slow, Throttle
+from tests.support.scripted.cluster import KAFKA_0_11, ScriptedCluster
 from tests.support.scripted.fetched_logs import LAST, T0, OneRange, read
 from tests.support.scripted.sender_driver import SenderDriver, names
 from tests.support.scripted.several_partitions import PARTITIONS, ranges, tp, two_leaders, whole
 from tests.support.scripted.several_partitions import read as read_jointly
+from tests.support.scripted.steps import Pass, Silent, Slow, Throttle
 
 MINUTE_MS = 60_000
 QUOTA = r"127\.0\.0\.1:\d+: the broker throttles this client for \d+ ms more, because of a client quota"

@@ -17,8 +17,9 @@ from spark_kafka_native.protocol.messages.fetch import (
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.records.record_batches import batch_of
-from tests.support.scripted.cluster import Drop, Refuse, Respond, ScriptedCluster, Step
+from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import OneRange
+from tests.support.scripted.steps import Drop, Refuse, Respond, Step
 
 T0 = TopicPartition("t", 0)
 LEADER, REPLICA, GONE = 1, 2, 9
@@ -126,13 +127,16 @@ def test_a_replica_that_lags_is_replaced_by_the_leader(racks: Racks) -> None:
     assert {node for node, _ in racks.asked[4:]} == {LEADER}
 
 
-def test_a_replica_that_was_given_up_is_read_again_after_metadata_max_age(racks: Racks) -> None:
+def test_a_replica_that_was_given_up_is_read_again_after_metadata_max_age(
+    racks: Racks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     racks.replica_does(Drop())
-    config = racks.brokers.config(client_rack="near", max_partition_fetch_bytes=10, metadata_max_age_ms=300)
+    config = racks.brokers.config(client_rack="near", max_partition_fetch_bytes=10, metadata_max_age_ms=20_000)
+    monotonic = time.monotonic
     with Cluster(config) as cluster, OneRange(cluster, T0, 0, BATCHES * 10, target_rows=1) as fetcher:
         for number, _ in enumerate(fetcher):
             if number == 1:
-                time.sleep(0.4)  # metadata.max.age.ms passes while the caller uses the rows
+                monkeypatch.setattr(time, "monotonic", lambda: monotonic() + 20)  # while the caller uses the rows
     assert racks.asked[:3] == [(LEADER, 0), (REPLICA, 0), (LEADER, 0)]
     assert racks.asked[-1] == (REPLICA, 40)
 

@@ -22,7 +22,7 @@ from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.records.compression import CompressionType
 from tests.support.records.record_batches import batch_of
-from tests.support.scripted.cluster import Drop, Pass, Refuse, Respond, ScriptedCluster, Silent, Slow, Step
+from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import (
     BATCHES,
     BROKEN_FETCHES,
@@ -34,6 +34,7 @@ from tests.support.scripted.fetched_logs import (
     read,
     read_until_error,
 )
+from tests.support.scripted.steps import Drop, Pass, Refuse, Respond, Silent, Slow, Step
 
 
 def test_a_large_response_is_cut_into_record_batches_of_about_the_target(brokers: ScriptedCluster) -> None:

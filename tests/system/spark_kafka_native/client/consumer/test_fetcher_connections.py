@@ -27,9 +27,10 @@ from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
 from spark_kafka_native.protocol.messages.fetch import FetchRequest
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.scripted.cluster import HalfFrame, Held, Pass, ScriptedCluster, Slow
+from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import ROWS, fill, offsets_of
 from tests.support.scripted.several_partitions import ALL, PARTITIONS, ranges, read, tp, two_leaders, whole
+from tests.support.scripted.steps import HalfFrame, Held, Pass, Slow
 from tests.support.waiting import eventually
 
 Offsets = dict[TopicPartition, list[int]]

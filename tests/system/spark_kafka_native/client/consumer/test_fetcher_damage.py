@@ -12,9 +12,10 @@ from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.records.compression import CompressionType
 from tests.support.records.message_sets import message_set
 from tests.support.records.record_batches import batch_of
-from tests.support.scripted.cluster import Pass, Respond, ScriptedCluster
+from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import BATCHES, LAST, ROWS, T0, OneRange, offsets_of, read, read_until_error
 from tests.support.scripted.partitions import FakePartition
+from tests.support.scripted.steps import Pass, Respond
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
 

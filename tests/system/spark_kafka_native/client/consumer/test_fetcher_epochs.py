@@ -24,9 +24,10 @@ from spark_kafka_native.records.batch import seal
 from tests.support.clients.topics import Topics
 from tests.support.records.message_sets import message_set
 from tests.support.records.record_batches import batch_of
-from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_2_3, KAFKA_4_3, Refuse, ScriptedCluster
+from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_2_3, KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.fetched_logs import OneRange
 from tests.support.scripted.partitions import FakePartition
+from tests.support.scripted.steps import Refuse
 
 T0 = TopicPartition("t", 0)
 BATCHES, ROWS = 10, 10

@@ -9,8 +9,9 @@ from spark_kafka_native.client.errors import TopicRecreated
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchResponse
-from tests.support.scripted.cluster import Pass, Refuse, Respond, ScriptedCluster, Step
+from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import BROKEN_FETCHES, LAST, T0, OneRange, read
+from tests.support.scripted.steps import Pass, Refuse, Respond, Step
 from tests.support.waiting import eventually
 
 

@@ -11,7 +11,8 @@ from spark_kafka_native.protocol.messages.offset_for_leader_epoch import (
 )
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.records.record_batches import batch_of
-from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_2_3, Drop, Refuse, Respond, ScriptedCluster
+from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_2_3, ScriptedCluster
+from tests.support.scripted.steps import Drop, Refuse, Respond
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

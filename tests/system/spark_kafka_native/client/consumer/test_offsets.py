@@ -13,16 +13,8 @@ from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.records.record_batches import TIMESTAMP_MS, batch_of
-from tests.support.scripted.cluster import (
-    BROKEN_CONNECTIONS,
-    KAFKA_0_11,
-    Refuse,
-    Respond,
-    ScriptedCluster,
-    Silent,
-    Step,
-    Together,
-)
+from tests.support.scripted.cluster import KAFKA_0_11, ScriptedCluster
+from tests.support.scripted.steps import BROKEN_CONNECTIONS, Refuse, Respond, Silent, Step, Together
 
 T = [TopicPartition("t", number) for number in range(6)]
 

@@ -26,10 +26,11 @@ from spark_kafka_native.protocol.messages.fetch import (
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.records.record_batches import batch_of
-from tests.support.scripted.cluster import HalfFrame, Pass, Refuse, Respond, ScriptedCluster, Silent, Step
+from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import BROKEN_FETCHES, LAST, ROWS, fill, offsets_of
 from tests.support.scripted.security import Guard
 from tests.support.scripted.several_partitions import ALL, PARTITIONS, ranges, read, tp, two_leaders, whole
+from tests.support.scripted.steps import HalfFrame, Pass, Refuse, Respond, Silent, Step
 
 
 @pytest.fixture

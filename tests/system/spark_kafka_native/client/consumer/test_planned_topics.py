@@ -19,8 +19,9 @@ from spark_kafka_native.protocol.messages.fetch import FetchRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
-from tests.support.scripted.cluster import KAFKA_4_3, Pass, Refuse, Respond, ScriptedCluster, Silent
+from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.fetched_logs import LAST, OneRange, fill
+from tests.support.scripted.steps import Pass, Refuse, Respond, Silent
 
 LAST_VERSION_WITH_NAMES = 12
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)

@@ -21,7 +21,8 @@ from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.records.arrow.decode import decode
 from spark_kafka_native.records.arrow.schema import HEADERS
 from tests.support.records.record_batches import rows
-from tests.support.scripted.cluster import Drop, HalfFrame, Pass, Refuse, ScriptedCluster, Silent, Slow, Step
+from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.steps import Drop, HalfFrame, Pass, Refuse, Silent, Slow, Step
 from tests.support.waiting import eventually
 
 PARTITIONS = 4

@@ -21,8 +21,9 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.arrow.decode import decode
 from spark_kafka_native.records.batch import BatchHeader
 from tests.support.records.record_batches import rows
-from tests.support.scripted.cluster import Drop, HalfFrame, Pass, Refuse, ScriptedCluster, Step
+from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import OneRange
+from tests.support.scripted.steps import Drop, HalfFrame, Pass, Refuse, Step
 
 PARTITIONS = 4
 FATAL = Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)

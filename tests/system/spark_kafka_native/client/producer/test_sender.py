@@ -22,21 +22,10 @@ from spark_kafka_native.protocol.messages.produce import (
 )
 from spark_kafka_native.records.arrow.encode import EncodedBatch
 from tests.support.records.record_batches import batch_of
-from tests.support.scripted.cluster import (
-    KAFKA_0_11,
-    KAFKA_2_1,
-    KAFKA_4_3,
-    Drop,
-    HalfFrame,
-    Refuse,
-    Respond,
-    ScriptedCluster,
-    Silent,
-    Step,
-    Versions,
-)
+from tests.support.scripted.cluster import KAFKA_0_11, KAFKA_2_1, KAFKA_4_3, ScriptedCluster, Versions
 from tests.support.scripted.responses import respond
 from tests.support.scripted.sender_driver import PARTITIONS, SenderDriver, T, names, write_and_check
+from tests.support.scripted.steps import Drop, HalfFrame, Refuse, Respond, Silent, Step
 from tests.support.waiting import eventually
 
 

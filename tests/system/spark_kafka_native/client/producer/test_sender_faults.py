@@ -6,20 +6,20 @@ import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.produce import ProduceRequest, ProduceResponse
-from tests.support.scripted.cluster import (
+from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.sender_driver import PARTITIONS, SenderDriver, names, write_and_check
+from tests.support.scripted.steps import (
     Drop,
     HalfFrame,
     Pass,
     Raw,
     Refuse,
     Respond,
-    ScriptedCluster,
     Silent,
     Slow,
     Step,
     WrongCorrelation,
 )
-from tests.support.scripted.sender_driver import PARTITIONS, SenderDriver, names, write_and_check
 from tests.support.waiting import eventually
 
 FAULTS: list[Step] = [

@@ -25,18 +25,8 @@ from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import BatchHeader
 from tests.support.clients.native_transactions import valued
-from tests.support.scripted.cluster import (
-    KAFKA_0_11,
-    KAFKA_2_1,
-    Drop,
-    HalfFrame,
-    Refuse,
-    ScriptedCluster,
-    Silent,
-    Slow,
-    Step,
-    Versions,
-)
+from tests.support.scripted.cluster import KAFKA_0_11, KAFKA_2_1, ScriptedCluster, Versions
+from tests.support.scripted.steps import Drop, HalfFrame, Refuse, Silent, Slow, Step
 
 T = [TopicPartition("t", number) for number in range(4)]
 

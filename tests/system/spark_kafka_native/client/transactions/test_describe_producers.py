@@ -13,7 +13,8 @@ from spark_kafka_native.protocol.messages.describe_producers import (
 )
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.clients.native_transactions import Transactions
-from tests.support.scripted.cluster import KAFKA_2_1, Drop, Respond, ScriptedCluster
+from tests.support.scripted.cluster import KAFKA_2_1, ScriptedCluster
+from tests.support.scripted.steps import Drop, Respond
 
 T = [TopicPartition("t", number) for number in range(2)]
 

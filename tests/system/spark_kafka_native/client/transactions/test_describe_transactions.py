@@ -18,7 +18,8 @@ from spark_kafka_native.protocol.messages.describe_transactions import DescribeT
 from spark_kafka_native.protocol.messages.list_transactions import ListTransactionsRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.clients.native_transactions import Transactions
-from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_4_3, Drop, Refuse, ScriptedCluster
+from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_4_3, ScriptedCluster
+from tests.support.scripted.steps import Drop, Refuse
 
 
 @pytest.fixture

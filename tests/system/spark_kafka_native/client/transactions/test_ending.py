@@ -19,17 +19,8 @@ from spark_kafka_native.protocol.messages.describe_transactions import DescribeT
 from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
 from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.support.clients.native_transactions import Transactions
-from tests.support.scripted.cluster import (
-    KAFKA_2_1,
-    KAFKA_4_3,
-    Drop,
-    HalfFrame,
-    Refuse,
-    ScriptedCluster,
-    Silent,
-    Slow,
-    Step,
-)
+from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_4_3, ScriptedCluster
+from tests.support.scripted.steps import Drop, HalfFrame, Refuse, Silent, Slow, Step
 
 TRANSPORT = {ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT}
 """The codes if not even the first response came in time."""

@@ -30,7 +30,8 @@ from spark_kafka_native.protocol.messages.write_txn_markers import (
 )
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.clients.native_transactions import Transactions
-from tests.support.scripted.cluster import KAFKA_4_3, Drop, Respond, ScriptedCluster
+from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
+from tests.support.scripted.steps import Drop, Respond
 
 PARTITIONS = 1001
 T = [TopicPartition("t", number) for number in range(PARTITIONS)]

@@ -33,7 +33,8 @@ from spark_kafka_native.protocol.messages.init_producer_id import InitProducerId
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from spark_kafka_native.protocol.schema import Request
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.scripted.cluster import KAFKA_2_1, Drop, Refuse, Respond, ScriptedCluster
+from tests.support.scripted.cluster import KAFKA_2_1, ScriptedCluster
+from tests.support.scripted.steps import Drop, Refuse, Respond
 
 PARTS = [TopicPartition("t", 1), TopicPartition("u", 0), TopicPartition("t", 0)]
 OFFSETS = {PARTS[0]: CommittedOffset(offset=7, leader_epoch=2, metadata="m")}

@@ -10,7 +10,8 @@ from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.scripted.cluster import KAFKA_4_3, Refuse, ScriptedCluster
+from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
+from tests.support.scripted.steps import Refuse
 
 T = [TopicPartition("t", number) for number in range(3)]
 

@@ -17,7 +17,8 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once import effects
 from spark_kafka_native.spark.sink.effects import carry_out
-from tests.support.scripted.cluster import Drop, Refuse, ScriptedCluster
+from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.steps import Drop, Refuse
 
 ENTRIES = (effects.DecisionRecord(b"handles-0", b"{}"), effects.DecisionRecord(b"decision", b"{}"))
 

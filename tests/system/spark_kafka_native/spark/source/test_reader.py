@@ -21,10 +21,11 @@ from spark_kafka_native.spark.planning.ranges import range_of
 from spark_kafka_native.spark.source.reader import read_task
 from spark_kafka_native.spark.source.schema import Layout, layout_of, source_schema
 from tests.support.records.record_batches import batch_of
-from tests.support.scripted.cluster import KAFKA_4_3, Drop, Pass, Refuse, Respond, ScriptedCluster, Step
+from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.fetched_logs import LAST, ROWS, fill
 from tests.support.scripted.security import Guard
 from tests.support.scripted.several_partitions import two_leaders
+from tests.support.scripted.steps import Drop, Pass, Refuse, Respond, Step
 
 PARTITIONS = 4
 LAYOUT = layout_of(source_schema(include_headers=False))
