@@ -161,6 +161,10 @@ class ScriptedCluster:
         """A partition's store."""
         return self.state.topics[topic].partitions[number]
 
+    def values(self, topic: str = "t") -> list[list[Any]]:
+        """The values of each partition's records, in order."""
+        return [partition.values() for partition in self.state.topics[topic].partitions.values()]
+
     def move_leader(self, topic: str, number: int, to: int) -> None:
         """Make another broker the leader, in a new epoch."""
         with self.state.lock:

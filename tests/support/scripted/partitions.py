@@ -4,11 +4,13 @@ import dataclasses
 import threading
 import uuid
 from collections import deque
+from typing import Any
 
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.fetch import AbortedTransaction
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
+from spark_kafka_native.records.arrow.decode import decode
 from spark_kafka_native.records.batch import BatchHeader, increment_sequence, iter_batches, read_header, set_offsets
 from tests.support.scripted.transactions import FakeTransactions
 
@@ -59,6 +61,14 @@ class FakePartition:
         self.batches.append(bytes(batch))
         self.log_end = read_header(batch).next_offset
         self.ends.append(self.log_end)
+
+    def values(self) -> list[Any]:
+        """The values of all records, in order."""
+        found: list[Any] = []
+        for batch in self.batches:
+            records = decode(batch, from_offset=0, until_offset=10**9, columns=("value",)).records
+            found += records.column("value").to_pylist()
+        return found
 
     def _check_sequence(self, header: BatchHeader) -> None:
         """As Kafka does since 2.5: of a producer that is not known, any first sequence number is good."""

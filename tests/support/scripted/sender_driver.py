@@ -6,7 +6,6 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.producer.partition_queue import OutgoingBatch
 from spark_kafka_native.client.producer.sender import Sender
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.arrow.decode import decode
 from spark_kafka_native.records.arrow.encode import EncodedBatch
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import ScriptedCluster
@@ -43,11 +42,7 @@ class SenderDriver:
             self.sender.pump(wait=True)
 
     def stored(self, partition: int) -> list[str]:
-        found = []
-        for batch in self.brokers.partition("t", partition).batches:
-            records = decode(batch, from_offset=0, until_offset=10**9, columns=("value",)).records
-            found += [value.decode() for value in records.column("value").to_pylist() if value is not None]
-        return found
+        return [value.decode() for value in self.brokers.partition("t", partition).values() if value is not None]
 
     def __enter__(self) -> Self:
         return self

@@ -18,7 +18,6 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.arrow.decode import decode
 from spark_kafka_native.records.batch import BatchHeader
 from tests.support.records.record_batches import rows
 from tests.support.scripted.cluster import ScriptedCluster
@@ -48,11 +47,7 @@ def write(cluster: Cluster, *values: str, partition: int = 0, topic: str = "t") 
 
 
 def stored(brokers: ScriptedCluster, partition: int = 0) -> list[str]:
-    found: list[str] = []
-    for batch in brokers.partition("t", partition).batches:
-        column = decode(batch, from_offset=0, until_offset=10**9, columns=("value",)).records.column("value")
-        found += [str(value.decode()) for value in column.to_pylist() if value is not None]
-    return found
+    return [value.decode() for value in brokers.partition("t", partition).values() if value is not None]
 
 
 def identities(brokers: ScriptedCluster, partition: int = 0) -> list[tuple[int, int, int]]:
