@@ -1,4 +1,4 @@
-"""Rules of the repository: docstrings, module sizes, tests for each package, a light broker, no private paths."""
+"""Rules of the repository: docstrings, module sizes, tests for each package, a light broker, names and paths."""
 
 import ast
 import re
@@ -22,6 +22,9 @@ LONGER_MODULES: dict[str, int] = {}
 _SUITES = (Path("tests/unit"), Path("tests/system"))
 # One test covers all messages: tests/unit/spark_kafka_native/protocol/test_messages.py.
 _TESTED_BY_THEIR_PARENT = {Path("spark_kafka_native/protocol/messages")}
+
+_NAMED_FILE = re.compile(r"(?<![\w./*-])(?:\.\./)?\w[\w./-]*\.(?:py|md)\b")
+_NAMED_MODULE = re.compile(r"\b(?:benchmarks|broker_embedded|spark_kafka_native|tests)(?:\.\w+)+")
 
 
 def modules(*folders: str, kind: str = "py") -> list[Path]:
@@ -114,3 +117,36 @@ def test_no_file_names_somebodys_home() -> None:
     home = re.compile(rb"(?<![\w.])/(?:home|Users)/\w+|(?<![\w.])/roo[t]/|[A-Z]:\\\\?Users\b")
     found = {str(path): match.group() for path in kept_files() if (match := home.search((ROOT / path).read_bytes()))}
     assert found == {}
+
+
+def texts() -> Iterator[tuple[Path, str]]:
+    """The pages of the repository, and the docstrings of its tests."""
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+        if path.name != "CHANGELOG.md":  # which names what a release had
+            yield path.relative_to(ROOT), path.read_text(encoding="utf-8")
+    for path in modules("tests"):
+        nodes = [node.value for node in ast.walk(ast.parse(source(path))) if isinstance(node, ast.Expr)]
+        yield path, "\n".join(str(node.value) for node in nodes if isinstance(node, ast.Constant))
+
+
+def names_something(name: str) -> bool:
+    """Whether a dotted name is a module, a package, or something that a module has."""
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        path = ROOT.joinpath(*parts[:count])
+        for file in (path.with_suffix(".py"), path / "__init__.py"):
+            if file.is_file():
+                return set(parts[count:]) <= set(re.findall(r"\w+", file.read_text(encoding="utf-8")))
+        if path.is_dir():
+            return count == len(parts)
+    return False
+
+
+def test_pages_and_docstrings_of_tests_name_files_and_modules_that_exist() -> None:
+    ends = {"/".join(path.parts[-count:]) for path in kept_files() for count in range(1, len(path.parts) + 1)}
+    missing = []
+    for path, text in texts():
+        files, names = _NAMED_FILE.findall(text), _NAMED_MODULE.findall(text)
+        missing += [f"{path}: {name}" for name in files if name.removeprefix("../") not in ends]
+        missing += [f"{path}: {name}" for name in names if not names_something(name)]
+    assert missing == []

@@ -2,8 +2,8 @@
 
     DOOM=FILE python -m tests.support.kills.batch_write SERVERS TOPIC ROWS NAME=VALUE ...
 
-``FILE`` holds the step, see `kills.sink`; ``NAME=VALUE`` are further options of the sink. The values are the numbers
-up to ``ROWS``.
+``FILE`` holds the step, see `tests.support.kills.sink`; ``NAME=VALUE`` are further options of the sink. The
+values are the numbers up to ``ROWS``.
 """
 
 import subprocess

@@ -3,9 +3,9 @@
     python -m tests.support.kills.copy_driver MASTER SERVERS SOURCE TARGET CHECKPOINT NAME=VALUE ...
 
 ``NAME=VALUE`` are further options of the source, with ``sink.`` in front of the sink, on which a doom may lie (see
-``kills.sink``), or with ``spark.`` of Spark. ``numbers.per.window=100``: not the records are copied, but what they add
-up to, see `summed_up`. It runs until the query fails or standard input ends. ``restarts.queries=true``: a query that
-fails is started again, as a job that supervises itself does.
+`tests.support.kills.sink`), or with ``spark.`` of Spark. ``numbers.per.window=100``: not the records are copied, but
+what they add up to, see `summed_up`. It runs until the query fails or standard input ends. ``restarts.queries=true``: a
+query that fails is started again, as a job that supervises itself does.
 """
 
 import os

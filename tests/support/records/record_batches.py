@@ -51,6 +51,6 @@ def marker(kind: ControlType, *, producer_id: int, producer_epoch: int = 0) -> b
 
 
 def as_rows(decoded: Decoded) -> list[dict[str, object]]:
-    """Rows as ``reference_records.rows`` has them."""
+    """Rows as `tests.support.records.reference` has them."""
     table = pa.table(decoded.records)
     return table.set_column(3, "timestamp", table["timestamp"].cast(pa.int64())).drop("timestamp_type").to_pylist()

@@ -1,8 +1,8 @@
 """Where the bundled broker is otherwise than Apache Kafka 4.3, on purpose, each with the reason.
 
-Tests that ask both the same questions (`same_responses`) fail for any other difference, and for a response
-listed here that is no difference any more. Keys of ``RESPONSES`` are requests as these tests name them, with ``*``
-for anything. ``LINES`` and what follows them are of the tests that compare what Kafka's tools print.
+Tests that ask both the same questions (`tests.support.requests.same_responses`) fail for any other difference, and for
+a response listed here that is no difference any more. Keys of ``RESPONSES`` are requests as these tests name them, with
+``*`` for anything. ``LINES`` and what follows them are of the tests that compare what Kafka's tools print.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""SaslAuthenticate where there is no SASL; with it, see tests/system/broker_embedded/server/test_gate.py."""
+"""SaslAuthenticate without SASL; with it: tests/system/broker_embedded/server/test_sasl_authenticator.py."""
 
 import pytest
 
