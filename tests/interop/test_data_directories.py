@@ -31,12 +31,7 @@ from tests.support.report import skip_if
 from tests.support.requests.consumer_group import RawConsumer, describe, settle
 from tests.support.requests.raw_client import RawClient
 from tests.support.scripts import free_port
-from tests.support.servers.apache_kafka import (
-    ApacheKafka,
-    apache_kafka_unavailable,
-    java_command,
-    run_tool,
-)
+from tests.support.servers.apache_kafka import ApacheKafka, apache_kafka_unavailable, java_command, run_tool
 from tests.support.servers.both_brokers import kafka_of_its_own
 from tests.support.servers.brokers import Server
 from tests.support.servers.zookeeper import LAST_KAFKA_WITH_ZOOKEEPER, ZooKeeper

@@ -121,10 +121,7 @@ def test_a_task_whose_process_dies_with_its_rows_written(tmp_path: Path, servers
 @pytest.mark.feature("sink.delivery")
 @pytest.mark.timeout(600)
 def test_at_least_once_some_are_there_twice(tmp_path: Path) -> None:
-    with (
-        BrokerProcess(tmp_path / "broker") as broker,
-        Killed(tmp_path, broker.bootstrap_servers) as killed,
-    ):
+    with BrokerProcess(tmp_path / "broker") as broker, Killed(tmp_path, broker.bootstrap_servers) as killed:
         killed.run_into("commit")
         killed.kill()
         found = killed.finish()

@@ -17,16 +17,7 @@ from tests.support.report import skip_if
 from tests.support.requests.classic_group import wait_for_coordinator
 from tests.support.requests.committed_offsets import committed_offset
 from tests.support.requests.raw_client import RawClient
-from tests.support.requests.transaction_views import (
-    View,
-    described,
-    is_served,
-    producers,
-    reaches,
-    shows,
-    values,
-    view,
-)
+from tests.support.requests.transaction_views import View, described, is_served, producers, reaches, shows, values, view
 from tests.support.requests.transactions import RawProducer, wait_for_transaction_coordinator
 from tests.support.servers.apache_kafka import ApacheKafka, apache_kafka_unavailable, dump_log
 from tests.support.servers.both_brokers import kafka_of_its_own, take_over

@@ -174,10 +174,7 @@ def kill_and_restart(broker: BrokerProcess, dice: random.Random) -> None:
 def test_killed_in_its_first_batch_from_latest(tmp_path: Path, seed: int, report: Report) -> None:
     """What counts as the first start is the moment at which Spark has written the query's first offsets down."""
     dice = random.Random(seed)
-    with (
-        BrokerProcess(tmp_path / "broker", topics={"source": 3}) as broker,
-        Topics(broker.bootstrap_servers) as topics,
-    ):
+    with BrokerProcess(tmp_path / "broker", topics={"source": 3}) as broker, Topics(broker.bootstrap_servers) as topics:
         writer = KeyedWriter(broker.bootstrap_servers, "source", 3, pause_s=0.05)
         try:
             killed_in_first_batch = 0

@@ -76,9 +76,7 @@ def test_metadata(broker: Conversation) -> None:
     broker.ask(MetadataRequest(topics=()), 12, "none")
     broker.ask(
         MetadataRequest(
-            topics=(named,),
-            include_topic_authorized_operations=True,
-            include_cluster_authorized_operations=True,
+            topics=(named,), include_topic_authorized_operations=True, include_cluster_authorized_operations=True
         ),
         9,
         "operations",
@@ -284,9 +282,7 @@ def test_widening_and_deleting_topics(broker: Conversation) -> None:
 def commit(broker: Conversation, version: int, note: str = "", **others: Any) -> None:
     """Ask to commit offset 5 of t-0 for the group, but for what ``others`` say."""
     part = committing.OffsetCommitRequestPartition(
-        partition_index=others.pop("index", 0),
-        committed_offset=5,
-        committed_metadata=others.pop("metadata", "note"),
+        partition_index=others.pop("index", 0), committed_offset=5, committed_metadata=others.pop("metadata", "note")
     )
     topic = committing.OffsetCommitRequestTopic(name=others.pop("topic", broker.topic("t")), partitions=(part,))
     who = {"group_id": broker.topic("group"), **others}

@@ -221,13 +221,7 @@ def test_every_setting_of_the_broker_can_or_cannot_change_as_in_kafka(broker: Co
 def test_min_insync_replicas_of_all_brokers(broker: Conversation) -> None:
     key = "min.insync.replicas"
     broker.create("t")
-    for name, operation, value in (
-        ("1", SET, "2"),
-        ("", DELETE, None),
-        ("", SET, "2"),
-        ("", SET, "0"),
-        ("", SET, "1"),
-    ):
+    for name, operation, value in (("1", SET, "2"), ("", DELETE, None), ("", SET, "2"), ("", SET, "0"), ("", SET, "1")):
         change(broker, BROKER, name, (key, operation, value))
         tell(broker, BROKER, "", key, note=f"after {name!r} {operation} {value}")
         tell(broker, BROKER, "1", key, note=f"after {name!r} {operation} {value}")

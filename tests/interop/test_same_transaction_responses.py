@@ -76,11 +76,7 @@ def test_claims(broker: Conversation) -> None:
             producer.says(what).init(version, **(own | claim))
             # What is wrong is measured at the producer as it was.
             producer.take(own["producer_id"], own["producer_epoch"])
-        half = {
-            "transactional_id": None,
-            "producer_id": own["producer_id"],
-            "producer_epoch": own["producer_epoch"],
-        }
+        half = {"transactional_id": None, "producer_id": own["producer_id"], "producer_epoch": own["producer_epoch"]}
         broker.ask(InitProducerIdRequest(**half), version, "a claim without a name")
 
 

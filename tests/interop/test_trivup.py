@@ -57,8 +57,7 @@ finally:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "users"),
-    [("", ["anonymous"]), ("PLAIN", ["alice", "bob"]), ("SCRAM-SHA-256", ["alice", "bob"])],
+    ("mechanism", "users"), [("", ["anonymous"]), ("PLAIN", ["alice", "bob"]), ("SCRAM-SHA-256", ["alice", "bob"])]
 )
 def test_a_cluster_of_trivup(mechanism: str, users: list[str], tmp_path: Path) -> None:
     try:

@@ -34,12 +34,7 @@ class Block(NamedTuple):
 def read_blocks() -> list[Block]:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     return [
-        Block(
-            text.count("\n", 0, match.start("code")) + 1,
-            match["language"],
-            match["mark"] is not None,
-            match["code"],
-        )
+        Block(text.count("\n", 0, match.start("code")) + 1, match["language"], match["mark"] is not None, match["code"])
         for match in FENCE.finditer(text)
     ]
 

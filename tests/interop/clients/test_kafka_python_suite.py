@@ -48,11 +48,7 @@ class SpawnedService(ExternalService):
 '''
 
 # What the suite itself sets for a broker that it starts.
-SETTINGS = {
-    "group.initial.rebalance.delay.ms": "0",
-    "group.min.session.timeout.ms": "100",
-    "num.partitions": "4",
-}
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100", "num.partitions": "4"}
 
 NO_SSL = "wants to start a broker with certificates of its own"
 EXPECTED_OF_BOTH = {

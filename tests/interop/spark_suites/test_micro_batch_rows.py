@@ -98,10 +98,7 @@ def test_read_kafka_transactional_messages_read_committed(
     topic = topics.create()
     writer = TransactionalWriter(kafka.servers, unique("committed"))
     df = kafka.stream(
-        subscribe=topic,
-        startingOffsets="earliest",
-        maxOffsetsPerTrigger=3,
-        kafka__isolation__level="read_committed",
+        subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=3, kafka__isolation__level="read_committed"
     )
     writer.begin()
     writer.send(topic, range(5))
@@ -126,10 +123,7 @@ def test_read_kafka_transactional_messages_read_uncommitted(
     topic = topics.create()
     writer = TransactionalWriter(kafka.servers, unique("uncommitted"))
     df = kafka.stream(
-        subscribe=topic,
-        startingOffsets="earliest",
-        maxOffsetsPerTrigger=3,
-        kafka__isolation__level="read_uncommitted",
+        subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=3, kafka__isolation__level="read_uncommitted"
     )
     writer.begin()
     writer.send(topic, range(5))

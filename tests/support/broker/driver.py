@@ -42,10 +42,7 @@ ResponseT = TypeVar("ResponseT", bound=Response)
 ResultT = TypeVar("ResultT")
 
 NODE = BrokerNode(node_id=1, host="broker.test", port=9092)
-SMALL_SETTINGS: Mapping[str, object] = {
-    "offsets.topic.num.partitions": 3,
-    "transaction.state.log.num.partitions": 3,
-}
+SMALL_SETTINGS: Mapping[str, object] = {"offsets.topic.num.partitions": 3, "transaction.state.log.num.partitions": 3}
 
 
 def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000) -> bytearray:
@@ -211,11 +208,7 @@ class BrokerDriver:
         return response
 
     async def _ask(
-        self,
-        request: Request[ResponseT],
-        version: int,
-        client_id: str,
-        meanwhile: Callable[[], object] = lambda: None,
+        self, request: Request[ResponseT], version: int, client_id: str, meanwhile: Callable[[], object] = lambda: None
     ) -> ResponseT | None:
         frame = bytearray(to_bytes(request_frame(request, version, 7, client_id)))
         self.cost = cost = RequestCost()

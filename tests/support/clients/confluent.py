@@ -22,7 +22,7 @@ class ConfluentClient:
         from confluent_kafka import Consumer
 
         return Consumer(
-            self._config(servers, group_id=group, enable_auto_commit=False, fetch_wait_max_ms=100, **others),
+            self._config(servers, group_id=group, enable_auto_commit=False, fetch_wait_max_ms=100, **others)
         )
 
     def _admin(self, servers: str) -> Any:
@@ -31,13 +31,7 @@ class ConfluentClient:
         return AdminClient(self._config(servers))
 
     def produce(
-        self,
-        servers: str,
-        topic: str,
-        records: Sequence[Record],
-        *,
-        compression: str = "none",
-        idempotent: bool = True,
+        self, servers: str, topic: str, records: Sequence[Record], *, compression: str = "none", idempotent: bool = True
     ) -> list[tuple[int, int]]:
         from confluent_kafka import Producer
 

@@ -26,12 +26,7 @@ from spark_kafka_native.protocol.messages import all_requests
 from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from spark_kafka_native.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from spark_kafka_native.protocol.wire import Chunk
-from spark_kafka_native.records.batch import (
-    RECORD_BATCH_OVERHEAD,
-    CorruptBatch,
-    iter_batches,
-    seal,
-)
+from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, CorruptBatch, iter_batches, seal
 from tests.support.broker.disk import MemoryFileSystem
 from tests.support.broker.driver import NODE, SMALL_SETTINGS, BrokerDriver, batch, to_bytes
 from tests.support.broker.log_driver import DIRECTORY, LogDriver, offset_for_timestamp, slice_bytes

@@ -26,10 +26,7 @@ def batch_of(
     measured = MeasuredRows(rows(values), timestamp_ms)
     (encoded,) = measured.encode(compression=compression, max_batch_bytes=2**31 - 1)
     encoded.stamp(
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        transactional=transactional,
+        producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence, transactional=transactional
     )
     return bytearray(encoded.buffer)
 

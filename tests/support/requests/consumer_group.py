@@ -8,10 +8,7 @@ from uuid import UUID
 from dirty_equals import HasLen
 
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    DescribedGroup,
-)
+from spark_kafka_native.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
 from spark_kafka_native.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

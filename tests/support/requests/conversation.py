@@ -9,11 +9,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
+from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
 from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from spark_kafka_native.protocol.schema import Request, Response

@@ -182,9 +182,4 @@ class _OAuthBearer:
         return b""
 
 
-_MECHANISMS = {
-    "PLAIN": _Plain,
-    "SCRAM-SHA-256": _Scram,
-    "SCRAM-SHA-512": _Scram,
-    "OAUTHBEARER": _OAuthBearer,
-}
+_MECHANISMS = {"PLAIN": _Plain, "SCRAM-SHA-256": _Scram, "SCRAM-SHA-512": _Scram, "OAUTHBEARER": _OAuthBearer}

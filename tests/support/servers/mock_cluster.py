@@ -71,10 +71,7 @@ def _library() -> ctypes.CDLL:
     import confluent_kafka
 
     package = Path(confluent_kafka.__file__).parent
-    candidates = [
-        *package.parent.glob("confluent_kafka.libs/librdkafka*"),
-        *package.glob(".dylibs/librdkafka*"),
-    ]
+    candidates = [*package.parent.glob("confluent_kafka.libs/librdkafka*"), *package.glob(".dylibs/librdkafka*")]
     if not candidates:
         raise OSError(f"no librdkafka beside {package}: confluent-kafka is not installed from a wheel")
     library = ctypes.CDLL(str(candidates[0]))

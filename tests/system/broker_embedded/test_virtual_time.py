@@ -29,11 +29,7 @@ from tests.support.waiting import eventually
 
 BEGIN_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
-SETTINGS = {
-    "offsets.topic.num.partitions": 1,
-    "connections.max.idle.ms": -1,
-    "group.initial.rebalance.delay.ms": 3000,
-}
+SETTINGS = {"offsets.topic.num.partitions": 1, "connections.max.idle.ms": -1, "group.initial.rebalance.delay.ms": 3000}
 
 
 @pytest.fixture
@@ -106,11 +102,7 @@ def test_a_group_waits_for_members_and_a_silent_one_is_thrown_out(broker: Embedd
 
 def test_a_silent_member_of_the_new_protocol_is_thrown_out_too(broker: EmbeddedBroker, client: RawClient) -> None:
     first = ConsumerGroupHeartbeatRequest(
-        group_id="g",
-        member_id="m",
-        rebalance_timeout_ms=60_000,
-        subscribed_topic_names=("t",),
-        topic_partitions=(),
+        group_id="g", member_id="m", rebalance_timeout_ms=60_000, subscribed_topic_names=("t",), topic_partitions=()
     )
     response = client.ask(first, 1)
     assert response.error_code == 0

@@ -157,10 +157,7 @@ def test_a_deleted_offset_is_out_of_range(mock: MockCluster, cluster: Cluster) -
 
 def test_a_topic_that_cannot_be_read_is_named(mock: MockCluster) -> None:
     mock.set_topic_error(TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    with (
-        Cluster(config_of(mock.bootstrap_servers)) as cluster,
-        pytest.raises(KafkaError, match=TOPIC) as error,
-    ):
+    with Cluster(config_of(mock.bootstrap_servers)) as cluster, pytest.raises(KafkaError, match=TOPIC) as error:
         list_offsets(cluster, {TopicPartition(TOPIC, 0): LATEST})
     assert error.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
 

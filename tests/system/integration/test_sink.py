@@ -131,10 +131,7 @@ def test_topic_column_and_option_the_option_wins(sink: Sink, new_topic: TopicMak
     first, second = new_topic(), new_topic()
     columns: dict[str, list[Any]] = {"value": [b"1", b"2", b"3"], "topic": [first, second, first]}
     sink.write(columns)
-    assert ([row.value for row in sink.read(first)], [row.value for row in sink.read(second)]) == (
-        [b"1", b"3"],
-        [b"2"],
-    )
+    assert ([row.value for row in sink.read(first)], [row.value for row in sink.read(second)]) == ([b"1", b"3"], [b"2"])
     sink.write(columns | {"topic": [None] * 3}, topic=f" {second} ")
     assert [row.value for row in sink.read(second)] == [b"2", b"1", b"2", b"3"]
 

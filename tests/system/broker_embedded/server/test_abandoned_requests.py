@@ -245,9 +245,7 @@ def test_a_lookup_ends_between_batches_when_its_client_leaves(
     assert len(decompressed.begun) == 3, "one batch for each lookup, and the one that the last lookup found"
 
 
-def test_a_conversion_for_an_old_client_ends_between_batches_when_it_leaves(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_conversion_for_an_old_client_ends_between_batches_when_it_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     with EmbeddedBroker(topics={"plain": 1}, settings={"as.version": "3.9"}) as broker:
         converted = Held(monkeypatch, down_conversion, "convert_down", 1)
         with RawClient(broker.bootstrap_servers) as client:

@@ -92,8 +92,7 @@ def test_expect_100_continue_is_answered(broker: EmbeddedBroker) -> None:
 
 def test_a_large_body_is_refused(broker: EmbeddedBroker) -> None:
     said = raw_response(
-        broker,
-        b"POST /faults HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048577\r\n\r\n" + b" " * 1_048_577,
+        broker, b"POST /faults HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048577\r\n\r\n" + b" " * 1_048_577
     )
     assert said.startswith(b"HTTP/1.1 413 ")
 

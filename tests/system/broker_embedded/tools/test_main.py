@@ -104,13 +104,7 @@ LIST = ("kafka-topics", "--list", *SERVER)
         ("<&- >&- 2>&-", ("kafka-topics", "--version"), 0, "", ""),
         ("<&- >&- 2>&-", LIST, 2, "", ""),
         ("2>&-", ("kafka-topics", "--l\udcff"), 2, "", ""),
-        (
-            "<&-",
-            ("kafka-console-producer", *SERVER, "--topic", "t"),
-            1,
-            "",
-            "kafka-console-producer: stdin is closed",
-        ),
+        ("<&-", ("kafka-console-producer", *SERVER, "--topic", "t"), 1, "", "kafka-console-producer: stdin is closed"),
     ],
 )
 def test_a_closed_stream_changes_no_exit_status(
@@ -145,15 +139,6 @@ def test_output_that_cannot_be_written_is_an_error(
 
 def redirected(redirection: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run a tool with a redirection of the shell."""
-    command = [
-        "sh",
-        "-c",
-        f'exec "$@" {redirection}',
-        "sh",
-        sys.executable,
-        "-m",
-        "broker_embedded.tools",
-        *arguments,
-    ]
+    command = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "broker_embedded.tools", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=cwd, env=environment)

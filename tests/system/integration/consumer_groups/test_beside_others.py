@@ -169,11 +169,7 @@ def test_a_classic_group_is_upgraded_and_downgraded_under_its_members(
     settle_both(classic, new)
     assert len(new.owned) == 2
     (found,) = [each for each in describe(admin, group_id).members if each.member_id == classic.member_id]
-    assert (found.member_epoch, found.client_id, found.subscribed_topic_names) == (
-        classic.generation,
-        "raw",
-        (topic,),
-    )
+    assert (found.member_epoch, found.client_id, found.subscribed_topic_names) == (classic.generation, "raw", (topic,))
     assert commit(admin, group_id, topic, classic.member_id, classic.generation, version=8) is ErrorCode.NONE
     assert commit(admin, group_id, topic, classic.member_id, classic.generation + 1, version=8) is (
         ErrorCode.ILLEGAL_GENERATION

@@ -229,10 +229,7 @@ def test_a_server_that_sends_single_bytes_does_not_extend_the_deadline() -> None
             connection.sendall(bytes([byte]))
             time.sleep(0.02)
 
-    with (
-        server(dribble) as address,
-        pytest.raises(BrokerUnreachable, match="no response to ApiVersions within 500 ms"),
-    ):
+    with server(dribble) as address, pytest.raises(BrokerUnreachable, match="no response to ApiVersions within 500 ms"):
         Connection.open(address, SocketOptions(connect_timeout_ms=500))
 
 

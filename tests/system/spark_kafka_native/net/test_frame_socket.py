@@ -55,9 +55,7 @@ def test_an_empty_frame_is_one_only_where_it_may_be(pair: tuple[socket.socket, s
         reader.read()
 
 
-def test_memory_of_a_large_frame_is_used_again_once_it_has_no_view(
-    pair: tuple[socket.socket, socket.socket],
-) -> None:
+def test_memory_of_a_large_frame_is_used_again_once_it_has_no_view(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
     reader = FrameSocket(ours, 1 << 20)
 

@@ -75,10 +75,7 @@ def test_what_the_cluster_refuses(on_broker: Tool, topic: str) -> None:
         (("--describe", "--entity-type", "users", "--client", "c"), "--entity-type cannot be combined with --client"),
         (("--describe", "--user", "u", "--ip", "::1"), "users and ips cannot be given together"),
         (("--alter", "--entity-type", "users", "--add-config", "request_percentage=1"), "--entity-name is required"),
-        (
-            ("--alter", "--user", "u", "--add-config", "nonsense=1"),
-            "nonsense is not a config of users, only producer_",
-        ),
+        (("--alter", "--user", "u", "--add-config", "nonsense=1"), "nonsense is not a config of users, only producer_"),
         (
             ("--alter", "--user", "u", "--add-config", "SCRAM-SHA-1=[password=x]"),
             "SCRAM-SHA-256, SCRAM-SHA-512; did you",

@@ -104,11 +104,7 @@ def test_settings_that_a_topic_lacks_have_the_defaults() -> None:
         ("local.retention.ms", "1000", "1000 is not supported, only -2, because this broker has no tiered storage"),
         ("local.retention.bytes", "-1", "-1 is not supported, only -2"),
         ("local.retention.ms", "-3", "-3 is out of range -2..9223372036854775807"),
-        (
-            "leader.replication.throttled.replicas",
-            "0:1,one",
-            "must be * or a list of PARTITION:BROKER, not '0:1,one'",
-        ),
+        ("leader.replication.throttled.replicas", "0:1,one", "must be * or a list of PARTITION:BROKER, not '0:1,one'"),
         ("follower.replication.throttled.replicas", "*,0:1", "must be * or a list of PARTITION:BROKER, not '*,0:1'"),
     ],
 )

@@ -283,9 +283,7 @@ def test_a_timer_whose_records_cannot_be_written_is_retried(
     assert group_of(broker).state is ClassicState.EMPTY
 
 
-def test_assignments_that_cannot_be_written_down_are_not_given(
-    faulty: tuple[BrokerDriver, FaultyFileSystem],
-) -> None:
+def test_assignments_that_cannot_be_written_down_are_not_given(faulty: tuple[BrokerDriver, FaultyFileSystem]) -> None:
     broker, faults = faulty
     task = join(broker)
     broker.advance(3_000)

@@ -13,7 +13,6 @@ from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from tests.support.broker.coordinator_driver import T0, T1, TV_0, Coordinated
 from tests.support.broker.driver import BrokerDriver
 
-OF_CLIENTS = range(4)
 BETWEEN_BROKERS = (4, 5)
 NOWHERE = TopicPartition("nowhere", 0)
 

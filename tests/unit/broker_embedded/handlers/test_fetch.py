@@ -181,9 +181,7 @@ def test_an_old_leader_epoch_is_fenced_and_answered_with_the_leader(broker: Brok
 def test_followers_are_turned_away(broker: BrokerDriver, version: int, others: dict[str, object]) -> None:
     broker.create("t")
     topic = FetchTopic(
-        topic="t",
-        topic_id=broker.topic_id("t"),
-        partitions=(FetchPartition(partition=0, partition_max_bytes=1),),
+        topic="t", topic_id=broker.topic_id("t"), partitions=(FetchPartition(partition=0, partition_max_bytes=1),)
     )
     response = broker.ask(FetchRequest(topics=(topic,), **others), version)  # type: ignore[arg-type]  # by name
     assert code(response.responses[0].partitions[0]) is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -55,12 +55,7 @@ def test_old_versions_have_one_group(filled: BrokerDriver, version: int) -> None
         (topic.name, part.partition_index): (part.committed_offset, part.committed_leader_epoch, part.metadata)
         for topic in response.topics
         for part in topic.partitions
-    } == {
-        ("t", 0): (5, epoch, "note"),
-        ("t", 1): (-1, -1, ""),
-        ("t", 9): (-1, -1, ""),
-        ("missing", 0): (-1, -1, ""),
-    }
+    } == {("t", 0): (5, epoch, "note"), ("t", 1): (-1, -1, ""), ("t", 9): (-1, -1, ""), ("missing", 0): (-1, -1, "")}
     assert {part.error_code for topic in response.topics for part in topic.partitions} == {0}
 
 

@@ -199,8 +199,7 @@ def test_an_offset_index_that_cannot_be_right(disk: Disk, raw: bytes, problem: s
 
 
 @pytest.mark.parametrize(
-    "raw",
-    [b"12345", bytes(24), struct.pack(">qi", 5000, 10) + bytes(12), struct.pack(">qi", 5000, -1)],
+    "raw", [b"12345", bytes(24), struct.pack(">qi", 5000, 10) + bytes(12), struct.pack(">qi", 5000, -1)]
 )
 def test_a_time_index_that_cannot_be_right(disk: Disk, raw: bytes) -> None:
     disk.files.open(PATH).write_at(0, raw)

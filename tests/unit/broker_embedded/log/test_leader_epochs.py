@@ -60,11 +60,7 @@ def test_an_epoch_that_wrote_nothing_is_remembered(files: FaultyFileSystem, epoc
 def test_truncation_from_the_start_keeps_the_epoch_of_the_log_start_offset(epochs: LeaderEpochFileCache) -> None:
     for epoch in range(4):
         epochs.assign(epoch, epoch * 10)
-    for start_offset, left in [
-        (15, [(1, 15), (2, 20), (3, 30)]),
-        (20, [(2, 20), (3, 30)]),
-        (0, [(2, 20), (3, 30)]),
-    ]:
+    for start_offset, left in [(15, [(1, 15), (2, 20), (3, 30)]), (20, [(2, 20), (3, 30)]), (0, [(2, 20), (3, 30)])]:
         epochs.truncate_from_start(start_offset)
         assert list(epochs.entries) == left
 

@@ -36,11 +36,7 @@ class SegmentDriver:
 
     def should_roll(self, *, size: int = 1, offset: int = BASE, timestamp: int = NOW_MS, **settings: Any) -> bool:
         return self.segment.should_roll(
-            LogConfig(**settings),
-            size=size,
-            last_offset=offset,
-            max_timestamp=timestamp,
-            now_ms=self.clock.now_ms(),
+            LogConfig(**settings), size=size, last_offset=offset, max_timestamp=timestamp, now_ms=self.clock.now_ms()
         )
 
     def reopened(self) -> LogSegment:

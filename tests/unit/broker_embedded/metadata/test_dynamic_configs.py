@@ -233,9 +233,7 @@ def test_a_change_costs_the_same_however_many_settings_were_made(
     assert set(found) == {found[0]}, found
 
 
-def test_an_invalid_stored_setting_can_be_replaced_by_a_valid_one_only(
-    broker: BrokerDriver,
-) -> None:
+def test_an_invalid_stored_setting_can_be_replaced_by_a_valid_one_only(broker: BrokerDriver) -> None:
     path = broker.data_dir / CONFIGS.name
     broker.run(broker.broker.close())
     stored = StoredConfigs(cluster=NOTHING_SET.cluster, brokers={1: {"log.cleaner.threads": "no number"}})

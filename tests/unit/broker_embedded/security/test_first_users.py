@@ -19,10 +19,7 @@ def test_scram_users_of_several_options(between: str) -> None:
     text = between.join(
         ("SCRAM-SHA-256=[name=alice,password=a]", 'SCRAM-SHA-512=[name="bob",password="b, ] and more"]')
     )
-    assert users(text) == {
-        ScramUser("alice", "SCRAM-SHA-256"): "a",
-        ScramUser("bob", "SCRAM-SHA-512"): "b, ] and more",
-    }
+    assert users(text) == {ScramUser("alice", "SCRAM-SHA-256"): "a", ScramUser("bob", "SCRAM-SHA-512"): "b, ] and more"}
 
 
 @pytest.mark.parametrize("password", ["a=b", "p@ss/w;ord'", "with blank", "[", "x" * 1000])

@@ -45,14 +45,7 @@ def test_faults_become_commands(commands: Commands, faults: Faults) -> None:
     faults.delay("Fetch", ms=5)
     faults.drop("*", when="after", probability=0.5, seed=3)
     assert [fields for _, _, fields in commands.said] == [
-        {
-            "action": "fail",
-            "api": "Produce",
-            "error": "REQUEST_TIMED_OUT",
-            "times": 2,
-            "topic": "t",
-            "partition": 0,
-        },
+        {"action": "fail", "api": "Produce", "error": "REQUEST_TIMED_OUT", "times": 2, "topic": "t", "partition": 0},
         {"action": "fail", "api": "Heartbeat", "errors": [27, "NONE", "NOT_COORDINATOR"], "group": "g"},
         {"action": "fail", "api": "Metadata", "errors": [], "message": "why"},
         {"action": "delay", "api": "Fetch", "ms": 5, "when": "before"},

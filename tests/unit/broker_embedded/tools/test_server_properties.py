@@ -132,10 +132,7 @@ def test_security_settings_that_restrict_nothing_here_are_ignored(caplog: pytest
     ("given", "words"),
     [
         ({"listeners": "SSL://:9093"}, "listeners: SSL://:9093 needs SSL, which this broker does not support"),
-        (
-            {"listeners": "A://:1", "listener.security.protocol.map": "A:SASL_SSL"},
-            "listeners: A://:1 needs SASL_SSL",
-        ),
+        ({"listeners": "A://:1", "listener.security.protocol.map": "A:SASL_SSL"}, "listeners: A://:1 needs SASL_SSL"),
         ({"listeners": "C://:1", "controller.listener.names": "C"}, "has only listeners of controllers"),
         ({"log.dirs": "/a,/b"}, "log.dirs: this broker supports one data directory, but 2 are set"),
         ({"num.partitions": "none"}, "num.partitions"),

@@ -58,10 +58,7 @@ class Lists(Struct):
 @pytest.mark.parametrize("count", [*range(10), 126, 127, 128, 300])
 def test_arrays_of_every_length_have_kafkas_bytes(count: int, flexible: bool) -> None:
     value = Lists(
-        numbers=tuple(range(-1, count - 1)),
-        flags=(True,) * count,
-        points=(Point(x=7),) * count,
-        names=("n",) * count,
+        numbers=tuple(range(-1, count - 1)), flags=(True,) * count, points=(Point(x=7),) * count, names=("n",) * count
     )
     stored = bytearray()
     if flexible:
@@ -108,8 +105,7 @@ class Tagging(Struct):
 
 
 @pytest.mark.parametrize(
-    ("point", "raw"),
-    [(Point(), "00"), (None, "01 00 01 00"), (Point(x=1), "01 00 07 01 00000001 01 00")],
+    ("point", "raw"), [(Point(), "00"), (None, "01 00 01 00"), (Point(x=1), "01 00 07 01 00000001 01 00")]
 )
 def test_a_nullable_struct_in_a_tagged_field_has_a_number_before_it(point: Point | None, raw: str) -> None:
     write, read = codec(Tagging, 0, True)

@@ -57,8 +57,7 @@ def test_new_ids_do_not_look_like_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
-    [("--lst", "--list"), ("--TOPICS", "--topic"), ("FECTH", None), ("", None)],
+    ("name", "expected"), [("--lst", "--list"), ("--TOPICS", "--topic"), ("FECTH", None), ("", None)]
 )
 def test_the_nearest_known_name(name: str, expected: str | None) -> None:
     assert nearest_name(name, ["--list", "--topic"]) == expected

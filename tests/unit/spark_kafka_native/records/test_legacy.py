@@ -28,11 +28,7 @@ from tests.support.records.message_sets import entry
 
 MAGICS = (0, 1)
 TIME = 1_700_000_000_000
-RECORDS = [
-    LogRecord(100, TIME, b"k", b"one"),
-    LogRecord(103, TIME + 5, None, None),
-    LogRecord(104, TIME - 5, b"", b""),
-]
+RECORDS = [LogRecord(100, TIME, b"k", b"one"), LogRecord(103, TIME + 5, None, None), LogRecord(104, TIME - 5, b"", b"")]
 
 
 def wrapper(*inner: bytes, codec: CompressionType = CompressionType.GZIP, **fields: Any) -> bytes:

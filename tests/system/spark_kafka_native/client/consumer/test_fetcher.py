@@ -39,10 +39,7 @@ from tests.support.scripted.steps import Drop, Pass, Refuse, Respond, Silent, Sl
 
 def test_a_large_response_is_cut_into_record_batches_of_about_the_target(brokers: ScriptedCluster) -> None:
     brokers.partition("t").append(batch_of([b"x"] * 10_000, compression=CompressionType.GZIP))
-    with (
-        Cluster(brokers.config()) as cluster,
-        OneRange(cluster, T0, 0, LAST + 10_000, target_rows=1_000) as fetcher,
-    ):
+    with Cluster(brokers.config()) as cluster, OneRange(cluster, T0, 0, LAST + 10_000, target_rows=1_000) as fetcher:
         sizes = [batch.num_rows for batch in fetcher]
     assert sum(sizes) == LAST + 10_000
     assert all(660 <= size <= 1_500 for size in sizes[:-1])
@@ -224,10 +221,7 @@ def test_read_committed_stops_at_the_last_stable_offset(brokers: ScriptedCluster
 
 
 def test_two_reads_at_the_same_time_over_one_cluster(cluster: Cluster) -> None:
-    with (
-        OneRange(cluster, T0, 0, 500, target_rows=1) as one,
-        OneRange(cluster, T0, 250, 750, target_rows=1) as other,
-    ):
+    with OneRange(cluster, T0, 0, 500, target_rows=1) as one, OneRange(cluster, T0, 250, 750, target_rows=1) as other:
         found = [(offsets_of([left]), offsets_of([right])) for left, right in zip(one, other, strict=False)]
     assert [offset for left, _ in found for offset in left] == list(range(500))
     assert [offset for _, right in found for offset in right] == list(range(250, 750))

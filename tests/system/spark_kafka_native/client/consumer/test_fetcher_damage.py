@@ -92,10 +92,7 @@ def test_a_damaged_message_is_named_and_what_is_before_it_read(brokers: Scripted
     damaged[len(damaged) // 2 + 20] ^= 1
     partition.batches[1] = bytes(damaged)
     found: list[int] = []
-    with (
-        OneRange(cluster, T0, 0, LAST) as fetcher,
-        pytest.raises(CorruptRecords, match="at offset 75 ") as caught,
-    ):
+    with OneRange(cluster, T0, 0, LAST) as fetcher, pytest.raises(CorruptRecords, match="at offset 75 ") as caught:
         read_until_error(fetcher, found)
     assert "CRC-32 of the message" in str(caught.value)
     assert found == list(range(75))

@@ -246,12 +246,7 @@ def test_nothing_of_a_refused_set_is_changed() -> None:
 )
 @settings(max_examples=200)
 def test_random_message_sets_are_refused_or_stored_readable(
-    magic: int,
-    codec: CompressionType,
-    stored: int,
-    damage: list[tuple[int, int]],
-    cut: int,
-    sealed: bool,
+    magic: int, codec: CompressionType, stored: int, damage: list[tuple[int, int]], cut: int, sealed: bool
 ) -> None:
     raw = message_set(b"abc", None, b"d" * 60, keys=[None, b"k", b""], magic=magic, compression=codec)
     for at, byte in damage:

@@ -177,10 +177,7 @@ def test_quotas_are_readable_json() -> None:
 
 
 _TOPIC = TopicImage(
-    name="a",
-    topic_id=UUID(int=1),
-    partitions=(PartitionImage(leader=1, replicas=(1,), isr=(1,)),),
-    configs={"k": "v"},
+    name="a", topic_id=UUID(int=1), partitions=(PartitionImage(leader=1, replicas=(1,), isr=(1,)),), configs={"k": "v"}
 )
 
 

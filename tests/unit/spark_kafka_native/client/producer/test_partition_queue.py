@@ -361,8 +361,7 @@ def test_pieces_of_a_batch_share_its_sequence_numbers(queue: QueueDriver) -> Non
 
 
 @pytest.mark.parametrize(
-    "code",
-    [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.MESSAGE_TOO_LARGE],
+    "code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.MESSAGE_TOO_LARGE]
 )
 def test_errors_of_a_single_record_that_are_not_retriable_are_fatal(queue: QueueDriver, code: ErrorCode) -> None:
     queue.add_and_send("a", records=1)

@@ -117,12 +117,7 @@ def test_where_no_batch_begins_nothing_is_taken(position: int) -> None:
 def marker(offset: int = 2) -> bytes:
     return bytes(
         encode_end_txn_marker(
-            ControlType.ABORT,
-            producer_id=1,
-            producer_epoch=0,
-            coordinator_epoch=0,
-            timestamp_ms=0,
-            base_offset=offset,
+            ControlType.ABORT, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0, base_offset=offset
         )
     )
 

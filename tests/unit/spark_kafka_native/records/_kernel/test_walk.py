@@ -86,10 +86,7 @@ REFUSED = {
     ),
     "header's key's length too long": (GOOD + body(0, 1, -1, -1, 1, TOO_LONG, 0), SHORT),
     "header's key null": (GOOD + body(0, 1, -1, -1, 1, -1, 0), "header 0 has no key"),
-    "header's key null, and the rest adds up": (
-        GOOD + body(0, 1, -1, -1, 2, -1, 0, 2, b"ab"),
-        "header 0 has no key",
-    ),
+    "header's key null, and the rest adds up": (GOOD + body(0, 1, -1, -1, 2, -1, 0, 2, b"ab"), "header 0 has no key"),
     "header's key longer than what is left": (
         GOOD + body(0, 1, -1, -1, 1, 2, 0),
         "impossible length 2 of a header's key or value, 1 bytes are left",
