@@ -153,9 +153,11 @@ class ClientConfig(SecurityConfig):
     """Names of the properties that were set, as opposed to left at their defaults."""
     option_prefix: str = dataclasses.field(default="", compare=False)
     """What stands before a property's name where it was given, for errors that name one."""
+    servers_option: str = dataclasses.field(default="bootstrap.servers", compare=False)
+    """The user's option that sets ``bootstrap.servers``, for errors that name it."""
 
     @classmethod
-    def parse(cls, options: Mapping[str, object], *, option_prefix: str = "") -> Self:
+    def parse(cls, options: Mapping[str, object], *, option_prefix: str = "", servers_option: str = "") -> Self:
         """Options by Kafka name (any case) -> a checked configuration.
 
         Values are strings, or plain ints and bools. Raises ConfigError naming the option: unknown (the nearest name is
@@ -170,7 +172,12 @@ class ClientConfig(SecurityConfig):
         }
         if "bootstrap_servers" not in values:
             raise ConfigError("bootstrap.servers", "is required: host:port[,host:port...]")
-        config = cls(**values, given=frozenset(named.keys() & PROPERTIES.keys()), option_prefix=option_prefix)
+        config = cls(
+            **values,
+            given=frozenset(named.keys() & PROPERTIES.keys()),
+            option_prefix=option_prefix,
+            servers_option=servers_option or f"{option_prefix}bootstrap.servers",
+        )
         if config.security_protocol != "PLAINTEXT":
             from spark_kafka_native.client.security.factory import check_security  # noqa: PLC0415 -- a tenth of a worker's start
 

@@ -56,12 +56,12 @@ def give_up(earlier: KafkaError | None, last: KafkaError) -> NoReturn:
     the reasons why other brokers or connections failed.
     """
     if isinstance(earlier, BrokerUnreachable) and isinstance(last, BrokerUnreachable):
-        tried, option = {**last.tried, **earlier.tried}, last.option or earlier.option
-        raise BrokerUnreachable(tried, last.purpose, last.after or earlier.after, option) from last
+        tried, bootstrap = {**last.tried, **earlier.tried}, last.bootstrap or earlier.bootstrap
+        raise BrokerUnreachable(tried, last.purpose, last.after or earlier.after, bootstrap) from last
     if earlier is not None and last.code in _TRANSPORT and earlier.code not in _TRANSPORT:
         raise earlier from last
     if earlier is not None and isinstance(last, BrokerUnreachable):
-        raise BrokerUnreachable(last.tried, last.purpose, str(earlier), last.option) from last
+        raise BrokerUnreachable(last.tried, last.purpose, str(earlier), last.bootstrap) from last
     raise last
 
 

@@ -21,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,8 +45,9 @@ from spark_kafka_native.jobs.interrupts import run_interruptible, stop_interrupt
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
 from spark_kafka_native.jobs.page_views import page_views
 from spark_kafka_native.jobs.session import spark_session
-from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import KafkaError
+
+_SERVERS: Final = "--bootstrap-servers"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,12 +94,9 @@ def _run_and_report(options: Options, cluster: AbstractContextManager[str] | Non
         console.print(ensure_java(), style="dim", soft_wrap=True)
         with _cluster(options, cluster, console) as bootstrap_servers:
             result = run(bootstrap_servers, options, console)
-    except ConfigError as error:  # of --bootstrap-servers, the only one that is given here
-        _complain(str(error))
+    except ConfigError as error:  # of the only property that is given here
+        _complain(f"{_SERVERS}: {error.message}")
         return 2
-    except BrokerUnreachable as error:
-        _complain(str(error.naming("--bootstrap-servers")))
-        return 1
     except (JavaMissing, KafkaError, PySparkException, Py4JError) as error:
         _complain(str(error).partition("\n=== Streaming Query ===")[0].strip())  # the query's plan follows
         return 1
@@ -118,7 +117,7 @@ def _complain(reason: str) -> None:
 def run(bootstrap_servers: str, options: Options, console: Console) -> Comparison:
     """Produce, stream, compare. Raises KafkaError, PySparkException."""
     with (
-        Cluster(ClientConfig.parse({"bootstrap.servers": bootstrap_servers})) as cluster,
+        Cluster(ClientConfig.parse({"bootstrap.servers": bootstrap_servers}, servers_option=_SERVERS)) as cluster,
         _fresh_topics(cluster, options) as topics,
         _progress(console) as progress,
     ):
@@ -179,7 +178,7 @@ def stream(spark: SparkSession, bootstrap_servers: str, topics: Topics, options:
 def _parse(arguments: Sequence[str] | None, *, needs_servers: bool = False) -> Options:
     parser = CommandParser(prog="quickstart", description=(__doc__ or "").split("\n", maxsplit=1)[0])
     text = "a cluster" if needs_servers else "a cluster; default: the bundled broker"
-    parser.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", required=needs_servers, help=text)
+    parser.add_argument(_SERVERS, metavar="HOST:PORT,...", required=needs_servers, help=text)
     parser.add_argument("--events", type=positive, default=200_000, help="how many events (default: %(default)s)")
     parser.add_argument("--partitions", type=positive, default=4, help="partitions per topic (default: %(default)s)")
     parser.add_argument(

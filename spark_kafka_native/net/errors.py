@@ -9,26 +9,22 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 class BrokerUnreachable(KafkaError):
     """No connection could be made. ``tried`` has the reason for every address, ``after`` the error before, if any.
 
-    ``option`` is the name of the user's option with the addresses, if no broker of a cluster could be reached.
+    ``bootstrap`` is the option with the bootstrap servers and its value, if no broker of a cluster could be reached.
     """
 
     _shows_code = False
 
-    def __init__(self, tried: Mapping[HostPort, str], purpose: str = "", after: str = "", option: str = "") -> None:
+    def __init__(self, tried: Mapping[HostPort, str], purpose: str = "", after: str = "", bootstrap: str = "") -> None:
         self.tried = dict(tried)
         self.purpose = purpose
         self.after = after
-        self.option = option
+        self.bootstrap = bootstrap
         reasons = "; ".join(f"{address}: {reason}" for address, reason in self.tried.items())
         super().__init__(
             ErrorCode.NETWORK_EXCEPTION,
             f"no broker could be reached{purpose and f' {purpose}'} ({reasons}){after and f', after {after}'}"
-            f"{option and f'; check {option}'}",
+            f"{bootstrap and f'; check {bootstrap}'}",
         )
-
-    def naming(self, option: str) -> "BrokerUnreachable":
-        """The same error for the users of a command, whose option with the addresses is ``option``."""
-        return BrokerUnreachable(self.tried, self.purpose, self.after, option)
 
 
 class ConnectionLost(KafkaError):

@@ -202,17 +202,19 @@ class PicklableError(Exception):
 class KafkaError(PicklableError):
     """An error code of a broker, or of the client about a broker.
 
-    ``detail`` names the topic-partition, group or option; ``str()`` has the code's name and meaning, too.
+    ``detail`` names the topic-partition, group or option; ``str()`` has the code's name and meaning, too, or
+    ``response_message``, which a response has of its own, in place of the meaning.
     """
 
     _retriable: ClassVar[bool | None] = None
     """Whether a later try may succeed; None: as for the code."""
     _shows_code: ClassVar[bool] = True
 
-    def __init__(self, code: ErrorCode, detail: str = "") -> None:
+    def __init__(self, code: ErrorCode, detail: str = "", response_message: str = "") -> None:
         super().__init__(code, detail)
         self.code = code
         self.detail = detail
+        self.response_message = response_message
 
     @property
     def retriable(self) -> bool:
@@ -228,20 +230,16 @@ class KafkaError(PicklableError):
         if not self._shows_code:
             return self.detail
         subject = f"{self.detail}: " if self.detail else ""
-        return f"{subject}{self.code.message} ({self.code.name}, {self.code.value})"
+        return f"{subject}{self.response_message or self.code.message} ({self.code.name}, {self.code.value})"
 
 
-class ResponseError(KafkaError):
-    """An error of a response that has a message of its own: ``str()`` has it in place of the code's meaning."""
-
-    _shows_code = False
-
-    def __str__(self) -> str:
-        return f"{self.detail} ({self.code.name}, {self.code.value})"
+def install_hint(package: str, extra: str) -> str:
+    """A package that is missing, and how to install it: the object of "needs" in an error message."""
+    return f"the package {package}: run `pip install '.[{extra}]'` in a clone of spark-kafka-native"
 
 
 def check_code(error_code: int, detail: str, message: str | None = None) -> None:
     """Raise KafkaError about ``detail`` unless the code of a response is NONE. ``message`` is the response's."""
     code = ErrorCode.of(error_code)
     if code is not ErrorCode.NONE:
-        raise ResponseError(code, f"{detail}: {message}") if message else KafkaError(code, detail)
+        raise KafkaError(code, detail, message or "")

@@ -16,24 +16,25 @@ from spark_kafka_native.protocol.nearest import did_you_mean
 from spark_kafka_native.tools.options import ToolParser, properties_in
 from spark_kafka_native.tools.output import ToolError, ToolFailure, complain, refuse
 
+_SERVERS: Final = "--bootstrap-server"
 _UNKNOWN_NAME: Final = frozenset(
     getattr(socket, name) for name in ("EAI_NONAME", "EAI_NODATA") if hasattr(socket, name)
 )
 
 
-def run(parser: ToolParser, arguments: Sequence[str], refused: "Callable[[KafkaError], int] | None" = None) -> int:
+def run(parser: ToolParser, arguments: Sequence[str], announce: Callable[[KafkaError], None] | None = None) -> int:
     """Parse the arguments and run ``options.action`` on the cluster that they name; the exit status.
 
-    0: done. 1: the cluster refused a request, or a file cannot be read. 2: a bad option. ``refused`` reports an error
-    of the cluster in place of ``refuse``, and returns the exit status.
+    0: done. 1: the cluster refused a request, or a file cannot be read. 2: a bad option. ``announce`` prints an error
+    of the cluster to stdout, before it is reported on stderr.
     """
     options = parser.parse_args(arguments)
     try:
         with open_cluster(options) as cluster:
             options.action(cluster, options)
-    except KafkaError as error:
-        return refuse(parser.prog, error) if refused is None else refused(error)
-    except (ToolFailure, OSError) as error:
+    except (KafkaError, ToolFailure, OSError) as error:
+        if announce is not None and isinstance(error, KafkaError):
+            announce(error)
         return refuse(parser.prog, error)
     except (ToolError, ValueError, LocalProtocolError) as error:
         return refuse(parser.prog, ToolError(str(error)))
@@ -56,9 +57,9 @@ def open_cluster(options: argparse.Namespace, *more: tuple[str, Mapping[str, str
     client has is ignored with a warning, as in Kafka's tools. Raises ToolError, ToolFailure naming the option.
     """
     if options.zookeeper is not None:
-        raise ToolError("--zookeeper is not supported; use --bootstrap-server HOST:PORT")
+        raise ToolError(f"--zookeeper is not supported; use {_SERVERS} HOST:PORT")
     if options.bootstrap_server is None:
-        raise ToolError("--bootstrap-server is required")
+        raise ToolError(f"{_SERVERS} is required")
     sources = list(more)
     if options.command_config is not None:
         file = properties_in(options.command_config, options.command_config_option)
@@ -69,9 +70,9 @@ def open_cluster(options: argparse.Namespace, *more: tuple[str, Mapping[str, str
         known = _known(origin, properties)
         given |= known
         origins |= dict.fromkeys((name.lower() for name in known), origin)
-    origins["bootstrap.servers"] = "--bootstrap-server"
+    origins["bootstrap.servers"] = _SERVERS
     try:
-        config = ClientConfig.parse({**given, "bootstrap.servers": options.bootstrap_server})
+        config = ClientConfig.parse({**given, "bootstrap.servers": options.bootstrap_server}, servers_option=_SERVERS)
         _refuse_unresolvable(config.bootstrap_servers)
         return Cluster(config)
     except ConfigError as error:
@@ -109,4 +110,4 @@ def _refuse_unresolvable(addresses: Sequence[HostPort]) -> None:
             reasons.append(f"{address} ({reason_of(error)})")
         else:
             return
-    raise ToolError(f"--bootstrap-server: no host name can be resolved: {', '.join(reasons)}")
+    raise ToolError(f"{_SERVERS}: no host name can be resolved: {', '.join(reasons)}")

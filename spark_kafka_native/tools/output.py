@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from spark_kafka_native.net.errors import BrokerUnreachable
-
 FAILED: Final = 1
 BAD_USAGE: Final = 2
 
@@ -77,6 +75,5 @@ def _errors() -> Iterator[None]:
 
 def refuse(tool: str, error: Exception) -> int:
     """Print why a tool failed; the exit status."""
-    shown = error.naming("--bootstrap-server") if isinstance(error, BrokerUnreachable) and error.option else error
-    complain(f"{tool}: {shown}")
+    complain(f"{tool}: {error}")
     return BAD_USAGE if isinstance(error, ToolError) else FAILED

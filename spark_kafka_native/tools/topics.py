@@ -21,10 +21,9 @@ from spark_kafka_native.protocol.ids import parse_id
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from spark_kafka_native.tools.connection import run
 from spark_kafka_native.tools.options import INT16, INT32, ToolParser, parse_pairs
-from spark_kafka_native.tools.output import FAILED, ToolError, complain, say
+from spark_kafka_native.tools.output import ToolError, say
 from spark_kafka_native.tools.topic_descriptions import add_filters, describe
 
-_TOOL: Final = "kafka-topics"
 _COLLISIONS: Final = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
     "To avoid issues it is best to use either, but not both."
@@ -34,20 +33,20 @@ _COLLISIONS: Final = (
 
 def main(arguments: Sequence[str]) -> int:
     """Do one thing with topics; the exit status. 0: done. 1: the cluster refused it. 2: a bad option."""
-    return run(_parser(), arguments, _refused)
+    return run(_parser(), arguments, _announce)
 
 
-def _refused(error: KafkaError) -> int:
-    # Programs that call the script search for this text, and for the broker's error after it.
-    reasons = error.reasons if isinstance(error, TopicsError) else [error.detail or str(error)]
+def _announce(error: KafkaError) -> None:
+    """Print what programs that call Apache Kafka's script search for: this text, and the broker's error after it."""
+    reasons = (
+        error.reasons if isinstance(error, TopicsError) else [error.response_message or error.detail or str(error)]
+    )
     for reason in reasons:
         say(f"Error while executing topic command : {reason}")
-    complain(f"{_TOOL}: {error.code.name}")
-    return FAILED
 
 
 def _parser() -> ToolParser:
-    parser = ToolParser(_TOOL, "Create, delete, list, describe and alter topics.")
+    parser = ToolParser("kafka-topics", "Create, delete, list, describe and alter topics.")
     parser.add_cluster()
     parser.add_actions(
         ("--create", _create, "create a topic"),

@@ -58,8 +58,10 @@ class TopicsError(KafkaError):
     @property
     def reasons(self) -> list[str]:
         """Each topic's error message, or the meaning of its error code, without the topic's name before it."""
-        details = [(error, error.detail.removeprefix(_subject(name, ""))) for name, error in self.errors.items()]
-        return [detail.removeprefix(": ") or error.code.message for error, detail in details]
+        return [
+            error.response_message or error.detail.removeprefix(f"topic {name}") or error.code.message
+            for name, error in self.errors.items()
+        ]
 
 
 def create_topics(
@@ -181,9 +183,5 @@ def _errors_of(outcomes: list[TopicResult], names: list[str]) -> dict[str, Kafka
     for name in names:
         code, message = answered.get(name, (ErrorCode.UNKNOWN_SERVER_ERROR, "the response does not name it"))
         if code is not ErrorCode.NONE:
-            failed[name] = KafkaError(code, _subject(name, message))
+            failed[name] = KafkaError(code, f"topic {name}", message or "")
     return failed
-
-
-def _subject(topic: str, message: str | None) -> str:
-    return f"topic {topic}: {message}" if message else f"topic {topic}"

@@ -105,7 +105,7 @@ class Cluster:
         if not throttled_ok:
             self._check_throttle()
         names = None if topics is None else tuple(dict.fromkeys(topics))
-        backoff, tries = self.backoff(), 0
+        backoff, unknown_tries = self.backoff(), 0
         failure: KafkaError | None = None
         while True:
             try:
@@ -116,8 +116,8 @@ class Cluster:
             failure = next(filter(None, errors), None)
             if failure is None:
                 return response
-            tries += failure.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create
-            if not failure.retriable or tries >= UNKNOWN_TOPIC_TRIES or not deadline.pause(backoff.next_ms()):
+            unknown_tries += failure.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create
+            if not failure.retriable or unknown_tries >= UNKNOWN_TOPIC_TRIES or not deadline.pause(backoff.next_ms()):
                 raise failure
 
     def topic(self, name: str, *, create: bool = False, timeout_ms: float | None = None) -> TopicMetadata:
@@ -147,7 +147,7 @@ class Cluster:
         """
         wanted = list(dict.fromkeys(partitions))
         until = deadline or Deadline.after_ms(self.config.default_api_timeout_ms)
-        backoff, tries = self.backoff(), 0
+        backoff, unknown_tries = self.backoff(), 0
         last: KafkaError | None = None
         while True:
             try:
@@ -158,8 +158,8 @@ class Cluster:
                 return leaders
             last = next(iter(errors.values()))
             self.mark_stale(*(partition.topic for partition in errors))
-            tries += last.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if not last.retriable or tries >= UNKNOWN_TOPIC_TRIES or not until.pause(backoff.next_ms()):
+            unknown_tries += last.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if not last.retriable or unknown_tries >= UNKNOWN_TOPIC_TRIES or not until.pause(backoff.next_ms()):
                 raise last
 
     def find_leaders(
@@ -328,8 +328,9 @@ class Cluster:
                 if deadline.expired:
                     break
             if not deadline.pause(backoff.next_ms()):
-                option = f"{self.config.option_prefix}bootstrap.servers"
-                raise BrokerUnreachable(tried, f"for {request.api_name}", option=option)
+                servers = ",".join(map(str, self.config.bootstrap_servers))
+                bootstrap = f"{self.config.servers_option} ({servers})"
+                raise BrokerUnreachable(tried, f"for {request.api_name}", bootstrap=bootstrap)
 
     def _ask_at(
         self, address: HostPort, request: Request[ResponseT], deadline: Deadline, max_version: int | None

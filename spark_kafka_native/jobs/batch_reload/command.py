@@ -1,10 +1,11 @@
 """The job: from the command line to an exit status."""
 
 import contextlib
+import dataclasses
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -37,7 +38,6 @@ from spark_kafka_native.jobs.batch_reload.writing import WriteJob
 from spark_kafka_native.jobs.interrupts import run_interruptible
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
 from spark_kafka_native.jobs.session import spark_session
-from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.spark.errors import OptionError, PlanError
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
@@ -68,8 +68,6 @@ def _run_and_report(arguments: Sequence[str] | None) -> int:
         return _complain(str(error), error.status)
     except (ConfigError, OptionError, PlanError) as error:
         return _complain(str(error), UsageError.status)
-    except BrokerUnreachable as error:
-        return _complain(str(error.naming("--bootstrap-servers")), ReloadError.status)
     except (JavaMissing, KafkaError, OSError) as error:
         return _complain(str(error), ReloadError.status)
     except (PySparkException, Py4JError) as error:
@@ -268,13 +266,18 @@ class Job:
 
     def _options(self) -> SourceOptions:
         """Options of the source; deleted records always fail a task, because the plan handles them."""
-        return parse_source_options(dict(self._arguments.source_options), Query.BATCH)
+        return self._parsed(dict(self._arguments.source_options))
 
     def _options_for(self, manifest: Manifest) -> SourceOptions:
         """Options to read the topics of a version, instead of those of the command line."""
         options = {name: value for name, value in self._arguments.source_options if not name.startswith("subscribe")}
         topics = ",".join(sorted({tp.topic for tp in manifest.positions}))
-        return parse_source_options({**options, "subscribe": topics}, Query.BATCH)
+        return self._parsed({**options, "subscribe": topics})
+
+    def _parsed(self, options: Mapping[str, str]) -> SourceOptions:
+        parsed = parse_source_options(options, Query.BATCH)
+        client = dataclasses.replace(parsed.client, servers_option="--bootstrap-servers")
+        return dataclasses.replace(parsed, client=client)
 
     def _warn_of_others(self, load_id: str) -> None:
         live = [run for run in other_runs(self._storage, load_id, time.time()) if run.age_s <= self._arguments.lease_s]

@@ -119,9 +119,8 @@ def _failed(error: KafkaError | PartitionerError) -> TaskError:
 def advice(error: KafkaError | PartitionerError) -> str:
     """The option that concerns an error in writing."""
     match error:
-        case BrokerUnreachable(option=option):
-            names = "" if option else "Option 'kafka.bootstrap.servers' names the brokers. "
-            return f"{names}Options 'kafka.max.block.ms' and 'kafka.delivery.timeout.ms' bound the retries."
+        case BrokerUnreachable():
+            return "Options 'kafka.max.block.ms' and 'kafka.delivery.timeout.ms' bound the retries."
         case NoSuchPartition():
             return "It is from column 'partition'; without that column, or for null, the partitioner chooses one."
         case KafkaError(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):

@@ -21,7 +21,6 @@ from spark_kafka_native.client.errors import (
     OffsetOutOfRange,
     TopicRecreated,
 )
-from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
@@ -224,10 +223,6 @@ def failed(what: str, error: KafkaError) -> TaskError:
 
 def _advice(error: KafkaError) -> str:
     match error:
-        case BrokerUnreachable(option=""):
-            return (
-                "Option 'kafka.bootstrap.servers' names the brokers; 'kafka.default.api.timeout.ms' bounds the retries."
-            )
         case FetchTimeout():
             return (
                 "Option 'kafkaConsumer.pollTimeoutMs' bounds the wait for records; its default is "

@@ -143,14 +143,17 @@ def quickstart_topics(broker: EmbeddedBroker) -> set[str]:
 
 @pytest.mark.parametrize(
     ("servers", "said", "status"),
-    [("127.0.0.1:1", "connection refused); check --bootstrap-servers", 1), ("nonsense", "bootstrap.servers", 2)],
+    [
+        ("127.0.0.1:1", "connection refused); check --bootstrap-servers (127.0.0.1:1)", 1),
+        ("nonsense", "quickstart: --bootstrap-servers: 'nonsense' has no port", 2),
+    ],
 )
 def test_a_cluster_that_cannot_be_used_is_one_line(
     servers: str, said: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     really_parse = ClientConfig.parse
     impatient = {"default.api.timeout.ms": 300, "request.timeout.ms": 200}
-    monkeypatch.setattr(ClientConfig, "parse", lambda options: really_parse({**options, **impatient}))
+    monkeypatch.setattr(ClientConfig, "parse", lambda options, **more: really_parse({**options, **impatient}, **more))
     assert main([*SMALL, "--bootstrap-servers", servers]) == status
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("quickstart: ")

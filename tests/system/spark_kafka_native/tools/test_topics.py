@@ -33,7 +33,8 @@ def test_errors_of_the_cluster_have_the_text_of_apache_kafka(on_broker: Tool, na
     again = on_broker("kafka-topics", "--create", "--topic", name)
     assert again.status == 1
     assert again.out == f"Error while executing topic command : Topic '{name}' already exists.\n"
-    assert again.err == "kafka-topics: TOPIC_ALREADY_EXISTS\n"
+    words = f"kafka-topics: topic {name}: Topic '{name}' already exists. (TOPIC_ALREADY_EXISTS, 36)\n"
+    assert again.err == words
     for action in (("--alter", "--partitions", "3"), ("--delete",)):
         missing = on_broker("kafka-topics", *action, "--topic", "not-there")
         expected = "Error while executing topic command : Topic 'not-there' does not exist as expected\n"

@@ -79,3 +79,11 @@ def test_check_code_raises_unless_the_code_is_none() -> None:
     check_code(0, "t-0")
     with pytest.raises(KafkaError, match=r"t-0: .*\(INVALID_PRODUCER_EPOCH, "):
         check_code(47, "t-0")
+
+
+def test_the_message_of_a_response_is_shown_in_place_of_the_meaning_of_its_code() -> None:
+    with pytest.raises(KafkaError) as caught:
+        check_code(ErrorCode.INVALID_CONFIG, "topic t", "no such config")
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert str(error) == "topic t: no such config (INVALID_CONFIG, 40)"
+        assert (error.detail, error.response_message) == ("topic t", "no such config")
