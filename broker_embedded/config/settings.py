@@ -25,7 +25,7 @@ LONG_MAX: Final = 2**63 - 1
 
 
 class SettingError(ValueError):
-    """An unknown key or an invalid value. ``key`` is the key, ``str()`` has both. `ConfigError` is for clients."""
+    """An unknown setting of the broker, or an invalid value: its ``key``, and the ``problem`` with it."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(key, problem)

@@ -14,20 +14,15 @@ from spark_kafka_native.protocol.topic import TopicPartition
 
 _SECRET: Final = re.compile(r"password|secret|jaas|token|credential|private|keystore\.key", re.IGNORECASE)
 _SHOWN_AT_MOST: Final = 8
-_VERBS: Final = frozenset({"belongs", "cannot", "contradicts", "has", "is", "must", "needs", "requires"})
 
 
 class OptionError(PicklableError, ValueError):
-    """An invalid option of the data source; ``option`` is its name.
-
-    ``message`` is the reason, or the rest of a sentence whose subject is the option.
-    """
+    """An invalid option of the data source; ``option`` is its name, ``message`` what is wrong with it."""
 
     def __init__(self, option: str, message: str) -> None:
         self.option = option
         self.message = message
-        separator = " " if message.partition(" ")[0] in _VERBS else ": "
-        super().__init__(f"option '{option}'{separator}{message}")
+        super().__init__(f"option '{option}': {message}")
 
 
 class PlanError(PicklableError, ValueError):

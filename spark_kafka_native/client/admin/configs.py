@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.retry import retry
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError, check_code
 from spark_kafka_native.protocol.messages.describe_configs import (
@@ -144,11 +145,10 @@ def alter_configs(
     )
     requested = AlterConfigsResource(resource_type=resource.type, resource_name=resource.name, configs=altered)
     request = IncrementalAlterConfigsRequest(resources=(requested,), validate_only=validate_only)
+    deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+    _check_broker(cluster, resource, deadline)
 
-    timeout_ms = cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-    _check_broker(cluster, resource, Deadline.after_ms(timeout_ms))
-
-    def attempt(deadline: Deadline) -> IncrementalAlterConfigsResponse:
+    def attempt() -> IncrementalAlterConfigsResponse:
         response = cluster.send(resource.node_id, request, deadline=deadline)
         for result in response.responses:
             # A topic that is not there does not come by waiting.
@@ -156,7 +156,7 @@ def alter_configs(
                 check_code(result.error_code, str(resource), result.error_message)
         return response
 
-    for result in cluster.retrying(attempt, timeout_ms).responses:
+    for result in retry(attempt, deadline, cluster.backoff()).responses:
         check_code(result.error_code, str(resource), result.error_message)
 
 

@@ -49,10 +49,10 @@ def alter_quotas(cluster: Cluster, entity: Entity, changes: Mapping[str, float |
         entity=tuple(RequestedEntityData(entity_type=kind, entity_name=name) for kind, name in entity),
         ops=tuple(OpData(key=key, value=value or 0.0, remove=value is None) for key, value in changes.items()),
     )
+    names = (f"the default {kind}" if name is None else f"{kind} {name}" for kind, name in entity)
+    subject = f"quotas of {', '.join(names)}"
     for result in cluster.send(None, AlterClientQuotasRequest(entries=(entry,))).entries:
-        check_code(
-            result.error_code, f"quotas of {', '.join(f'{kind} {name}' for kind, name in entity)}", result.error_message
-        )
+        check_code(result.error_code, subject, result.error_message)
 
 
 def _component(kind: str, name: str | AnyName | None) -> ComponentData:

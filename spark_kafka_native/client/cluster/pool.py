@@ -132,8 +132,10 @@ class ConnectionPool:
         try:
             connection = Connection.open(address, options, deadline)
         except AuthenticationFailed as error:
-            option = f"{config.option_prefix}{error.option}"
-            raise AuthenticationFailed(error.address, option, error.reason, error.code) from error
+            option, reason = f"{config.option_prefix}{error.option}", error.reason
+            if error.option == "security.protocol":
+                reason += f"; {option} is {config.security_protocol}"
+            raise AuthenticationFailed(error.address, option, reason, error.code) from error
         except BrokerUnreachable as error:
             self._failures[address] = failures + 1
             if not deadline.expired:

@@ -22,6 +22,7 @@ from spark_kafka_native.client.security.jks import (
 )
 from spark_kafka_native.client.security.pkcs12 import Pkcs12Error, trusted_certificates
 from spark_kafka_native.net.secret import Secret
+from spark_kafka_native.protocol.errors import install_hint
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificate, PKCS12KeyAndCertificates
@@ -154,10 +155,8 @@ def _open_pkcs12(store: StoreFile, data: bytes) -> "PKCS12KeyAndCertificates":
     try:
         from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415 -- an extra
     except ImportError as error:
-        raise store.error(
-            "stores of the type PKCS12 need the package cryptography: run `pip install '.[security]'` in a clone of "
-            "spark-kafka-native"
-        ) from error
+        needed = install_hint("cryptography", "security")
+        raise store.error(f"stores of the type PKCS12 need {needed}") from error
     try:
         return pkcs12.load_pkcs12(data, None if store.password is None else store.password.reveal().encode())
     except ValueError:

@@ -19,6 +19,7 @@ from spark_kafka_native.net.sasl.jaas import LoginModule
 from spark_kafka_native.net.sasl.mechanism import SaslError
 from spark_kafka_native.net.sasl.oauthbearer import BearerToken
 from spark_kafka_native.net.secret import Secret
+from spark_kafka_native.protocol.errors import install_hint
 
 FUNCTION: Final = "sasl.login.callback.handler.class"
 
@@ -100,8 +101,8 @@ def token_from_aws(module: LoginModule | None, address: HostPort) -> BearerToken
     try:
         signer: Any = importlib.import_module("aws_msk_iam_sasl_signer.MSKAuthTokenProvider")
     except ImportError as error:
-        needed = "aws-msk-iam-sasl-signer-python: run `pip install '.[aws]'` in a clone of spark-kafka-native"
-        raise SaslError(f"AWS_MSK_IAM needs the package {needed}", "sasl.mechanism") from error
+        needed = install_hint("aws-msk-iam-sasl-signer-python", "aws")
+        raise SaslError(f"AWS_MSK_IAM needs {needed}", "sasl.mechanism") from error
     region = _region(address)
     role, profile = (module.text(name) if module else None for name in ("awsRoleArn", "awsProfileName"))
     session = module.text("awsRoleSessionName") if module else None

@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError
+from spark_kafka_native.protocol.errors import install_hint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ def file_format(name: str, compression: str | None) -> FileFormat:
         try:
             importlib.import_module("fastavro")
         except ImportError:
-            raise UsageError("--format avro needs the package fastavro: pip install fastavro") from None
+            raise UsageError(f"--format avro needs {install_hint('fastavro', 'avro')}") from None
     return FileFormat(name=name, compression=compression or known[0])
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from spark_kafka_native.net.sasl.mechanism import SaslError
 from spark_kafka_native.net.secret import Secret
+from spark_kafka_native.protocol.errors import install_hint
 
 _NO_SECURITY_LAYER: Final = 1
 _MOST_TOKENS: Final = 8
@@ -38,10 +39,9 @@ class Gssapi:
         try:
             self._gssapi: Any = importlib.import_module("gssapi")
         except ImportError as error:
-            raise SaslError(
-                "GSSAPI needs the package gssapi: run `pip install '.[kerberos]'` in a clone of spark-kafka-native; "
-                f"the machine needs MIT Kerberos' libraries ({error})"
-            ) from error
+            needed = install_hint("gssapi", "kerberos")
+            reason = f"GSSAPI needs {needed}; the machine needs MIT Kerberos' libraries ({error})"
+            raise SaslError(reason) from error
         self._context: Any = None
         self._tokens = 0
         self._agreed = False

@@ -14,6 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # missing in its stub
 from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
+from spark_kafka_native.protocol.errors import install_hint
 from spark_kafka_native.spark.confluent.columns import ColumnOrName, as_column
 from spark_kafka_native.spark.confluent.wire import ArrowArray, SchemaRef, from_record_headers
 
@@ -24,9 +25,7 @@ try:
     from spark_kafka_native.spark.confluent.schemas import SchemaJson, avro_schema
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
-        f"decode_avro and encode_avro need the package {missing.name}: run `pip install '.[avro]'` in a clone of "
-        "spark-kafka-native",
-        name=missing.name,
+        f"decode_avro and encode_avro need {install_hint(str(missing.name), 'avro')}", name=missing.name
     ) from missing
 
 RegistryOrUrl = str | Mapping[str, Any] | Registry

@@ -252,7 +252,7 @@ def test_max_records_per_partition_from_earliest_to_latest(kafka: KafkaFrames, t
 def test_topic_partition_for_start_offset_and_end_offset_must_match(kafka: KafkaFrames) -> None:
     offsets = {"startingOffsets": '{"t":{"0":0,"1":0}}', "endingOffsets": '{"t":{"0":5}}'}
     text = error_text(lambda: kafka.read(subscribe="t", **offsets))
-    assert "option 'endingOffsets' must name the same partitions as 'startingOffsets'; not in both: t-1" in text
+    assert "option 'endingOffsets': must name the same partitions as 'startingOffsets'; not in both: t-1" in text
 
 
 @pytest.mark.feature("offsets.order")

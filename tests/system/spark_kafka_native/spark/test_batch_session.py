@@ -188,7 +188,7 @@ def test_many_records_in_large_batches(spark: SparkSession, read: Reader, topics
 
 def test_contradictory_options_fail_at_load(read: Reader) -> None:
     text = error_text(lambda: read(subscribe="t", assign='{"t":[0]}').schema)
-    assert "option 'subscribe' contradicts 'assign'; give only one of them" in text
+    assert "option 'subscribe': contradicts 'assign'; give only one of them" in text
 
 
 def test_misspelled_option_fails_at_load(read: Reader) -> None:

@@ -310,10 +310,10 @@ def test_recreated_topic_is_data_loss(read_stream: Reader, into: Starter, topics
             {"subscribe": "no-such-topic", "fetchOffset.retryIntervalMs": "10"},
             "topics no-such-topic of option subscribe",
         ),
-        ({"subscribe": "t", "endingOffsets": "latest"}, "option 'endingOffsets' is valid only in a batch query"),
+        ({"subscribe": "t", "endingOffsets": "latest"}, "option 'endingOffsets': is valid only in a batch query"),
         (
             {"subscribe": "t", "kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "500"},
-            "no broker could be reached for Metadata (127.0.0.1:1: connection refused); check kafka.bootstrap.servers",
+            "for Metadata (127.0.0.1:1: connection refused); check kafka.bootstrap.servers (127.0.0.1:1)",
         ),
     ],
 )

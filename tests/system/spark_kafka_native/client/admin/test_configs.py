@@ -11,6 +11,7 @@ from spark_kafka_native.client.admin.configs import (
 )
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.errors import BrokerNotAvailable
+from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -116,3 +117,20 @@ def test_a_broker_that_is_not_in_the_cluster_is_an_error_without_retries(
     with pytest.raises(BrokerNotAvailable):
         alter_configs(cluster, resource, {"log.retention.ms": "1"})
     assert len(brokers.requests(MetadataRequest)) == 2
+
+
+def test_alter_configs_has_one_deadline_for_all_its_requests(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines: list[Deadline] = []
+
+    def node(_: Cluster, node_id: int, deadline: Deadline) -> None:
+        deadlines.append(deadline)
+
+    def send(_: Cluster, node_id: int, request: object, *, deadline: Deadline) -> IncrementalAlterConfigsResponse:
+        deadlines.append(deadline)
+        return IncrementalAlterConfigsResponse()
+
+    monkeypatch.setattr(Cluster, "node", node)
+    monkeypatch.setattr(Cluster, "send", send)
+    alter_configs(cluster, Resource(type=ResourceType.BROKER, name="1"), {"a": "b"}, timeout_ms=5_000)
+    of_the_check, of_the_request = deadlines
+    assert of_the_request is of_the_check

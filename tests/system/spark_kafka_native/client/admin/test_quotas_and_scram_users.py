@@ -40,6 +40,8 @@ def test_a_quota_that_the_cluster_refuses(cluster: Cluster) -> None:
         alter_quotas(cluster, (("user", "quotas-u"),), {"producer_byte_rate": 1.5})
     with pytest.raises(KafkaError, match=r"\(UNSUPPORTED_VERSION, "):
         describe_quotas(cluster, {"nonsense": None})
+    with pytest.raises(KafkaError, match=r"^quotas of the default user, client-id c: .*\(INVALID_REQUEST, "):
+        alter_quotas(cluster, (("user", None), ("client-id", "c")), {"producer_byte_rate": 1.5})
 
 
 SECRET = Secret("hunter2")

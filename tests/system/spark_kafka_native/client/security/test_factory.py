@@ -300,6 +300,15 @@ def test_errors_of_a_connection_name_the_option_as_it_was_given(guard: Guard, tm
                 cluster.metadata(["t"])
 
 
+def test_a_listener_without_sasl_is_an_error_with_the_value_of_security_protocol() -> None:
+    sasl = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256", "sasl_jaas_config": SCRAM}
+    with ScriptedCluster(topics={"t": 1}) as running:
+        config = dataclasses.replace(running.config(**sasl), option_prefix="kafka.")
+        with Cluster(config) as cluster, pytest.raises(AuthenticationFailed) as caught:
+            cluster.metadata(["t"])
+    assert caught.value.reason == "the broker has no SASL; kafka.security.protocol is SASL_PLAINTEXT"
+
+
 def test_a_token_server_with_an_authority_of_its_own(tmp_path: Path) -> None:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:

@@ -212,7 +212,7 @@ def test_a_batch_write_killed_after_its_decision_is_completed_by_the_next_one(
 
 def test_exactly_once_inside_foreach_batch_is_refused(sink: Sink) -> None:
     planned = pickle.dumps(sink.writer())
-    with pytest.raises(OptionError, match=r"'delivery\.guarantee' cannot be exactly-once inside foreachBatch"):
+    with pytest.raises(OptionError, match=r"'delivery\.guarantee': cannot be exactly-once inside foreachBatch"):
         sink.task(planned, ["a"], 3)
 
 

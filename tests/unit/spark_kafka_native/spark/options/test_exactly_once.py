@@ -37,7 +37,7 @@ def test_default_delivery_guarantee_is_at_least_once(caplog: pytest.LogCaptureFi
     parse_sink_options(servers | {"kafka.transaction.timeout.ms": "70"})
     assert "'kafka.transaction.timeout.ms' has no effect without 'delivery.guarantee'" in caplog.text
     for name, value in (("transactional.id.prefix", "p"), ("transaction.recovery.time.ms", "1000")):
-        with pytest.raises(OptionError, match=f"'{name}' requires option 'delivery.guarantee' = exactly-once"):
+        with pytest.raises(OptionError, match=f"'{name}': requires option 'delivery.guarantee' = exactly-once"):
             parse_sink_options(servers | {name: value})
 
 
@@ -81,10 +81,10 @@ def test_default_recovery_time_is_a_third_of_a_short_timeout() -> None:
             {"transaction.recovery.time.ms": "880001"},
             "880001 leaves less than 20000 ms of 'kafka.transaction.timeout.ms' = 900000",
         ),
-        ({"kafka.acks": "1"}, "'kafka.acks' must be all with 'delivery.guarantee' set to exactly-once"),
-        ({"kafka.retries": "0"}, "'kafka.retries' must not be 0"),
-        ({"kafka.enable.idempotence": "false"}, "'kafka.enable.idempotence' must be true"),
-        ({"asyncProgressTrackingEnabled": " TRUE"}, "'asyncProgressTrackingEnabled' cannot be true"),
+        ({"kafka.acks": "1"}, "'kafka.acks': must be all with 'delivery.guarantee' set to exactly-once"),
+        ({"kafka.retries": "0"}, "'kafka.retries': must not be 0"),
+        ({"kafka.enable.idempotence": "false"}, "'kafka.enable.idempotence': must be true"),
+        ({"asyncProgressTrackingEnabled": " TRUE"}, "'asyncProgressTrackingEnabled': cannot be true"),
         ({"kafka.transactional.id": "mine"}, "use options 'delivery.guarantee' and 'transactional.id.prefix'"),
     ],
 )
@@ -96,7 +96,7 @@ def test_what_cannot_be(more: dict[str, str], says: str) -> None:
 
 def test_transactional_id_prefix_is_required() -> None:
     without = {name: value for name, value in GIVEN.items() if name != "transactional.id.prefix"}
-    with pytest.raises(OptionError, match=r"'transactional.id.prefix' is required with .* this query's alone"):
+    with pytest.raises(OptionError, match=r"'transactional.id.prefix': is required with .* this query's alone"):
         parse_sink_options(without)
 
 

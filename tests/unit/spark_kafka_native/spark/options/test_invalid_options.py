@@ -191,14 +191,14 @@ BAD_BATCHES: list[BadOptions] = [
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"commitOffsetsToGroup": "true"}, "option 'commitOffsetsToGroup' needs option 'kafka.group.id'"),
+        ({"commitOffsetsToGroup": "true"}, "option 'commitOffsetsToGroup': needs option 'kafka.group.id'"),
         ({"jvmCheckpoint": "/c", "startingOffsets": "committed"}, "option 'startingOffsets': committed needs"),
-        ({"endingOffsets": "earliest"}, "option 'endingOffsets' cannot be earliest in a batch query"),
+        ({"endingOffsets": "earliest"}, "option 'endingOffsets': cannot be earliest in a batch query"),
         (
             {"startingOffsets": "latest", "endingOffsets": "latest"},
             (
-                "option 'startingOffsets' cannot be latest in a batch query: there would be nothing to read. With "
-                "readStream: option 'endingOffsets' is valid only in a batch query"
+                "option 'startingOffsets': cannot be latest in a batch query: there would be nothing to read. With "
+                "readStream: option 'endingOffsets': is valid only in a batch query"
             ),
         ),
     ],
@@ -267,4 +267,4 @@ def test_values_of_secrets_are_in_neither_options_nor_errors(option: str) -> Non
 
 def test_errors_can_be_pickled() -> None:
     error = OptionError("topic", "is empty")
-    assert str(pickle.loads(pickle.dumps(error))) == str(error) == "option 'topic' is empty"
+    assert str(pickle.loads(pickle.dumps(error))) == str(error) == "option 'topic': is empty"

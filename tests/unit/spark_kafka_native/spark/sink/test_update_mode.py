@@ -56,5 +56,5 @@ def test_repr_of_updates_has_no_option_values() -> None:
 
 def test_exactly_once_is_refused() -> None:
     options = {"kafka.bootstrap.servers": "broker:9092", "topic": "t", "delivery.guarantee": "exactly-once"}
-    with pytest.raises(OptionError, match=r"'delivery\.guarantee' cannot be exactly-once here"):
+    with pytest.raises(OptionError, match=r"'delivery\.guarantee': cannot be exactly-once here"):
         write_updates(options | {"transactional.id.prefix": "orders"})

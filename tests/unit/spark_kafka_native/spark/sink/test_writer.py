@@ -120,7 +120,7 @@ def test_the_producer_is_given_the_partitioner(notes: Notes, options: dict[str, 
 @pytest.mark.feature("sink.partitionerChoice", "sink.partitioner")
 def test_invalid_partitioners() -> None:
     sticky = "org.apache.kafka.clients.producer.UniformStickyPartitioner"
-    with pytest.raises(OptionError, match=r"option 'partitioner' contradicts 'kafka.partitioner.class'"):
+    with pytest.raises(OptionError, match=r"option 'partitioner': contradicts 'kafka.partitioner.class'"):
         writers(**{"partitioner": "sticky", "kafka.partitioner.class": sticky})
     with pytest.raises(OptionError, match=r"option 'partitioner': 'mine' is neither module:function nor one of"):
         writers(partitioner="mine")
@@ -133,7 +133,7 @@ def test_invalid_partitioners() -> None:
     "name", ["kafka.transactional.id", "kafka.key.serializer", "kafka.value.serializer", "kafka.interceptor.classes"]
 )
 def test_client_properties_that_are_refused_by_name(name: str) -> None:
-    with pytest.raises(OptionError, match=f"option '{name}' is not supported: |option '{name}' is not supported; "):
+    with pytest.raises(OptionError, match=f"option '{name}': is not supported[:;] "):
         writers(**{name: "anything"})
 
 

@@ -160,10 +160,10 @@ def test_no_offsets_are_looked_up_at_load_by_default(cluster: FakeCluster) -> No
 @pytest.mark.feature("more.bindOffsets")
 def test_a_source_that_is_bound_is_for_batch_queries() -> None:
     made = PyKafkaDataSource(BASE | {"BINDOFFSETS": "load"})
-    with pytest.raises(OptionError, match="option 'bindOffsets' is valid only in a batch query"):
+    with pytest.raises(OptionError, match="option 'bindOffsets': is valid only in a batch query"):
         made.streamReader(made.schema())
     with pytest.raises(OptionError, match=r"option 'bindOffsets': .*task, load"):
         PyKafkaDataSource(BASE | {"bindOffsets": "plan"}).schema()
     sink = PyKafkaDataSource({"kafka.bootstrap.servers": "broker:9092", "bindOffsets": "load"})
-    with pytest.raises(OptionError, match="option 'bindOffsets' belongs to the source"):
+    with pytest.raises(OptionError, match="option 'bindOffsets': belongs to the source"):
         sink.writer(source_schema(include_headers=False), overwrite=False)
