@@ -6,6 +6,7 @@ wait has a deadline; within it, requests are retried after growing pauses.
 
 import atexit
 import dataclasses
+import functools
 import math
 import os
 import random
@@ -20,6 +21,7 @@ from uuid import UUID
 from spark_kafka_native.client.cluster.kept_producers import KeptProducers
 from spark_kafka_native.client.cluster.known_coordinators import KnownCoordinators
 from spark_kafka_native.client.cluster.metadata import ClusterMetadata, Node, PartitionLeader, TopicMetadata
+from spark_kafka_native.client.cluster.pending_connection import PendingConnection, PendingConnections
 from spark_kafka_native.client.cluster.pool import ConnectionPool
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.errors import BrokerNotAvailable, NoSuchPartition
@@ -50,6 +52,7 @@ class Cluster:
         self.coordinators = KnownCoordinators()
         self.kept_producers = KeptProducers()
         self._pool = ConnectionPool(config)
+        self._pending = PendingConnections()
         self._lock = threading.Lock()
         self._metadata = ClusterMetadata()
         self._last_response: tuple[MetadataResponse, ClusterMetadata] | None = None
@@ -264,6 +267,18 @@ class Cluster:
             self._forget_broker(node)
             raise
 
+    def connect_in_thread(self, node: Node, deadline: Deadline) -> PendingConnection:
+        """As ``borrow``, in a thread; ``abandon`` it, or ``give_back`` the connection."""
+        return self._pending.begin(node.address, functools.partial(self.borrow, node), deadline)
+
+    def abandon(self, pending: PendingConnection) -> None:
+        """Give up waiting for a connection: it is for the next caller, or closed once it is open."""
+        self._pending.abandon(pending)
+
+    def note_timeout(self, address: HostPort) -> None:
+        """Ask other brokers first, because this one did not respond in time."""
+        self._pool.note_timeout(address)
+
     def give_back(self, connection: Connection) -> None:
         """Return a borrowed connection; a broken one, or one with requests in flight, is closed."""
         self._pool.give_back(connection)
@@ -324,6 +339,8 @@ class Cluster:
                 except BrokerUnreachable as error:
                     tried |= error.tried
                 except (ConnectionLost, RequestTimeout, Throttled) as error:
+                    if isinstance(error, RequestTimeout):
+                        self.note_timeout(address)
                     tried[address] = error.detail.removeprefix(f"{address}: ")
                 if deadline.expired:
                     break
@@ -343,14 +360,11 @@ class Cluster:
             self._pool.give_back(connection)
 
     def _candidates(self) -> list[HostPort]:
-        """Addresses to ask: known brokers in random order, then bootstrap servers.
-
-        Those that throttle this client come after the others, and those that failed last come last.
-        """
+        """Addresses to ask, by rank; known brokers in random order before bootstrap servers of the same rank."""
         brokers = [node.address for node in self._metadata.brokers.values()]
         random.shuffle(brokers)
         addresses = dict.fromkeys([*brokers, *self.config.bootstrap_servers])
-        return sorted(addresses, key=lambda address: (self._pool.failures(address), self._pool.throttle_ms(address)))
+        return sorted(addresses, key=self._pool.rank)
 
     def _check_throttle(self) -> None:
         """Raise Throttled if a request to any broker would wait for the end of a throttle now."""
@@ -372,6 +386,7 @@ class Cluster:
         self._lock = threading.Lock()
         self.kept_producers.clear()  # they are the parent's
         self._pool.reset_after_fork()
+        self._pending = PendingConnections()
 
 
 def _creating_nothing(request: Request[ResponseT], connection: Connection) -> Request[ResponseT]:

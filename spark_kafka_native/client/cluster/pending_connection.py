@@ -21,16 +21,21 @@ class PendingConnection:
     """A connection that a thread makes.
 
     A name look-up, a TLS handshake and a login each wait for a server, some in libraries that only block: hence a
-    thread, one for each connection. It ends when ``connect`` returns; a name look-up may outlast the deadline.
+    thread. It ends when ``connect`` returns: after ``socket.connection.setup.timeout.ms`` for each address of the host
+    name (up to ``.max.ms`` after failures) or at the deadline, and after the name look-up, which has no deadline.
     """
 
     def __init__(self, address: HostPort, connect: Callable[[Deadline], Connection], deadline: Deadline) -> None:
-        self._address = address
-        self._deadline = Deadline.after_ms(deadline.remaining_ms + _GRACE_MS)
+        self.address = address
+        self.wait_until(deadline)
         self._process_id = os.getpid()
         self._made: Future[Connection] = Future()
         self._done, self._signal = socket.socketpair()
         threading.Thread(target=self._run, args=(connect, deadline), name=f"connect to {address}", daemon=True).start()
+
+    def wait_until(self, deadline: Deadline) -> None:
+        """Set when ``take`` raises BrokerUnreachable."""
+        self._deadline = Deadline.after_ms(deadline.remaining_ms + _GRACE_MS)
 
     def _run(self, connect: Callable[[Deadline], Connection], deadline: Deadline) -> None:
         try:
@@ -39,7 +44,7 @@ class PendingConnection:
             self._made.set_exception(error)
         else:
             self._made.set_result(connection)
-        # Closing would not wake the poll: a forked child may have a copy of the socket. After ``cancel`` nothing polls.
+        # Closing would not wake the poll: a forked child may have a copy of the socket. An abandoned one is not polled.
         with self._signal, contextlib.suppress(OSError):
             self._signal.send(b"\0")
 
@@ -57,25 +62,68 @@ class PendingConnection:
 
         Raises what ``connect`` raises; BrokerUnreachable: it took too long; ConnectionLost: the process has forked.
         """
-        if self._process_id != os.getpid():
-            raise ConnectionLost(self._address, "connecting began in the process that this one was forked from")
+        if not self.is_of_this_process:
+            raise ConnectionLost(self.address, "connecting began in the process that this one was forked from")
         if not self._made.done():
             if self._deadline.expired:
                 reason = f"no connection within {round(self._deadline.allowed_ms)} ms"
-                raise BrokerUnreachable({self._address: reason})
+                raise BrokerUnreachable({self.address: reason})
             return None
         connection = self._made.result()
         self._done.close()
         return connection
 
-    def cancel(self) -> None:
-        """Give up: the connection is closed once it is open."""
-        if self._done.fileno() >= 0:
-            self._done.close()
-            if self._process_id == os.getpid():
-                self._made.add_done_callback(_close)
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether its thread is in this process, not in the one that this one was forked from."""
+        return self._process_id == os.getpid()
+
+    def when_done(self, action: "Callable[[PendingConnection], None]") -> None:
+        """Call ``action`` once connecting has ended, at once if it has."""
+        self._made.add_done_callback(lambda _: action(self))
+
+    def discard(self) -> None:
+        """Close the connection. Connecting must have ended, unless in a forked child, which has no thread for it."""
+        self._done.close()
+        if self.is_of_this_process and self._made.exception() is None:
+            self._made.result().close()
 
 
-def _close(made: Future[Connection]) -> None:
-    if made.exception() is None:
-        made.result().close()
+class PendingConnections:
+    """Connects for the sources of one cluster's fetchers; at most one thread for each source at any time.
+
+    A source is a broker, and a rack that its requests name. When a source gives up, its thread is left to the next
+    source of the broker, so that retries start no second thread while the first one waits.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._abandoned: dict[HostPort, list[PendingConnection]] = {}
+
+    def begin(
+        self, address: HostPort, connect: Callable[[Deadline], Connection], deadline: Deadline
+    ) -> PendingConnection:
+        """Begin to connect, or continue what another source has begun and abandoned."""
+        with self._lock:
+            abandoned = self._abandoned.get(address)
+            pending = abandoned.pop() if abandoned else None
+        if pending is None:
+            return PendingConnection(address, connect, deadline)
+        pending.wait_until(deadline)
+        return pending
+
+    def abandon(self, pending: PendingConnection) -> None:
+        """Leave it to the next source of the broker. The connection is closed if it is open before one comes."""
+        if not pending.is_of_this_process:
+            pending.discard()
+            return
+        with self._lock:
+            self._abandoned.setdefault(pending.address, []).append(pending)
+        pending.when_done(self._discard)
+
+    def _discard(self, pending: PendingConnection) -> None:
+        with self._lock:
+            if pending not in self._abandoned[pending.address]:
+                return  # a source waits for it again
+            self._abandoned[pending.address].remove(pending)
+        pending.discard()

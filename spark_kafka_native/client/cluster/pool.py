@@ -10,6 +10,7 @@ Idle connections to all brokers are checked for ``connections.max.idle.ms`` when
 import logging
 import threading
 import time
+from collections import Counter
 from typing import Final
 
 from spark_kafka_native.client.config import ClientConfig, ConfigError
@@ -37,12 +38,28 @@ class ConnectionPool:
         self._lock = threading.Lock()
         self._idle: dict[HostPort, list[Connection]] = {}
         self._failures: dict[HostPort, int] = {}
+        """How often in a row no connection could be made."""
+        self._connecting: Counter[HostPort] = Counter()
+        self._silent: set[HostPort] = set()
+        """Brokers that did not respond in time, until the next connection is open."""
         self._security = ReloadableSecurity(config, _make_security)
         self._response_cache = ResponseCache(MetadataResponse)
 
-    def failures(self, address: HostPort) -> int:
-        """How often in a row no connection to ``address`` could be made."""
-        return self._failures.get(address, 0)
+    def rank(self, address: HostPort) -> tuple[int, bool, float, bool]:
+        """Sorts brokers for a request to any one, as Kafka's ``NetworkClient.leastLoadedNode``: the first is the best.
+
+        Brokers that cannot be connected to come last, before them those that another thread is connecting to, or that
+        do not respond, then those that throttle this client. Of the others, those with an idle connection come first.
+        """
+        with self._lock:
+            slow = address in self._silent or self._connecting[address] > 0
+            has_idle = bool(self._idle.get(address))
+        return self._failures.get(address, 0), slow, self.throttle_ms(address), not has_idle
+
+    def note_timeout(self, address: HostPort) -> None:
+        """Rank a broker after those that respond."""
+        with self._lock:
+            self._silent.add(address)
 
     def throttle_ms(self, address: HostPort) -> float:
         """How long the idle connection to ``address`` that is lent next takes no request; 0 if there is none."""
@@ -87,6 +104,7 @@ class ConnectionPool:
     def reset_after_fork(self) -> None:
         """In a forked child: drop what the parent uses. Closing here does not end the parent's connections."""
         self._lock = threading.Lock()
+        self._connecting.clear()
         self._security = ReloadableSecurity(self._config, _make_security)
         self.close()
 
@@ -115,7 +133,7 @@ class ConnectionPool:
 
     def _open(self, address: HostPort, deadline: Deadline) -> Connection:
         config = self._config
-        failures = self.failures(address)
+        failures = self._failures.get(address, 0)
         # A server that is slow to accept gets twice the time at each try (KIP-601).
         base_ms = config.socket_connection_setup_timeout_ms
         timeout_ms = min(base_ms << min(failures, 10), max(config.socket_connection_setup_timeout_max_ms, base_ms))
@@ -129,6 +147,8 @@ class ConnectionPool:
             security=self._current_security(),
             response_cache=self._response_cache,
         )
+        with self._lock:
+            self._connecting[address] += 1
         try:
             connection = Connection.open(address, options, deadline)
         except AuthenticationFailed as error:
@@ -143,7 +163,11 @@ class ConnectionPool:
                 reason = error.tried.get(address, error.detail)
                 _log.info("%s: %s; trying again for %.3g s", address, reason, deadline.remaining_ms / 1000)
             raise
+        finally:
+            with self._lock:
+                self._connecting[address] -= 1
         self._failures.pop(address, None)
+        self._silent.discard(address)
         return connection
 
     def _current_security(self) -> ChannelSecurity:

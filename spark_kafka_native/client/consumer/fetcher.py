@@ -289,6 +289,7 @@ class Fetcher:
         """Wait for a response, or for the time of a request; take the response, with the next Fetch in flight."""
         source, expired = self._sources.poll(self._clock.now())
         for late in expired:
+            self._cluster.note_timeout(late.node.address)
             self._lose(late, RequestTimeout(late.node.address, "Fetch", round(late.response_timeout_ms)))
         if source is None:
             return

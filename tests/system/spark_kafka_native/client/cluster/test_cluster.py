@@ -1,11 +1,12 @@
 import contextlib
 import os
+import random
 import socket
 import threading
 from collections.abc import Iterator
 
 import pytest
-from dirty_equals import IsTrueLike
+from dirty_equals import IsInstance, IsTrueLike
 
 from spark_kafka_native.client.cluster import cluster as cluster_module
 from spark_kafka_native.client.cluster.cluster import (
@@ -15,9 +16,11 @@ from spark_kafka_native.client.cluster.cluster import (
     shared_cluster,
 )
 from spark_kafka_native.client.errors import BrokerNotAvailable, NoSuchPartition
+from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -60,6 +63,57 @@ def test_brokers_before_0_11_get_metadata_requests_for_all_topics() -> None:
         assert cluster.metadata([]).topics == {}
         assert set(brokers.state.topics) == {"t"}
         assert set(cluster.metadata(["missing"], create=True).topics) == {"missing"}
+
+
+def test_metadata_goes_to_a_broker_with_an_open_connection(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    for _ in range(10):
+        cluster.metadata([])
+    assert sum(broker.accepted for broker in brokers.brokers.values()) == 1
+
+
+@pytest.fixture
+def broker_2_first(brokers: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of brokers of the same rank, broker 2 comes first, then broker 3."""
+    ports = [brokers.brokers[number].port for number in (2, 3, 1)]
+    monkeypatch.setattr(random, "shuffle", lambda addresses: addresses.sort(key=lambda each: ports.index(each.port)))
+
+
+@pytest.mark.usefixtures("broker_2_first")
+def test_metadata_does_not_go_to_a_broker_while_it_is_connected_to(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    answers = threading.Event()
+    brokers.script(ApiVersionsRequest, Held(answers), broker=2)
+    without_idle_connection(cluster)
+    pending = cluster.connect_in_thread(cluster.node(2, Deadline.after_ms(0)), Deadline.after_ms(60_000))
+    eventually(lambda: brokers.brokers[2].accepted, 1)
+    cluster.metadata([])
+    answers.set()
+    cluster.give_back(eventually(pending.take, IsInstance(Connection)))  # type: ignore[arg-type]  # not None: expected
+    assert asked_for_metadata(brokers) == [1, 3]
+
+
+@pytest.mark.usefixtures("broker_2_first")
+def test_metadata_does_not_go_to_a_broker_that_did_not_respond_in_time(
+    brokers: ScriptedCluster, cluster: Cluster
+) -> None:
+    without_idle_connection(cluster)
+    node, soon = cluster.node(2, Deadline.after_ms(0)), Deadline.after_ms(60_000)
+    cluster.note_timeout(node.address)
+    cluster.metadata([])
+    without_idle_connection(cluster)
+    cluster.borrow(node, soon).close()
+    cluster.metadata([])
+    assert asked_for_metadata(brokers) == [1, 3, 3, 2], "a new connection shows that it responds"
+
+
+def without_idle_connection(cluster: Cluster) -> None:
+    """Learn the brokers, and close the connection."""
+    for node in cluster.metadata([]).brokers.values():
+        if connection := cluster.borrow_idle(node):
+            connection.close()
+
+
+def asked_for_metadata(brokers: ScriptedCluster) -> list[int]:
+    return [node for node, request, _ in brokers.received if isinstance(request, MetadataRequest)]
 
 
 def test_metadata_of_some_topics_of_all_and_of_none(brokers: ScriptedCluster, cluster: Cluster) -> None:

@@ -147,10 +147,10 @@ def test_failures_are_counted_until_one_try_succeeds(cluster: ScriptedCluster, p
     for failures in (1, 2):
         with pytest.raises(BrokerUnreachable):
             pool.borrow(where, Deadline.after_ms(SOON))
-        assert pool.failures(where) == failures
+        assert pool.rank(where)[0] == failures
     cluster.brokers[1].start()
     pool.borrow(where, Deadline.after_ms(SOON)).close()
-    assert pool.failures(where) == 0
+    assert pool.rank(where)[0] == 0
 
 
 def test_a_server_that_is_slow_to_accept_gets_more_time_at_each_try() -> None:

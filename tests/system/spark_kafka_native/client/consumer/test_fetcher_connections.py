@@ -1,6 +1,5 @@
 """The connections of a fetcher: when they are opened, kept, given back and closed."""
 
-import functools
 import select
 import threading
 import time
@@ -13,7 +12,7 @@ from dirty_equals import IsInstance
 from spark_kafka_native.client import pausable_clock
 from spark_kafka_native.client.cluster import pending_connection
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.pending_connection import PendingConnection
+from spark_kafka_native.client.cluster.pending_connection import PendingConnections
 from spark_kafka_native.client.config import READ_UNCOMMITTED
 from spark_kafka_native.client.consumer import sources as sources_module
 from spark_kafka_native.client.consumer.broker_source import BrokerSource
@@ -202,8 +201,7 @@ def test_a_connection_that_no_partition_needs_any_more_ends_no_wait(
     sources = Sources(cluster, READ_UNCOMMITTED)
     cursor = attached(sources, cluster, 0)
     (source,) = sources
-    borrow = functools.partial(cluster.borrow, source.node)
-    opening = source.opening = PendingConnection(source.node.address, borrow, Deadline.after_ms(60_000))
+    opening = source.opening = cluster.connect_in_thread(source.node, Deadline.after_ms(60_000))
     eventually(lambda: select.select([opening], [], [], 0)[0], [opening])
     assert sources.poll(0.0) == (None, [])
     slept: list[float] = []
@@ -218,28 +216,40 @@ def connecting_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("connect to ")]
 
 
-def test_a_name_look_up_that_does_not_end_is_given_up(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retries_start_no_second_thread_while_a_name_look_up_does_not_end(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     released = threading.Event()
     address = cluster.leader(tp(0)).node.address
 
-    def connect(_: Deadline) -> None:
+    def connect(_: Deadline) -> Connection:
         released.wait()
         raise BrokerUnreachable({address: "the host name is unknown"})
 
     monkeypatch.setattr(pending_connection, "_GRACE_MS", 0)
-    pending = PendingConnection(address, connect, Deadline.after_ms(0))  # type: ignore[arg-type]  # it never returns
-    with pytest.raises(BrokerUnreachable, match="no connection within 0 ms"):
-        pending.take()
-    pending.cancel()
+    connections = PendingConnections()
+    for _ in range(3):
+        pending = connections.begin(address, connect, Deadline.after_ms(0))
+        with pytest.raises(BrokerUnreachable, match="no connection within 0 ms"):
+            pending.take()
+        assert len(connecting_threads()) == 1
+        connections.abandon(pending)
     released.set()
+    eventually(connecting_threads, [])
+    new = connections.begin(address, connect, Deadline.after_ms(0))
+    assert new is not pending, "that one is closed"
+    connections.abandon(new)
     eventually(connecting_threads, [])
 
 
 def test_a_forked_child_does_not_take_its_parents_connection(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     node = cluster.leader(tp(0)).node
-    pending = PendingConnection(node.address, lambda until: cluster.borrow(node, until), Deadline.after_ms(60_000))
+    pending = cluster.connect_in_thread(node, Deadline.after_ms(60_000))
     with monkeypatch.context() as child:
         child.setattr(pending_connection, "os", SimpleNamespace(getpid=lambda: -1))
         with pytest.raises(ConnectionLost, match="forked"):
             pending.take()
+        cluster.abandon(pending)
+        other = cluster.connect_in_thread(node, Deadline.after_ms(60_000))
+        eventually(other.take, IsInstance(Connection)).close()  # type: ignore[union-attr]  # not None: expected
     eventually(pending.take, IsInstance(Connection)).close()  # type: ignore[union-attr]  # not None: expected
