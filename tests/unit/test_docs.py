@@ -49,6 +49,15 @@ def test_the_readme_has_every_spark_option_with_its_default_and_values() -> None
     assert "\n| `kafka.acks` | `all` | all, -1, 0, 1 |" in text
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def test_a_table_of_options_has_their_defaults(page: Path) -> None:
+    declared = {option.name: str(option.default or "") for option in (*SOURCE_OPTIONS, *SINK_OPTIONS)}
+    _, _, table = page.read_text(encoding="utf-8").partition("\n| option | default | meaning |\n")
+    rows = [line.split("|") for line in table.partition("\n\n")[0].splitlines()[1:]]
+    shown = {name.strip("` "): default.strip() for _, name, default, *_ in rows}
+    assert shown == {name: declared[name] for name in shown}
+
+
 def test_a_readme_without_marks_is_refused() -> None:
     with pytest.raises(ValueError, match=r"the page has no lines .*make docs.* and .*end of options"):
         build.readme("# A page\n")

@@ -324,7 +324,7 @@ SINK_OPTIONS: Final[tuple[Option, ...]] = (
     ),
     Option(
         name="transaction.recovery.time.ms",
-        default=f"{DEFAULT_RECOVERY_MS}, or a third of the timeout if that is less",
+        default=f"{DEFAULT_RECOVERY_MS}, or a third of kafka.transaction.timeout.ms if that is less",
         type=ValueType(
             f"at least 1, less than kafka.transaction.timeout.ms by {LEAST_REST_MS}", integer(at_least=1).parse
         ),
