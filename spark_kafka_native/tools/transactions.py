@@ -18,7 +18,6 @@ from spark_kafka_native.client.transactions.hanging_transactions import (
     find_hanging_transactions,
 )
 from spark_kafka_native.client.transactions.requests import init_producer
-from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.tools.connection import failing, run
@@ -140,7 +139,7 @@ def _describe(cluster: Cluster, options: argparse.Namespace) -> None:
         found = describe_transactions(cluster, [key]).get(key)
         if found is None:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
-        deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms)
+        deadline = cluster.deadline()
         coordinator = look_up_coordinator(cluster, CoordinatorType.TRANSACTION, key, deadline)
     is_open = found.started_ms >= 0
     _print_table(

@@ -43,7 +43,7 @@ class CommittedOffset:
 
 def find_coordinator(cluster: Cluster, group_id: str, deadline: Deadline | None = None) -> Node:
     """The broker that keeps a group's offsets; waits while there is none. Raises KafkaError naming the group."""
-    until = deadline or Deadline.after_ms(cluster.config.default_api_timeout_ms)
+    until = deadline or cluster.deadline()
     return cluster.retrying(
         lambda left: look_up_coordinator(cluster, CoordinatorType.GROUP, group_id, left), until.remaining_ms
     )
@@ -137,7 +137,7 @@ def at_group_coordinator(
     cluster: Cluster, group_id: str, action: Callable[[Connection, float], T], timeout_ms: float | None
 ) -> T:
     """As ``at_coordinator`` for a group, until ``timeout_ms`` (``default.api.timeout.ms``) from now."""
-    deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+    deadline = cluster.deadline(timeout_ms)
     return at_coordinator(cluster, CoordinatorType.GROUP, group_id, action, deadline)
 
 

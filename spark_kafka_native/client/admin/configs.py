@@ -94,7 +94,7 @@ class ConfigEntry:
 
 
 def describe_configs(
-    cluster: Cluster, resource: Resource, names: Iterable[str] | None = None, *, timeout_ms: float | None = None
+    cluster: Cluster, resource: Resource, names: Iterable[str] | None = None
 ) -> dict[str, ConfigEntry]:
     """The settings of a resource by name: ``names``, or all of them.
 
@@ -104,7 +104,7 @@ def describe_configs(
     requested = DescribeConfigsResource(
         resource_type=resource.type, resource_name=resource.name, configuration_keys=keys
     )
-    deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+    deadline = cluster.deadline()
     _check_broker(cluster, resource, deadline)
     response = cluster.send(
         resource.node_id, DescribeConfigsRequest(resources=(requested,), include_synonyms=True), deadline=deadline
@@ -145,7 +145,7 @@ def alter_configs(
     )
     requested = AlterConfigsResource(resource_type=resource.type, resource_name=resource.name, configs=altered)
     request = IncrementalAlterConfigsRequest(resources=(requested,), validate_only=validate_only)
-    deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+    deadline = cluster.deadline(timeout_ms)
     _check_broker(cluster, resource, deadline)
 
     def attempt() -> IncrementalAlterConfigsResponse:

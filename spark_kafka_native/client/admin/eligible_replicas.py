@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import UnsupportedApiVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.describe_topic_partitions import (
@@ -22,15 +21,13 @@ class EligibleReplicas(NamedTuple):
     last_known: tuple[int, ...]
 
 
-def eligible_replicas(
-    cluster: Cluster, topics: Iterable[str], *, timeout_ms: float | None = None
-) -> dict[TopicPartition, EligibleReplicas]:
+def eligible_replicas(cluster: Cluster, topics: Iterable[str]) -> dict[TopicPartition, EligibleReplicas]:
     """The eligible leader replicas of the topics' partitions.
 
     Partitions that the broker does not describe are left out; all are if it does not know DescribeTopicPartitions.
     Raises KafkaError: the broker's next page begins at or before the page that was read.
     """
-    deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+    deadline = cluster.deadline()
     wanted = tuple(TopicRequest(name=name) for name in sorted(set(topics)))
     found: dict[TopicPartition, EligibleReplicas] = {}
     at = ("", -1)

@@ -103,7 +103,7 @@ def describe_group(cluster: Cluster, group_id: str, *, timeout_ms: float | None 
                 raise
         return _classic_group(connection, group_id, timeout_ms)
 
-    deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+    deadline = cluster.deadline(timeout_ms)
     description = at_group_coordinator(cluster, group_id, describe, deadline.remaining_ms)
     return dataclasses.replace(description, coordinator=find_coordinator(cluster, group_id, deadline).node_id)
 

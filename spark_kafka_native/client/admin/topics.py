@@ -141,7 +141,7 @@ def _until_settled(
     timeout_ms: float | None,
 ) -> None:
     """Send ``request`` for the remaining topics until each has a result or the deadline has passed."""
-    deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+    deadline = cluster.deadline(timeout_ms)
     backoff = cluster.backoff()
     left = every = list(dict.fromkeys(names))
     errors: dict[str, KafkaError] = {}

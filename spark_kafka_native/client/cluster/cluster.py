@@ -104,7 +104,7 @@ class Cluster:
 
         Raises KafkaError naming the topic: unknown, invalid, forbidden. BrokerUnreachable: names every server tried.
         """
-        deadline = Deadline.after_ms(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+        deadline = self.deadline(timeout_ms)
         if not throttled_ok:
             self._check_throttle()
         names = None if topics is None else tuple(dict.fromkeys(topics))
@@ -149,7 +149,7 @@ class Cluster:
         Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, naming the partition; BrokerUnreachable.
         """
         wanted = list(dict.fromkeys(partitions))
-        until = deadline or Deadline.after_ms(self.config.default_api_timeout_ms)
+        until = deadline or self.deadline()
         backoff, unknown_tries = self.backoff(), 0
         last: KafkaError | None = None
         while True:
@@ -195,6 +195,10 @@ class Cluster:
 
     # --- asking brokers
 
+    def deadline(self, timeout_ms: float | None = None) -> Deadline:
+        """``timeout_ms`` from now, by default ``default.api.timeout.ms``."""
+        return Deadline.after_ms(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+
     def backoff(self) -> Backoff:
         """Pauses between retries, by ``retry.backoff.ms`` and ``retry.backoff.max.ms``."""
         return Backoff(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms)
@@ -204,7 +208,7 @@ class Cluster:
 
         The deadline is ``timeout_ms``, by default ``default.api.timeout.ms``, from now. Raises the last KafkaError.
         """
-        deadline = Deadline.after_ms(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+        deadline = self.deadline(timeout_ms)
         return retry(lambda: action(deadline), deadline, self.backoff())
 
     def node(self, node_id: int, deadline: Deadline) -> Node:
@@ -234,7 +238,7 @@ class Cluster:
         default ``default.api.timeout.ms`` from now): it may be carried out more than once.
         Raises BrokerUnreachable, ConnectionLost, RequestTimeout, Throttled, UnsupportedApiVersion.
         """
-        until = deadline or Deadline.after_ms(self.config.default_api_timeout_ms)
+        until = deadline or self.deadline()
         if node_id is None:
             return self._ask_any(request, until, max_version)
         return retry(lambda: self.send_once(node_id, request, until, max_version), until, self.backoff())

@@ -1,11 +1,10 @@
 """Requests to the leaders of partitions: one per broker, to all brokers at once, until all have answered.
 
-A ``LeaderQuery`` makes the requests. Moved leaders, broken connections and partitions that a response leaves out are
-handled here.
+Moved leaders, broken connections and partitions that a response leaves out are handled here.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.metadata import Node, PartitionLeader
@@ -20,27 +19,17 @@ from spark_kafka_native.protocol.topic import TopicPartition
 T = TypeVar("T")
 ResponseT = TypeVar("ResponseT", bound=Response)
 Leaders = Mapping[TopicPartition, PartitionLeader]
-PartitionErrors = dict[TopicPartition, KafkaError]
-
-
-class LeaderQuery(Protocol[ResponseT, T]):
-    """A request about partitions to the brokers that lead them."""
-
-    def request(
-        self, partitions: Sequence[TopicPartition], leaders: Leaders, connection: Connection, /
-    ) -> Request[ResponseT]:
-        """The request for ``partitions``. Raises KafkaError: the broker's version cannot have it."""
-        ...
-
-    def take(self, response: ResponseT, found: dict[TopicPartition, T]) -> PartitionErrors:
-        """Add the results of a response to ``found``; return the errors of its other partitions."""
-        ...
+RequestOf = Callable[[Sequence[TopicPartition], Leaders, Connection], Request[ResponseT]]
+"""The request for partitions that a broker leads. Raises KafkaError: the broker's version cannot have it."""
+ResultsOf = Callable[[ResponseT], Iterable[tuple[TopicPartition, T | KafkaError]]]
+"""The result or the error of each partition in a response."""
 
 
 def ask_leaders(
     cluster: Cluster,
     partitions: Sequence[TopicPartition],
-    query: LeaderQuery[ResponseT, T],
+    request: RequestOf[ResponseT],
+    results: ResultsOf[ResponseT, T],
     *,
     timeout_ms: float | None = None,
 ) -> dict[TopicPartition, T]:
@@ -49,15 +38,17 @@ def ask_leaders(
     Transient errors are retried until ``timeout_ms`` (``default.api.timeout.ms``) from now. Raises KafkaError naming a
     partition without a result; BrokerUnreachable.
     """
-    deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+    deadline = cluster.deadline(timeout_ms)
     found: dict[TopicPartition, T] = {}
     backoff = cluster.backoff()
     last: KafkaError | None = None
     while pending := [partition for partition in partitions if partition not in found]:
         try:
-            errors = _ask_once(cluster, pending, query, deadline, found)
+            answers = _ask_once(cluster, pending, request, results, deadline)
         except BrokerUnreachable as error:
             give_up(last, error)
+        errors = {partition: result for partition, result in answers.items() if isinstance(result, KafkaError)}
+        found |= {partition: result for partition, result in answers.items() if not isinstance(result, KafkaError)}
         for failure in errors.values():
             if not is_transient(failure):
                 raise failure
@@ -73,42 +64,39 @@ def ask_leaders(
 def _ask_once(
     cluster: Cluster,
     pending: Sequence[TopicPartition],
-    query: LeaderQuery[ResponseT, T],
+    request: RequestOf[ResponseT],
+    results: ResultsOf[ResponseT, T],
     deadline: Deadline,
-    found: dict[TopicPartition, T],
-) -> PartitionErrors:
-    """One request to every leader. Fills ``found``; returns the errors of the other partitions.
-
-    Raises KafkaError: a response leaves a partition out.
-    """
+) -> dict[TopicPartition, T | KafkaError]:
+    """One request to every leader. Raises KafkaError: a response leaves a partition out."""
     leaders = cluster.leaders(pending, deadline)
     by_node: dict[Node, list[TopicPartition]] = {}
     for partition in pending:
         by_node.setdefault(leaders[partition].node, []).append(partition)
-    errors: PartitionErrors = {}
+    found: dict[TopicPartition, T | KafkaError] = {}
     requests: list[tuple[Connection, list[TopicPartition]]] = []
     try:
         for node, partitions in by_node.items():
             try:
-                requests.append((_send(cluster, node, partitions, leaders, query, deadline), partitions))
+                requests.append((_send(cluster, node, partitions, leaders, request, deadline), partitions))
             except KafkaError as error:
-                errors |= dict.fromkeys(partitions, error)
+                found |= dict.fromkeys(partitions, error)
         for connection, partitions in requests:
             response: Any
             try:
                 sent, response = connection.receive(deadline.at_most_ms(cluster.config.request_timeout_ms))
             except KafkaError as error:
-                errors |= dict.fromkeys(partitions, error)
+                found |= dict.fromkeys(partitions, error)
             else:
-                errors |= query.take(response, found)
+                found |= results(response)
                 for partition in partitions:
-                    if partition not in found and partition not in errors:
+                    if partition not in found:
                         detail = f"{partition} is missing from {sent.request.api_name}"
                         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
     finally:
         for connection, _ in requests:
             cluster.give_back(connection)
-    return errors
+    return found
 
 
 def _send(
@@ -116,13 +104,12 @@ def _send(
     node: Node,
     partitions: list[TopicPartition],
     leaders: Leaders,
-    query: LeaderQuery[ResponseT, T],
+    request: RequestOf[Any],
     deadline: Deadline,
 ) -> Connection:
     connection = cluster.borrow(node, deadline)
     try:
-        request = query.request(partitions, leaders, connection)
-        connection.send(request, deadline=deadline)
+        connection.send(request(partitions, leaders, connection), deadline=deadline)
     except BaseException:
         cluster.give_back(connection)
         raise

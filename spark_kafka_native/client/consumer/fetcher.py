@@ -440,6 +440,6 @@ class Fetcher:
         """
         self._raise_failure()
         if self.named_topics and not self._is_confirmed:
-            self._compare_topics(Deadline.after_ms(self._cluster.config.default_api_timeout_ms))
+            self._compare_topics(self._cluster.deadline())
             self._is_confirmed = True
             self._raise_failure()

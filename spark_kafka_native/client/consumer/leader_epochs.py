@@ -6,11 +6,11 @@ in the present leader's log tells how much of what was written in it is still th
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.leaders import Leaders, PartitionErrors, ask_leaders
+from spark_kafka_native.client.cluster.leaders import Leaders, ask_leaders
 from spark_kafka_native.client.cluster.metadata import NO_EPOCH
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -44,8 +44,26 @@ def ends_of_epochs(
 
     Raises KafkaError naming the partition that could not be asked about; BrokerUnreachable.
     """
+
+    def requested(partition: TopicPartition, leaders: Leaders) -> OffsetForLeaderPartition:
+        current, epoch = leaders[partition].leader_epoch, epochs[partition]
+        return OffsetForLeaderPartition(partition=partition.partition, current_leader_epoch=current, leader_epoch=epoch)
+
+    def request(
+        partitions: Sequence[TopicPartition], leaders: Leaders, connection: Connection
+    ) -> OffsetForLeaderEpochRequest:
+        version = connection.version_of(OffsetForLeaderEpochRequest)
+        if version < _FOR_CONSUMERS_SINCE:
+            detail = f"{connection.address} has OffsetForLeaderEpoch v{version}, which consumers may not use"
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
+        topics = tuple(
+            OffsetForLeaderTopic(topic=name, partitions=tuple(requested(part, leaders) for part in parts))
+            for name, parts in by_topic(partitions).items()
+        )
+        return OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=topics)
+
     try:
-        found = ask_leaders(cluster, list(epochs), _EpochQuery(epochs), timeout_ms=timeout_ms)
+        found = ask_leaders(cluster, list(epochs), request, _results, timeout_ms=timeout_ms)
     except KafkaError as error:
         if error.code is ErrorCode.UNSUPPORTED_VERSION:
             return {}
@@ -53,46 +71,13 @@ def ends_of_epochs(
     return {partition: end for partition, end in found.items() if end is not None}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _EpochQuery:
-    """OffsetForLeaderEpoch for ``ask_leaders``."""
-
-    epochs: Mapping[TopicPartition, int]
-
-    def request(
-        self, partitions: Sequence[TopicPartition], leaders: Leaders, connection: Connection
-    ) -> OffsetForLeaderEpochRequest:
-        version = connection.version_of(OffsetForLeaderEpochRequest)
-        if version < _FOR_CONSUMERS_SINCE:
-            detail = f"{connection.address} has OffsetForLeaderEpoch v{version}, which consumers may not use"
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
-        return OffsetForLeaderEpochRequest(
-            replica_id=_CONSUMER,
-            topics=tuple(
-                OffsetForLeaderTopic(topic=name, partitions=tuple(self._requested(part, leaders) for part in parts))
-                for name, parts in by_topic(partitions).items()
-            ),
-        )
-
-    def _requested(self, partition: TopicPartition, leaders: Leaders) -> OffsetForLeaderPartition:
-        return OffsetForLeaderPartition(
-            partition=partition.partition,
-            current_leader_epoch=leaders[partition].leader_epoch,
-            leader_epoch=self.epochs[partition],
-        )
-
-    def take(
-        self, response: OffsetForLeaderEpochResponse, found: dict[TopicPartition, EpochEnd | None]
-    ) -> PartitionErrors:
-        errors: PartitionErrors = {}
-        for topic in response.topics:
-            for part in topic.partitions:
-                partition = TopicPartition(topic.topic, part.partition)
-                code = ErrorCode.of(part.error_code)
-                if code is not ErrorCode.NONE:
-                    errors[partition] = KafkaError(code, str(partition))
-                elif part.leader_epoch == NO_EPOCH or part.end_offset < 0:
-                    found[partition] = None
-                else:
-                    found[partition] = EpochEnd(epoch=part.leader_epoch, end_offset=part.end_offset)
-        return errors
+def _results(response: OffsetForLeaderEpochResponse) -> Iterator[tuple[TopicPartition, EpochEnd | KafkaError | None]]:
+    for topic in response.topics:
+        for part in topic.partitions:
+            partition, code = TopicPartition(topic.topic, part.partition), ErrorCode.of(part.error_code)
+            if code is not ErrorCode.NONE:
+                yield partition, KafkaError(code, str(partition))
+            elif part.leader_epoch == NO_EPOCH or part.end_offset < 0:
+                yield partition, None
+            else:
+                yield partition, EpochEnd(epoch=part.leader_epoch, end_offset=part.end_offset)

@@ -1,11 +1,10 @@
 """Offsets by position and by time: any number of partitions, one request per broker, all brokers at once."""
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.leaders import Leaders, PartitionErrors, ask_leaders
+from spark_kafka_native.client.cluster.leaders import Leaders, ask_leaders
 from spark_kafka_native.client.config import READ_UNCOMMITTED
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -57,62 +56,42 @@ def list_offsets(
     that (a time needs 0.10.1); BrokerUnreachable.
     """
     level = cluster.config.isolation_level if isolation is None else isolation
-    query = _OffsetQuery(wanted, level, cluster.config.request_timeout_ms)
-    return ask_leaders(cluster, list(wanted), query, timeout_ms=timeout_ms)
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _OffsetQuery:
-    """ListOffsets for ``ask_leaders``."""
-
-    wanted: Mapping[TopicPartition, int]
-    isolation: int
-    timeout_ms: int
-
-    def request(
-        self, partitions: Sequence[TopicPartition], leaders: Leaders, connection: Connection
-    ) -> ListOffsetsRequest:
-        version = self._check_version(connection, partitions)
-        return ListOffsetsRequest(
-            replica_id=_CONSUMER,
-            # Brokers that do not know the level have no transactions either.
-            isolation_level=self.isolation if version >= _ISOLATION_SINCE else READ_UNCOMMITTED,
-            topics=tuple(
-                ListOffsetsTopic(name=name, partitions=tuple(self._requested(part, leaders) for part in parts))
-                for name, parts in by_topic(partitions).items()
-            ),
-            timeout_ms=self.timeout_ms,
-        )
-
-    def _requested(self, partition: TopicPartition, leaders: Leaders) -> ListOffsetsPartition:
+    def requested(partition: TopicPartition, leaders: Leaders) -> ListOffsetsPartition:
+        epoch, timestamp = leaders[partition].leader_epoch, wanted[partition]
         return ListOffsetsPartition(
-            partition_index=partition.partition,
-            current_leader_epoch=leaders[partition].leader_epoch,
-            timestamp=self.wanted[partition],
+            partition_index=partition.partition, current_leader_epoch=epoch, timestamp=timestamp
         )
 
-    def take(self, response: ListOffsetsResponse, found: dict[TopicPartition, ListedOffset]) -> PartitionErrors:
-        errors: PartitionErrors = {}
-        for topic in response.topics:
-            for part in topic.partitions:
-                partition = TopicPartition(topic.name, part.partition_index)
-                if part.error_code == ErrorCode.NONE:
-                    found[partition] = _listed(part)
-                else:
-                    errors[partition] = KafkaError(ErrorCode.of(part.error_code), str(partition))
-        return errors
-
-    def _check_version(self, connection: Connection, partitions: Sequence[TopicPartition]) -> int:
+    def request(partitions: Sequence[TopicPartition], leaders: Leaders, connection: Connection) -> ListOffsetsRequest:
         version = connection.version_of(ListOffsetsRequest)
         for partition in partitions:
-            needed = _NEEDS_VERSION.get(self.wanted[partition], _BY_TIME_SINCE)
+            needed = _NEEDS_VERSION.get(wanted[partition], _BY_TIME_SINCE)
             if version < needed:
                 raise KafkaError(
                     ErrorCode.UNSUPPORTED_VERSION,
-                    f"{partition}: looking up timestamp {self.wanted[partition]} needs ListOffsets v{needed}, "
+                    f"{partition}: looking up timestamp {wanted[partition]} needs ListOffsets v{needed}, "
                     f"{connection.address} has v{version}",
                 )
-        return version
+        return ListOffsetsRequest(
+            replica_id=_CONSUMER,
+            # Brokers that do not know the level have no transactions either.
+            isolation_level=level if version >= _ISOLATION_SINCE else READ_UNCOMMITTED,
+            topics=tuple(
+                ListOffsetsTopic(name=name, partitions=tuple(requested(part, leaders) for part in parts))
+                for name, parts in by_topic(partitions).items()
+            ),
+            timeout_ms=cluster.config.request_timeout_ms,
+        )
+
+    return ask_leaders(cluster, list(wanted), request, _results, timeout_ms=timeout_ms)
+
+
+def _results(response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, ListedOffset | KafkaError]]:
+    for topic in response.topics:
+        for part in topic.partitions:
+            partition, code = TopicPartition(topic.name, part.partition_index), ErrorCode.of(part.error_code)
+            yield partition, _listed(part) if code is ErrorCode.NONE else KafkaError(code, str(partition))
 
 
 def _listed(part: ListOffsetsPartitionResponse) -> ListedOffset:

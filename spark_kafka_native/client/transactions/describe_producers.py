@@ -1,11 +1,11 @@
 """The producers that have written to partitions, as their leaders remember them: DescribeProducers (KIP-664)."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.leaders import Leaders, PartitionErrors, ask_leaders
+from spark_kafka_native.client.cluster.leaders import Leaders, ask_leaders
 from spark_kafka_native.client.errors import NoSuchPartition, NotAReplica
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
@@ -53,7 +53,7 @@ def describe_producers(
     Raises KafkaError naming the partition; NotAReplica: ``broker_id`` has none. Brokers before 2.8 cannot be asked.
     """
     if broker_id is None:
-        return ask_leaders(cluster, partitions, _Producers(), timeout_ms=timeout_ms)
+        return ask_leaders(cluster, partitions, _request, _results, timeout_ms=timeout_ms)
     return cluster.retrying(lambda deadline: _at_replicas(cluster, partitions, broker_id, deadline), timeout_ms)
 
 
@@ -68,30 +68,20 @@ def _at_replicas(
         if broker_id not in known[partition.partition].replicas:
             raise NotAReplica(partition, broker_id)
     found: dict[TopicPartition, Producers] = {}
-    response = cluster.send_once(broker_id, _request(partitions), deadline)
-    for partition, error in _take(response, found).items():
-        if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            raise NotAReplica(partition, broker_id)
-        raise error
+    for partition, result in _results(cluster.send_once(broker_id, _request(partitions), deadline)):
+        if isinstance(result, KafkaError):
+            is_gone = result.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            raise NotAReplica(partition, broker_id) if is_gone else result
+        found[partition] = result
     for partition in partitions:
         if partition not in found:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{partition} is missing from DescribeProducers")
     return {partition: found[partition] for partition in partitions}
 
 
-class _Producers:
-    """DescribeProducers for ``ask_leaders``."""
-
-    def request(
-        self, partitions: Sequence[TopicPartition], _leaders: Leaders, _connection: Connection
-    ) -> DescribeProducersRequest:
-        return _request(partitions)
-
-    def take(self, response: DescribeProducersResponse, found: dict[TopicPartition, Producers]) -> PartitionErrors:
-        return _take(response, found)
-
-
-def _request(partitions: Sequence[TopicPartition]) -> DescribeProducersRequest:
+def _request(
+    partitions: Sequence[TopicPartition], _: Leaders | None = None, __: Connection | None = None
+) -> DescribeProducersRequest:
     return DescribeProducersRequest(
         topics=tuple(
             TopicRequest(name=name, partition_indexes=tuple(part.partition for part in parts))
@@ -100,25 +90,24 @@ def _request(partitions: Sequence[TopicPartition]) -> DescribeProducersRequest:
     )
 
 
-def _take(response: DescribeProducersResponse, found: dict[TopicPartition, Producers]) -> PartitionErrors:
-    """Move the producers in a response to ``found``; the errors of the other partitions."""
-    errors: PartitionErrors = {}
+def _results(response: DescribeProducersResponse) -> Iterator[tuple[TopicPartition, Producers | KafkaError]]:
     for topic in response.topics:
         for result in topic.partitions:
-            partition = TopicPartition(topic.name, result.partition_index)
-            code = ErrorCode.of(result.error_code)
+            partition, code = TopicPartition(topic.name, result.partition_index), ErrorCode.of(result.error_code)
             if code is not ErrorCode.NONE:
-                errors[partition] = KafkaError(code, f"{partition}: {result.error_message or 'its producers'}")
+                yield partition, KafkaError(code, f"{partition}: {result.error_message or 'its producers'}")
                 continue
-            found[partition] = tuple(
-                ActiveProducer(
-                    producer_id=state.producer_id,
-                    producer_epoch=state.producer_epoch,
-                    last_sequence=state.last_sequence,
-                    last_timestamp_ms=state.last_timestamp,
-                    coordinator_epoch=state.coordinator_epoch,
-                    transaction_start_offset=state.current_txn_start_offset,
-                )
-                for state in result.active_producers
+            yield (
+                partition,
+                tuple(
+                    ActiveProducer(
+                        producer_id=state.producer_id,
+                        producer_epoch=state.producer_epoch,
+                        last_sequence=state.last_sequence,
+                        last_timestamp_ms=state.last_timestamp,
+                        coordinator_epoch=state.coordinator_epoch,
+                        transaction_start_offset=state.current_txn_start_offset,
+                    )
+                    for state in result.active_producers
+                ),
             )
-    return errors

@@ -78,7 +78,7 @@ def describe_transactions(
     cluster: Cluster, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
 ) -> dict[str, TransactionDescription]:
     """Transactional ids by name; those that no coordinator knows are left out. Raises KafkaError naming the id."""
-    deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+    deadline = cluster.deadline(timeout_ms)
     found = {}
     responses = at_coordinators(cluster, CoordinatorType.TRANSACTION, transactional_ids, _describe, deadline)
     for key, response in responses.items():

@@ -7,11 +7,11 @@ the partition belongs to it. Finding needs brokers since 3.0; aborting works wit
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.leaders import Leaders, PartitionErrors, ask_leaders
+from spark_kafka_native.client.cluster.leaders import Leaders, ask_leaders
 from spark_kafka_native.client.transactions.describe_producers import ActiveProducer, describe_producers
 from spark_kafka_native.client.transactions.describe_transactions import describe_transactions, list_transactions
 from spark_kafka_native.net.blocking import Connection
@@ -112,45 +112,29 @@ def _silent_transactions(
     return found
 
 
-def abort_transaction(cluster: Cluster, spec: AbortTransactionSpec, *, timeout_ms: float | None = None) -> None:
+def abort_transaction(cluster: Cluster, spec: AbortTransactionSpec) -> None:
     """Write an abort marker into one partition, whatever the transaction's coordinator knows of it.
 
     Raises KafkaError naming the partition. INVALID_PRODUCER_EPOCH: the producer has written with a later epoch.
     TRANSACTION_COORDINATOR_FENCED: a marker of a later coordinator epoch is there.
     """
-    ask_leaders(cluster, [spec.partition], _Abort(spec), timeout_ms=timeout_ms)
+    topic = WritableTxnMarkerTopic(name=spec.partition.topic, partition_indexes=(spec.partition.partition,))
+    marker = WritableTxnMarker(
+        producer_id=spec.producer_id,
+        producer_epoch=spec.producer_epoch,
+        coordinator_epoch=spec.coordinator_epoch,
+        transaction_result=False,
+        topics=(topic,),
+    )
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Abort:
-    """WriteTxnMarkers for ``ask_leaders``."""
-
-    spec: AbortTransactionSpec
-
-    def request(
-        self, partitions: Sequence[TopicPartition], _leaders: Leaders, _connection: Connection
-    ) -> WriteTxnMarkersRequest:
-        (partition,) = partitions
-        topic = WritableTxnMarkerTopic(name=partition.topic, partition_indexes=(partition.partition,))
-        marker = WritableTxnMarker(
-            producer_id=self.spec.producer_id,
-            producer_epoch=self.spec.producer_epoch,
-            coordinator_epoch=self.spec.coordinator_epoch,
-            transaction_result=False,
-            topics=(topic,),
-        )
+    def request(_: Sequence[TopicPartition], __: Leaders, ___: Connection) -> WriteTxnMarkersRequest:
         return WriteTxnMarkersRequest(markers=(marker,))
 
-    def take(self, response: WriteTxnMarkersResponse, found: dict[TopicPartition, None]) -> PartitionErrors:
-        errors: PartitionErrors = {}
-        for marker in response.markers:
-            for topic in marker.topics:
-                for result in topic.partitions:
-                    partition = TopicPartition(topic.name, result.partition_index)
-                    code = ErrorCode.of(result.error_code)
-                    if code is ErrorCode.NONE:
-                        found[partition] = None
-                    else:
-                        detail = f"{partition}: producer {self.spec.producer_id}, epoch {self.spec.producer_epoch}"
-                        errors[partition] = KafkaError(code, detail)
-        return errors
+    def results(response: WriteTxnMarkersResponse) -> Iterator[tuple[TopicPartition, KafkaError | None]]:
+        for topic in (topic for marker in response.markers for topic in marker.topics):
+            for result in topic.partitions:
+                partition, code = TopicPartition(topic.name, result.partition_index), ErrorCode.of(result.error_code)
+                error = KafkaError(code, f"{partition}: producer {spec.producer_id}, epoch {spec.producer_epoch}")
+                yield partition, None if code is ErrorCode.NONE else error
+
+    ask_leaders(cluster, [spec.partition], request, results)

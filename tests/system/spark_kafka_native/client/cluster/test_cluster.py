@@ -88,7 +88,7 @@ def test_metadata_does_not_go_to_a_broker_while_it_is_connected_to(brokers: Scri
     cluster.metadata([])
     answers.set()
     cluster.give_back(eventually(pending.take, IsInstance(Connection)))  # type: ignore[arg-type]  # not None: expected
-    assert asked_for_metadata(brokers) == [1, 3]
+    assert metadata_nodes(brokers) == [1, 3]
 
 
 @pytest.mark.usefixtures("broker_2_first")
@@ -102,7 +102,7 @@ def test_metadata_does_not_go_to_a_broker_that_did_not_respond_in_time(
     without_idle_connection(cluster)
     cluster.borrow(node, soon).close()
     cluster.metadata([])
-    assert asked_for_metadata(brokers) == [1, 3, 3, 2], "a new connection shows that it responds"
+    assert metadata_nodes(brokers) == [1, 3, 3, 2], "a new connection shows that it responds"
 
 
 def without_idle_connection(cluster: Cluster) -> None:
@@ -112,7 +112,7 @@ def without_idle_connection(cluster: Cluster) -> None:
             connection.close()
 
 
-def asked_for_metadata(brokers: ScriptedCluster) -> list[int]:
+def metadata_nodes(brokers: ScriptedCluster) -> list[int]:
     return [node for node, request, _ in brokers.received if isinstance(request, MetadataRequest)]
 
 

@@ -3,7 +3,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.leaders import Leaders, PartitionErrors, ask_leaders
+from spark_kafka_native.client.cluster.leaders import Leaders, ask_leaders
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -38,15 +38,14 @@ class FirstOffset:
         )
         return ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name="t", partitions=parts),))
 
-    def take(self, response: ListOffsetsResponse, found: dict[TopicPartition, int]) -> PartitionErrors:
+    def results(self, response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, int | KafkaError]]:
+        error = self.errors.pop() if self.errors else None
         offsets = {
             TopicPartition(topic.name, part.partition_index): part.offset
             for topic in response.topics
             for part in topic.partitions
         }
-        errors: PartitionErrors = {min(offsets): self.errors.pop()} if self.errors else {}
-        found |= {partition: offset for partition, offset in offsets.items() if partition not in errors}
-        return errors
+        yield from ((part, error if error and part == min(offsets) else offset) for part, offset in offsets.items())
 
 
 @pytest.fixture
@@ -65,7 +64,9 @@ def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
 
 def test_every_leader_gets_one_request_for_its_partitions(cluster: Cluster) -> None:
     query = FirstOffset()
-    assert ask_leaders(cluster, PARTITIONS, query) == dict(zip(PARTITIONS, [10, 11, 12, 13], strict=True))
+    assert ask_leaders(cluster, PARTITIONS, query.request, query.results) == dict(
+        zip(PARTITIONS, [10, 11, 12, 13], strict=True)
+    )
     assert sorted(query.asked) == [PARTITIONS[0::2], PARTITIONS[1::2]]
 
 
@@ -73,7 +74,7 @@ def test_only_partitions_with_errors_are_requested_again(brokers: ScriptedCluste
     cluster.leaders(PARTITIONS)
     brokers.script(ListOffsetsRequest, Drop(), broker=1)
     query = FirstOffset()
-    assert set(ask_leaders(cluster, PARTITIONS, query)) == set(PARTITIONS)
+    assert set(ask_leaders(cluster, PARTITIONS, query.request, query.results)) == set(PARTITIONS)
     assert query.asked.count(PARTITIONS[1::2]) == 1
     assert query.asked[-1] == PARTITIONS[0::2]
 
@@ -82,20 +83,20 @@ def test_errors_are_raised_at_once_and_retriable_ones_after_the_deadline(cluster
     query = FirstOffset()
     query.errors = [KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "t-0")]
     with pytest.raises(KafkaError, match="t-0"):
-        ask_leaders(cluster, PARTITIONS, query)
+        ask_leaders(cluster, PARTITIONS, query.request, query.results)
     query.errors = [KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "t-0")] * 10_000
     with pytest.raises(KafkaError, match=r"\(NOT_LEADER_OR_FOLLOWER, "):
-        ask_leaders(cluster, PARTITIONS, query, timeout_ms=2_000)
+        ask_leaders(cluster, PARTITIONS, query.request, query.results, timeout_ms=2_000)
 
 
 def test_a_partition_missing_from_the_response_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(ListOffsetsRequest, Respond(lambda _: ListOffsetsResponse()), broker=2)
     with pytest.raises(KafkaError, match="t-1 is missing from ListOffsets"):
-        ask_leaders(cluster, PARTITIONS, FirstOffset())
+        ask_leaders(cluster, PARTITIONS, FirstOffset().request, FirstOffset().results)
 
 
 def test_a_cluster_that_is_gone_is_broker_unreachable(brokers: ScriptedCluster, cluster: Cluster) -> None:
     cluster.leaders(PARTITIONS)
     brokers.close()
     with pytest.raises(BrokerUnreachable):
-        ask_leaders(cluster, PARTITIONS, FirstOffset(), timeout_ms=600)
+        ask_leaders(cluster, PARTITIONS, FirstOffset().request, FirstOffset().results, timeout_ms=600)
