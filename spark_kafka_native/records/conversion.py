@@ -108,7 +108,7 @@ def write_batch(
         max_timestamp=max(NO_TIMESTAMP, largest),
         records_count=count,
     )
-    return _sealed(batch, header, compression, timestamp_type)
+    return sealed(batch, header, compression, timestamp_type)
 
 
 def recompress(
@@ -126,11 +126,16 @@ def recompress(
         check_written(len(batch), max_bytes)
     batch += compressed.flush()
     check_written(len(batch), max_bytes)
-    return _sealed(batch, header, compression, header.timestamp_type)
+    return sealed(batch, header, compression, header.timestamp_type)
 
 
-def _sealed(
-    batch: bytearray, header: BatchHeader, compression: CompressionType, timestamp_type: TimestampType
+def sealed(
+    batch: bytearray,
+    header: BatchHeader,
+    compression: CompressionType,
+    timestamp_type: TimestampType,
+    *,
+    delete_horizon: bool = False,
 ) -> bytearray:
     """``batch``, which has space for a header and then its payload, with that header and its CRC."""
     write_header(
@@ -149,6 +154,7 @@ def _sealed(
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,
+        delete_horizon=delete_horizon,
     )
     seal(batch)
     return batch

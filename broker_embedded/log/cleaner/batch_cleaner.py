@@ -29,12 +29,10 @@ from spark_kafka_native.records.batch import (
     BatchHeader,
     CompressionType,
     TimestampType,
-    seal,
-    write_header,
 )
 from spark_kafka_native.records.compression import compressor
 from spark_kafka_native.records.control import ControlType, decode_control
-from spark_kafka_native.records.conversion import payload_pieces
+from spark_kafka_native.records.conversion import payload_pieces, sealed
 from spark_kafka_native.records.legacy import read_messages
 from spark_kafka_native.records.legacy_write import write_message_set
 from spark_kafka_native.records.record import as_int64
@@ -128,7 +126,7 @@ class BatchCleaner:
         if horizon is None and (without_records or kept.has_tombstones):
             horizon = self._new_horizon_ms
         if kept.records == kept.records_read and horizon == header.delete_horizon_ms:
-            return _unchanged(data, header, kept.records)
+            return _cleaned(data, header, kept.records)
         blocks = kept.last if kept.blocks == 1 else self._blocks(data, header, past_horizon=past_horizon)
         return _rebuilt(header, blocks, kept.records, horizon)
 
@@ -177,7 +175,7 @@ class BatchCleaner:
         if not kept:
             return None
         if len(kept) == len(messages):
-            return _unchanged(data, header, len(kept))
+            return _cleaned(data, header, len(kept))
         return CleanedBatch(
             data=write_message_set(
                 kept, magic=header.magic, compression=header.compression, timestamp_type=header.timestamp_type
@@ -209,7 +207,7 @@ def keyed_offsets(data: bytes, header: BatchHeader, from_offset: int) -> Iterato
                 yield key, base_offset + delta
 
 
-def _unchanged(data: bytes, header: BatchHeader, count: int) -> CleanedBatch:
+def _cleaned(data: bytes | bytearray, header: BatchHeader, count: int) -> CleanedBatch:
     return CleanedBatch(
         data=data, last_offset=header.last_offset, max_timestamp=header.max_timestamp, records_kept=count
     )
@@ -217,10 +215,8 @@ def _unchanged(data: bytes, header: BatchHeader, count: int) -> CleanedBatch:
 
 def _emptied(data: bytes, header: BatchHeader) -> CleanedBatch:
     """The header only, which has offsets, sequence and, for retention, the timestamp."""
-    left = _batch(
-        header, b"", base_timestamp=NO_TIMESTAMP, max_timestamp=header.max_timestamp, count=0, has_horizon=False
-    )
-    return _unchanged(data, header, 0) if left.data == data else left
+    left = _batch(header._replace(base_timestamp=NO_TIMESTAMP, records_count=0), b"", has_horizon=False)
+    return _cleaned(data, header, 0) if left.data == data else left
 
 
 def _rebuilt(header: BatchHeader, blocks: Iterable[_Block], count: int, horizon_ms: int | None) -> CleanedBatch:
@@ -242,43 +238,12 @@ def _rebuilt(header: BatchHeader, blocks: Iterable[_Block], count: int, horizon_
     max_timestamp = header.max_timestamp
     if header.timestamp_type is TimestampType.CREATE_TIME:
         max_timestamp = max(times)
-    return _batch(
-        header,
-        payload,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        count=count,
-        has_horizon=horizon_ms is not None,
-    )
+    header = header._replace(base_timestamp=base_timestamp, max_timestamp=max_timestamp, records_count=count)
+    return _batch(header, payload, has_horizon=horizon_ms is not None)
 
 
-def _batch(
-    header: BatchHeader,
-    payload: bytes | bytearray,
-    *,
-    base_timestamp: int,
-    max_timestamp: int,
-    count: int,
-    has_horizon: bool,
-) -> CleanedBatch:
+def _batch(header: BatchHeader, payload: bytes | bytearray, *, has_horizon: bool) -> CleanedBatch:
+    compression = header.compression if header.records_count else CompressionType.NONE
     data = bytearray(RECORD_BATCH_OVERHEAD) + payload
-    write_header(
-        data,
-        size_in_bytes=len(data),
-        last_offset_delta=header.last_offset_delta,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        records_count=count,
-        base_offset=header.base_offset,
-        partition_leader_epoch=header.partition_leader_epoch,
-        compression=header.compression if count else CompressionType.NONE,
-        timestamp_type=header.timestamp_type,
-        transactional=header.is_transactional,
-        control=header.is_control,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        delete_horizon=has_horizon,
-    )
-    seal(data)
-    return CleanedBatch(data=data, last_offset=header.last_offset, max_timestamp=max_timestamp, records_kept=count)
+    sealed(data, header, compression, header.timestamp_type, delete_horizon=has_horizon)
+    return _cleaned(data, header, header.records_count)
