@@ -10,17 +10,15 @@ Other key versions are records of groups themselves: 2 of classic ones (`classic
 from dataclasses import dataclass
 from typing import Final
 
-from broker_embedded.records.coordinator_record import CoordinatorRecord, RecordKind, encode_record, key_version
+from broker_embedded.records.coordinator_record import CoordinatorRecord, RecordKind, key_version
 from spark_kafka_native.protocol.schema import Struct, field, struct
 from spark_kafka_native.protocol.wire import ZERO_UUID, Int32, Int64, String, Uuid
 
 OFFSET_KEY_VERSIONS: Final = (0, 1)
-_OFFSET_KEY_VERSION: Final = 1
 _LATEST_VALUE_VERSION: Final = 4
 _OLDEST_VALUE_VERSION: Final = 0
 _EXPIRING_VALUE_VERSION: Final = 1
 """The only version with an expiry time (retention_time_ms of OffsetCommit before v5)."""
-_FLEXIBLE_SINCE: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +54,7 @@ class OffsetCommitValue(Struct):
     topic_id: Uuid = field("4+", default=ZERO_UUID, tag=0, ignorable=True)
 
 
-OFFSET_RECORDS: Final = RecordKind(OffsetCommitKey, OffsetCommitValue, _LATEST_VALUE_VERSION, _FLEXIBLE_SINCE)
+OFFSET_RECORDS: Final = RecordKind(1, OffsetCommitKey, OffsetCommitValue, _LATEST_VALUE_VERSION, flexible_since=4)
 
 
 def offset_record(
@@ -66,7 +64,7 @@ def offset_record(
     version = versions.offset
     if value is not None and value.expire_timestamp >= 0 and version != _OLDEST_VALUE_VERSION:
         version = _EXPIRING_VALUE_VERSION
-    return encode_record(key, _OFFSET_KEY_VERSION, value, version, flexible=version >= _FLEXIBLE_SINCE)
+    return OFFSET_RECORDS.write(key, value, version)
 
 
 def read_offset_record(record: CoordinatorRecord) -> tuple[OffsetCommitKey, OffsetCommitValue | None] | None:

@@ -18,8 +18,8 @@ from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.consumer.records import KEY_VERSIONS, ConsumerGroupMetadataKey, read_entry
 from broker_embedded.groups.consumer.replay import after
 from broker_embedded.groups.group import Group
-from broker_embedded.groups.records import OFFSET_KEY_VERSIONS, OffsetCommitKey
-from broker_embedded.records.coordinator_record import CoordinatorRecord, decode_key, key_version
+from broker_embedded.groups.records import OFFSET_KEY_VERSIONS, OFFSET_RECORDS
+from broker_embedded.records.coordinator_record import CoordinatorRecord, key_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ def _replay_offset(
 ) -> tuple[str, Group | None] | None:
     if record.value is None:
         return None
-    group_id = decode_key(record, OffsetCommitKey).group
+    group_id = OFFSET_RECORDS.read_key(record).group
     return None if group_id in groups else (group_id, ClassicGroup(group_id=group_id, config=context.classic))
 
 

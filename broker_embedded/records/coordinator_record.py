@@ -34,27 +34,40 @@ class CoordinatorRecord:
 
 @dataclass(frozen=True, slots=True)
 class RecordKind(Generic[KeyT, ValueT]):
-    """Records of one key version: the structs of key and value. Values have the versions 0 to ``last_version``."""
+    """Records of one kind: the version of written keys, and the structs of key and value.
 
+    Values have the versions 0 to ``last_version``, and are flexible (KIP-482) from ``flexible_since`` on.
+    """
+
+    version: int
     key: type[KeyT]
     value: type[ValueT]
     last_version: int = 0
     flexible_since: int = 0
 
+    def write(self, key: KeyT, value: ValueT | None, value_version: int = 0) -> CoordinatorRecord:
+        """A record of a key and a value, or a tombstone."""
+        return CoordinatorRecord(
+            key=_encode(key, self.version, flexible=False),
+            value=None if value is None else _encode(value, value_version, flexible=self._is_flexible(value_version)),
+        )
+
+    def read_key(self, record: CoordinatorRecord) -> KeyT:
+        """The key, which must be of this kind. Raises CorruptBatch: malformed."""
+        return _decode(self.key, record.key, key_version(record), flexible=False)
+
     def read(self, record: CoordinatorRecord) -> tuple[KeyT, ValueT | None]:
         """Key and value; a tombstone has the value None. Raises CorruptBatch: malformed, or an unknown version."""
-        key = decode_key(record, self.key)
-        return key, decode_value(record, self.value, 0, self.last_version, flexible_from=self.flexible_since)
+        key = self.read_key(record)
+        if record.value is None:
+            return key, None
+        version = _version(record.value, self.value.__name__)
+        if not 0 <= version <= self.last_version:
+            raise CorruptBatch(f"{self.value.__name__} of the unknown version {version}")
+        return key, _decode(self.value, record.value, version, flexible=self._is_flexible(version))
 
-
-def encode_record(
-    key: Struct, key_version: int, value: Struct | None, value_version: int, *, flexible: bool
-) -> CoordinatorRecord:
-    """A record of a key and a value, or a tombstone; ``flexible``: values of this version are flexible (KIP-482)."""
-    return CoordinatorRecord(
-        key=_encode(key, key_version, flexible=False),
-        value=None if value is None else _encode(value, value_version, flexible=flexible),
-    )
+    def _is_flexible(self, value_version: int) -> bool:
+        return value_version >= self.flexible_since
 
 
 def key_version(record: CoordinatorRecord) -> int:
@@ -65,23 +78,6 @@ def key_version(record: CoordinatorRecord) -> int:
 def value_version(value: bytes) -> int:
     """The version of a record's value. Raises CorruptBatch: it has none."""
     return _version(value, "the value")
-
-
-def decode_key(record: CoordinatorRecord, cls: type[StructT]) -> StructT:
-    """The key, which must be of this class. Raises CorruptBatch."""
-    return _decode(cls, record.key, key_version(record), flexible=False)
-
-
-def decode_value(
-    record: CoordinatorRecord, cls: type[StructT], first: int, last: int, *, flexible_from: int
-) -> StructT | None:
-    """The value, None for a tombstone. Raises CorruptBatch: malformed, or its version is not in ``first..last``."""
-    if record.value is None:
-        return None
-    version = _version(record.value, cls.__name__)
-    if not first <= version <= last:
-        raise CorruptBatch(f"{cls.__name__} of the unknown version {version}")
-    return _decode(cls, record.value, version, flexible=version >= flexible_from)
 
 
 def _version(raw: bytes, what: str) -> int:

@@ -14,7 +14,7 @@ from broker_embedded.groups.classic.records import CLASSIC_GROUP_RECORDS, GROUP_
 from broker_embedded.groups.consumer.records import CONSUMER_GROUP_RECORDS
 from broker_embedded.groups.records import OFFSET_KEY_VERSIONS, OFFSET_RECORDS
 from broker_embedded.records.coordinator_record import CoordinatorRecord, RecordKind, key_version, value_version
-from broker_embedded.transactions.records import TRANSACTION_KEY_VERSION, TRANSACTION_RECORDS
+from broker_embedded.transactions.records import TRANSACTION_RECORDS
 from spark_kafka_native.protocol.consumer_protocol import (
     CONSUMER_PROTOCOL,
     MalformedEmbedded,
@@ -40,7 +40,7 @@ _GROUP_RECORDS: Final[Mapping[int, RecordKind[Any, Any]]] = {
     GROUP_KEY_VERSION: CLASSIC_GROUP_RECORDS,
     **CONSUMER_GROUP_RECORDS,
 }
-_TRANSACTION_RECORDS: Final[Mapping[int, RecordKind[Any, Any]]] = {TRANSACTION_KEY_VERSION: TRANSACTION_RECORDS}
+_TRANSACTION_RECORDS: Final[Mapping[int, RecordKind[Any, Any]]] = {TRANSACTION_RECORDS.version: TRANSACTION_RECORDS}
 
 
 def as_text(data: bytes) -> str:

@@ -8,16 +8,14 @@ Version 0, of Kafka before 4.0, has no fields for the previous and the next prod
 
 from typing import Final
 
-from broker_embedded.records.coordinator_record import CoordinatorRecord, RecordKind, encode_record, key_version
+from broker_embedded.records.coordinator_record import CoordinatorRecord, RecordKind, key_version
 from broker_embedded.transactions.state import Transaction, TransactionState, TransactionVersion
 from spark_kafka_native.protocol.schema import Struct, field, struct
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import Int8, Int16, Int32, Int64, String
 from spark_kafka_native.records.errors import CorruptBatch
 
-TRANSACTION_KEY_VERSION: Final = 0
 _LATEST_VERSION: Final = 1
-_FLEXIBLE_SINCE: Final = 1
 
 
 @struct
@@ -52,7 +50,7 @@ class TransactionLogValue(Struct):
     client_transaction_version: Int16 = field("1+", default=0, tag=2, ignorable=True)
 
 
-TRANSACTION_RECORDS: Final = RecordKind(TransactionLogKey, TransactionLogValue, _LATEST_VERSION, _FLEXIBLE_SINCE)
+TRANSACTION_RECORDS: Final = RecordKind(0, TransactionLogKey, TransactionLogValue, _LATEST_VERSION, flexible_since=1)
 
 
 def transaction_record(transaction: Transaction, *, flexible: bool) -> CoordinatorRecord:
@@ -78,14 +76,12 @@ def transaction_record(transaction: Transaction, *, flexible: bool) -> Coordinat
     has_more_to_say = transaction.state.is_decided and transaction.client_version.bumps_epochs
     version = _LATEST_VERSION if flexible or has_more_to_say else 0
     key = TransactionLogKey(transactional_id=transaction.transactional_id)
-    return encode_record(key, TRANSACTION_KEY_VERSION, value, version, flexible=version >= _FLEXIBLE_SINCE)
+    return TRANSACTION_RECORDS.write(key, value, version)
 
 
 def transaction_tombstone(transactional_id: str) -> CoordinatorRecord:
     """The record that deletes an id."""
-    return encode_record(
-        TransactionLogKey(transactional_id=transactional_id), TRANSACTION_KEY_VERSION, None, 0, flexible=False
-    )
+    return TRANSACTION_RECORDS.write(TransactionLogKey(transactional_id=transactional_id), None)
 
 
 def read_transaction_record(record: CoordinatorRecord) -> tuple[str, Transaction | None] | None:
@@ -93,7 +89,7 @@ def read_transaction_record(record: CoordinatorRecord) -> tuple[str, Transaction
 
     Raises CorruptBatch: the bytes do not fit their version, or the version or a state is unknown.
     """
-    if key_version(record) != TRANSACTION_KEY_VERSION:
+    if key_version(record) != TRANSACTION_RECORDS.version:
         return None
     key, value = TRANSACTION_RECORDS.read(record)
     name = key.transactional_id

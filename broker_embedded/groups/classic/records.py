@@ -7,13 +7,11 @@ value  =  int16 version | fields      versions 0 to 4; releases have written 0 t
 from typing import Final
 
 from broker_embedded.groups.records import LATEST_VERSIONS, RecordVersions
-from broker_embedded.records.coordinator_record import CoordinatorRecord, RecordKind, encode_record
+from broker_embedded.records.coordinator_record import CoordinatorRecord, RecordKind
 from spark_kafka_native.protocol.schema import Struct, field, struct
 from spark_kafka_native.protocol.wire import Bytes, Int32, Int64, String
 
 GROUP_KEY_VERSION: Final = 2
-_LATEST_VERSION: Final = 4
-_FLEXIBLE_SINCE: Final = 4
 
 
 @struct
@@ -49,16 +47,16 @@ class GroupMetadataValue(Struct):
     members: tuple[MemberMetadata, ...] = ()
 
 
-CLASSIC_GROUP_RECORDS: Final = RecordKind(GroupMetadataKey, GroupMetadataValue, _LATEST_VERSION, _FLEXIBLE_SINCE)
+CLASSIC_GROUP_RECORDS: Final = RecordKind(
+    GROUP_KEY_VERSION, GroupMetadataKey, GroupMetadataValue, last_version=4, flexible_since=4
+)
 
 
 def group_record(
     group_id: str, value: GroupMetadataValue, versions: RecordVersions = LATEST_VERSIONS
 ) -> CoordinatorRecord:
     """The record of a group."""
-    version = versions.classic_group
-    key = GroupMetadataKey(group=group_id)
-    return encode_record(key, GROUP_KEY_VERSION, value, version, flexible=version >= _FLEXIBLE_SINCE)
+    return CLASSIC_GROUP_RECORDS.write(GroupMetadataKey(group=group_id), value, versions.classic_group)
 
 
 def new_group_record(group_id: str, now_ms: int, versions: RecordVersions = LATEST_VERSIONS) -> CoordinatorRecord:
@@ -68,7 +66,7 @@ def new_group_record(group_id: str, now_ms: int, versions: RecordVersions = LATE
 
 def group_tombstone(group_id: str) -> CoordinatorRecord:
     """The record that deletes a group."""
-    return encode_record(GroupMetadataKey(group=group_id), GROUP_KEY_VERSION, None, 0, flexible=False)
+    return CLASSIC_GROUP_RECORDS.write(GroupMetadataKey(group=group_id), None)
 
 
 def read_group_record(record: CoordinatorRecord) -> tuple[str, GroupMetadataValue | None]:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from broker_embedded.records.coordinator_record import CoordinatorRecord, RecordKind, encode_record, key_version
+from broker_embedded.records.coordinator_record import CoordinatorRecord, RecordKind, key_version
 from spark_kafka_native.protocol.schema import Struct, field, struct
 from spark_kafka_native.protocol.wire import ZERO_UUID, Bytes, Int8, Int32, Int64, String, Uuid
 
@@ -210,18 +210,17 @@ Value: TypeAlias = (
     | ConsumerGroupRegularExpressionValue
 )
 
-CONSUMER_GROUP_RECORDS: Final[Mapping[int, RecordKind[Key, Value]]] = {
-    3: RecordKind(ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
-    4: RecordKind(ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
-    5: RecordKind(ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
-    6: RecordKind(ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
-    7: RecordKind(ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
-    8: RecordKind(ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
-    16: RecordKind(ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
-}
-"""By the version of the key."""
-_VERSION_OF: Final[Mapping[type[Key], int]] = {kind.key: version for version, kind in CONSUMER_GROUP_RECORDS.items()}
-_VALUE_VERSION: Final = 0
+_KINDS: Final[tuple[RecordKind[Key, Value], ...]] = (
+    RecordKind(3, ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
+    RecordKind(4, ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
+    RecordKind(5, ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
+    RecordKind(6, ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
+    RecordKind(7, ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
+    RecordKind(8, ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
+    RecordKind(16, ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
+)
+CONSUMER_GROUP_RECORDS: Final[Mapping[int, RecordKind[Key, Value]]] = {kind.version: kind for kind in _KINDS}
+_KIND_OF: Final[Mapping[type[Key], RecordKind[Key, Value]]] = {kind.key: kind for kind in _KINDS}
 
 KEY_VERSIONS: Final = tuple(CONSUMER_GROUP_RECORDS)
 """The key versions of the records here."""
@@ -237,7 +236,7 @@ class Entry:
 
 def to_record(entry: Entry) -> CoordinatorRecord:
     """The record's bytes."""
-    return encode_record(entry.key, _VERSION_OF[type(entry.key)], entry.value, _VALUE_VERSION, flexible=True)
+    return _KIND_OF[type(entry.key)].write(entry.key, entry.value)
 
 
 def read_entry(record: CoordinatorRecord) -> Entry:

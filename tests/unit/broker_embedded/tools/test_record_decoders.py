@@ -3,10 +3,9 @@ from uuid import UUID
 import pytest
 
 from broker_embedded.groups.classic.records import (
-    GROUP_KEY_VERSION,
-    GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
+    group_record,
     group_tombstone,
 )
 from broker_embedded.groups.consumer.records import (
@@ -21,7 +20,7 @@ from broker_embedded.groups.consumer.records import (
     to_record,
 )
 from broker_embedded.groups.records import OffsetCommitKey, OffsetCommitValue, RecordVersions, offset_record
-from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_record
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 from broker_embedded.tools.record_decoders import (
     STRING_DECODER,
     Decoded,
@@ -30,6 +29,7 @@ from broker_embedded.tools.record_decoders import (
     plain_decoder,
 )
 from broker_embedded.transactions.records import (
+    TRANSACTION_RECORDS,
     TopicPartitions,
     TransactionLogKey,
     TransactionLogValue,
@@ -86,7 +86,7 @@ def classic(protocol_type: str, subscription: bytes, assignment: bytes) -> Decod
     value = GroupMetadataValue(
         protocol_type=protocol_type, generation=3, protocol="range", leader="m", members=(member,)
     )
-    return group(encode_record(GroupMetadataKey(group="g"), GROUP_KEY_VERSION, value, 3, flexible=False))
+    return group(group_record("g", value))
 
 
 def test_members_of_classic_groups_are_shown_with_their_subscriptions() -> None:
@@ -175,7 +175,7 @@ def test_transaction_records_are_printed_as_json() -> None:
         (0, f'"producerId":1,"producerEpoch":2,{common}'),
         (1, f'"producerId":1,"previousProducerId":9,"producerEpoch":2,{common},"clientTransactionVersion":2'),
     ):
-        record = encode_record(key, 0, value, version, flexible=version > 0)
+        record = TRANSACTION_RECORDS.write(key, value, version)
         assert decode_transaction_record(message(record)) == (
             '{"type":"0","data":{"transactionalId":"id"}}',
             f'{{"version":"{version}","data":{{{shown}}}}}',
