@@ -16,7 +16,6 @@ from broker_embedded.coordinator.pattern_matcher import PatternMatcher
 from broker_embedded.coordinator.topic_lifecycle import TopicLifecycle
 from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.log.cleaner.threads import CleanerThreads
-from broker_embedded.log.maintenance import log_tasks
 from broker_embedded.log.manager import LogManager
 from broker_embedded.metadata.client_quotas import ClientQuotas
 from broker_embedded.metadata.config_resources import ConfigResources
@@ -67,7 +66,6 @@ class Broker:
         """Use ``open``. The data directory of ``logs`` is locked."""
         self.logs = logs
         self._file_system = platform.file_system
-        self._clock = platform.clock
         self.timers = timers_for(platform.clock)
         self.threads = WorkerThreads(self.timers)
         self.delayed = DelayedOperations(self.timers)
@@ -283,7 +281,7 @@ class Broker:
     def periodic_tasks(self) -> list[PeriodicTask]:
         """All periodic tasks."""
         return [
-            *log_tasks(self.config, self.logs, self._clock, self.threads.on_disk),
+            *self.logs.periodic_tasks(self.config, self.threads.on_disk),
             *self.compaction.periodic_tasks(lambda: self.config.log_cleaner_backoff_ms),
             *self.groups.periodic_tasks(self.config),
             *self.transactions.periodic_tasks(self.config),

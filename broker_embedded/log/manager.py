@@ -20,11 +20,14 @@ Methods that change logs take each log's lock and may run in any thread; so may 
 wait for the disk.
 """
 
+import functools
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 from uuid import UUID
 
+from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.append.producer_store import PRODUCER_ID_EXPIRATION_MS
 from broker_embedded.log.checkpoints import (
@@ -40,11 +43,15 @@ from broker_embedded.log.checkpoints import (
 from broker_embedded.log.data_directory import DataDirectory
 from broker_embedded.log.deleted import DeletedDirectories, deleted_name
 from broker_embedded.log.log import Log
+from broker_embedded.platform.periodic import PeriodicTask
 from broker_embedded.platform.platform import FileSystem, Platform
+from broker_embedded.platform.worker_threads import OnDisk
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 
 logger = logging.getLogger(__name__)
+
+_REMOVE_FILES_MS: Final = 5000
 
 
 class LogManager:
@@ -248,7 +255,7 @@ class LogManager:
         1. Each directory is renamed to ``topic-partition.unique-delete``. Crash here: some are renamed, some not.
         2. The data directory is synced, and the checkpoints are written without them, so that a later topic of that
            name starts empty.
-        3. ``remove_deleted`` removes the directories once ``file.delete.delay.ms`` has passed. Crash here: the next
+        3. ``remove_files`` removes the directories once ``file.delete.delay.ms`` has passed. Crash here: the next
            start finds them by their name.
 
         Raises KafkaError KAFKA_STORAGE_ERROR.
@@ -271,6 +278,32 @@ class LogManager:
 
     # --- looking after them ------------------------------------------------------------------------------------------
 
+    def periodic_tasks(self, config: BrokerConfig, on_disk: OnDisk) -> list[PeriodicTask]:
+        """Retention, flushes, checkpoints and expiry, with the intervals at the start; they run in other threads."""
+        clock = self._platform.clock
+
+        def flush_and_checkpoint() -> None:
+            self.flush_due(clock.elapsed_ms())
+            self.checkpoint_recovery_points()
+
+        start_checkpoint_ms = config.log_flush_start_offset_checkpoint_interval_ms
+        watermark_checkpoint_ms = config.replica_high_watermark_checkpoint_interval_ms
+        expiry_ms = config.producer_id_expiration_check_interval_ms
+        tasks: tuple[tuple[str, int, Callable[[], object]], ...] = (
+            (
+                "retention",
+                config.log_retention_check_interval_ms,
+                lambda: self.tick(clock.now_ms(), clock.elapsed_ms()),
+            ),
+            ("removal of deleted files", _REMOVE_FILES_MS, lambda: self.remove_files(clock.elapsed_ms())),
+            ("flush", config.log_flush_scheduler_interval_ms, lambda: self.flush_due(clock.elapsed_ms())),
+            ("recovery checkpoint", config.log_flush_offset_checkpoint_interval_ms, flush_and_checkpoint),
+            ("log start checkpoint", start_checkpoint_ms, self.checkpoint_log_start_offsets),
+            ("high watermark checkpoint", watermark_checkpoint_ms, self.checkpoint_high_watermarks),
+            ("producer id expiry", expiry_ms, lambda: self.expire_producers(clock.now_ms())),
+        )
+        return [PeriodicTask(name, interval_ms, functools.partial(on_disk, work)) for name, interval_ms, work in tasks]
+
     def tick(self, now_ms: int, elapsed_ms: int) -> None:
         """Apply retention, remove files that are due, forget expired producers.
 
@@ -281,13 +314,19 @@ class LogManager:
                 log.retention.delete_old_segments()
             except KafkaError as error:
                 logger.error("%s: retention failed, retrying at the next check: %s", log.partition, error)
-            log.local.remove_retired(elapsed_ms)
-            log.expire_producers(now_ms)
-        self.remove_deleted(elapsed_ms)
+        self.remove_files(elapsed_ms)
+        self.expire_producers(now_ms)
 
-    def remove_deleted(self, elapsed_ms: int) -> int:
-        """Remove the directories of deleted logs that are due; how many."""
+    def remove_files(self, elapsed_ms: int) -> int:
+        """Remove the files of retired segments and the directories of deleted logs that are due; how many of these."""
+        for log in self.logs.values():
+            log.local.remove_retired(elapsed_ms)
         return self._deleted.remove_due(elapsed_ms)
+
+    def expire_producers(self, now_ms: int) -> None:
+        """Forget the expired producers of every log."""
+        for log in self.logs.values():
+            log.expire_producers(now_ms)
 
     def flush_due(self, elapsed_ms: int) -> int:
         """Flush the logs whose ``flush.ms`` has passed, and complete segments of the other logs; how many logs.

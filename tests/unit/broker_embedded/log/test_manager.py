@@ -234,7 +234,7 @@ def test_a_deleted_log_is_gone_at_once_and_its_files_later(driver: ManagerDriver
     assert (driver.manager.get(T0), log.offline) == (None, "it was deleted")
     (renamed,) = [name for name in driver.names() if name.endswith("-delete")]
     assert renamed.startswith("t-0.")
-    assert driver.manager.remove_deleted(driver.clock.now_ms() + 999) == 0
+    assert driver.manager.remove_files(driver.clock.now_ms() + 999) == 0
     driver.manager.tick(driver.clock.now_ms() + 1000, driver.clock.now_ms() + 1000)
     assert renamed not in driver.names()
     assert driver.ends() == {"t-1": 0}
@@ -245,7 +245,7 @@ def test_logs_deleted_before_a_restart_are_removed_after_it(driver: ManagerDrive
     driver.manager.delete_all([T0])
     driver.kill()
     assert driver.ends() == {}
-    assert driver.manager.remove_deleted(driver.clock.now_ms()) == 1
+    assert driver.manager.remove_files(driver.clock.now_ms()) == 1
     assert not any(name.endswith("-delete") for name in driver.names())
 
 
