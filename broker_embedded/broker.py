@@ -19,7 +19,7 @@ from broker_embedded.log.cleaner.threads import CleanerThreads
 from broker_embedded.log.manager import LogManager
 from broker_embedded.metadata.client_quotas import ClientQuotas
 from broker_embedded.metadata.config_resources import ConfigResources
-from broker_embedded.metadata.dynamic_configs import ConfigsAtStart, DynamicConfigs
+from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.metadata.features import transaction_version
 from broker_embedded.metadata.files.metadata_file import MetadataFileError
 from broker_embedded.metadata.files.topics import TOPICS
@@ -73,7 +73,7 @@ class Broker:
         self.traffic = Traffic()
         store = MetadataStore(logs.data_dir, platform.file_system, self.threads.on_disk, self.shielded_tasks)
         self._store = store
-        self.configs = DynamicConfigs(store, ConfigsAtStart.of(started_with, store.current.configs), self._use_config)
+        self.configs = DynamicConfigs(store, started_with, self._use_config)
         config = self.config
         self._load_topics(config)
         self.partitions = Partitions(config.node_id, logs, self.traffic, bounds_min_isr=config.release.bounds_min_isr)

@@ -5,9 +5,8 @@
 
 import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Self, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Set
+from typing import TypeAlias
 
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.releases import Feature
@@ -24,57 +23,22 @@ ConfigsPlan: TypeAlias = Callable[[StoredConfigs], StoredConfigs]
 """The stored settings after a change, from those before. May raise KafkaError."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigsAtStart:
-    """The configuration at the start of a broker: its own settings, overridden by the stored ones.
-
-    ``left_out`` are the stored settings that are not in ``config``: whether of all brokers, key and value.
-    """
-
-    started_with: BrokerConfig
-    stored: StoredConfigs
-    config: BrokerConfig
-    left_out: frozenset[tuple[bool, str, str]] = frozenset()
-
-    @classmethod
-    def of(cls, config: BrokerConfig, stored: StoredConfigs) -> Self:
-        """Override ``config`` by the stored settings.
-
-        A setting that is invalid now, because an older or newer broker stored it, is ignored with a warning: a broker
-        that does not start could not be reconfigured. Settings without effect are logged.
-        """
-        stored = with_levels(config, stored, {})
-        result, left_out = config, set[tuple[bool, str, str]]()
-        own = stored.brokers.get(config.node_id, {})
-        for whose, dynamic, all_ in (("all brokers", stored.cluster, True), ("this broker", own, False)):
-            for key, value in dynamic.items():
-                try:
-                    result = result.changed({key: value}, of_all_brokers=all_)
-                except SettingError as error:
-                    left_out.add((all_, key, value))
-                    logger.warning("a stored setting of %s is ignored: %s", whose, error)
-        without_effect = sorted(result.unused.keys() | ((stored.cluster.keys() | own.keys()) - config.known().keys()))
-        if without_effect:
-            logger.info("settings without effect in this broker: %s", ", ".join(without_effect))
-        return cls(started_with=config, stored=stored, config=result, left_out=frozenset(left_out))
-
-
 class DynamicConfigs:
     """The dynamic settings. Belongs to the event loop."""
 
     def __init__(
-        self, store: MetadataStore, configs: ConfigsAtStart, use: Callable[[BrokerConfig], Awaitable[None]]
+        self, store: MetadataStore, started_with: BrokerConfig, use: Callable[[BrokerConfig], Awaitable[None]]
     ) -> None:
         """``use`` is called with each new configuration, before the response of the request."""
-        store.amend(CONFIGS, lambda now: dataclasses.replace(now, configs=configs.stored))
+        stored = with_levels(started_with, store.current.configs, {})
+        store.amend(CONFIGS, lambda now: dataclasses.replace(now, configs=stored))
         store.watch(CONFIGS, self._apply)
         self._store = store
-        self.started_with = configs.started_with
-        """The broker's configuration without dynamic settings."""
-        self._left_out = configs.left_out
-        self.config = configs.config
-        """The broker's present configuration."""
         self._use = use
+        self.started_with = started_with
+        """The broker's configuration without dynamic settings."""
+        self.config, self._left_out = _overridden(started_with, stored)
+        """The broker's present configuration, and the stored settings that are not in it."""
 
     @property
     def stored(self) -> StoredConfigs:
@@ -134,6 +98,27 @@ class DynamicConfigs:
             }
             config = config.changed(wanted, of_all_brokers=all_)
         return config
+
+
+def _overridden(started_with: BrokerConfig, stored: StoredConfigs) -> tuple[BrokerConfig, Set[tuple[bool, str, str]]]:
+    """The configuration overridden by the stored settings, and those left out: whether of all brokers, key and value.
+
+    A setting that is invalid now, because an older or newer broker stored it, is ignored with a warning: a broker
+    that does not start could not be reconfigured. Settings without effect are logged.
+    """
+    config, left_out = started_with, set[tuple[bool, str, str]]()
+    own = stored.brokers.get(config.node_id, {})
+    for whose, dynamic, all_ in (("all brokers", stored.cluster, True), ("this broker", own, False)):
+        for key, value in dynamic.items():
+            try:
+                config = config.changed({key: value}, of_all_brokers=all_)
+            except SettingError as error:
+                left_out.add((all_, key, value))
+                logger.warning("a stored setting of %s is ignored: %s", whose, error)
+    without_effect = sorted(config.unused.keys() | ((stored.cluster.keys() | own.keys()) - config.known().keys()))
+    if without_effect:
+        logger.info("settings without effect in this broker: %s", ", ".join(without_effect))
+    return config, left_out
 
 
 def _check_pools(before: BrokerConfig, after: BrokerConfig) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from broker_embedded.broker import Broker, DataDirectoryError
 from broker_embedded.config.config import BrokerConfig
-from broker_embedded.metadata.dynamic_configs import ConfigsAtStart
 from broker_embedded.metadata.files.stored_configs import CONFIGS, StoredConfigs
 from broker_embedded.platform.platform import Platform, RealFileSystem
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -156,9 +155,7 @@ def test_a_file_that_does_not_read_is_named(broker: BrokerDriver) -> None:
 
 
 def test_reading_before_there_is_a_directory(tmp_path: Path) -> None:
-    config = BrokerConfig.parse({})
-    configs = ConfigsAtStart.of(config, CONFIGS.read(RealFileSystem(), str(tmp_path / "none")))
-    assert (configs.config, configs.stored) == (config, NOTHING_SET)
+    assert CONFIGS.read(RealFileSystem(), str(tmp_path / "none")) == StoredConfigs()
 
 
 def test_changes_at_once_take_turns(broker: BrokerDriver) -> None:
