@@ -9,13 +9,9 @@ import pytest
 from broker_embedded.coordinator.log import partition_for
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-)
 from tests.support.requests.classic_group import wait_for_coordinator
 from tests.support.requests.committed_offsets import commit_offset, committed_offset
+from tests.support.requests.of_topic import write_txn_markers
 from tests.support.requests.raw_client import RawClient
 from tests.support.requests.transactions import RawProducer
 from tests.support.servers.apache_kafka import ApacheKafka
@@ -91,18 +87,15 @@ def assert_can_be_decided(broker: AnyBroker, transactions: list[Open]) -> None:
     """A coordinator that comes along with markers decides what is pending."""
     with RawClient(broker.bootstrap_servers) as client:
         for found in transactions:
-            marker = WritableTxnMarker(
+            request = write_txn_markers(
+                "__consumer_offsets",
+                partition_for(found.group, PARTITIONS),
                 producer_id=found.producer_id,
                 producer_epoch=found.epoch,
                 transaction_result=True,
-                topics=(
-                    WritableTxnMarkerTopic(
-                        name="__consumer_offsets", partition_indexes=(partition_for(found.group, PARTITIONS),)
-                    ),
-                ),
                 coordinator_epoch=100,
             )
-            response = client.ask(WriteTxnMarkersRequest(markers=(marker,)), 1)
+            response = client.ask(request, 1)
             assert response.markers[0].topics[0].partitions[0].error_code == 0
     eventually(lambda: offsets_of(broker, stable=True), DECIDED)
 

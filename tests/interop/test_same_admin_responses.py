@@ -6,7 +6,6 @@ from broker_embedded.config.releases import NOT_SERVED
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.protocol.messages import alter_partition_reassignments as moving
 from spark_kafka_native.protocol.messages import create_acls, delete_acls, describe_acls
-from spark_kafka_native.protocol.messages import delete_records as deleting
 from spark_kafka_native.protocol.messages import describe_log_dirs as directories
 from spark_kafka_native.protocol.messages import describe_producers as producers
 from spark_kafka_native.protocol.messages import describe_quorum as quorums
@@ -15,17 +14,13 @@ from spark_kafka_native.protocol.messages import elect_leaders as electing
 from spark_kafka_native.protocol.messages import list_partition_reassignments as moves
 from spark_kafka_native.protocol.messages import offset_for_leader_epoch as epochs
 from spark_kafka_native.protocol.messages import update_features as features
-from spark_kafka_native.protocol.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDir,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirTopic,
-)
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
 from spark_kafka_native.protocol.messages.describe_cluster import DescribeClusterRequest
 from spark_kafka_native.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tests.support.broker.configs import SET, TOPIC, change_request
 from tests.support.broker.driver import batch, idempotent, produce_request
 from tests.support.requests.conversation import Conversation
+from tests.support.requests.of_topic import alter_replica_log_dirs, delete_records
 from tests.support.requests.raw_client import RawClient
 from tests.support.requests.same_responses import compare_brokers
 from tests.support.servers.apache_kafka import ApacheKafka
@@ -58,10 +53,7 @@ def test_ranges_and_features(kafka_broker: EmbeddedBroker, apache_kafka: ApacheK
 @compare_brokers
 def test_records_are_deleted(broker: Conversation) -> None:
     def delete(broker: Conversation, topic: str, offset: int, partition: int = 0, note: str = "") -> None:
-        part = deleting.DeleteRecordsPartition(partition_index=partition, offset=offset)
-        request = deleting.DeleteRecordsRequest(
-            topics=(deleting.DeleteRecordsTopic(name=topic, partitions=(part,)),), timeout_ms=5000
-        )
+        request = delete_records(topic, offset, partition, timeout_ms=5000)
 
         def read() -> object:
             ((result,),) = (answered.partitions for answered in broker.response(request, 2).topics)
@@ -163,8 +155,7 @@ def test_directories(broker: Conversation) -> None:
         ("/nowhere", "missing", 0),
         (here, "x" * 240, 0),
     ):
-        wanted = AlterReplicaLogDirTopic(name=broker.topic(topic), partitions=(index,))
-        request = AlterReplicaLogDirsRequest(dirs=(AlterReplicaLogDir(path=path, topics=(wanted,)),))
+        request = alter_replica_log_dirs(path, broker.topic(topic), index)
         broker.ask(request, 2, f"{topic[:9]}-{index} to {'here' if path == here else path}")
     named = directories.DescribableLogDirTopic(topic=broker.topic("t"), partitions=(0, 1, 9))
     missing = directories.DescribableLogDirTopic(topic=broker.topic("missing"), partitions=(0,))

@@ -18,20 +18,15 @@ from spark_kafka_native.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from spark_kafka_native.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
 from spark_kafka_native.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.support.groups.classic_driver import subscription
 from tests.support.requests.conversation import Conversation
+from tests.support.requests.of_topic import offset_delete, offset_fetch
 from tests.support.requests.same_responses import Both, compare_brokers
 from tests.support.servers.both_brokers import kafka_of_its_own
 
@@ -100,11 +95,8 @@ def leave(broker: Conversation, member_id: str) -> None:
 
 def commit(broker: Conversation, version: int, note: str = "", **others: Any) -> None:
     parts = tuple(OffsetCommitRequestPartition(partition_index=index, committed_offset=5) for index in (0, 7))
-    topics = tuple(
-        OffsetCommitRequestTopic(name=broker.topic(name), topic_id=topic_id, partitions=parts)
-        for name, topic_id in (("t", broker.topic_id("t")),)
-    )
-    fields: dict[str, Any] = {"group_id": group_of(broker), "topics": topics} | others
+    topic = OffsetCommitRequestTopic(name=broker.topic("t"), topic_id=broker.topic_id("t"), partitions=parts)
+    fields: dict[str, Any] = {"group_id": group_of(broker), "topics": (topic,)} | others
     broker.ask(OffsetCommitRequest(**fields), version, note)
 
 
@@ -212,12 +204,10 @@ def test_fetching_of_members(broker: Conversation) -> None:
     broker.create("t")
     member_id = stable(broker)
     commit(broker, 9, member_id=member_id, generation_id_or_member_epoch=1)
-    old = (OffsetFetchRequestTopic(name=broker.topic("t"), partition_indexes=(0, 7)),)
     for version in range(1, 8):
         for group in (group_of(broker), *ABSENT):
-            stable_only = version >= 7
-            request = OffsetFetchRequest(group_id=group, topics=old, require_stable=stable_only)
-            broker.ask(request, version, group)
+            where: dict[str, Any] = {"version": version, "group_id": group, "require_stable": version >= 7}
+            broker.ask(offset_fetch(broker.topic("t"), 0, 7, **where), version, group)
     new = (OffsetFetchRequestTopics(name=broker.topic("t"), topic_id=broker.topic_id("t"), partition_indexes=(0, 7)),)
     for version in range(8, 11):
         for member, epoch in ((None, -1), (member_id, 1), ("unknown", 7)):
@@ -267,15 +257,13 @@ def test_deletion(broker: Conversation) -> None:
         leave(broker, member_id)
         broker.ask(DeleteGroupsRequest(groups_names=names), version, "empty")
         broker.ask(DeleteGroupsRequest(groups_names=names), version, "gone")
-    parts = tuple(OffsetDeleteRequestPartition(partition_index=index) for index in (0, 7))
-    topics = tuple(
-        OffsetDeleteRequestTopic(name=broker.topic(name), partitions=parts) for name in ("t", "u", "missing")
-    )
+    topics = tuple(map(broker.topic, ("t", "u", "missing")))
     commit(broker, 8)
     for group in (group_of(broker), *ABSENT):
-        broker.ask(OffsetDeleteRequest(group_id=group, topics=topics), 0, group)
+        broker.ask(offset_delete(*topics, group_id=group, partitions=(0, 7)), 0, group)
+    request = offset_delete(*topics, group_id=group_of(broker), partitions=(0, 7))
     member_id = stable(broker)
-    broker.ask(OffsetDeleteRequest(group_id=group_of(broker), topics=topics), 0, "read")
+    broker.ask(request, 0, "read")
     leave(broker, member_id)
     broker.response(join_request(broker, protocol_type="connect", group_instance_id="w"), 9)
-    broker.ask(OffsetDeleteRequest(group_id=group_of(broker), topics=topics), 0, "of workers")
+    broker.ask(request, 0, "of workers")

@@ -11,7 +11,6 @@ from spark_kafka_native.protocol.messages import create_partitions as widening
 from spark_kafka_native.protocol.messages import create_topics as creation
 from spark_kafka_native.protocol.messages import delete_topics as deletion
 from spark_kafka_native.protocol.messages import fetch as fetching
-from spark_kafka_native.protocol.messages import list_offsets as listing
 from spark_kafka_native.protocol.messages import offset_commit as committing
 from spark_kafka_native.protocol.messages import offset_fetch as committed
 from spark_kafka_native.protocol.messages import produce as producing
@@ -22,6 +21,7 @@ from spark_kafka_native.protocol.messages.metadata import MetadataRequest, Metad
 from spark_kafka_native.records.batch import seal
 from tests.support.broker.driver import batch, fetch_request, idempotent, produce_request
 from tests.support.requests.conversation import Conversation
+from tests.support.requests.of_topic import list_offsets
 from tests.support.requests.same_responses import compare_brokers
 
 pytestmark = pytest.mark.interop
@@ -175,27 +175,19 @@ def test_fetch(broker: Conversation) -> None:
 
 @compare_brokers
 def test_list_offsets(broker: Conversation) -> None:
-    def looked_up(topic: str, *parts: listing.ListOffsetsPartition) -> listing.ListOffsetsRequest:
-        named = listing.ListOffsetsTopic(name=topic, partitions=parts)
-        return listing.ListOffsetsRequest(replica_id=-1, topics=(named,))
-
     broker.create("t", 2)
     name = broker.topic("t")
     for timestamp_ms in (1000, 3000, 2000):
         broker.ask(produce_request(name, batch(b"x", b"y", timestamp_ms=timestamp_ms)), 9)
     for version in range(1, 12):
         for timestamp in (-1, -2, -3, -4, -5, -6, -7, 0, 1000, 1001, 3000, 3001):
-            part = listing.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
-            broker.ask(looked_up(name, part), version, f"time {timestamp}")
+            broker.ask(list_offsets(name, timestamp), version, f"time {timestamp}")
     for timestamp in (-1, -2, -3, 5):
-        part = listing.ListOffsetsPartition(partition_index=1, timestamp=timestamp)
-        broker.ask(looked_up(name, part), 9, f"empty, time {timestamp}")
+        broker.ask(list_offsets(name, timestamp, 1), 9, f"empty, time {timestamp}")
     for epoch in (0, 1, -2):
-        part = listing.ListOffsetsPartition(partition_index=0, timestamp=-1, current_leader_epoch=epoch)
-        broker.ask(looked_up(name, part), 9, f"leader epoch {epoch}")
-    part = listing.ListOffsetsPartition(partition_index=0, timestamp=-1)
-    broker.ask(looked_up(name, part, part), 9, "twice")
-    broker.ask(looked_up("missing", part), 9, "missing topic")
+        broker.ask(list_offsets(name, -1, epoch=epoch), 9, f"leader epoch {epoch}")
+    broker.ask(list_offsets(name, -1, 0, 0), 9, "twice")
+    broker.ask(list_offsets("missing", -1), 9, "missing topic")
 
 
 @compare_brokers

@@ -6,7 +6,6 @@ import pytest
 
 from spark_kafka_native.protocol.messages import describe_producers as producing
 from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from spark_kafka_native.protocol.messages.list_transactions import ListTransactionsRequest
 from spark_kafka_native.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -15,6 +14,7 @@ from spark_kafka_native.protocol.messages.write_txn_markers import (
 )
 from tests.support.broker.driver import fetch_request
 from tests.support.requests.conversation import Conversation
+from tests.support.requests.of_topic import list_offsets
 from tests.support.requests.same_responses import compare_brokers
 from tests.support.requests.transaction_stories import ToldProducer, second_epoch
 
@@ -152,9 +152,7 @@ def test_reading(broker: Conversation) -> None:
                 broker.remember(f"Fetch v{version} {isolation} {note}", repr(said))
             for version in range(2, 12):
                 for at in (-1, -2, -3 if version >= 7 else 0, 0):
-                    parts = (ListOffsetsPartition(partition_index=0, timestamp=at),)
-                    topics = (ListOffsetsTopic(name=t, partitions=parts),)
-                    request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics)
+                    request = list_offsets(t, at, isolation_level=isolation)
                     found = broker.response(request, version).topics[0].partitions[0]
                     place = (found.error_code, found.offset, found.timestamp >= 0, found.leader_epoch)
                     broker.remember(f"ListOffsets v{version} {isolation} {at} {note}", repr(place))

@@ -21,11 +21,6 @@ from broker_embedded.server.dispatch import Dispatcher, Intercept, Peer
 from spark_kafka_native.protocol.framing import decode_response, request_frame
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from spark_kafka_native.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from spark_kafka_native.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -36,6 +31,7 @@ from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.wire import Buffer, Chunk, FileRegion
 from spark_kafka_native.records.batch import BatchHeader, iter_batches, set_producer
 from spark_kafka_native.records.conversion import read_records
+from tests.support.requests.of_topic import offset_commit
 from tests.support.waiting import eventually_async
 
 ResponseT = TypeVar("ResponseT", bound=Response)
@@ -289,12 +285,6 @@ def commit_offset(
     group_id: str = "g", leader_epoch: int = -1, metadata: str = "", **fields: Any,
 ) -> int:  # fmt: skip
     """Commit an offset of one partition; the error code."""
-    part = OffsetCommitRequestPartition(
-        partition_index=partition,
-        committed_offset=offset,
-        committed_leader_epoch=leader_epoch,
-        committed_metadata=metadata,
-    )
-    topics = (OffsetCommitRequestTopic(name=topic, partitions=(part,)),)
-    response = broker.ask(OffsetCommitRequest(group_id=group_id, topics=topics, **fields), version)
+    where: dict[str, Any] = {"group_id": group_id, "epoch": leader_epoch, "metadata": metadata, **fields}
+    response = broker.ask(offset_commit(topic, offset, partition, **where), version)
     return response.topics[0].partitions[0].error_code

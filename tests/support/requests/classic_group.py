@@ -16,11 +16,6 @@ from spark_kafka_native.protocol.messages.join_group import (
     JoinGroupResponse,
 )
 from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from spark_kafka_native.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from spark_kafka_native.protocol.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
@@ -28,6 +23,7 @@ from spark_kafka_native.protocol.messages.sync_group import (
 )
 from spark_kafka_native.protocol.schema import Request, Response
 from tests.support.groups.classic_driver import subscription
+from tests.support.requests.of_topic import offset_commit
 from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually
 
@@ -151,10 +147,8 @@ class RawMember:
 
     def commit(self, topic: str, offset: int, *, version: int = 9, **others: Any) -> ErrorCode:
         """Commit an offset of a topic's partition 0; the error code."""
-        part = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-        topics = (OffsetCommitRequestTopic(name=topic, partitions=(part,)),)
-        fields = self._fields(generation_id_or_member_epoch=self.generation, topics=topics)
-        (found,) = self.client.ask(OffsetCommitRequest(**fields | others), version).topics
+        fields = self._fields(generation_id_or_member_epoch=self.generation)
+        (found,) = self.client.ask(offset_commit(topic, offset, **fields | others), version).topics
         return ErrorCode.of(found.partitions[0].error_code)
 
     def _fields(self, **more: Any) -> dict[str, Any]:

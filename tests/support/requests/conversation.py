@@ -11,9 +11,9 @@ from uuid import UUID
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.wire import ZERO_UUID
+from tests.support.requests.of_topic import list_offsets
 from tests.support.requests.raw_client import RawClient
 from tests.support.waiting import eventually
 
@@ -94,10 +94,7 @@ class Conversation:
         (made,) = self._client.ask(CreateTopicsRequest(topics=(wanted,)), 7).topics
         assert made.error_code == 0, made
         self._names[made.topic_id] = name
-        parts = tuple(ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions))
-        question = ListOffsetsRequest(
-            replica_id=-1, topics=(ListOffsetsTopic(name=self.topic(name), partitions=parts),)
-        )
+        question = list_offsets(self.topic(name), -1, *range(partitions))
         eventually(lambda: _codes(self._client.ask(question, 9)), {ErrorCode.NONE}, within_s=_DEADLINE_S)
 
     def ask(self, request: Request[Any], version: int, note: str = "") -> None:

@@ -6,13 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from spark_kafka_native.protocol.messages import (
-    add_partitions_to_txn,
-    alter_configs,
-    describe_configs,
-    incremental_alter_configs,
-    write_txn_markers,
-)
+from spark_kafka_native.protocol.messages import alter_configs, describe_configs, incremental_alter_configs
 from spark_kafka_native.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from spark_kafka_native.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from spark_kafka_native.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
@@ -26,11 +20,6 @@ from spark_kafka_native.protocol.messages.create_partitions import CreatePartiti
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from spark_kafka_native.protocol.messages.delete_acls import DeleteAclsRequest
 from spark_kafka_native.protocol.messages.delete_groups import DeleteGroupsRequest
-from spark_kafka_native.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
 from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from spark_kafka_native.protocol.messages.describe_acls import DescribeAclsRequest
 from spark_kafka_native.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
@@ -59,7 +48,6 @@ from spark_kafka_native.protocol.messages.join_group import JoinGroupRequest, Jo
 from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from spark_kafka_native.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from spark_kafka_native.protocol.messages.list_groups import ListGroupsRequest
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from spark_kafka_native.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from spark_kafka_native.protocol.messages.list_transactions import ListTransactionsRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -96,13 +84,11 @@ from spark_kafka_native.records.legacy_write import write_message_set
 from spark_kafka_native.records.record import LogRecord
 from tests.support.broker.driver import batch
 from tests.support.broker.quotas import entry
+from tests.support.requests.of_topic import add_partitions_to_txn, delete_records, list_offsets, write_txn_markers
 
 _TOPIC_RESOURCE: Final = 2
 _ANY: Final = 1
 _UNKNOWN_PRODUCER: Final[dict[str, Any]] = {"transactional_id": "unknown", "producer_id": 7, "producer_epoch": 0}
-_UNKNOWN_PRODUCER_UP_TO_V3: Final[dict[str, Any]] = {
-    f"v3_and_below_{name}": value for name, value in _UNKNOWN_PRODUCER.items()
-}
 
 
 class Asking(NamedTuple):
@@ -128,12 +114,6 @@ def _produce(asking: Asking) -> Request[Any]:
 def _fetch(asking: Asking) -> Request[Any]:
     parts = (FetchPartition(partition=0, partition_max_bytes=1000),)
     return FetchRequest(topics=(FetchTopic(**asking.topic(13, "topic"), partitions=parts),))
-
-
-def _list_offsets(asking: Asking) -> Request[Any]:
-    old = {"max_num_offsets": 1} if asking.version == 0 else {}
-    parts = (ListOffsetsPartition(partition_index=0, timestamp=-1, **old),)
-    return ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name="t", partitions=parts),))
 
 
 def _offset_commit(asking: Asking) -> Request[Any]:
@@ -187,11 +167,6 @@ def _delete_topics(asking: Asking) -> Request[Any]:
     return DeleteTopicsRequest(topics=(DeleteTopicState(name=asking.name),))
 
 
-def _delete_records(_: Asking) -> Request[Any]:
-    parts = (DeleteRecordsPartition(partition_index=0, offset=0),)
-    return DeleteRecordsRequest(topics=(DeleteRecordsTopic(name="t", partitions=parts),))
-
-
 def _leader_epoch(_: Asking) -> Request[Any]:
     parts = (OffsetForLeaderPartition(partition=0, leader_epoch=0),)
     return OffsetForLeaderEpochRequest(topics=(OffsetForLeaderTopic(topic="t", partitions=parts),))
@@ -233,25 +208,10 @@ def _consumer_heartbeat(asking: Asking) -> Request[Any]:
     )
 
 
-def _add_partitions(asking: Asking) -> Request[Any]:
-    topics = (add_partitions_to_txn.AddPartitionsToTxnTopic(name="t", partitions=(0,)),)
-    if asking.version < 4:
-        return add_partitions_to_txn.AddPartitionsToTxnRequest(v3_and_below_topics=topics, **_UNKNOWN_PRODUCER_UP_TO_V3)
-    transaction = add_partitions_to_txn.AddPartitionsToTxnTransaction(topics=topics, **_UNKNOWN_PRODUCER)
-    return add_partitions_to_txn.AddPartitionsToTxnRequest(transactions=(transaction,))
-
-
-def _write_markers(_: Asking) -> Request[Any]:
-    topics = (write_txn_markers.WritableTxnMarkerTopic(name="t", partition_indexes=(0,)),)
-    return write_txn_markers.WriteTxnMarkersRequest(
-        markers=(write_txn_markers.WritableTxnMarker(producer_id=7, topics=topics),)
-    )
-
-
 GOOD_REQUESTS: Final[dict[int, Callable[[Asking], Request[Any]]]] = {
     0: _produce,
     1: _fetch,
-    2: _list_offsets,
+    2: lambda _: list_offsets("t", -1),
     3: lambda _: MetadataRequest(topics=(MetadataRequestTopic(name="t"),)),
     8: _offset_commit,
     9: _offset_fetch,
@@ -268,13 +228,13 @@ GOOD_REQUESTS: Final[dict[int, Callable[[Asking], Request[Any]]]] = {
         topics=(CreatableTopic(name=asking.name, num_partitions=1, replication_factor=1),)
     ),
     20: _delete_topics,
-    21: _delete_records,
+    21: lambda _: delete_records("t", 0),
     22: lambda _: InitProducerIdRequest(transactional_id=None),
     23: _leader_epoch,
-    24: _add_partitions,
+    24: lambda asking: add_partitions_to_txn("t", version=asking.version, **_UNKNOWN_PRODUCER),
     25: lambda _: AddOffsetsToTxnRequest(group_id="g", **_UNKNOWN_PRODUCER),
     26: lambda _: EndTxnRequest(committed=True, **_UNKNOWN_PRODUCER),
-    27: _write_markers,
+    27: lambda _: write_txn_markers("t", producer_id=7),
     28: _txn_offset_commit,
     29: lambda _: DescribeAclsRequest(resource_type_filter=_ANY, operation=_ANY, permission_type=_ANY),
     30: lambda _: CreateAclsRequest(),

@@ -9,16 +9,12 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages import describe_producers as producers_of
 from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest, TransactionState
 from spark_kafka_native.protocol.messages.fetch import PartitionData
-from spark_kafka_native.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
+from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsPartitionResponse
 from spark_kafka_native.records.batch import iter_batches
 from spark_kafka_native.records.control import ControlType, decode_control
 from tests.support.broker.driver import fetch_request
 from tests.support.records.log_batches import rows
+from tests.support.requests.of_topic import list_offsets
 from tests.support.requests.raw_client import RawClient
 from tests.support.waiting import eventually
 
@@ -120,12 +116,8 @@ def producers(client: RawClient, topic: str, partition: int = 0) -> dict[int, pr
 
 
 def _listed(client: RawClient, topic: str, partition: int, *, committed: bool) -> ListOffsetsPartitionResponse:
-    parts = (ListOffsetsPartition(partition_index=partition, timestamp=-1),)
-    topics = (ListOffsetsTopic(name=topic, partitions=parts),)
-    response = client.ask(
-        ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=topics), _LIST_OFFSETS
-    )
-    return response.topics[0].partitions[0]
+    request = list_offsets(topic, -1, partition, isolation_level=int(committed))
+    return client.ask(request, _LIST_OFFSETS).topics[0].partitions[0]
 
 
 def shown(data: PartitionData) -> Iterator[bytes]:

@@ -13,17 +13,12 @@ from spark_kafka_native.protocol.messages.consumer_group_heartbeat import Consum
 from spark_kafka_native.protocol.messages.fetch import FetchResponse
 from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
 from spark_kafka_native.protocol.messages.join_group import JoinGroupResponse
-from spark_kafka_native.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest
 from tests.support.broker.configs import BROKER, SET, change_request
 from tests.support.broker.driver import batch, fetch_request, produce_request, values_in
 from tests.support.broker.members import join_request
 from tests.support.broker.quotas import alter
+from tests.support.requests.of_topic import offset_commit, offset_fetch
 from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually
 
@@ -115,15 +110,11 @@ def test_a_silent_member_of_the_new_protocol_is_thrown_out_too(broker: EmbeddedB
 
 
 def committed(client: RawClient) -> int:
-    topics = (OffsetFetchRequestTopic(name="t", partition_indexes=(0,)),)
-    response = client.ask(OffsetFetchRequest(group_id="g", topics=topics), 6)
-    return response.topics[0].partitions[0].committed_offset
+    return client.ask(offset_fetch("t", version=6), 6).topics[0].partitions[0].committed_offset
 
 
 def test_offsets_are_kept_for_seven_days(broker: EmbeddedBroker, client: RawClient) -> None:
-    part = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
-    topics = (OffsetCommitRequestTopic(name="t", partitions=(part,)),)
-    assert client.ask(OffsetCommitRequest(group_id="g", topics=topics), 8).topics[0].partitions[0].error_code == 0
+    assert client.ask(offset_commit("t", 5), 8).topics[0].partitions[0].error_code == 0
     broker.advance(days=6, hours=23)
     assert committed(client) == 5
     broker.advance(hours=2)

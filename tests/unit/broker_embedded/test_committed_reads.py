@@ -5,20 +5,11 @@ from typing import Any, cast
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
 from spark_kafka_native.protocol.messages.fetch import FetchResponse
-from spark_kafka_native.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
+from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsPartitionResponse
 from tests.support.broker.driver import BrokerDriver, batch, fetch_request, run_periodic, values_in
 from tests.support.broker.transactional_producer import DirectProducer
+from tests.support.requests.of_topic import delete_records, list_offsets
 from tests.support.requests.raw_client import RawClient
 from tests.support.requests.transaction_views import View, values, view
 
@@ -34,15 +25,12 @@ def all_values(broker: BrokerDriver, *, committed: bool = True, topic: str = "t"
 
 
 def offset_at(broker: BrokerDriver, timestamp: int, *, committed: bool) -> ListOffsetsPartitionResponse:
-    topics = (ListOffsetsTopic(name="t", partitions=(ListOffsetsPartition(partition_index=0, timestamp=timestamp),)),)
-    response = broker.ask(ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=topics), 7)
-    return response.topics[0].partitions[0]
+    request = list_offsets("t", timestamp, isolation_level=int(committed))
+    return broker.ask(request, 7).topics[0].partitions[0]
 
 
 def delete_before(broker: BrokerDriver, offset: int) -> int:
-    parts = (DeleteRecordsPartition(partition_index=0, offset=offset),)
-    response = broker.ask(DeleteRecordsRequest(topics=(DeleteRecordsTopic(name="t", partitions=parts),)), 2)
-    return response.topics[0].partitions[0].low_watermark
+    return broker.ask(delete_records("t", offset), 2).topics[0].partitions[0].low_watermark
 
 
 def producers(broker: BrokerDriver, *names: str) -> list[DirectProducer]:

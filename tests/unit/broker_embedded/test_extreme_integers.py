@@ -15,10 +15,6 @@ import pytest
 
 from broker_embedded.handlers.support.registry import Api, apis_of
 from spark_kafka_native.protocol.codec import encode
-from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-)
 from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.schema import Request, Struct, fields_of
@@ -26,6 +22,7 @@ from tests.support.broker.driver import BrokerDriver, to_bytes
 from tests.support.broker.members import join_request
 from tests.support.records.fuzz_targets import FrameTarget
 from tests.support.requests.every_api import GOOD_REQUESTS, Asking
+from tests.support.requests.of_topic import add_partitions_to_txn
 
 StructT = TypeVar("StructT", bound=Struct)
 
@@ -111,8 +108,7 @@ def producer(broker: BrokerDriver, number: int) -> dict[str, object]:
         "producer_epoch": given.producer_epoch,
     }
     of_old = {f"v3_and_below_{name}": value for name, value in names.items()}
-    topics = (AddPartitionsToTxnTopic(name="t", partitions=(0,)),)
-    added = broker.ask(AddPartitionsToTxnRequest(v3_and_below_topics=topics, **of_old), 3)  # type: ignore[arg-type]  # by name
+    added = broker.ask(add_partitions_to_txn("t", version=3, **names), 3)
     assert added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0
     return names | of_old
 

@@ -6,14 +6,10 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.delete_groups import DeleteGroupsRequest
 from spark_kafka_native.protocol.messages.describe_groups import DescribeGroupsRequest
 from spark_kafka_native.protocol.messages.list_groups import ListGroupsRequest
-from spark_kafka_native.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
 from tests.support.groups.classic_driver import subscription
 from tests.support.requests.classic_group import described, stabilize, sync_all
 from tests.support.requests.committed_offsets import committed_offset
+from tests.support.requests.of_topic import offset_delete
 from tests.support.requests.raw_client import RawClient
 from tests.support.servers.brokers import Server, TopicMaker
 from tests.system.integration.classic_groups.conftest import MakeMember
@@ -61,9 +57,7 @@ def test_positions_that_members_need_are_not_deleted(
         assert reader.commit(topic, 5) is ErrorCode.NONE
 
     def delete(group: str) -> tuple[int, dict[str, int]]:
-        part = (OffsetDeleteRequestPartition(partition_index=0),)
-        topics = tuple(OffsetDeleteRequestTopic(name=topic, partitions=part) for topic in (read, left, "missing"))
-        response = admin.ask(OffsetDeleteRequest(group_id=group, topics=topics), 0)
+        response = admin.ask(offset_delete(read, left, "missing", group_id=group), 0)
         return response.error_code, {topic.name: topic.partitions[0].error_code for topic in response.topics}
 
     missing = {"missing": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}

@@ -8,18 +8,9 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.delete_groups import DeleteGroupsRequest
 from spark_kafka_native.protocol.messages.describe_groups import DescribeGroupsRequest
 from spark_kafka_native.protocol.messages.list_groups import ListGroupsRequest
-from spark_kafka_native.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from spark_kafka_native.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
 from tests.support.requests.classic_group import RawMember
 from tests.support.requests.consumer_group import RawConsumer, describe, settle
+from tests.support.requests.of_topic import offset_commit, offset_fetch
 from tests.support.requests.raw_client import RawClient
 from tests.support.servers.brokers import Server
 
@@ -27,24 +18,14 @@ MakeMember = Callable[..., RawConsumer]
 
 
 def committed(client: RawClient, group_id: str, topic: str, member_id: str | None, epoch: int) -> tuple[int, int]:
-    wanted = OffsetFetchRequestGroup(
-        group_id=group_id,
-        member_id=member_id,
-        member_epoch=epoch,
-        topics=(OffsetFetchRequestTopics(name=topic, partition_indexes=(0,)),),
-    )
-    (group,) = client.ask(OffsetFetchRequest(groups=(wanted,)), 9).groups
+    request = offset_fetch(topic, version=9, group_id=group_id, member_id=member_id, member_epoch=epoch)
+    (group,) = client.ask(request, 9).groups
     return group.error_code, group.topics[0].partitions[0].committed_offset if not group.error_code else -1
 
 
 def commit(client: RawClient, group_id: str, topic: str, member_id: str, epoch: int, version: int = 9) -> ErrorCode:
-    part = OffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="")
-    request = OffsetCommitRequest(
-        group_id=group_id,
-        member_id=member_id,
-        generation_id_or_member_epoch=epoch,
-        topics=(OffsetCommitRequestTopic(name=topic, partitions=(part,)),),
-    )
+    member = {"group_id": group_id, "member_id": member_id, "generation_id_or_member_epoch": epoch}
+    request = offset_commit(topic, 7, **member)  # type: ignore[arg-type]  # by name
     return ErrorCode.of(client.ask(request, version).topics[0].partitions[0].error_code)
 
 

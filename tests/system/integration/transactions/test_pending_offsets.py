@@ -6,15 +6,10 @@ import pytest
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.delete_groups import DeleteGroupsRequest
 from spark_kafka_native.protocol.messages.list_groups import ListGroupsRequest
-from spark_kafka_native.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from tests.support.requests.classic_group import RawMember, stabilize, sync_all
 from tests.support.requests.committed_offsets import commit_offset, committed_offset, committed_offsets
 from tests.support.requests.consumer_group import RawConsumer, make_topic, settle
+from tests.support.requests.of_topic import offset_delete, offset_fetch
 from tests.support.requests.raw_client import RawClient
 from tests.support.requests.transactions import RawProducer
 from tests.support.servers.brokers import Server
@@ -78,9 +73,8 @@ def test_stable_offsets_in_the_first_version_that_has_them(
     producer: RawProducer, reader: RawClient, topic: str, group_id: str
 ) -> None:
     producer.send_offsets(group_id, {(topic, 0): 5})
-    wanted = (OffsetFetchRequestTopic(name=topic, partition_indexes=(0, 1)),)
     for stable, code in ((True, UNSTABLE), (False, ErrorCode.NONE)):
-        request = OffsetFetchRequest(group_id=group_id, topics=wanted, require_stable=stable)
+        request = offset_fetch(topic, 0, 1, version=7, group_id=group_id, require_stable=stable)
         (found,) = reader.ask(request, 7).topics
         assert [(part.error_code, part.committed_offset, part.metadata) for part in found.partitions] == [
             (code, -1, ""),
@@ -93,9 +87,7 @@ def test_a_deleted_offset_takes_the_pending_one_along(
     producer: RawProducer, reader: RawClient, topic: str, group_id: str
 ) -> None:
     producer.send_offsets(group_id, {(topic, 0): 5, (topic, 1): 6})
-    parts = (OffsetDeleteRequestPartition(partition_index=0),)
-    topics = (OffsetDeleteRequestTopic(name=topic, partitions=parts),)
-    response = reader.ask(OffsetDeleteRequest(group_id=group_id, topics=topics), 0)
+    response = reader.ask(offset_delete(topic, group_id=group_id), 0)
     assert (response.error_code, response.topics[0].partitions[0].error_code) == (0, 0)
     assert committed_offset(reader, group_id, topic, stable=True) == -1
     assert committed_offset(reader, group_id, topic, 1, stable=True) is UNSTABLE

@@ -1,11 +1,7 @@
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from spark_kafka_native.protocol.messages.list_transactions import ListTransactionsRequest
-from spark_kafka_native.protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-)
+from tests.support.requests.of_topic import write_txn_markers
 from tests.support.requests.raw_client import RawClient
 from tests.support.requests.transaction_views import described, producers, reaches, shows, values
 from tests.support.requests.transactions import RawProducer
@@ -20,9 +16,7 @@ def listed(reader: RawClient, version: int = 2, **filters: object) -> dict[str, 
 
 def abort(reader: RawClient, topic: str, producer_id: int, epoch: int) -> ErrorCode:
     """A marker from an administrator."""
-    topics = (WritableTxnMarkerTopic(name=topic, partition_indexes=(0,)),)
-    marker = WritableTxnMarker(producer_id=producer_id, producer_epoch=epoch, topics=topics, coordinator_epoch=0)
-    (response,) = reader.ask(WriteTxnMarkersRequest(markers=(marker,)), 1).markers
+    (response,) = reader.ask(write_txn_markers(topic, producer_id=producer_id, producer_epoch=epoch), 1).markers
     return ErrorCode.of(response.topics[0].partitions[0].error_code)
 
 

@@ -14,18 +14,9 @@ from spark_kafka_native.protocol.messages.delete_groups import DeleteGroupsReque
 from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
 from spark_kafka_native.protocol.messages.describe_groups import DescribeGroupsRequest
 from spark_kafka_native.protocol.messages.list_groups import ListGroupsRequest
-from spark_kafka_native.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from spark_kafka_native.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
 from tests.support.broker.driver import BrokerDriver, commit_offset
 from tests.support.broker.members import join_request
+from tests.support.requests.of_topic import offset_delete, offset_fetch
 
 SETTINGS = {"group.consumer.assignment.interval.ms": 0, "group.initial.rebalance.delay.ms": 0}
 
@@ -183,13 +174,7 @@ def test_members_fetch_positions_at_their_epoch(
 ) -> None:
     join(broker, "a")
     commit(broker, "a", 2)
-    wanted = OffsetFetchRequestGroup(
-        group_id="g",
-        member_id=member_id,
-        member_epoch=epoch,
-        topics=(OffsetFetchRequestTopics(name="t", partition_indexes=(0,)),),
-    )
-    (group,) = broker.ask(OffsetFetchRequest(groups=(wanted,)), 9).groups
+    (group,) = broker.ask(offset_fetch("t", version=9, member_id=member_id, member_epoch=epoch), 9).groups
     assert group.error_code == code
     if not code:
         assert group.topics[0].partitions[0].committed_offset == 5
@@ -198,8 +183,7 @@ def test_members_fetch_positions_at_their_epoch(
 def test_positions_of_topics_that_are_read_cannot_be_deleted(broker: BrokerDriver) -> None:
     join(broker, "a")
     commit(broker, "a", 2)
-    topics = (OffsetDeleteRequestTopic(name="t", partitions=(OffsetDeleteRequestPartition(partition_index=0),)),)
-    request = OffsetDeleteRequest(group_id="g", topics=topics)
+    request = offset_delete("t")
     assert broker.ask(request, 0).topics[0].partitions[0].error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
     beat(broker, "a", 2, subscribed_topic_names=("u",))
     assert broker.ask(request, 0).topics[0].partitions[0].error_code == 0

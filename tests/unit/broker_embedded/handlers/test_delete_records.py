@@ -6,15 +6,13 @@ from spark_kafka_native.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.support.broker.configs import TOPIC, put
 from tests.support.broker.driver import BrokerDriver, batch
+from tests.support.requests.of_topic import delete_records, list_offsets
 
 
 def delete(broker: BrokerDriver, topic: str, offset: int, partition: int = 0, *, version: int = 2) -> tuple[int, int]:
-    part = DeleteRecordsPartition(partition_index=partition, offset=offset)
-    request = DeleteRecordsRequest(topics=(DeleteRecordsTopic(name=topic, partitions=(part,)),), timeout_ms=1000)
-    (answered,) = broker.ask(request, version).topics
+    (answered,) = broker.ask(delete_records(topic, offset, partition), version).topics
     (result,) = answered.partitions
     assert (answered.name, result.partition_index) == (topic, partition)
     return result.low_watermark, result.error_code
@@ -30,9 +28,7 @@ def topic(broker: BrokerDriver) -> str:
 
 
 def earliest(broker: BrokerDriver, topic: str) -> int:
-    part = ListOffsetsPartition(partition_index=0, timestamp=-2)
-    request = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name=topic, partitions=(part,)),))
-    return broker.ask(request, 9).topics[0].partitions[0].offset
+    return broker.ask(list_offsets(topic, -2), 9).topics[0].partitions[0].offset
 
 
 @pytest.mark.parametrize("version", range(3))

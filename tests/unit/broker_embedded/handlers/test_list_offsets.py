@@ -6,13 +6,9 @@ import pytest
 from broker_embedded.log.reader import LogReader
 from broker_embedded.log.timestamp_lookup import Lookup
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
+from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsPartitionResponse
 from tests.support.broker.driver import BrokerDriver, batch
+from tests.support.requests.of_topic import list_offsets
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 
@@ -27,10 +23,7 @@ def look_up(
     epoch: int = -1,
     **others: int,
 ) -> ListOffsetsPartitionResponse:
-    part = ListOffsetsPartition(partition_index=partition, timestamp=timestamp, current_leader_epoch=epoch)
-    request = ListOffsetsRequest(
-        **{"replica_id": -1, **others}, topics=(ListOffsetsTopic(name=topic, partitions=(part,)),)
-    )
+    request = list_offsets(topic, timestamp, partition, epoch=epoch, **others)
     (found,) = broker.ask(request, version).topics[0].partitions
     return found
 
@@ -103,10 +96,7 @@ def test_missing_partitions_and_wrong_epochs(filled: BrokerDriver) -> None:
 
 
 def test_a_partition_named_twice_is_an_invalid_request(filled: BrokerDriver) -> None:
-    part = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
-    other = ListOffsetsPartition(partition_index=1, timestamp=LATEST)
-    request = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name="t", partitions=(part, other, part)),))
-    codes = [found.error_code for found in filled.ask(request, 9).topics[0].partitions]
+    codes = [found.error_code for found in filled.ask(list_offsets("t", LATEST, 0, 1, 0), 9).topics[0].partitions]
     assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 

@@ -1,14 +1,12 @@
+from typing import Any
+
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-    OffsetDeleteResponse,
-)
+from spark_kafka_native.protocol.messages.offset_delete import OffsetDeleteResponse
 from tests.support.broker.driver import BrokerDriver, commit_offset
 from tests.support.broker.members import stable
+from tests.support.requests.of_topic import offset_delete
 
 
 @pytest.fixture
@@ -21,12 +19,8 @@ def filled(broker: BrokerDriver) -> BrokerDriver:
     return broker
 
 
-def delete(
-    broker: BrokerDriver, *topics: str, group_id: str = "g", partitions: tuple[int, ...] = (0,)
-) -> OffsetDeleteResponse:
-    parts = tuple(OffsetDeleteRequestPartition(partition_index=index) for index in partitions)
-    wanted = tuple(OffsetDeleteRequestTopic(name=topic, partitions=parts) for topic in topics)
-    return broker.ask(OffsetDeleteRequest(group_id=group_id, topics=wanted), 0)
+def delete(broker: BrokerDriver, *topics: str, **others: Any) -> OffsetDeleteResponse:
+    return broker.ask(offset_delete(*topics, **others), 0)
 
 
 def codes(response: OffsetDeleteResponse) -> dict[tuple[str, int], int]:

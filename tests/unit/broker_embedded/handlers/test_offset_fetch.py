@@ -14,6 +14,7 @@ from spark_kafka_native.protocol.messages.offset_fetch import (
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.broker.driver import BrokerDriver, commit_offset
+from tests.support.requests.of_topic import offset_fetch
 
 ONE_GROUP = range(1, 8)
 MANY_GROUPS = range(8, 10)
@@ -151,9 +152,8 @@ def test_require_stable_answers_unstable_offset_commit_for_pending_offsets(
 
 def test_stable_positions_in_the_first_version_that_knows_them(filled: BrokerDriver) -> None:
     commit_in_transaction(filled, "t", 0, 9)
-    wanted = (OffsetFetchRequestTopic(name="t", partition_indexes=(0, 1)),)
     for require_stable, expected in ((True, UNSTABLE), (False, (5, 0, "note", 0))):
-        request = OffsetFetchRequest(group_id="g", topics=wanted, require_stable=require_stable)
+        request = offset_fetch("t", 0, 1, version=7, require_stable=require_stable)
         (topic,) = filled.ask(request, 7).topics
         first, second = topic.partitions
         assert (first.committed_offset, first.committed_leader_epoch, first.metadata, first.error_code) == expected
@@ -162,9 +162,8 @@ def test_stable_positions_in_the_first_version_that_knows_them(filled: BrokerDri
 
 def test_the_oldest_version_takes_absence_for_an_error(filled: BrokerDriver) -> None:
     filled.passing_for("0.9")
-    topics = (OffsetFetchRequestTopic(name="t", partition_indexes=(0, 1)),)
     for version, absent in ((0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (1, ErrorCode.NONE)):
-        (topic,) = filled.ask(OffsetFetchRequest(group_id="g", topics=topics), version).topics
+        (topic,) = filled.ask(offset_fetch("t", 0, 1, version=version), version).topics
         assert [(part.committed_offset, part.error_code) for part in topic.partitions] == [(5, 0), (-1, absent)]
 
 
@@ -175,7 +174,6 @@ def test_old_versions_tell_a_groups_error_with_each_partition(filled: BrokerDriv
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     filled.broker.groups.make_ready = fails  # type: ignore[method-assign]  # the log of groups cannot be made
-    topics = (OffsetFetchRequestTopic(name="t", partition_indexes=(0, 1)),)
     for version in (0, 1):
-        (topic,) = filled.ask(OffsetFetchRequest(group_id="g", topics=topics), version).topics
+        (topic,) = filled.ask(offset_fetch("t", 0, 1, version=version), version).topics
         assert {part.error_code for part in topic.partitions} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}

@@ -5,12 +5,7 @@ import pytest
 from broker_embedded.handlers.support.registry import CloseConnection
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.fetch import PartitionData
-from spark_kafka_native.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
+from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsPartitionResponse
 from spark_kafka_native.protocol.messages.produce import PartitionProduceResponse
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import CompressionType
@@ -21,6 +16,7 @@ from tests.support.broker.driver import BrokerDriver, batch, commit_offset, prod
 from tests.support.broker.log_driver import batches_of
 from tests.support.records.log_batches import NOW_MS
 from tests.support.records.message_sets import entry, message_set, messages_in, shapes
+from tests.support.requests.of_topic import list_offsets
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionType
 RELEASES = ["0.8.2", "0.9", "0.10.0", "0.10.2", "0.11", "2.8", "3.9"]
@@ -234,9 +230,7 @@ def test_consumers_of_today_get_old_formats_as_they_are(broker: BrokerDriver) ->
 
 
 def offsets_before(broker: BrokerDriver, time: int, most: int = 10, **others: Any) -> ListOffsetsPartitionResponse:
-    part = ListOffsetsPartition(partition_index=others.pop("partition", 0), timestamp=time, max_num_offsets=most)
-    wanted = ListOffsetsTopic(name="t", partitions=(part,))
-    request = ListOffsetsRequest(replica_id=others.pop("replica_id", -1), topics=(wanted,))
+    request = list_offsets("t", time, others.pop("partition", 0), most=most, **others)
     (found,) = broker.ask(request, 0).topics[0].partitions
     return found
 
@@ -271,9 +265,7 @@ def test_there_are_no_times_in_format_v0(broker: BrokerDriver) -> None:
     broker.open()
 
     def look_up(time: int) -> ListOffsetsPartitionResponse:
-        part = ListOffsetsPartition(partition_index=0, timestamp=time)
-        request = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name="t", partitions=(part,)),))
-        return broker.ask(request, 1).topics[0].partitions[0]
+        return broker.ask(list_offsets("t", time), 1).topics[0].partitions[0]
 
     assert code(look_up(NOW_MS)) is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
     assert [look_up(time).offset for time in (-1, -2)] == [1, 0]

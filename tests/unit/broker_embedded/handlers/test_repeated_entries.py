@@ -6,19 +6,10 @@ import pytest
 
 from broker_embedded.handlers.support.registry import Api, apis_of
 from spark_kafka_native.protocol.codec import encode
-from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-)
 from spark_kafka_native.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
-)
-from spark_kafka_native.protocol.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDir,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirTopic,
 )
 from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from spark_kafka_native.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -29,20 +20,12 @@ from spark_kafka_native.protocol.messages.describe_user_scram_credentials import
 )
 from spark_kafka_native.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
-from spark_kafka_native.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from spark_kafka_native.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
+from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from spark_kafka_native.protocol.schema import Message, Request, Struct, fields_of
 from tests.support.broker.driver import BrokerDriver, batch, commit_offset, idempotent, to_bytes
 from tests.support.broker.members import stable
 from tests.support.requests.every_api import GOOD_REQUESTS, Asking
+from tests.support.requests.of_topic import add_partitions_to_txn, alter_replica_log_dirs, offset_delete, offset_fetch
 
 StructT = TypeVar("StructT", bound=Struct)
 
@@ -70,13 +53,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerDriver]:
 
 def open_transaction(broker: BrokerDriver) -> None:
     given = broker.ask(InitProducerIdRequest(transactional_id="busy", transaction_timeout_ms=60_000), 4)
-    topics = (AddPartitionsToTxnTopic(name="wide", partitions=tuple(range(PARTITIONS))),)
-    request = AddPartitionsToTxnRequest(
-        v3_and_below_transactional_id="busy",
-        v3_and_below_producer_id=given.producer_id,
-        v3_and_below_producer_epoch=given.producer_epoch,
-        v3_and_below_topics=topics,
-    )
+    producer = {"producer_id": given.producer_id, "producer_epoch": given.producer_epoch, "transactional_id": "busy"}
+    request = add_partitions_to_txn("wide", *range(PARTITIONS), version=3, **producer)
     results = broker.ask(request, 3).results_by_topic_v3_and_below[0].results_by_partition
     assert {result.partition_error_code for result in results} == {0}
 
@@ -132,10 +110,6 @@ def test_a_repeated_entry_adds_little_to_the_response(broker: BrokerDriver, api:
             check_size(broker, many, version, what, once_size)
 
 
-def offset_fetch(**fields: Any) -> OffsetFetchRequest:
-    return OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="positions", **fields),))
-
-
 def long_name(times: int) -> tuple[str, tuple[int, ...]]:
     return "n" * 5_000, tuple(range(times))
 
@@ -143,22 +117,11 @@ def long_name(times: int) -> tuple[str, tuple[int, ...]]:
 LARGE: Final[list[tuple[Request[Any], int]]] = [
     (DescribeTransactionsRequest(transactional_ids=("busy",)), 0),
     (DescribeConfigsRequest(resources=(DescribeConfigsResource(resource_type=4, resource_name="1"),)), 4),
-    (offset_fetch(topics=None), 9),
-    (offset_fetch(topics=(OffsetFetchRequestTopics(name="t", partition_indexes=(0,)),)), 9),
+    (OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="positions", topics=None),)), 9),
+    (offset_fetch("t", version=9, group_id="positions"), 9),
     (DescribeUserScramCredentialsRequest(users=(UserName(name="u"),)), 0),
-    (
-        OffsetDeleteRequest(
-            group_id="positions",
-            topics=(OffsetDeleteRequestTopic(name="t", partitions=(OffsetDeleteRequestPartition(partition_index=9),)),),
-        ),
-        0,
-    ),
-    (
-        AlterReplicaLogDirsRequest(
-            dirs=(AlterReplicaLogDir(path="/", topics=(AlterReplicaLogDirTopic(name="t", partitions=(0,)),)),)
-        ),
-        2,
-    ),
+    (offset_delete("t", group_id="positions", partitions=(9,)), 0),
+    (alter_replica_log_dirs("/", "t"), 2),
 ]
 """What good requests do not ask for: resources whose descriptions are large, lists that are empty there."""
 

@@ -10,16 +10,6 @@ from broker_embedded.testing.refusals import CODES as NAMES_OF_CODES
 from broker_embedded.testing.refusals import has_code, refusal, refused_item
 from spark_kafka_native.protocol.codec import decode, encode
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
-from spark_kafka_native.protocol.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDir,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirTopic,
-)
 from spark_kafka_native.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
@@ -33,21 +23,16 @@ from spark_kafka_native.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from spark_kafka_native.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-)
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from spark_kafka_native.protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-)
 from spark_kafka_native.protocol.schema import Request, Struct
 from tests.support.broker.driver import to_bytes
 from tests.support.records.sample_messages import each_api, sample, structs_in, versions_of
+from tests.support.requests.of_topic import (
+    add_partitions_to_txn,
+    alter_replica_log_dirs,
+    offset_fetch,
+    write_txn_markers,
+)
 
 # One of a partition, one of a coordinator, one of a broker as a whole.
 CODES = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -162,28 +147,21 @@ def test_the_first_version_of_list_offsets_answers_with_no_offsets() -> None:
     assert response.topics[0].partitions[0].old_style_offsets == ()
 
 
-def offset_fetch(version: int) -> OffsetFetchRequest:
-    if version < 8:
-        return OffsetFetchRequest(group_id="g", topics=(OffsetFetchRequestTopic(name="t", partition_indexes=(4,)),))
-    topics = (OffsetFetchRequestTopics(name="t", partition_indexes=(4,)),)
-    return OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g", topics=topics),))
-
-
 def test_offset_fetch_is_refused_as_a_whole_from_version_2_on_and_by_group_from_version_8_on() -> None:
     code = ErrorCode.NOT_COORDINATOR
-    first: Any = refusal(offset_fetch(1), 1, code)
+    first: Any = refusal(offset_fetch("t", 4, version=1), 1, code)
     assert [(part.error_code, part.committed_offset) for part in first.topics[0].partitions] == [(16, -1)]
-    second: Any = refusal(offset_fetch(2), 2, code)
+    second: Any = refusal(offset_fetch("t", 4, version=2), 2, code)
     assert (second.error_code, second.topics) == (16, ())
-    eighth: Any = refusal(offset_fetch(8), 8, code)
+    eighth: Any = refusal(offset_fetch("t", 4, version=8), 8, code)
     assert [(group.group_id, group.error_code, group.topics) for group in eighth.groups] == [("g", 16, ())]
 
 
 def test_offset_fetch_may_fail_for_a_partition() -> None:
     code = ErrorCode.UNSTABLE_OFFSET_COMMIT
-    second: Any = refusal(offset_fetch(2), 2, code)
+    second: Any = refusal(offset_fetch("t", 4, version=2), 2, code)
     assert (second.error_code, second.topics[0].partitions[0].error_code) == (0, 88)
-    eighth: Any = refusal(offset_fetch(8), 8, code)
+    eighth: Any = refusal(offset_fetch("t", 4, version=8), 8, code)
     group = eighth.groups[0]
     assert (group.error_code, group.topics[0].partitions[0].error_code) == (0, 88)
 
@@ -195,18 +173,13 @@ def test_find_coordinator_names_no_node() -> None:
     assert [(each.key, each.node_id, each.error_code) for each in new.coordinators] == [("g", -1, 15), ("h", -1, 15)]
 
 
-def add_partitions(version: int) -> AddPartitionsToTxnRequest:
-    topics = (AddPartitionsToTxnTopic(name="t", partitions=(4, 5)),)
-    if version < 4:
-        return AddPartitionsToTxnRequest(v3_and_below_transactional_id="x", v3_and_below_topics=topics)
-    return AddPartitionsToTxnRequest(transactions=(AddPartitionsToTxnTransaction(transactional_id="x", topics=topics),))
-
-
 def test_partitions_do_not_join_a_transaction_each_by_itself() -> None:
     code = ErrorCode.CONCURRENT_TRANSACTIONS
-    (topic,) = refusal(add_partitions(3), 3, code).results_by_topic_v3_and_below  # type: ignore[attr-defined]  # an AddPartitionsToTxnResponse
+    (topic,) = refusal(
+        add_partitions_to_txn("t", 4, 5, version=3, transactional_id="x"), 3, code
+    ).results_by_topic_v3_and_below  # type: ignore[attr-defined]  # an AddPartitionsToTxnResponse
     assert (topic.name, [part.partition_error_code for part in topic.results_by_partition]) == ("t", [51, 51])
-    fourth: Any = refusal(add_partitions(4), 4, code)
+    fourth: Any = refusal(add_partitions_to_txn("t", 4, 5, version=4, transactional_id="x"), 4, code)
     (transaction,) = fourth.results_by_transaction
     assert (fourth.error_code, transaction.transactional_id) == (0, "x")
     (topic,) = transaction.topic_results
@@ -217,9 +190,7 @@ def test_partitions_do_not_join_a_transaction_each_by_itself() -> None:
 
 
 def test_markers_are_refused_by_producer_and_transactions_by_id() -> None:
-    topics = (WritableTxnMarkerTopic(name="t", partition_indexes=(4,)),)
-    request = WriteTxnMarkersRequest(markers=(WritableTxnMarker(producer_id=7, topics=topics),))
-    (marker,) = refusal(request, 1, ErrorCode.NOT_LEADER_OR_FOLLOWER).markers  # type: ignore[attr-defined]  # a WriteTxnMarkersResponse
+    (marker,) = refusal(write_txn_markers("t", 4, producer_id=7), 1, ErrorCode.NOT_LEADER_OR_FOLLOWER).markers  # type: ignore[attr-defined]  # a WriteTxnMarkersResponse
     assert (marker.producer_id, marker.topics[0].partitions[0].error_code) == (7, 6)
     ids = DescribeTransactionsRequest(transactional_ids=("x", "y"))
     (first, second) = refusal(ids, 0, ErrorCode.NOT_COORDINATOR).transaction_states  # type: ignore[attr-defined]  # a DescribeTransactionsResponse
@@ -249,9 +220,7 @@ def test_acls_are_answered_one_for_one() -> None:
 
 
 def test_directories_are_answered_by_topic() -> None:
-    topics = (AlterReplicaLogDirTopic(name="t", partitions=(1, 2)),)
-    request = AlterReplicaLogDirsRequest(dirs=(AlterReplicaLogDir(path="/d", topics=topics),))
-    response: Any = refusal(request, 2, ErrorCode.LOG_DIR_NOT_FOUND)
+    response: Any = refusal(alter_replica_log_dirs("/d", "t", 1, 2), 2, ErrorCode.LOG_DIR_NOT_FOUND)
     (topic,) = response.results
     assert topic.topic_name == "t"
     assert [(part.partition_index, part.error_code) for part in topic.partitions] == [(1, 57), (2, 57)]

@@ -9,11 +9,7 @@ from broker_embedded.testing.scopes import EVERYTHING, Scope, SplitRequest, Topi
 from spark_kafka_native.protocol.codec import encode
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages import all_requests
-from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
+from spark_kafka_native.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from spark_kafka_native.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -37,11 +33,6 @@ from spark_kafka_native.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from spark_kafka_native.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from spark_kafka_native.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -52,14 +43,11 @@ from spark_kafka_native.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from spark_kafka_native.protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-)
+from spark_kafka_native.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from spark_kafka_native.protocol.schema import Request
 from tests.support.broker.driver import to_bytes
 from tests.support.records.sample_messages import each_api, sample, versions_of
+from tests.support.requests.of_topic import add_partitions_to_txn, offset_commit, write_txn_markers
 
 T_ID, U_ID = UUID(int=1), UUID(int=2)
 IDS_OF: TopicNames = {T_ID: "t", U_ID: "u"}
@@ -133,13 +121,13 @@ def test_configs_of_topics_are_those_of_resources_that_are_topics() -> None:
 
 
 def test_a_request_of_one_group_is_cut_by_the_group_first() -> None:
-    partitions = (OffsetCommitRequestPartition(partition_index=0), OffsetCommitRequestPartition(partition_index=1))
-    request = OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(name="t", partitions=partitions),))
+    request = offset_commit("t", 0, 0, 1)
+    (topic,) = request.topics
     assert split_request(request, 8, Scope(group="h"), {}) == SplitRequest(matching=None, rest=request)
     assert split_request(request, 8, Scope(group="g"), {}) == SplitRequest(matching=request, rest=None)
     found: Any = split_request(request, 8, Scope(group="g", topic="t", partition=1), {})
-    assert found.matching.topics[0].partitions == partitions[1:]
-    assert found.rest.topics[0].partitions == partitions[:1]
+    assert found.matching.topics[0].partitions == topic.partitions[1:]
+    assert found.rest.topics[0].partitions == topic.partitions[:1]
 
 
 def test_a_request_of_several_groups_is_cut_between_them() -> None:
@@ -162,11 +150,7 @@ def test_a_request_of_several_groups_is_cut_between_them() -> None:
 @pytest.mark.parametrize("version", [3, 4])
 def test_add_partitions_to_txn_has_its_partitions_as_scope(version: int) -> None:
     def joining(*partitions: int) -> AddPartitionsToTxnRequest:
-        topics = (AddPartitionsToTxnTopic(name="t", partitions=partitions),)
-        if version < 4:
-            return AddPartitionsToTxnRequest(v3_and_below_transactional_id="x", v3_and_below_topics=topics)
-        one = AddPartitionsToTxnTransaction(transactional_id="x", topics=topics)
-        return AddPartitionsToTxnRequest(transactions=(one,))
+        return add_partitions_to_txn("t", *partitions, version=version, transactional_id="x")
 
     found = split_request(joining(4, 5), version, Scope(topic="t", partition=5), {})
     assert found == SplitRequest(matching=joining(5), rest=joining(4))
@@ -176,8 +160,7 @@ def test_add_partitions_to_txn_has_its_partitions_as_scope(version: int) -> None
 
 def test_write_txn_markers_has_its_partitions_as_scope() -> None:
     def marking(*partitions: int) -> WriteTxnMarkersRequest:
-        topics = (WritableTxnMarkerTopic(name="t", partition_indexes=partitions),)
-        return WriteTxnMarkersRequest(markers=(WritableTxnMarker(producer_id=7, topics=topics),))
+        return write_txn_markers("t", *partitions, producer_id=7)
 
     found = split_request(marking(4, 5), 1, Scope(topic="t", partition=5), {})
     assert found == SplitRequest(matching=marking(5), rest=marking(4))

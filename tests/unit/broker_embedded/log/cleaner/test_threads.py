@@ -8,11 +8,11 @@ from dirty_equals import IsTrueLike
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.log.cleaner.threads import CleanerThreads
 from broker_embedded.platform.timers import Timers
-from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.broker.compaction_driver import CompactionDriver
 from tests.support.broker.driver import BrokerDriver, commit_offset, run_periodic
 from tests.support.records import reference
+from tests.support.requests.of_topic import offset_fetch
 from tests.support.waiting import eventually_async
 
 MANY = [TopicPartition("many", index) for index in range(8)]
@@ -116,7 +116,6 @@ def test_committed_offsets_survive_the_compaction_of_their_topic(tmp_path: Path)
         driver.run(driver.broker.compaction.run())
         assert log.local.size_in_bytes < before / 3
         for _ in range(2):
-            asked = OffsetFetchRequestTopic(name="t", partition_indexes=(0, 1, 2))
-            (topic,) = driver.ask(OffsetFetchRequest(group_id="g", topics=(asked,)), 7).topics
+            (topic,) = driver.ask(offset_fetch("t", 0, 1, 2, version=7), 7).topics
             assert [found.committed_offset for found in topic.partitions] == [57, 58, 59]
             driver.restart()
