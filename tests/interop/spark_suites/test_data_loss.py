@@ -85,11 +85,6 @@ def retaining(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyBro
         yield broker
 
 
-def size(topics: Topics, topic: str) -> int:
-    """Bytes of the records of a topic."""
-    return (topics.ends(topic)[0] - topics.starts(topic)[0]) * RECORD_BYTES
-
-
 @pytest.mark.feature("loss.agedOut", "loss.noDuplicates", "offsets.lateBinding")
 def test_retention_between_two_actions(spark: SparkSession, retaining: AnyBroker) -> None:
     """Real retention: the rest is read once, by a DataFrame from before."""
@@ -103,7 +98,7 @@ def test_retention_between_two_actions(spark: SparkSession, retaining: AnyBroker
             topics.write(topic, [f"{n}" + "x" * RECORD_BYTES])
         # Retention deletes whole segments: less than one more than is retained is left.
         retained = IsInt(lt=RETENTION_BYTES + SEGMENT_RECORDS * RECORD_BYTES)
-        eventually(lambda: size(topics, topic), retained, within_s=60)
+        eventually(lambda: (topics.ends(topic)[0] - topics.starts(topic)[0]) * RECORD_BYTES, retained, within_s=60)
         found = values(df)
         assert len(found) == RETENTION_BYTES / RECORD_BYTES
         assert found == [str(n) for n in range(60 - len(found), 60)]

@@ -29,10 +29,6 @@ from tests.support.broker.driver import BrokerDriver, batch, idempotent, produce
 from tests.support.waiting import eventually_async
 
 
-def reopened(driver: BrokerDriver) -> Broker:
-    return Broker.open(BrokerConfig.parse(driver.settings), os.fspath(driver.data_dir), Platform())
-
-
 def directories(driver: BrokerDriver) -> set[str]:
     return {path.name for path in driver.data_dir.iterdir() if path.is_dir()}
 
@@ -61,7 +57,7 @@ def test_the_cluster_id_is_kept_or_taken_from_the_settings(broker: BrokerDriver,
 
 def test_a_directory_that_another_broker_uses(broker: BrokerDriver) -> None:
     with pytest.raises(DataDirectoryError, match=r"data directory .*data: in use by another broker"):
-        reopened(broker)
+        Broker.open(BrokerConfig.parse(broker.settings), os.fspath(broker.data_dir), Platform())
     broker.create("still-works")
 
 

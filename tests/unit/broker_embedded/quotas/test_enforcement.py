@@ -13,10 +13,6 @@ def of_users(limits: Mapping[str | None, float]) -> dict[ClientQuotaEntity, floa
     return {ClientQuotaEntity.of([(USER, user)]): limit for user, limit in limits.items()}
 
 
-def of_clients(limits: Mapping[str | None, float]) -> dict[ClientQuotaEntity, float]:
-    return {ClientQuotaEntity.of([(CLIENT_ID, client_id)]): limit for client_id, limit in limits.items()}
-
-
 @pytest.fixture
 def allowance() -> RateAllowance:
     return RateAllowance(11, 1000)
@@ -47,7 +43,7 @@ def test_clients_of_one_user_share_its_quota_and_users_have_each_their_own(allow
 
 
 def test_users_share_the_quota_of_a_client_id(allowance: RateAllowance) -> None:
-    allowance.use(of_clients({"etl": 100}))
+    allowance.use({ClientQuotaEntity.of([(CLIENT_ID, "etl")]): 100})
     assert allowance.record("ann", "etl", 800, NOW_MS) == 0
     assert allowance.record("bob", "etl", 400, NOW_MS) == 2000
 
