@@ -15,10 +15,11 @@ from broker_embedded.log.manager import LogManager
 from broker_embedded.platform.platform import ManualClock, Platform
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import iter_batches
-from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
+from spark_kafka_native.records.control import ControlType
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
 from tests.support.broker.log_driver import batches_of
 from tests.support.records import reference
+from tests.support.records.record_batches import marker
 
 PARTITION = TopicPartition("t", 0)
 DATA_DIR = "/data"
@@ -107,13 +108,7 @@ class CompactionDriver:
         """End a producer's transaction."""
         kind = ControlType.ABORT if abort else ControlType.COMMIT
         return self._append(
-            encode_end_txn_marker(
-                kind,
-                producer_id=producer_id,
-                producer_epoch=epoch,
-                coordinator_epoch=0,
-                timestamp_ms=self.clock.now_ms(),
-            ),
+            marker(kind, producer_id, producer_epoch=epoch, timestamp_ms=self.clock.now_ms()),
             AppendConditions(origin=AppendOrigin.COORDINATOR),
         )
 

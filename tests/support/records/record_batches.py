@@ -1,6 +1,7 @@
 """Record batches for tests, in one line each."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -38,13 +39,17 @@ def rows(values: Sequence[bytes | None], **columns: Sequence[object]) -> pa.Reco
     )
 
 
-def marker(kind: ControlType, *, producer_id: int, producer_epoch: int = 0) -> bytes:
+class Aborted(NamedTuple):
+    """An aborted transaction, as a Fetch response names it."""
+
+    producer_id: int
+    first_offset: int
+
+
+def marker(kind: ControlType, producer_id: int, **fields: int) -> bytearray:
     """A transaction's end, as brokers write it into the log."""
-    return bytes(
-        encode_end_txn_marker(
-            kind, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=TIMESTAMP_MS, coordinator_epoch=0
-        )
-    )
+    defaults = {"producer_epoch": 0, "timestamp_ms": TIMESTAMP_MS, "coordinator_epoch": 0}
+    return encode_end_txn_marker(kind, producer_id=producer_id, **{**defaults, **fields})
 
 
 def as_rows(decoded: Decoded) -> list[dict[str, object]]:

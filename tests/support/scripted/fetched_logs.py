@@ -93,7 +93,7 @@ def transaction(partition: FakePartition, producer_id: int, kind: ControlType, r
     values = [b"%d" % (first + row) for row in range(rows)]
     batch = batch_of(values, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
     partition.append(batch)
-    partition.put(bytearray(marker(kind, producer_id=producer_id)), partition.log_end)
+    partition.put(marker(kind, producer_id), partition.log_end)
     if kind is ControlType.ABORT:
         partition.aborted.append(AbortedTransaction(producer_id=producer_id, first_offset=first))
     return list(range(first, first + rows))

@@ -13,8 +13,9 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
+from spark_kafka_native.records.control import ControlType
 from tests.support.broker.driver import BrokerDriver
+from tests.support.records.record_batches import marker
 from tests.support.refusals import refused
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -48,15 +49,9 @@ def commit(
 
 def write_marker(broker: BrokerDriver, index: int, producer: int, *, commit: bool) -> int:
     """A marker in the log, of which the group is not notified; its offset."""
-    marker = encode_end_txn_marker(
-        ControlType.COMMIT if commit else ControlType.ABORT,
-        producer_id=producer,
-        producer_epoch=0,
-        coordinator_epoch=0,
-        timestamp_ms=broker.clock.now_ms(),
-    )
+    end = marker(ControlType.COMMIT if commit else ControlType.ABORT, producer, timestamp_ms=broker.clock.now_ms())
     partition = broker.broker.partitions.get("__consumer_offsets", index)
-    return partition.append(marker, AppendConditions(origin=AppendOrigin.COORDINATOR)).base_offset
+    return partition.append(end, AppendConditions(origin=AppendOrigin.COORDINATOR)).base_offset
 
 
 def end(broker: BrokerDriver, producer: int, *, commit: bool, group: str = "g") -> None:

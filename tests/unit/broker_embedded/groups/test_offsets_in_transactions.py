@@ -21,7 +21,8 @@ from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetComm
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from spark_kafka_native.records.batch import read_header, set_offsets, set_producer
-from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
+from spark_kafka_native.records.control import ControlType
+from tests.support.records.record_batches import marker
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 ID = UUID(int=1)
@@ -77,15 +78,8 @@ class Story:
         self.log.append(batch)
 
     def end(self, producer: int, *, commit: bool) -> None:
-        marker = encode_end_txn_marker(
-            ControlType.COMMIT if commit else ControlType.ABORT,
-            producer_id=producer,
-            producer_epoch=0,
-            coordinator_epoch=0,
-            timestamp_ms=0,
-        )
         self.state.end_transaction(PendingTransaction(0, producer), self.end_offset, commit=commit)
-        self.append(marker)
+        self.append(marker(ControlType.COMMIT if commit else ControlType.ABORT, producer))
 
     def forget(self, *partitions: TopicPartition) -> None:
         if "g" in self.groups:

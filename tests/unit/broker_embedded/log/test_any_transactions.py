@@ -8,10 +8,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from broker_embedded.log.append.incoming import AppendConditions, AppendOrigin
 from broker_embedded.log.log import Log
 from spark_kafka_native.records.batch import iter_batches
-from spark_kafka_native.records.control import ControlType, decode_control, encode_end_txn_marker
+from spark_kafka_native.records.control import ControlType, decode_control
 from tests.support.broker.compaction_driver import DIRECTORY, CompactionDriver, Row
 from tests.support.broker.log_driver import slice_bytes
 from tests.support.records import reference
+from tests.support.records.record_batches import marker
 
 KEYS = st.sampled_from("abcd")
 VALUES = st.none() | st.sampled_from("12")
@@ -117,15 +118,10 @@ class AnyTransactions(RuleBasedStateMachine):
         if self.bumps_epochs:
             producer.epoch, producer.sequence = producer.epoch + 1, 0
         for _ in range(times):
-            marker = encode_end_txn_marker(
-                ControlType.ABORT if abort else ControlType.COMMIT,
-                producer_id=number,
-                producer_epoch=producer.epoch,
-                coordinator_epoch=0,
-                timestamp_ms=self.driver.clock.now_ms(),
-            )
+            where = {"producer_epoch": producer.epoch, "timestamp_ms": self.driver.clock.now_ms()}
+            end = marker(ControlType.ABORT if abort else ControlType.COMMIT, number, **where)
             conditions = AppendConditions(origin=AppendOrigin.COORDINATOR, bumps_epochs=self.bumps_epochs)
-            self.driver.log.append(marker, leader_epoch=0, conditions=conditions)
+            self.driver.log.append(end, leader_epoch=0, conditions=conditions)
         if abort:
             self.bad |= set(producer.rows)
         else:

@@ -10,8 +10,9 @@ from spark_kafka_native.records.batch import (
     set_producer,
     write_header,
 )
-from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
+from spark_kafka_native.records.control import ControlType
 from spark_kafka_native.records.errors import CorruptBatch
+from tests.support.records.record_batches import marker
 
 P, Q = 7, 8
 
@@ -40,12 +41,7 @@ class Story:
         self.read(batch)
 
     def end(self, producer_id: int, *, commit: bool) -> None:
-        marker = ControlType.COMMIT if commit else ControlType.ABORT
-        self.read(
-            encode_end_txn_marker(
-                marker, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0
-            )
-        )
+        self.read(marker(ControlType.COMMIT if commit else ControlType.ABORT, producer_id))
 
     @property
     def found(self) -> list[str]:
@@ -153,11 +149,8 @@ def test_batches_that_compaction_has_emptied_say_nothing(story: Story, control: 
 @pytest.mark.parametrize("control", [False, True])
 def test_a_damaged_batch_raises_and_changes_nothing(story: Story, control: bool) -> None:
     story.write("a=1", producer_id=P)
-    damaged = encode_batch([CoordinatorRecord(key=b"a", value=b"2")], 0)
-    if control:
-        damaged = encode_end_txn_marker(
-            ControlType.COMMIT, producer_id=P, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0
-        )
+    record = CoordinatorRecord(key=b"a", value=b"2")
+    damaged = marker(ControlType.COMMIT, P) if control else encode_batch([record], 0)
     damaged[61] = 0x7F  # the length of the first record
     seal(damaged)
     with pytest.raises(CorruptBatch):

@@ -133,9 +133,7 @@ def test_batches_that_vanish_are_passed_over() -> None:
 
     def control() -> None:
         log.log.append(
-            bytearray(marker(ControlType.COMMIT, producer_id=5)),
-            leader_epoch=0,
-            conditions=AppendConditions(origin=AppendOrigin.COORDINATOR),
+            marker(ControlType.COMMIT, 5), leader_epoch=0, conditions=AppendConditions(origin=AppendOrigin.COORDINATOR)
         )
 
     for _ in range(5):

@@ -114,7 +114,7 @@ def test_from_v1_to_v0(codec: CompressionType) -> None:
 
 
 def test_nothing_is_left_of_markers_and_of_emptied_batches() -> None:
-    assert converted(marker(ControlType.COMMIT, producer_id=5), 1) == b""
+    assert converted(marker(ControlType.COMMIT, 5), 1) == b""
     empty = Batch(records=(), last_offset_delta=3, base_timestamp=0)
     assert converted(reference_batch(empty), 1) == b""
 

@@ -74,7 +74,7 @@ def test_compression_levels_of_recompressed_batches() -> None:
 
 
 def test_markers_stay_uncompressed() -> None:
-    commit = bytearray(marker(ControlType.COMMIT, producer_id=5))
+    commit = marker(ControlType.COMMIT, 5)
     found = validated(commit, AppendOrigin.COORDINATOR, compression_type="zstd")
     assert bytes(found.records) == bytes(commit)
 

@@ -7,10 +7,11 @@ from broker_embedded.log.append.incoming import AppendConditions, AppendOrigin
 from broker_embedded.log.transaction_index import AbortedTransaction
 from broker_embedded.platform.platform import read_file
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
+from spark_kafka_native.records.control import ControlType
 from tests.support.broker.disk import SimulatedCrash
 from tests.support.broker.log_driver import DIRECTORY, LogDriver, slice_bytes
 from tests.support.records.log_batches import NOW_MS, batch, rows
+from tests.support.records.record_batches import marker
 from tests.support.refusals import refused
 
 SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}
@@ -28,10 +29,8 @@ class IdempotentDriver(LogDriver):
         return [int(name[:20]) for name in self.files() if name.endswith(".snapshot")]
 
     def write_marker(self, producer_id: int, control_type: ControlType) -> None:
-        marker = encode_end_txn_marker(
-            control_type, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp_ms=NOW_MS
-        )
-        self.log.append(marker, leader_epoch=0, conditions=AppendConditions(origin=AppendOrigin.COORDINATOR))
+        end = marker(control_type, producer_id, timestamp_ms=NOW_MS)
+        self.log.append(end, leader_epoch=0, conditions=AppendConditions(origin=AppendOrigin.COORDINATOR))
         self.values.append(b"marker")
 
     def send_transactional(self, producer_id: int, sequence: int) -> None:

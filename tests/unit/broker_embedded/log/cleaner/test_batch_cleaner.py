@@ -9,12 +9,13 @@ from broker_embedded.log.cleaner.cleaned_transactions import CleanedTransactions
 from broker_embedded.log.cleaner.offset_map import OffsetMap
 from broker_embedded.log.transaction_index import AbortedTransaction
 from spark_kafka_native.records.batch import CompressionType, CorruptBatch, TimestampType, read_header
-from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
+from spark_kafka_native.records.control import ControlType
 from spark_kafka_native.records.formats import iter_any, read_any
 from spark_kafka_native.records.legacy import read_messages
 from spark_kafka_native.records.legacy_write import write_message_set
 from spark_kafka_native.records.record import LogRecord
 from tests.support.records import reference
+from tests.support.records.record_batches import marker
 
 NOW = 1_700_000_000_000
 RETENTION = 1000
@@ -179,18 +180,8 @@ def test_an_emptied_batch_goes_when_nothing_needs_it_any_more() -> None:
 ABORTED = AbortedTransaction(producer_id=7, first_offset=10, last_offset=13, last_stable_offset=14)
 
 
-def marker(kind: ControlType, offset: int, producer_id: int = 7) -> bytes:
-    return bytes(
-        encode_end_txn_marker(
-            kind,
-            producer_id=producer_id,
-            producer_epoch=3,
-            coordinator_epoch=0,
-            timestamp_ms=NOW,
-            base_offset=offset,
-            partition_leader_epoch=4,
-        )
-    )
+def end_marker(kind: ControlType, offset: int) -> bytes:
+    return bytes(marker(kind, 7, producer_epoch=3, timestamp_ms=NOW, base_offset=offset, partition_leader_epoch=4))
 
 
 def amid(*aborted: AbortedTransaction) -> CleanedTransactions:
@@ -202,8 +193,8 @@ def amid(*aborted: AbortedTransaction) -> CleanedTransactions:
 def test_aborted_records_go_whatever_their_keys() -> None:
     by = cleaner({b"a": 10}, transactions=amid(ABORTED))
     assert removes(by, batch(*THREE, transactional=True, **PRODUCER))
-    stays = cleaned(by, marker(ControlType.ABORT, 13))
-    assert stays.data == marker(ControlType.ABORT, 13)
+    stays = cleaned(by, end_marker(ControlType.ABORT, 13))
+    assert stays.data == end_marker(ControlType.ABORT, 13)
 
 
 def test_the_last_batch_of_an_aborting_producer_keeps_its_header() -> None:
@@ -215,7 +206,7 @@ def test_the_last_batch_of_an_aborting_producer_keeps_its_header() -> None:
 
 @pytest.mark.parametrize("kind", [ControlType.COMMIT, ControlType.ABORT])
 def test_a_marker_without_records_gets_a_horizon_and_then_goes(kind: ControlType) -> None:
-    data = marker(kind, 13)
+    data = end_marker(kind, 13)
     once = cleaned(cleaner({}), data)
     assert read_header(once.data).delete_horizon_ms == NOW + RETENTION
     assert control_type_of(bytes(once.data), read_header(once.data)) is kind
@@ -228,7 +219,7 @@ def test_a_marker_without_records_gets_a_horizon_and_then_goes(kind: ControlType
 
 def test_a_marker_that_alone_tells_a_producers_epoch_keeps_its_header() -> None:
     known = replace(rules(), last_records={7: LastRecord(last_offset=None, epoch=3)})
-    once = cleaned(cleaner({}, by=known), marker(ControlType.COMMIT, 13))
+    once = cleaned(cleaner({}, by=known), end_marker(ControlType.COMMIT, 13))
     later = replace(known, now_ms=NOW + RETENTION)
     found = kept(cleaner({}, by=later), bytes(once.data))
     assert (found.control, found.records, found.producer_id, found.producer_epoch) == (True, (), 7, 3)
@@ -243,8 +234,8 @@ def test_committed_records_are_compacted_like_others() -> None:
     by = cleaner({b"b": 50})
     found = kept(by, batch(*THREE, transactional=True, **PRODUCER))
     assert ([each.offset for each in found.records], found.transactional) == ([10, 12], True)
-    stays = cleaned(by, marker(ControlType.COMMIT, 13))
-    assert stays.data == marker(ControlType.COMMIT, 13)
+    stays = cleaned(by, end_marker(ControlType.COMMIT, 13))
+    assert stays.data == end_marker(ControlType.COMMIT, 13)
 
 
 OLD = [LogRecord(10, NOW, b"a", b"1"), LogRecord(11, NOW + 5, b"b", None), LogRecord(12, NOW + 3, None, b"3")]

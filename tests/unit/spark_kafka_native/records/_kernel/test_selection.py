@@ -9,8 +9,9 @@ from crc32c import crc32c
 from spark_kafka_native.records._kernel.batch_headers import BatchHeaders
 from spark_kafka_native.records._kernel.selection import select
 from spark_kafka_native.records.arrow.selected import SelectedBatch
-from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
+from spark_kafka_native.records.control import ControlType
 from tests.support.records.raw_kernel import Edges
+from tests.support.records.record_batches import marker
 from tests.support.records.reference import GZIP, LZ4, NONE, Batch, Record, numbered, write_batch
 
 NEVER = 2**63 - 1
@@ -114,12 +115,8 @@ def test_where_no_batch_begins_nothing_is_taken(position: int) -> None:
     assert progress == Progress(5, 6, 7, 8, 9)
 
 
-def marker(offset: int = 2) -> bytes:
-    return bytes(
-        encode_end_txn_marker(
-            ControlType.ABORT, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0, base_offset=offset
-        )
-    )
+def abort_marker(offset: int = 2) -> bytes:
+    return bytes(marker(ControlType.ABORT, 1, base_offset=offset))
 
 
 def in_transaction(first: int) -> bytes:
@@ -135,11 +132,11 @@ def broken(raw: bytes, at: int = -1) -> bytes:
 @pytest.mark.parametrize(
     ("second", "options"),
     [
-        (marker(), {"committed_only": True}),
+        (abort_marker(), {"committed_only": True}),
         (in_transaction(2), {"committed_only": True, "is_one_open": True}),
         (batch(2), {"committed_only": True, "aborted_from": 3}),
         (broken(batch(2)), {}),
-        (broken(marker()), {}),
+        (broken(abort_marker()), {}),
         (broken(batch(2), 17), {}),
         (batch(1), {}),
         (batch(2), {"until_offset": 2}),
@@ -161,7 +158,7 @@ def test_batches_that_the_kernel_leaves_to_python(second: bytes, options: dict[s
 @pytest.mark.parametrize(
     ("second", "options", "shown"),
     [
-        (marker(), {}, [0, 100]),
+        (abort_marker(), {}, [0, 100]),
         (in_transaction(2), {"is_one_open": True, "aborted_from": 0}, [0, 2, 100]),
         (in_transaction(2), {"committed_only": True, "aborted_from": 102}, [0, 2, 100]),
         (batch(2), {"committed_only": True, "is_one_open": True}, [0, 2, 100]),
@@ -180,8 +177,8 @@ def test_batches_that_the_kernel_handles(second: bytes, options: dict[str, Any],
 
 
 def test_markers_that_are_not_wanted_are_checked_all_the_same() -> None:
-    assert selected(marker() + broken(marker(3)), from_offset=50) == (len(marker()), [])
-    assert selected(marker() + broken(marker(3)), from_offset=50, crc=None) == (2 * len(marker()), [])
+    assert selected(abort_marker() + broken(abort_marker(3)), from_offset=50) == (len(abort_marker()), [])
+    assert selected(abort_marker() + broken(abort_marker(3)), from_offset=50, crc=None) == (2 * len(abort_marker()), [])
 
 
 def test_the_next_offset_is_never_beyond_what_is_wanted() -> None:

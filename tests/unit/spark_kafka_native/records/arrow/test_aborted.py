@@ -1,14 +1,7 @@
-from dataclasses import dataclass
-
 from spark_kafka_native.records.arrow.aborted import AbortedTransactions
 from spark_kafka_native.records.batch import BatchHeader, read_header
+from tests.support.records.record_batches import Aborted
 from tests.support.records.reference import Batch, Record, numbered, write_batch
-
-
-@dataclass(frozen=True)
-class Aborted:
-    producer_id: int
-    first_offset: int
 
 
 def batch(first: int, producer_id: int, *, transactional: bool = True) -> BatchHeader:

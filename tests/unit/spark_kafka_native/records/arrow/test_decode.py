@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from spark_kafka_native.records.arrow.decode import Decoded, decode
 from spark_kafka_native.records.arrow.schema import ALL, RECORD_FIELDS, record_batch
 from spark_kafka_native.records.batch import CorruptBatch
-from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
+from spark_kafka_native.records.control import ControlType
 from tests.support.records import reference
-from tests.support.records.record_batches import as_rows
+from tests.support.records.record_batches import Aborted, as_rows, marker
 from tests.support.records.reference import CODECS, Batch, Record, numbered, rows, write_batch
 from tests.support.records.strategies import record_lists
 
@@ -42,12 +42,6 @@ def decode_all(buffer: bytes, from_offset: int = 0, until_offset: int = END) -> 
 
 def offsets(decoded: Decoded) -> list[int]:
     return cast("list[int]", decoded.records.column("offset").to_pylist())
-
-
-@dataclass(frozen=True)
-class Aborted:
-    producer_id: int
-    first_offset: int
 
 
 @st.composite
@@ -218,12 +212,8 @@ def test_empty_batches_move_the_offset_on() -> None:
     assert (offsets(decoded), decoded.next_offset) == ([0, 1, 2], 10)
 
 
-def marker(kind: ControlType, offset: int, producer_id: int) -> bytes:
-    return bytes(
-        encode_end_txn_marker(
-            kind, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0, base_offset=offset
-        )
-    )
+def end_marker(kind: ControlType, offset: int, producer_id: int) -> bytes:
+    return bytes(marker(kind, producer_id, base_offset=offset))
 
 
 TRANSACTIONS = (
@@ -231,14 +221,14 @@ TRANSACTIONS = (
     at(2, 2, transactional=True, producer_id=2),
     at(4, 1, producer_id=1),  # idempotent, not part of the transaction
     at(5, 1),
-    marker(ControlType.ABORT, 6, 1),
+    end_marker(ControlType.ABORT, 6, 1),
     at(7, 1, transactional=True, producer_id=1),
-    marker(ControlType.COMMIT, 8, 2),
+    end_marker(ControlType.COMMIT, 8, 2),
     at(9, 1, transactional=True, producer_id=2),
-    marker(ControlType.ABORT, 10, 2),
+    end_marker(ControlType.ABORT, 10, 2),
     at(11, 1, transactional=True, producer_id=2),
-    marker(ControlType.COMMIT, 12, 2),
-    marker(ControlType.COMMIT, 13, 1),
+    end_marker(ControlType.COMMIT, 12, 2),
+    end_marker(ControlType.COMMIT, 13, 1),
 )
 ABORTED = (Aborted(2, 9), Aborted(1, 0))
 

@@ -11,8 +11,9 @@ from spark_kafka_native.records.arrow import kernel, selection
 from spark_kafka_native.records.arrow.batches import Batches
 from spark_kafka_native.records.batch import UnreadableBatch, seal, set_offsets
 from spark_kafka_native.records.compression import CompressionType
-from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
+from spark_kafka_native.records.control import ControlType
 from tests.support.records.message_sets import message_set
+from tests.support.records.record_batches import Aborted, marker
 from tests.support.records.reference import CODECS, Batch, Record, numbered, write_batch
 
 if TYPE_CHECKING:
@@ -27,22 +28,12 @@ END = 2**62
 COLUMNS = ("value", "offset", "timestamp", "timestamp_type")
 
 
-@dataclass(frozen=True)
-class Aborted:
-    producer_id: int
-    first_offset: int
-
-
 def records(first: int, count: int) -> tuple[Record, ...]:
     return numbered([Record(value=b"v%d" % index, timestamp=1_000 + index) for index in range(count)], first)
 
 
-def marker(kind: ControlType, offset: int, producer_id: int) -> bytes:
-    return bytes(
-        encode_end_txn_marker(
-            kind, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0, base_offset=offset
-        )
-    )
+def end_marker(kind: ControlType, offset: int, producer_id: int) -> bytes:
+    return bytes(marker(kind, producer_id, base_offset=offset))
 
 
 @st.composite
@@ -54,7 +45,7 @@ def pieces(draw: st.DrawFn, offset: int) -> tuple[bytes, int]:
     count = draw(st.integers(1, 4))
     if kind == "marker":
         control = draw(st.sampled_from([ControlType.ABORT, ControlType.COMMIT]))
-        return marker(control, offset, draw(st.integers(0, 2))), offset + 1
+        return end_marker(control, offset, draw(st.integers(0, 2))), offset + 1
     if kind in {"messages", "wrapper"}:
         codec = CompressionType.GZIP if kind == "wrapper" else CompressionType.NONE
         values = [b"m%d" % index for index in range(count)]
@@ -153,7 +144,7 @@ SECOND = Batch(records=records(3, 2), base_offset=3, transactional=True, produce
 BATCHES = (
     FIRST,
     SECOND,
-    marker(ControlType.ABORT, 5, 1),
+    end_marker(ControlType.ABORT, 5, 1),
     Batch(records=records(6, 3), base_offset=6, codec=1, last_offset_delta=5),
     bytes(message_set(b"x", b"y", first_offset=12)),
     Batch(records=records(14, 2), base_offset=14, log_append_time=5, codec=4),

@@ -8,7 +8,8 @@ from spark_kafka_native.records.arrow.scratch import scratch
 from spark_kafka_native.records.arrow.selected import Limits, Part, SelectedBatch
 from spark_kafka_native.records.arrow.selection import Selection, select
 from spark_kafka_native.records.batch import CorruptBatch, read_header
-from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
+from spark_kafka_native.records.control import ControlType
+from tests.support.records.record_batches import marker
 from tests.support.records.reference import CODECS, GZIP, Batch, Record, numbered, write_batch
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
@@ -59,11 +60,8 @@ def test_only_wanted_batches_are_checked() -> None:
 
 
 def test_a_broken_marker_does_not_end_a_transaction() -> None:
-    marker = encode_end_txn_marker(
-        ControlType.ABORT, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0
-    )
     with pytest.raises(CorruptBatch, match="CRC-32C"):
-        selected(broken(bytes(marker)), replace(LIMITS, from_offset=50), AbortedTransactions([]))
+        selected(broken(bytes(marker(ControlType.ABORT, 1))), replace(LIMITS, from_offset=50), AbortedTransactions([]))
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
