@@ -27,6 +27,14 @@ def skip_if(reason: str | None) -> None:
         pytest.skip(reason)
 
 
+def printed(part: str | Table) -> list[str]:
+    """The lines of a part of a page, each with single blanks."""
+    console = Console(width=WIDTH)
+    with console.capture() as captured:
+        console.print(part)
+    return [" ".join(line.split()) for line in captured.get().splitlines() if line.strip()]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultPage:
     """``tests/results/<name>.md``; its parts are lines of text and tables."""

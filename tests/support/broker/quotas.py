@@ -10,6 +10,7 @@ from spark_kafka_native.protocol.messages.alter_client_quotas import (
     RequestedEntryData,
 )
 from spark_kafka_native.protocol.messages.describe_client_quotas import (
+    ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
@@ -40,9 +41,17 @@ def alter(broker: Asks, entity: Mapping[str, str | None], **values: float | None
     assert answered.error_code == 0, answered
 
 
+def describe(
+    broker: Asks, *components: tuple[str, int, str | None], strict: bool = False, version: int = 1
+) -> DescribeClientQuotasResponse:
+    """The quotas that match a filter: type of entity, type of match, and name."""
+    parts = (ComponentData(entity_type=kind, match_type=how, match=name) for kind, how, name in components)
+    return broker.ask(DescribeClientQuotasRequest(components=tuple(parts), strict=strict), version)
+
+
 def quotas_of(broker: Asks) -> dict[str, dict[str, float]]:
     """Every quota there is: ``{"user=ann, client-id=<default>": {"producer_byte_rate": 1024.0}}``."""
-    return formatted(broker.ask(DescribeClientQuotasRequest(), 1))
+    return formatted(describe(broker))
 
 
 def formatted(response: DescribeClientQuotasResponse) -> dict[str, dict[str, float]]:

@@ -24,6 +24,12 @@ DEADLINE_S: Final = 30.0
 Owned = frozenset[tuple[UUID, int]]
 
 
+def first_heartbeat(member_id: str, group_id: str = "g", **fields: Any) -> ConsumerGroupHeartbeatRequest:
+    """With it a member joins that reads topic t, unless the fields name others."""
+    wants: dict[str, Any] = {"rebalance_timeout_ms": 60_000, "topic_partitions": (), "subscribed_topic_names": ("t",)}
+    return ConsumerGroupHeartbeatRequest(group_id=group_id, member_id=member_id, **wants | fields)
+
+
 class RawConsumer:
     """One consumer, with one connection: it keeps its epoch, and revokes what it has to. A context manager.
 

@@ -14,7 +14,6 @@ from spark_kafka_native.protocol.messages.alter_replica_log_dirs import AlterRep
 from spark_kafka_native.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
 from spark_kafka_native.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from spark_kafka_native.protocol.messages.create_acls import CreateAclsRequest
 from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -84,6 +83,7 @@ from spark_kafka_native.records.legacy_write import write_message_set
 from spark_kafka_native.records.record import LogRecord
 from tests.support.broker.driver import batch
 from tests.support.broker.quotas import entry
+from tests.support.requests.consumer_group import first_heartbeat
 from tests.support.requests.of_topic import add_partitions_to_txn, delete_records, list_offsets, write_txn_markers
 
 _TOPIC_RESOURCE: Final = 2
@@ -199,13 +199,7 @@ def _describe_quorum(_: Asking) -> Request[Any]:
 
 
 def _consumer_heartbeat(asking: Asking) -> Request[Any]:
-    return ConsumerGroupHeartbeatRequest(
-        group_id=f"consumers-{asking.version}",
-        member_id=f"member-{asking.version}" if asking.version else "",
-        rebalance_timeout_ms=10_000,
-        subscribed_topic_names=("t",),
-        topic_partitions=(),
-    )
+    return first_heartbeat(f"member-{asking.version}" if asking.version else "", f"consumers-{asking.version}")
 
 
 GOOD_REQUESTS: Final[dict[int, Callable[[Asking], Request[Any]]]] = {

@@ -49,6 +49,18 @@ class RawClient:
         except ConnectionResetError:  # it had not read all of ours
             return True
 
+    def is_silent(self) -> bool:
+        """Whether no byte has come yet; does not wait."""
+        timeout_s = self.sock.gettimeout()
+        self.sock.setblocking(False)
+        try:
+            self.sock.recv(1)
+        except BlockingIOError:
+            return True
+        finally:
+            self.sock.settimeout(timeout_s)
+        return False
+
     def ask(self, request: Request[ResponseT], version: int, correlation_id: int = 1) -> ResponseT:
         """One request and its response."""
         self.send(request_bytes(request, version, correlation_id))

@@ -45,23 +45,11 @@ def arrived(broker: EmbeddedBroker, api: str, count: int = 1) -> None:
     eventually(lambda: broker.request_counts()[api], IsInt(ge=count))
 
 
-def is_silent(client: RawClient) -> bool:
-    """Whether nothing has come yet. What was to come by now is there: the broker has settled."""
-    client.sock.setblocking(False)
-    try:
-        client.sock.recv(1)
-    except BlockingIOError:
-        return True
-    finally:
-        client.sock.settimeout(20)
-    return False
-
-
 def test_a_fetch_waits_exactly_max_wait_ms(broker: EmbeddedBroker, client: RawClient) -> None:
     client.send(request_bytes(fetch_request("t", max_wait_ms=500, min_bytes=1), 11))
     arrived(broker, "Fetch")
     broker.advance(499)
-    assert is_silent(client)
+    assert client.is_silent()
     broker.advance(1)
     _, response = decode_response(FetchResponse, 11, client.frame())
     assert values_in(response.responses[0].partitions[0]) == []
@@ -73,7 +61,7 @@ def join(broker: EmbeddedBroker, client: RawClient, **others: Any) -> tuple[str,
     client.send(request_bytes(join_request("g", **others), version))
     arrived(broker, "JoinGroup")
     broker.advance(2999)
-    assert is_silent(client)
+    assert client.is_silent()
     broker.advance(1)
     _, joined = decode_response(JoinGroupResponse, version, client.frame())
     assert joined.error_code == 0
@@ -182,7 +170,7 @@ def test_a_throttled_client_is_heard_again_when_its_time_is_over(broker: Embedde
     assert response.throttle_time_ms > 1000
     client.send(request_bytes(fetch_request("t"), 11))
     broker.advance(response.throttle_time_ms - 1)
-    assert is_silent(client)
+    assert client.is_silent()
     broker.advance(1)
     assert client.frame()
 
@@ -199,7 +187,7 @@ def test_an_idle_connection_is_closed_and_one_that_waits_is_not(tmp_path: Path) 
         arrived(broker, "Fetch")
         idle.ask(fetch_request("t"), 11)
         broker.advance(ms=598_999)
-        assert is_silent(idle)
+        assert idle.is_silent()
         broker.advance(seconds=3)
         assert idle.is_closed()
         broker.advance(minutes=5)

@@ -23,17 +23,12 @@ from spark_kafka_native.protocol.messages.alter_client_quotas import (
 )
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from spark_kafka_native.protocol.messages.describe_client_quotas import (
-    ComponentData,
-    DescribeClientQuotasRequest,
-    DescribeClientQuotasResponse,
-)
 from spark_kafka_native.protocol.messages.fetch import FetchResponse
 from spark_kafka_native.protocol.messages.produce import ProduceResponse
 from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.broker.driver import batch, fetch_request, produce_request
-from tests.support.broker.quotas import alter, entry, formatted
+from tests.support.broker.quotas import alter, describe, entry, formatted
 from tests.support.clients.native import config_of
 from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.scripted.fetched_logs import OneRange
@@ -247,13 +242,6 @@ def change(client: Client, *entries: RequestedEntryData, validate_only: bool = F
         response.entries, key=lambda each: str([(part.entity_type, part.entity_name) for part in each.entity])
     )
     return [each.error_code for each in ordered]
-
-
-def describe(
-    client: Client, *components: tuple[str, int, str | None], strict: bool = False, version: int = 1
-) -> DescribeClientQuotasResponse:
-    parts = (ComponentData(entity_type=kind, match_type=how, match=name) for kind, how, name in components)
-    return client.ask(DescribeClientQuotasRequest(components=tuple(parts), strict=strict), version)
 
 
 def test_quotas_are_found_by_filters(client: Client) -> None:

@@ -15,12 +15,12 @@ import pytest
 
 from broker_embedded.handlers.support.registry import Api, apis_of
 from spark_kafka_native.protocol.codec import encode
-from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.schema import Request, Struct, fields_of
 from tests.support.broker.driver import BrokerDriver, to_bytes
 from tests.support.broker.members import join_request
 from tests.support.records.fuzz_targets import FrameTarget
+from tests.support.requests.consumer_group import first_heartbeat
 from tests.support.requests.every_api import GOOD_REQUESTS, Asking
 from tests.support.requests.of_topic import add_partitions_to_txn
 
@@ -129,14 +129,7 @@ def member_of_old(broker: BrokerDriver, number: int) -> dict[str, object]:
 def member(broker: BrokerDriver, number: int) -> dict[str, object]:
     """What names the member of a group of KIP-848."""
     group_id = f"consumers-of-{number}"
-    request = ConsumerGroupHeartbeatRequest(
-        group_id=group_id,
-        member_id="me",
-        rebalance_timeout_ms=10_000,
-        subscribed_topic_names=("t",),
-        topic_partitions=(),
-    )
-    joined = broker.ask(request, 1)
+    joined = broker.ask(first_heartbeat("me", group_id), 1)
     assert joined.error_code == 0
     return {
         "group_id": group_id,

@@ -1,7 +1,5 @@
-from rich.console import Console
-from rich.table import Table
-
 from tests.long.coverage import Measured, below, by_package, modules
+from tests.support.report import printed
 
 
 def summary(statements: int, missed: int, branches: int, not_taken: int) -> dict[str, dict[str, int]]:
@@ -24,15 +22,8 @@ FOUND = {
 }
 
 
-def lines(part: Table) -> list[str]:
-    console = Console(width=200)
-    with console.capture() as captured:
-        console.print(part)
-    return [" ".join(line.split()) for line in captured.get().splitlines() if line.strip()]
-
-
 def test_a_package_is_the_sum_of_its_modules() -> None:
-    head, _, *rows = lines(by_package(modules(FOUND)))
+    head, _, *rows = printed(by_package(modules(FOUND)))
     assert head == "| package | statements | not executed | branches | not taken | per cent |"
     assert rows == [
         "| package | 100 | 0 | 10 | 0 | 100.0 |",
@@ -42,7 +33,7 @@ def test_a_package_is_the_sum_of_its_modules() -> None:
 
 
 def test_modules_below_the_limit_are_listed() -> None:
-    _, _, *rows = lines(below(modules(FOUND)))
+    _, _, *rows = printed(below(modules(FOUND)))
     assert rows == ["| package/log/segment.py | 90 | 8 | 20 | 4 | 89.1 |"]  # 90.0 is enough
 
 

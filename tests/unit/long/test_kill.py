@@ -2,24 +2,17 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rich.console import Console
 from rich.table import Table
 
 from benchmarks.support.machine import ROOT
 from tests.long.kill import IN_TESTS, SCENARIOS, Round, failed_ones, of_all, of_run, page_of, the_run, to_try
+from tests.support.report import printed
 
 FIRST = Round(run=1, of=3, commit="a", seed=7, test=SCENARIOS[0].test, passed=True, seconds=36.0, printed=("20 kills",))
 
 
 def log(count: int) -> list[Round]:
     return [replace(FIRST, seed=7 + n, test=SCENARIOS[n].test, passed=n != 1) for n in range(count)]
-
-
-def rows(table: Table) -> list[str]:
-    console = Console(width=240)
-    with console.capture() as captured:
-        console.print(table)
-    return [" ".join(line.split()) for line in captured.get().splitlines() if line.strip()][2:]
 
 
 def killing_tests() -> Iterator[str]:
@@ -72,11 +65,11 @@ def test_seeds_that_failed_last_are_known() -> None:
 
 def test_the_table_of_kill_runs() -> None:
     done = log(2)
-    assert rows(of_run(done)) == [
+    assert printed(of_run(done))[2:] == [
         "| 7 | test_kill.py | passed | 36 | 20 kills |",
         "| 8 | test_kill_queries.py::test_a_copy_that_is_killed_loses_nothing | FAILED | 36 | 20 kills |",
     ]
-    assert rows(of_all(done)) == [
+    assert printed(of_all(done))[2:] == [
         "| test_kill.py | 1 | 1 | none | 0.01 |",
         "| test_kill_queries.py::test_a_copy_that_is_killed_loses_nothing | 1 | 0 | 8 | 0.01 |",
     ]
@@ -91,7 +84,7 @@ def test_seeds_tried_again_leave_the_page_of_the_run_alone() -> None:
     assert isinstance(of_the_run, Table)
     assert of_the_run.row_count == 2
     assert isinstance(of_all_runs, Table)
-    assert rows(of_all_runs)[1].endswith("| 2 | 1 | none | 0.02 |")
+    assert printed(of_all_runs)[3].endswith("| 2 | 1 | none | 0.02 |")
 
 
 def test_a_log_without_a_run() -> None:

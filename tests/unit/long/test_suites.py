@@ -2,11 +2,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from rich.console import Console
-from rich.table import Table
 
 from tests.long.suites import failures, summary
 from tests.support.features.junit import Case, Outcome, read_cases
+from tests.support.report import printed
 
 REPORT = """<?xml version="1.0" encoding="utf-8"?>
 <testsuites><testsuite name="pytest" tests="5">
@@ -29,13 +28,6 @@ def cases(tmp_path: Path) -> list[Case]:
     return list(read_cases(report))
 
 
-def lines(part: str | Table) -> list[str]:
-    console = Console(width=200)
-    with console.capture() as captured:
-        console.print(part)
-    return [" ".join(line.split()) for line in captured.get().splitlines() if line.strip()]
-
-
 def test_cases_are_read(cases: list[Case]) -> None:
     assert [(case.outcome, case.broker, case.reason) for case in cases] == [
         (Outcome.PASSED, "bundled", ""),
@@ -49,7 +41,7 @@ def test_cases_are_read(cases: list[Case]) -> None:
 
 
 def test_a_row_for_each_file_and_one_for_all(cases: list[Case]) -> None:
-    head, _, *rows = lines(summary(cases))
+    head, _, *rows = printed(summary(cases))
     assert head == "| tests | bundled broker | Apache Kafka | other | failed | skipped | seconds |"
     assert rows == [
         "| tests/a.py | 1 | 1 | | 1 | | 2 |",
@@ -59,7 +51,7 @@ def test_a_row_for_each_file_and_one_for_all(cases: list[Case]) -> None:
 
 
 def test_tests_without_a_broker_parameter_have_one_column(cases: list[Case]) -> None:
-    head, _, *rows = lines(summary([case for case in cases if not case.broker]))
+    head, _, *rows = printed(summary([case for case in cases if not case.broker]))
     assert head == "| tests | passed | failed | skipped | seconds |"
     assert rows == ["| tests/a.py | | 1 | | 0 |", "| tests/b.py | | | 1 | 0 |", "| all | | 1 | 1 | 0 |"]
 
@@ -67,9 +59,9 @@ def test_tests_without_a_broker_parameter_have_one_column(cases: list[Case]) -> 
 def test_what_failed_and_what_was_left_out(cases: list[Case]) -> None:
     failed_title, failed, left_title, left = failures(cases, Counter({"everything on the moon: no rocket": 1}))
     assert (failed_title, left_title) == ("## Failed", "## Left out")
-    assert lines(failed)[2:] == [
+    assert printed(failed)[2:] == [
         "| tests/a.py::test_bundled_things | AssertionError: 1 != 2 |",
         "| tests/b.py::test_three[x-bundled] | in its fixture |",
     ]
-    assert lines(left)[2:] == ["| 1 | everything on the moon: no rocket |", "| 1 | tests/b.py: no Go |"]
+    assert printed(left)[2:] == ["| 1 | everything on the moon: no rocket |", "| 1 | tests/b.py: no Go |"]
     assert list(failures(cases[:2], Counter())) == []

@@ -1,8 +1,7 @@
 import asyncio
 import itertools
 import logging
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from spark_kafka_native.protocol.messages.join_group import JoinGroupResponse
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.broker.disk import FaultyFileSystem
 from tests.support.broker.driver import BrokerDriver, decode_batch
 from tests.support.broker.log_driver import batches_of
 from tests.support.broker.members import begin_join, heartbeat, join_request, stable
@@ -58,16 +57,6 @@ def group_of(broker: BrokerDriver) -> ClassicGroup:
     return group
 
 
-@pytest.fixture
-def faulty() -> Iterator[tuple[BrokerDriver, FaultyFileSystem]]:
-    """A broker on a disk with faults."""
-    faults = FaultyFileSystem(MemoryFileSystem())
-    with BrokerDriver(Path("/data"), file_system=faults) as broker:
-        broker.create("t")
-        yield broker, faults
-        faults.heal()
-
-
 def test_each_group_is_kept_in_its_partition(broker: BrokerDriver) -> None:
     broker.create("t")
     for group in ("a", "b", "c", "d"):
@@ -87,8 +76,8 @@ def test_groups_are_loaded_after_a_crash(broker: BrokerDriver) -> None:
     ]
 
 
-def test_a_commit_whose_append_fails_changes_nothing(faulty: tuple[BrokerDriver, FaultyFileSystem]) -> None:
-    broker, faults = faulty
+def test_a_commit_whose_append_fails_changes_nothing(disk: tuple[BrokerDriver, FaultyFileSystem]) -> None:
+    broker, faults = disk
     commit(broker, "g", 5)
     faults.fail("write *.log")
     assert refused(commit, broker, "g", 6).code is ErrorCode.NOT_COORDINATOR
@@ -99,9 +88,9 @@ def test_a_commit_whose_append_fails_changes_nothing(faulty: tuple[BrokerDriver,
 
 
 def test_tombstones_that_cannot_be_written_leave_the_offsets(
-    faulty: tuple[BrokerDriver, FaultyFileSystem], caplog: pytest.LogCaptureFixture
+    disk: tuple[BrokerDriver, FaultyFileSystem], caplog: pytest.LogCaptureFixture
 ) -> None:
-    broker, faults = faulty
+    broker, faults = disk
     commit(broker, "g", 5)
     faults.fail("write *.log")
     with caplog.at_level(logging.WARNING):
@@ -269,9 +258,9 @@ def test_a_response_may_come_with_the_decision_that_parks_its_request(broker: Br
 
 
 def test_a_timer_whose_records_cannot_be_written_is_retried(
-    faulty: tuple[BrokerDriver, FaultyFileSystem], caplog: pytest.LogCaptureFixture
+    disk: tuple[BrokerDriver, FaultyFileSystem], caplog: pytest.LogCaptureFixture
 ) -> None:
-    broker, faults = faulty
+    broker, faults = disk
     stable(broker)
     faults.fail("write *.log")
     with caplog.at_level(logging.WARNING):
@@ -283,8 +272,8 @@ def test_a_timer_whose_records_cannot_be_written_is_retried(
     assert group_of(broker).state is ClassicState.EMPTY
 
 
-def test_assignments_that_cannot_be_written_down_are_not_given(faulty: tuple[BrokerDriver, FaultyFileSystem]) -> None:
-    broker, faults = faulty
+def test_assignments_that_cannot_be_written_down_are_not_given(disk: tuple[BrokerDriver, FaultyFileSystem]) -> None:
+    broker, faults = disk
     task = join(broker)
     broker.advance(3_000)
     response = broker.response(task)
@@ -294,8 +283,8 @@ def test_assignments_that_cannot_be_written_down_are_not_given(faulty: tuple[Bro
     assert group_of(broker).state is ClassicState.PREPARING_REBALANCE
 
 
-def test_a_decision_that_has_another_one_for_failures(faulty: tuple[BrokerDriver, FaultyFileSystem]) -> None:
-    broker, faults = faulty
+def test_a_decision_that_has_another_one_for_failures(disk: tuple[BrokerDriver, FaultyFileSystem]) -> None:
+    broker, faults = disk
     commit(broker, "g", 5)
     faults.fail("write *.log")
     records = (CoordinatorRecord(key=b"\x00\x63", value=b""),)

@@ -15,9 +15,9 @@ from broker_embedded.groups.pattern import MAX_PROGRAM_BYTES, Pattern, PatternEr
 from broker_embedded.platform.platform import ManualClock
 from broker_embedded.platform.timers import timers_for
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tests.support.broker.driver import BrokerDriver
 from tests.support.refusals import refused
+from tests.support.requests.consumer_group import first_heartbeat
 from tests.support.waiting import eventually_async
 
 DEADLINE_S = 30
@@ -62,15 +62,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def join(broker: BrokerDriver, member_id: str, regex: str | None, *, epoch: int = 0) -> None:
-    request = ConsumerGroupHeartbeatRequest(
-        group_id="g",
-        member_id=member_id,
-        member_epoch=epoch,
-        rebalance_timeout_ms=60_000,
-        topic_partitions=(),
-        subscribed_topic_names=(),
-        subscribed_topic_regex=regex,
-    )
+    request = first_heartbeat(member_id, member_epoch=epoch, subscribed_topic_names=(), subscribed_topic_regex=regex)
     assert broker.ask(request, 1).error_code == ErrorCode.NONE
 
 

@@ -10,22 +10,10 @@ from spark_kafka_native.protocol.messages.alter_client_quotas import (
     RequestedEntityData,
     RequestedEntryData,
 )
-from spark_kafka_native.protocol.messages.describe_client_quotas import (
-    ComponentData,
-    DescribeClientQuotasRequest,
-    DescribeClientQuotasResponse,
-)
 from tests.support.broker.driver import BrokerDriver, batch
-from tests.support.broker.quotas import alter, entry, formatted, quotas_of
+from tests.support.broker.quotas import alter, describe, entry, formatted, quotas_of
 
 EXACT, DEFAULT, ANY = 0, 1, 2
-
-
-def describe(
-    broker: BrokerDriver, *components: tuple[str, int, str | None], version: int = 1, strict: bool = False
-) -> DescribeClientQuotasResponse:
-    parts = (ComponentData(entity_type=kind, match_type=how, match=name) for kind, how, name in components)
-    return broker.ask(DescribeClientQuotasRequest(components=tuple(parts), strict=strict), version)
 
 
 @pytest.mark.parametrize("version", [0, 1])

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,7 @@ from spark_kafka_native.protocol.messages.consumer_group_heartbeat import Consum
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic
 from tests.support.broker.driver import BrokerDriver
 from tests.support.broker.members import join_request
+from tests.support.requests.consumer_group import first_heartbeat
 
 
 def describe(
@@ -19,16 +21,8 @@ def describe(
     return group
 
 
-def join(broker: BrokerDriver, member_id: str, **fields: object) -> None:
-    request = ConsumerGroupHeartbeatRequest(
-        group_id="g",
-        member_id=member_id,
-        rebalance_timeout_ms=60_000,
-        topic_partitions=(),
-        subscribed_topic_names=("t",),
-        **fields,  # type: ignore[arg-type]  # by name
-    )
-    assert broker.ask(request, 1, client_id="me").error_code == 0
+def join(broker: BrokerDriver, member_id: str, **fields: Any) -> None:
+    assert broker.ask(first_heartbeat(member_id, **fields), 1, client_id="me").error_code == 0
 
 
 @pytest.fixture

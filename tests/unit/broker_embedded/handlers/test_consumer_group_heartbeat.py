@@ -16,6 +16,7 @@ from spark_kafka_native.protocol.messages.describe_groups import DescribeGroupsR
 from spark_kafka_native.protocol.messages.list_groups import ListGroupsRequest
 from tests.support.broker.driver import BrokerDriver, commit_offset
 from tests.support.broker.members import join_request
+from tests.support.requests.consumer_group import first_heartbeat
 from tests.support.requests.of_topic import offset_delete, offset_fetch
 
 SETTINGS = {"group.consumer.assignment.interval.ms": 0, "group.initial.rebalance.delay.ms": 0}
@@ -38,8 +39,8 @@ def beat(
 
 
 def join(broker: BrokerDriver, member_id: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
-    wants = {"rebalance_timeout_ms": 60_000, "topic_partitions": (), "subscribed_topic_names": ("t",)}
-    return beat(broker, member_id, 0, **{**wants, **fields})
+    version = fields.pop("version", 1)
+    return broker.ask(first_heartbeat(member_id, **fields), version)
 
 
 def numbers(response: ConsumerGroupHeartbeatResponse) -> list[int]:

@@ -11,7 +11,6 @@ from spark_kafka_native.protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from spark_kafka_native.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from spark_kafka_native.protocol.messages.describe_user_scram_credentials import (
@@ -24,6 +23,7 @@ from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest
 from spark_kafka_native.protocol.schema import Message, Request, Struct, fields_of
 from tests.support.broker.driver import BrokerDriver, batch, commit_offset, idempotent, to_bytes
 from tests.support.broker.members import stable
+from tests.support.requests.consumer_group import first_heartbeat
 from tests.support.requests.every_api import GOOD_REQUESTS, Asking
 from tests.support.requests.of_topic import add_partitions_to_txn, alter_replica_log_dirs, offset_delete, offset_fetch
 
@@ -60,13 +60,7 @@ def open_transaction(broker: BrokerDriver) -> None:
 
 
 def join_consumer_group(broker: BrokerDriver) -> None:
-    request = ConsumerGroupHeartbeatRequest(
-        group_id="consumers-0",
-        member_id="member",
-        rebalance_timeout_ms=10_000,
-        subscribed_topic_names=("wide",),
-        topic_partitions=(),
-    )
+    request = first_heartbeat("member", "consumers-0", subscribed_topic_names=("wide",))
     assert broker.ask(request, 1).error_code == 0
 
 

@@ -1,8 +1,7 @@
 """Fetches from the replica that the leader names (KIP-392)."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 
 import pytest
 
@@ -76,11 +75,10 @@ def racks() -> Iterator[Racks]:
         yield Racks(brokers)
 
 
-@contextmanager
-def reading(racks: Racks, **options: object) -> Iterator[Callable[[], list[int]]]:
+def read(racks: Racks, **options: object) -> list[int]:
     config = racks.brokers.config(client_rack="near", max_partition_fetch_bytes=10, **options)
     with Cluster(config) as cluster, OneRange(cluster, T0, 0, BATCHES * 10, columns=("offset",)) as fetcher:
-        yield lambda: [row["offset"] for batch in fetcher for row in batch.to_pylist()]
+        return [row["offset"] for batch in fetcher for row in batch.to_pylist()]
 
 
 ALL = list(range(BATCHES * 10))
@@ -88,8 +86,7 @@ ALL = list(range(BATCHES * 10))
 
 def test_the_replica_is_read_to_the_end(racks: Racks) -> None:
     racks.replica_does()
-    with reading(racks) as read:
-        assert read() == ALL
+    assert read(racks) == ALL
     assert racks.asked == [(LEADER, 0), *[(REPLICA, offset) for offset in range(0, 50, 10)]]
 
 
@@ -113,16 +110,14 @@ def test_the_replica_is_read_to_the_end(racks: Racks) -> None:
 )
 def test_a_failed_replica_is_replaced_by_the_leader_without_a_rack(racks: Racks, step: Step) -> None:
     racks.replica_does(step)
-    with reading(racks) as read:
-        assert read() == ALL
+    assert read(racks) == ALL
     assert racks.asked == [(LEADER, 0), (REPLICA, 0), *[(LEADER, offset) for offset in range(0, 50, 10)]]
 
 
 def test_a_replica_that_lags_is_replaced_by_the_leader(racks: Racks) -> None:
     racks.replica_end = 20
     racks.replica_does()
-    with reading(racks) as read:
-        assert read() == ALL
+    assert read(racks) == ALL
     assert racks.asked[:5] == [(LEADER, 0), (REPLICA, 0), (REPLICA, 10), (REPLICA, 20), (LEADER, 20)]
     assert {node for node, _ in racks.asked[4:]} == {LEADER}
 
@@ -143,22 +138,19 @@ def test_a_replica_that_was_given_up_is_read_again_after_metadata_max_age(
 
 def test_a_replica_that_the_cluster_does_not_know_is_not_looked_for_twice(racks: Racks) -> None:
     racks.named = GONE
-    with reading(racks) as read:
-        assert read() == ALL
+    assert read(racks) == ALL
     assert racks.asked == [(LEADER, 0), *[(LEADER, offset) for offset in range(0, 50, 10)]]
 
 
 def test_an_unreachable_replica_is_not_tried_twice(racks: Racks) -> None:
     racks.brokers.brokers[REPLICA].stop()
-    with reading(racks) as read:
-        assert read() == ALL
+    assert read(racks) == ALL
     assert racks.asked == [(LEADER, 0), *[(LEADER, offset) for offset in range(0, 50, 10)]]
 
 
 def test_the_leader_is_asked_again_when_metadata_is_old(racks: Racks) -> None:
     racks.replica_does()
-    with reading(racks, metadata_max_age_ms=0) as read:
-        assert read() == ALL
+    assert read(racks, metadata_max_age_ms=0) == ALL
     turns = [[(LEADER, offset), (REPLICA, offset)] for offset in range(0, 50, 10)]
     assert racks.asked == [turn for both in turns for turn in both]
 
@@ -166,6 +158,6 @@ def test_the_leader_is_asked_again_when_metadata_is_old(racks: Racks) -> None:
 def test_a_leader_that_names_itself_is_read(racks: Racks) -> None:
     racks.named = LEADER
     racks.brokers.partition("t").high_watermark = 50
-    with reading(racks, default_api_timeout_ms=600) as read, pytest.raises(Exception, match="nothing to read"):
-        read()
+    with pytest.raises(Exception, match="nothing to read"):
+        read(racks, default_api_timeout_ms=600)
     assert {node for node, _ in racks.asked} == {LEADER}
