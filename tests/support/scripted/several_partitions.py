@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import pytest
+
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer.cursor import PartitionRange
 from spark_kafka_native.client.consumer.fetcher import Fetcher
@@ -22,6 +24,13 @@ def two_leaders(partitions: int) -> Iterator[ScriptedCluster]:
     with ScriptedCluster(brokers=2, topics={"t": partitions}) as running:
         for number in range(partitions):
             fill(running.partition("t", number))
+        yield running
+
+
+@pytest.fixture
+def brokers_of_two_leaders() -> Iterator[ScriptedCluster]:
+    """`two_leaders` of all `PARTITIONS`."""
+    with two_leaders(PARTITIONS) as running:
         yield running
 
 

@@ -1,13 +1,4 @@
-from collections.abc import Iterator
+from tests.support.scripted.fixtures import client_of_brokers
 
-import pytest
-
-from spark_kafka_native.client.cluster.cluster import Cluster
-from tests.support.scripted.cluster import ScriptedCluster
-
-
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    """A client of the module's ``brokers``."""
-    with Cluster(brokers.config()) as made:
-        yield made
+cluster = client_of_brokers()
+"""A client of the module's ``brokers``."""

@@ -21,6 +21,7 @@ from spark_kafka_native.protocol.messages.metadata import MetadataRequest, Metad
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import KAFKA_0_11, KAFKA_4_3, ScriptedCluster
+from tests.support.scripted.fixtures import scripted_brokers
 from tests.support.scripted.security import Guard
 from tests.support.scripted.steps import Drop, HalfFrame, Pass, Raw, Silent, Slow, Step, WrongCorrelation
 from tests.support.waiting import eventually
@@ -28,10 +29,7 @@ from tests.support.waiting import eventually
 OPTIONS = SocketOptions(client_id="test", connect_timeout_ms=60_000, request_timeout_ms=60_000)
 
 
-@pytest.fixture
-def cluster() -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(topics={"t": 1}) as running:
-        yield running
+cluster = scripted_brokers(topics={"t": 1})
 
 
 def address_of(cluster: ScriptedCluster) -> HostPort:

@@ -1,5 +1,3 @@
-from collections.abc import Iterator
-
 import pytest
 
 from spark_kafka_native.client.admin.configs import (
@@ -27,16 +25,14 @@ from spark_kafka_native.protocol.messages.incremental_alter_configs import (
 )
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
+from tests.support.scripted.fixtures import scripted_brokers
 from tests.support.scripted.steps import Drop, Respond
 
 TOPIC = Resource(type=ResourceType.TOPIC, name="t")
 APIS = {DescribeConfigsRequest.api_key: (1, 4), IncrementalAlterConfigsRequest.api_key: (0, 1)}
 
 
-@pytest.fixture
-def brokers() -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(brokers=3, topics={"t": 1}, versions={**KAFKA_4_3, **APIS}) as running:
-        yield running
+brokers = scripted_brokers(brokers=3, topics={"t": 1}, versions={**KAFKA_4_3, **APIS})
 
 
 def described(error: ErrorCode = ErrorCode.NONE, message: str | None = None) -> Respond:

@@ -25,6 +25,7 @@ from spark_kafka_native.protocol.messages.init_producer_id import InitProducerId
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.scripted.cluster import KAFKA_0_11, ScriptedCluster
+from tests.support.scripted.fixtures import scripted_brokers
 from tests.support.scripted.steps import BROKEN_CONNECTIONS, Drop, Held, Raw, Refuse, Respond, Silent, Step
 from tests.support.waiting import eventually
 
@@ -32,10 +33,7 @@ T0 = TopicPartition("t", 0)
 ASK_FOR_ID = InitProducerIdRequest(transactional_id=None)
 
 
-@pytest.fixture
-def brokers() -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(brokers=3, topics={"t": 3}) as running:
-        yield running
+brokers = scripted_brokers(brokers=3, topics={"t": 3})
 
 
 @pytest.fixture

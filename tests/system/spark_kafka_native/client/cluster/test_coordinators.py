@@ -1,4 +1,4 @@
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -10,15 +10,13 @@ from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_4_3, ScriptedCluster
+from tests.support.scripted.fixtures import scripted_brokers
 from tests.support.scripted.steps import Drop, Refuse
 
 TRANSACTION = CoordinatorType.TRANSACTION
 
 
-@pytest.fixture
-def brokers() -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(brokers=2) as running:
-        yield running
+brokers = scripted_brokers(brokers=2)
 
 
 def soon() -> Deadline:

@@ -15,6 +15,7 @@ from spark_kafka_native.protocol.messages.list_offsets import (
 )
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.fixtures import client_of_brokers
 from tests.support.scripted.steps import Drop, Respond
 
 PARTITIONS = [TopicPartition("t", number) for number in range(4)]
@@ -56,10 +57,7 @@ def brokers() -> Iterator[ScriptedCluster]:
         yield running
 
 
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config(default_api_timeout_ms=20_000, request_timeout_ms=10_000)) as made:
-        yield made
+cluster = client_of_brokers(default_api_timeout_ms=20_000, request_timeout_ms=10_000)
 
 
 def test_every_leader_gets_one_request_for_its_partitions(cluster: Cluster) -> None:

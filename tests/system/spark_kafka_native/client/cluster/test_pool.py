@@ -12,15 +12,13 @@ from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.fixtures import scripted_brokers
 from tests.support.waiting import eventually
 
 SOON = 60_000
 
 
-@pytest.fixture
-def cluster() -> Iterator[ScriptedCluster]:
-    with ScriptedCluster() as running:
-        yield running
+cluster = scripted_brokers()
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from spark_kafka_native.protocol.schema import Request
 from tests.support.scripted.cluster import KAFKA_0_11, ScriptedCluster
 from tests.support.scripted.fetched_logs import LAST, T0, OneRange, read
 from tests.support.scripted.sender_driver import SenderDriver, names
-from tests.support.scripted.several_partitions import PARTITIONS, ranges, tp, two_leaders, whole
+from tests.support.scripted.several_partitions import brokers_of_two_leaders, ranges, tp, whole
 from tests.support.scripted.several_partitions import read as read_jointly
 from tests.support.scripted.steps import Pass, Silent, Slow, Throttle
 
@@ -68,10 +68,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-@pytest.fixture
-def brokers() -> Iterator[ScriptedCluster]:
-    with two_leaders(PARTITIONS) as running:
-        yield running
+brokers = brokers_of_two_leaders
 
 
 @pytest.fixture

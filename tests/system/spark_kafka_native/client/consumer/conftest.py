@@ -2,9 +2,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import fill
+from tests.support.scripted.fixtures import client_of_brokers
 
 
 @pytest.fixture
@@ -15,8 +15,5 @@ def brokers() -> Iterator[ScriptedCluster]:
         yield running
 
 
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    """A client whose Fetch responses have few batches."""
-    with Cluster(brokers.config(max_partition_fetch_bytes=2_000)) as made:
-        yield made
+cluster = client_of_brokers(max_partition_fetch_bytes=2_000)
+"""A client whose Fetch responses have few batches."""

@@ -1,5 +1,4 @@
 import uuid
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,15 +11,13 @@ from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchRespon
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_4_3, ScriptedCluster, Versions
+from tests.support.scripted.fixtures import scripted_brokers
 from tests.support.waiting import eventually
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 
-@pytest.fixture
-def brokers() -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(topics={"a": 2, "b": 1}) as running:
-        yield running
+brokers = scripted_brokers(topics={"a": 2, "b": 1})
 
 
 class Exchange:

@@ -3,7 +3,6 @@
 import select
 import threading
 import time
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -28,17 +27,14 @@ from spark_kafka_native.protocol.messages.fetch import FetchRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import ROWS, fill, offsets_of
-from tests.support.scripted.several_partitions import ALL, PARTITIONS, ranges, read, tp, two_leaders, whole
+from tests.support.scripted.several_partitions import ALL, brokers_of_two_leaders, ranges, read, tp, whole
 from tests.support.scripted.steps import HalfFrame, Held, Pass, Slow
 from tests.support.waiting import eventually
 
 Offsets = dict[TopicPartition, list[int]]
 
 
-@pytest.fixture
-def brokers() -> Iterator[ScriptedCluster]:
-    with two_leaders(PARTITIONS) as running:
-        yield running
+brokers = brokers_of_two_leaders
 
 
 def accepted(brokers: ScriptedCluster) -> int:

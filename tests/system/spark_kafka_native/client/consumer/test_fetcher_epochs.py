@@ -26,6 +26,7 @@ from tests.support.records.message_sets import message_set
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_2_3, KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.fetched_logs import OneRange
+from tests.support.scripted.fixtures import client_of_brokers
 from tests.support.scripted.partitions import FakePartition
 from tests.support.scripted.steps import Refuse
 
@@ -50,11 +51,8 @@ def brokers(request: pytest.FixtureRequest) -> Iterator[ScriptedCluster]:
         yield made
 
 
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    """A client whose Fetch responses have one batch."""
-    with Cluster(brokers.config(max_partition_fetch_bytes=10)) as made:
-        yield made
+cluster = client_of_brokers(max_partition_fetch_bytes=10)
+"""A client whose Fetch responses have one batch."""
 
 
 def elect(brokers: ScriptedCluster, *, lacking_from: int | None = None, text: bytes = b"new") -> None:

@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -19,19 +18,15 @@ from tests.support.scripted.several_partitions import (
     PARTITIONS,
     Reading,
     asked,
+    brokers_of_two_leaders,
     ranges,
     read,
     tp,
-    two_leaders,
     whole,
 )
 from tests.support.waiting import eventually
 
-
-@pytest.fixture
-def brokers() -> Iterator[ScriptedCluster]:
-    with two_leaders(PARTITIONS) as running:
-        yield running
+brokers = brokers_of_two_leaders
 
 
 def test_twenty_small_partitions_of_a_leader_take_one_fetch() -> None:

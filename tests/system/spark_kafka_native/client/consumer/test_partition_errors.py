@@ -1,5 +1,5 @@
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -29,14 +29,10 @@ from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import BROKEN_FETCHES, LAST, ROWS, fill, offsets_of
 from tests.support.scripted.security import Guard
-from tests.support.scripted.several_partitions import ALL, PARTITIONS, ranges, read, tp, two_leaders, whole
+from tests.support.scripted.several_partitions import ALL, PARTITIONS, brokers_of_two_leaders, ranges, read, tp, whole
 from tests.support.scripted.steps import HalfFrame, Pass, Refuse, Respond, Silent, Step
 
-
-@pytest.fixture
-def brokers() -> Iterator[ScriptedCluster]:
-    with two_leaders(PARTITIONS) as running:
-        yield running
+brokers = brokers_of_two_leaders
 
 
 def changed(brokers: ScriptedCluster, number: int, change: Callable[[PartitionData], PartitionData | None]) -> Respond:

@@ -21,6 +21,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.fetched_logs import LAST, OneRange, fill
+from tests.support.scripted.fixtures import client_of_brokers
 from tests.support.scripted.steps import Pass, Refuse, Respond, Silent
 
 LAST_VERSION_WITH_NAMES = 12
@@ -37,10 +38,7 @@ def brokers(request: pytest.FixtureRequest) -> Iterator[ScriptedCluster]:
         yield running
 
 
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config()) as made:
-        yield made
+cluster = client_of_brokers()
 
 
 def planned_ranges(cluster: Cluster, *, without_id: Sequence[TopicPartition] = ()) -> list[PartitionRange]:

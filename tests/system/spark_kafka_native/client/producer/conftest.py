@@ -3,13 +3,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.fixtures import scripted_brokers
 from tests.support.scripted.sender_driver import PARTITIONS, SenderDriver
 
-
-@pytest.fixture
-def brokers() -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(brokers=2, topics={"t": PARTITIONS}) as running:
-        yield running
+brokers = scripted_brokers(brokers=2, topics={"t": PARTITIONS})
 
 
 @pytest.fixture

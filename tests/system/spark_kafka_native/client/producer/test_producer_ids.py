@@ -3,7 +3,6 @@ import itertools
 import os
 import random
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,16 +21,14 @@ from spark_kafka_native.records.batch import BatchHeader
 from tests.support.records.record_batches import rows
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import OneRange
+from tests.support.scripted.fixtures import client_of_brokers
 from tests.support.scripted.steps import Drop, HalfFrame, Pass, Refuse, Step
 
 PARTITIONS = 4
 FATAL = Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config(request_timeout_ms=30_000, linger_ms=0)) as made:
-        yield made
+cluster = client_of_brokers(request_timeout_ms=30_000, linger_ms=0)
 
 
 def begin(cluster: Cluster) -> Producer:

@@ -26,15 +26,13 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import BatchHeader
 from tests.support.clients.native_transactions import valued
 from tests.support.scripted.cluster import KAFKA_0_11, KAFKA_2_1, ScriptedCluster, Versions
+from tests.support.scripted.fixtures import brokers_of_each_level
 from tests.support.scripted.steps import Drop, HalfFrame, Refuse, Silent, Slow, Step
 
 T = [TopicPartition("t", number) for number in range(4)]
 
 
-@pytest.fixture(params=[1, 2], ids=["level1", "level2"])
-def brokers(request: pytest.FixtureRequest) -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(brokers=2, topics={"t": 4}, transaction_version=request.param) as running:
-        yield running
+brokers = brokers_of_each_level(brokers=2, topics={"t": 4})
 
 
 @pytest.fixture

@@ -1,5 +1,3 @@
-from collections.abc import Iterator
-
 import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster
@@ -19,13 +17,10 @@ from spark_kafka_native.protocol.messages.list_transactions import ListTransacti
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.clients.native_transactions import Transactions
 from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_4_3, ScriptedCluster
+from tests.support.scripted.fixtures import scripted_brokers
 from tests.support.scripted.steps import Drop, Refuse
 
-
-@pytest.fixture
-def brokers() -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(brokers=2, topics={"t": 4}, transaction_version=2) as running:
-        yield running
+brokers = scripted_brokers(brokers=2, topics={"t": 4}, transaction_version=2)
 
 
 def names(listings: list[TransactionListing]) -> list[str]:

@@ -1,5 +1,4 @@
 import dataclasses
-from collections.abc import Iterator
 
 import pytest
 
@@ -20,22 +19,17 @@ from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
 from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.support.clients.native_transactions import Transactions
 from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_4_3, ScriptedCluster
+from tests.support.scripted.fixtures import brokers_of_each_level, client_of_brokers
 from tests.support.scripted.steps import Drop, HalfFrame, Refuse, Silent, Slow, Step
 
 TRANSPORT = {ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT}
 """The codes if not even the first response came in time."""
 
 
-@pytest.fixture(params=[1, 2], ids=["level1", "level2"])
-def brokers(request: pytest.FixtureRequest) -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(brokers=2, topics={"t": 4}, transaction_version=request.param) as running:
-        yield running
+brokers = brokers_of_each_level(brokers=2, topics={"t": 4})
 
 
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config(max_block_ms=20_000, request_timeout_ms=150)) as made:
-        yield made
+cluster = client_of_brokers(max_block_ms=20_000, request_timeout_ms=150)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -34,22 +34,17 @@ from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetComm
 from spark_kafka_native.protocol.schema import Request
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.scripted.cluster import KAFKA_2_1, ScriptedCluster
+from tests.support.scripted.fixtures import brokers_of_each_level, client_of_brokers
 from tests.support.scripted.steps import Drop, Refuse, Respond
 
 PARTS = [TopicPartition("t", 1), TopicPartition("u", 0), TopicPartition("t", 0)]
 OFFSETS = {PARTS[0]: CommittedOffset(offset=7, leader_epoch=2, metadata="m")}
 
 
-@pytest.fixture(params=[1, 2], ids=["level1", "level2"])
-def brokers(request: pytest.FixtureRequest) -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(brokers=2, transaction_version=request.param) as running:
-        yield running
+brokers = brokers_of_each_level(brokers=2)
 
 
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config(max_block_ms=20_000)) as made:
-        yield made
+cluster = client_of_brokers(max_block_ms=20_000)
 
 
 @pytest.fixture

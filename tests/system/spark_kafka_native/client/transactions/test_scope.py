@@ -1,5 +1,3 @@
-from collections.abc import Iterator
-
 import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster
@@ -11,15 +9,13 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
+from tests.support.scripted.fixtures import brokers_of_each_level
 from tests.support.scripted.steps import Refuse
 
 T = [TopicPartition("t", number) for number in range(3)]
 
 
-@pytest.fixture(params=[1, 2], ids=["level1", "level2"])
-def brokers(request: pytest.FixtureRequest) -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(topics={"t": 3}, transaction_version=request.param) as running:
-        yield running
+brokers = brokers_of_each_level(topics={"t": 3})
 
 
 @pytest.fixture

@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -18,21 +17,16 @@ from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once import effects
 from spark_kafka_native.spark.sink.effects import carry_out
 from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.fixtures import brokers_of_each_level, client_of_brokers
 from tests.support.scripted.steps import Drop, Refuse
 
 ENTRIES = (effects.DecisionRecord(b"handles-0", b"{}"), effects.DecisionRecord(b"decision", b"{}"))
 
 
-@pytest.fixture(params=[1, 2], ids=["level1", "level2"])
-def brokers(request: pytest.FixtureRequest) -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(brokers=1, topics={"t": 2, "p.decisions": 1}, transaction_version=request.param) as running:
-        yield running
+brokers = brokers_of_each_level(brokers=1, topics={"t": 2, "p.decisions": 1})
 
 
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config(default_api_timeout_ms=20_000)) as made:
-        yield made
+cluster = client_of_brokers(default_api_timeout_ms=20_000)
 
 
 def one(effect: effects.Effect) -> effects.Steps[Any]:
