@@ -10,6 +10,7 @@ from spark_kafka_native.records.batch import NO_SEQUENCE, RECORD_BATCH_OVERHEAD,
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 from tests.support.broker.driver import BrokerDriver, fetch_request
 from tests.support.broker.log_driver import batches_of
+from tests.support.refusals import refused
 
 RECORD = CoordinatorRecord(key=b"k", value=b"v")
 
@@ -35,10 +36,9 @@ def test_when_the_topic_cannot_be_made_the_client_is_to_try_again() -> None:
     faults = FaultyFileSystem(MemoryFileSystem())
     with BrokerDriver(Path("/data"), file_system=faults) as broker:
         faults.fail("make_directory __consumer_offsets-*")
-        with pytest.raises(KafkaError) as caught:
-            broker.run(log_of(broker).make_ready())
-        assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert caught.value.retriable
+        error = refused(broker.run, log_of(broker).make_ready())
+        assert error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert error.retriable
         faults.heal()
         broker.run(log_of(broker).make_ready())
 

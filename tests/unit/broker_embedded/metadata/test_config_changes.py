@@ -3,6 +3,7 @@ import pytest
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.metadata.config_changes import changed, incremental, replaced
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from tests.support.refusals import refused
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 KNOWN = LogConfig.settings()
@@ -49,10 +50,9 @@ def test_lists_grow_and_shrink_from_what_they_are_or_from_the_default(
 @pytest.mark.parametrize("key", ["retention.ms", "no.such"])
 @pytest.mark.parametrize(("operation", "named"), [(APPEND, "APPEND"), (SUBTRACT, "SUBTRACT")])
 def test_append_and_subtract_of_a_setting_that_is_no_list_are_refused(key: str, operation: int, named: str) -> None:
-    with pytest.raises(KafkaError) as caught:
-        after({}, (key, operation, "1"))
-    assert caught.value.code is ErrorCode.INVALID_CONFIG
-    assert caught.value.detail == f"Can't {named} to key {key} because its type is not LIST."
+    error = refused(after, {}, (key, operation, "1"))
+    assert error.code is ErrorCode.INVALID_CONFIG
+    assert error.detail == f"Can't {named} to key {key} because its type is not LIST."
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,8 @@ def test_append_and_subtract_of_a_setting_that_is_no_list_are_refused(key: str, 
     ],
 )
 def test_invalid_config_changes_are_refused(entries: list[tuple[str, int, str | None]], said: str) -> None:
-    with pytest.raises(KafkaError) as caught:
-        incremental(entries)
-    assert (caught.value.code, caught.value.detail) == (ErrorCode.INVALID_REQUEST, said)
+    error = refused(incremental, entries)
+    assert (error.code, error.detail) == (ErrorCode.INVALID_REQUEST, said)
 
 
 def test_settings_are_replaced() -> None:

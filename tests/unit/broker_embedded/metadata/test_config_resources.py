@@ -1,9 +1,10 @@
 import pytest
 
 from broker_embedded.metadata.config_changes import ResourceType
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.errors import ErrorCode
 from tests.support.broker.configs import BROKER, DELETE, GROUP, LOGGER, METRICS, SET, TOPIC, change, put
 from tests.support.broker.driver import BrokerDriver
+from tests.support.refusals import refused
 
 
 def test_every_resource_is_listed_and_can_be_read(broker: BrokerDriver) -> None:
@@ -37,10 +38,9 @@ def test_every_resource_is_listed_and_can_be_read(broker: BrokerDriver) -> None:
 def test_configs_of_unknown_resources_are_refused(
     broker: BrokerDriver, kind: int, name: str, code: ErrorCode, said: str
 ) -> None:
-    with pytest.raises(KafkaError) as caught:
-        broker.broker.config_resources.entries(kind, name)
-    assert caught.value.code is code
-    assert said in (caught.value.detail or "")
+    error = refused(broker.broker.config_resources.entries, kind, name)
+    assert error.code is code
+    assert said in (error.detail or "")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from broker_embedded.metadata.files.topics import TOPICS
 from broker_embedded.metadata.store import Metadata, MetadataStore, Plan
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, new_disk, open_store
+from tests.support.refusals import refused
 
 
 @pytest.fixture
@@ -55,13 +56,9 @@ def test_a_disk_that_fails_leaves_the_old_value_and_names_the_file(
     store: MetadataStore, files: FaultyFileSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
     files.fail("sync configs.json.tmp", errno.ENOSPC)
-    with pytest.raises(KafkaError) as caught:
-        asyncio.run(store.commit(CONFIGS, set_cluster(a="1")))
+    error = refused(asyncio.run, store.commit(CONFIGS, set_cluster(a="1")))
     path = f"{DATA_DIR}/configs.json"
-    assert (caught.value.code, caught.value.detail) == (
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        f"{path}: No space left on device",
-    )
+    assert (error.code, error.detail) == (ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: No space left on device")
     assert f"{path} cannot be written" in caplog.text
     assert store.current.configs.cluster == {}
 

@@ -17,9 +17,10 @@ from broker_embedded.quotas.entities import (
     altered,
 )
 from broker_embedded.quotas.limits import NOT_LIMITED, QuotaLimits
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.alter_client_quotas import OpData
 from spark_kafka_native.protocol.messages.describe_client_quotas import ComponentData
+from tests.support.refusals import refused
 
 ANN = ClientQuotaEntity.of([(USER, "ann")])
 HOST = ClientQuotaEntity.of([(IP, "10.0.0.1")])
@@ -35,9 +36,8 @@ def drop(key: str) -> OpData:
 
 
 def refusal(action: Callable[[], object]) -> tuple[ErrorCode, str]:
-    with pytest.raises(KafkaError) as caught:
-        action()
-    return caught.value.code, caught.value.detail
+    error = refused(action)
+    return error.code, error.detail
 
 
 def test_entities_are_the_same_in_any_order_and_say_what_they_are() -> None:

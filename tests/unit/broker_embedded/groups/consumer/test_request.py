@@ -3,8 +3,9 @@ from typing import Any
 import pytest
 
 from broker_embedded.groups.consumer.heartbeat import check_request
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from tests.support.refusals import refused
 
 JOIN: dict[str, Any] = {
     "group_id": "g",
@@ -18,9 +19,8 @@ STAY: dict[str, Any] = {"group_id": "g", "member_id": "m", "member_epoch": 3}
 
 
 def refusal(fields: dict[str, Any], version: int = 1) -> tuple[ErrorCode, str]:
-    with pytest.raises(KafkaError) as caught:
-        check_request(ConsumerGroupHeartbeatRequest(**fields), version, ("uniform", "range"))
-    return caught.value.code, caught.value.detail
+    error = refused(check_request, ConsumerGroupHeartbeatRequest(**fields), version, ("uniform", "range"))
+    return error.code, error.detail
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from broker_embedded.groups.consumer.migration import assignment_of, partitions_
 from broker_embedded.groups.consumer.topics import SubscribableTopic, TopicsView
 from broker_embedded.groups.group import Pending
 from spark_kafka_native.protocol.consumer_protocol import TopicPartitions, read_assignment
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
 from spark_kafka_native.protocol.messages.leave_group import MemberIdentity
 from tests.support.groups.classic_members import assigned, stable_classic
@@ -87,11 +87,10 @@ def test_members_that_wait_in_a_rebalance_are_answered_rebalance_in_progress(gro
 
 
 def refusal(group: ConsumerDriver) -> ErrorCode:
-    with pytest.raises(KafkaError) as caught:
-        group.join("a", topics=["t"])
+    error = refused(group.join, "a", topics=["t"])
     del group.clients["a"]
     assert isinstance(group.group, ClassicGroup)
-    return caught.value.code
+    return error.code
 
 
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE])

@@ -16,6 +16,7 @@ from tests.support.broker.old_format_log import OldFormatLog
 from tests.support.records.log_batches import NOW_MS, batch, joined
 from tests.support.records.message_sets import messages_in
 from tests.support.records.record_batches import marker
+from tests.support.refusals import refused
 
 CODECS = list(CompressionType)
 NONE, GZIP, SNAPPY, LZ4, ZSTD = CODECS
@@ -30,10 +31,9 @@ def validated(records: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT, **
 
 
 def refusal(records: bytearray, **topic: Any) -> KafkaError:
-    with pytest.raises(KafkaError) as caught:
-        validated(records, **topic)
-    assert caught.value.detail.startswith("t-0: ")
-    return caught.value
+    error = refused(validated, records, **topic)
+    assert error.detail.startswith("t-0: ")
+    return error
 
 
 def keyed(*keys: bytes | None, compression: CompressionType = NONE, time: int = NOW_MS, first: int = 0) -> bytearray:

@@ -15,6 +15,7 @@ from tests.support.broker.log_driver import offset_for_timestamp
 from tests.support.broker.old_format_log import OldFormatLog
 from tests.support.records.log_batches import NOW_MS, batch
 from tests.support.records.message_sets import entry, message_set, messages_in
+from tests.support.refusals import refused
 
 OLD = {0: "0.9.0", 1: "0.10.2"}
 NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionType
@@ -25,12 +26,11 @@ def log_of(magic: int, **settings: object) -> OldFormatLog:
 
 
 def refusal(log: OldFormatLog, records: bytes | bytearray) -> tuple[ErrorCode, str]:
-    with pytest.raises(KafkaError) as caught:
-        log.put(records)
+    error = refused(log.put, records)
     assert log.log.log_end_offset == 0
     assert log.log.local.size_in_bytes == 0
-    assert caught.value.detail.startswith("t-0: ")
-    return caught.value.code, caught.value.detail
+    assert error.detail.startswith("t-0: ")
+    return error.code, error.detail
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -5,10 +5,11 @@ import pytest
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.append.incoming import AppendContext
 from broker_embedded.log.append.validation import AppendOrigin, assign, validate
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.records.batch import CompressionType, TimestampType, check_crc, iter_batches, read_header, seal
 from tests.support.records.log_batches import NOW_MS, Row, batch, joined, rows
 from tests.support.records.message_sets import message_set
+from tests.support.refusals import refused
 
 HOUR_MS = 60 * 60 * 1000
 
@@ -29,10 +30,9 @@ def check(records: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT, **sett
 
 
 def refusal(records: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT, **settings: Any) -> tuple[ErrorCode, str]:
-    with pytest.raises(KafkaError) as caught:
-        check(records, origin, **settings)
-    assert caught.value.detail.startswith("t-0: ")
-    return caught.value.code, caught.value.detail
+    error = refused(check, records, origin, **settings)
+    assert error.detail.startswith("t-0: ")
+    return error.code, error.detail
 
 
 @pytest.mark.parametrize("codec", list(CompressionType))
