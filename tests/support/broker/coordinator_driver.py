@@ -1,6 +1,7 @@
 """Transactional producers on a broker without sockets: decided by its coordinator, written straight into its logs."""
 
 from collections.abc import Callable
+from typing import Any, Self
 
 from broker_embedded.log.append.incoming import AppendConditions
 from broker_embedded.transactions.state import Transaction, TransactionVersion
@@ -27,6 +28,13 @@ class Coordinated:
         self.version = version
         self.producer = ProducerIdAndEpoch(producer_id=-1, epoch=-1)
         self._sequences: dict[TopicPartition, int] = {}
+
+    @classmethod
+    def begun(cls, broker: BrokerDriver, **options: Any) -> Self:
+        """One whose id has been initialized."""
+        mine = cls(broker, **options)
+        mine.begin()
+        return mine
 
     @property
     def known(self) -> Transaction:

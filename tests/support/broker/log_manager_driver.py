@@ -50,6 +50,11 @@ class ManagerDriver:
         self.faults.revive()
         self.start()
 
+    def create(self, partition: TopicPartition, records: int = 0) -> None:
+        """Create a partition's log, and append some records."""
+        self.manager.create_all([partition], TOPIC_ID)
+        self.append(partition, records)
+
     def append(self, partition: TopicPartition, count: int = 1) -> None:
         log = self.manager.get(partition)
         assert log is not None

@@ -38,8 +38,7 @@ def write(
 
 def opened(broker: BrokerDriver, *partitions: TopicPartition) -> ProducerIdAndEpoch:
     """A producer amid a transaction."""
-    mine = Coordinated(broker, version=TV_0)
-    mine.begin()
+    mine = Coordinated.begun(broker, version=TV_0)
     mine.write(b"a", *partitions)
     return mine.producer
 

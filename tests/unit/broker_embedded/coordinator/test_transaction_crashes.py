@@ -60,8 +60,7 @@ def test_a_crash_at_every_step_of_an_end_leaves_one_outcome(version: Transaction
         faults = FaultyFileSystem(memory)
         with BrokerDriver(Path("/data"), settings, file_system=faults) as broker:
             broker.create("t", partitions=2)
-            mine = Coordinated(broker, version=version)
-            mine.begin()
+            mine = Coordinated.begun(broker, version=version)
             mine.write(b"a", T0, T1)
             crashed = _end_with_crash(mine, faults, step, commit=commit, torn="torn" in of)
             if crashed:
@@ -116,8 +115,7 @@ def _outcome_after_restart(mine: Coordinated) -> tuple[bool, bool]:
 
 def test_an_end_that_cannot_be_written_down_changes_nothing(disk: tuple[BrokerDriver, FaultyFileSystem]) -> None:
     broker, faults = disk
-    mine = Coordinated(broker)
-    mine.begin()
+    mine = Coordinated.begun(broker)
     mine.write(b"a", T0)
     faults.fail("write *.log")
     assert mine.refused() is ErrorCode.NOT_COORDINATOR

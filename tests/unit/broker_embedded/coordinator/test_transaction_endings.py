@@ -117,8 +117,7 @@ def test_an_id_that_cannot_be_forgotten_stays(
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_transaction_ends_though_a_topic_of_it_was_deleted(broker: BrokerDriver, commit: bool) -> None:
     broker.create("u")
-    mine = Coordinated(broker)
-    mine.begin()
+    mine = Coordinated.begun(broker)
     mine.write(b"a", T0, TopicPartition("u", 0))
     broker.delete("u")
     mine.end(commit=commit)
@@ -146,8 +145,7 @@ def test_a_decision_is_carried_out_though_the_transaction_topic_was_deleted(
     disk: tuple[BrokerDriver, FaultyFileSystem],
 ) -> None:
     broker, faults = disk
-    mine = Coordinated(broker)
-    mine.begin()
+    mine = Coordinated.begun(broker)
     mine.write(b"a", T0)
     fail_after_log_writes(faults, 1)
     mine.end()
@@ -162,8 +160,7 @@ def test_a_decision_is_carried_out_though_the_transaction_topic_was_deleted(
 def test_a_partition_that_an_administrator_has_ended_does_not_delay_the_others(
     broker: BrokerDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
-    mine = Coordinated(broker)
-    mine.begin()
+    mine = Coordinated.begun(broker)
     mine.write(b"a", T0, T1)
     later = ProducerIdAndEpoch(producer_id=mine.producer.producer_id, epoch=9)
     work = broker.broker.markers.write({T0}, later, commit=False, coordinator_epoch=7, version=TV_0)

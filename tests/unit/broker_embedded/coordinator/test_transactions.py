@@ -57,8 +57,7 @@ def test_a_transaction_from_its_begin_to_its_end(
 def test_consecutive_transactions_of_a_producer(broker: BrokerDriver, version: TransactionVersion, flush: bool) -> None:
     if flush:
         broker.restart({"log.flush.interval.messages": 1})
-    mine = Coordinated(broker, version=version)
-    mine.begin()
+    mine = Coordinated.begun(broker, version=version)
     for number in range(6):
         mine.write(b"%d" % number, T0)
         mine.end(commit=number % 2 == 0)
@@ -93,8 +92,7 @@ def test_each_id_is_by_itself(broker: BrokerDriver) -> None:
 
 
 def test_an_abort_without_anything_written_raises_the_epoch(broker: BrokerDriver) -> None:
-    mine = Coordinated(broker)
-    mine.begin()
+    mine = Coordinated.begun(broker)
     assert mine.end(commit=False).epoch == 1
     assert mine.state == "CompleteAbort"
 
@@ -155,8 +153,7 @@ def test_ending_a_transaction_that_is_not_open_is_refused(broker: BrokerDriver) 
 
 def test_appends_check_that_their_partitions_are_in_the_transaction(broker: BrokerDriver) -> None:
     transactions = broker.broker.transactions
-    mine = Coordinated(broker)
-    mine.begin()
+    mine = Coordinated.begun(broker)
     mine.add(T0)
     transactions.check_partitions("id", mine.producer, {T0})
     assert transactions.missing_partitions("id", mine.producer, {T0, T1}) == {T1}
@@ -170,8 +167,7 @@ def test_appends_check_that_their_partitions_are_in_the_transaction(broker: Brok
 
 def test_no_end_comes_between_a_check_and_an_append_in_one_loop_iteration(broker: BrokerDriver) -> None:
     transactions = broker.broker.transactions
-    mine = Coordinated(broker)
-    mine.begin()
+    mine = Coordinated.begun(broker)
     mine.add(T0)
     seen: list[str] = []
 
@@ -209,8 +205,7 @@ def test_requests_about_one_id_at_once_take_turns(broker: BrokerDriver) -> None:
 
 def test_the_decision_of_a_client_that_disconnects_stands(broker: BrokerDriver) -> None:
     broker.restart({"log.flush.interval.messages": 1})
-    mine = Coordinated(broker)
-    mine.begin()
+    mine = Coordinated.begun(broker)
     mine.write(b"a", T0)
 
     async def leave_half_way() -> None:
@@ -227,8 +222,7 @@ def test_the_decision_of_a_client_that_disconnects_stands(broker: BrokerDriver) 
 
 
 def test_a_broker_that_stops_takes_no_more(broker: BrokerDriver) -> None:
-    mine = Coordinated(broker)
-    mine.begin()
+    mine = Coordinated.begun(broker)
     mine.add(T0)
     broker.broker.transactions.release()
     assert mine.refused() is ErrorCode.NOT_COORDINATOR

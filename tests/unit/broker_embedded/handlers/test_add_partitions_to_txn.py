@@ -21,9 +21,7 @@ NOWHERE = TopicPartition("nowhere", 0)
 def mine(broker: BrokerDriver) -> Coordinated:
     """A transactional producer of a topic of two partitions."""
     broker.create("t", partitions=2)
-    mine = Coordinated(broker, version=TV_0)
-    mine.begin()
-    return mine
+    return Coordinated.begun(broker, version=TV_0)
 
 
 def transaction(
@@ -148,8 +146,7 @@ def add(broker: BrokerDriver, version: int, producer: ProducerIdAndEpoch, *, nam
 
 @pytest.mark.parametrize("version", range(5))
 def test_the_partition_of_the_group_joins(broker: BrokerDriver, version: int) -> None:
-    mine = Coordinated(broker)
-    mine.begin()
+    mine = Coordinated.begun(broker)
     for groups in (["g"], ["g", "another"]):
         assert add(broker, version, mine.producer, group=groups[-1]) == 0
         assert mine.known.partitions == {

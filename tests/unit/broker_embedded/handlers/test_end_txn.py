@@ -58,6 +58,5 @@ def test_end_txn_of_another_producer_is_refused(broker: BrokerDriver, version: i
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_end_txn_without_an_open_transaction(broker: BrokerDriver, version: int) -> None:
-    mine = Coordinated(broker)
-    mine.begin()
+    mine = Coordinated.begun(broker)
     assert end(broker, mine.producer, version, commit=True).error_code == ErrorCode.INVALID_TXN_STATE

@@ -19,8 +19,7 @@ BEFORE_4 = "3.9"
 def mine(broker: BrokerDriver) -> Coordinated:
     """A producer amid a transaction in both partitions of a topic."""
     broker.create("t", partitions=2)
-    mine = Coordinated(broker, version=TV_0)
-    mine.begin()
+    mine = Coordinated.begun(broker, version=TV_0)
     mine.write(b"a", T0, T1)
     return mine
 

@@ -52,14 +52,12 @@ def test_a_topic_that_could_not_be_created_for_lack_of_descriptors_can_be_create
     for _ in range(2):
         assert refused(driver.manager.create_all, [T0], TOPIC_ID).code is ErrorCode.KAFKA_STORAGE_ERROR
     driver.faults.heal()
-    driver.manager.create_all([T0], TOPIC_ID)
-    driver.append(T0, 3)
+    driver.create(T0, 3)
     assert driver.ends() == {"t-0": 3}
 
 
 def test_a_clean_shutdown_leaves_word_and_checkpoints(driver: ManagerDriver) -> None:
-    driver.manager.create_all([T0], TOPIC_ID)
-    driver.append(T0, 7)
+    driver.create(T0, 7)
     driver.manager.delete_records(T0, 2)
     driver.manager.close()
     driver.manager.close()
@@ -123,8 +121,7 @@ def test_files_of_file_systems_and_of_kafka_are_ignored(driver: ManagerDriver) -
 def test_a_damaged_checkpoint_costs_time_only(
     driver: ManagerDriver, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    driver.manager.create_all([T0], TOPIC_ID)
-    driver.append(T0, 7)
+    driver.create(T0, 7)
     driver.manager.checkpoint_recovery_points()
     driver.manager.checkpoint_log_start_offsets()
     write_file(driver.disk, f"/data/{name}", b"nonsense\n")
@@ -140,8 +137,7 @@ def test_damaged_meta_properties_stop_the_start(driver: ManagerDriver) -> None:
 
 
 def test_a_directory_that_is_closed_before_its_logs_are_loaded_is_as_before(driver: ManagerDriver) -> None:
-    driver.manager.create_all([T0], TOPIC_ID)
-    driver.append(T0, 3)
+    driver.create(T0, 3)
     driver.kill()
     driver.manager.abandon()
     before = driver.disk.list_directory("/data")
@@ -251,8 +247,7 @@ def test_logs_deleted_before_a_restart_are_removed_after_it(driver: ManagerDrive
 
 def test_a_topic_made_again_starts_from_nothing(driver: ManagerDriver) -> None:
     """Neither offsets nor checkpoints of the old one are used, even after a crash."""
-    driver.manager.create_all([T0], TOPIC_ID)
-    driver.append(T0, 30)
+    driver.create(T0, 30)
     driver.manager.delete_records(T0, 22)
     driver.manager.logs[T0].local.flush()
     driver.manager.checkpoint_recovery_points()
@@ -290,8 +285,7 @@ def test_logs_are_flushed_when_their_time_has_come(driver: ManagerDriver) -> Non
 
 
 def test_hidden_records_stay_hidden_after_a_crash(driver: ManagerDriver) -> None:
-    driver.manager.create_all([T0], TOPIC_ID)
-    driver.append(T0, 6)
+    driver.create(T0, 6)
     driver.manager.logs[T0].local.flush()
     assert driver.manager.delete_records(T0, 3) == 3
     driver.crash()
@@ -300,8 +294,7 @@ def test_hidden_records_stay_hidden_after_a_crash(driver: ManagerDriver) -> None
 
 
 def test_hidden_records_that_cannot_be_written_down_are_an_error(driver: ManagerDriver) -> None:
-    driver.manager.create_all([T0], TOPIC_ID)
-    driver.append(T0, 6)
+    driver.create(T0, 6)
     driver.faults.fail("* log-start-offset-checkpoint*")
     error = refused(driver.manager.delete_records, T0, 3)
     assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -324,8 +317,7 @@ def test_a_deleted_log_leaves_the_cleaner_checkpoint(driver: ManagerDriver) -> N
 
 def test_remains_of_a_deleted_log_are_removed_at_the_start(driver: ManagerDriver) -> None:
     """Else a recreated topic would have the recovery point of the deleted one."""
-    driver.manager.create_all([T0], TOPIC_ID)
-    driver.append(T0, 12)
+    driver.create(T0, 12)
     driver.manager.cleaned_offsets.put(T0, 10)
     driver.faults.fail("* cleaner-offset-checkpoint*")
     assert refused(driver.manager.delete_all, [T0]).code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -336,8 +328,7 @@ def test_remains_of_a_deleted_log_are_removed_at_the_start(driver: ManagerDriver
 
 def test_a_compacted_log_needs_no_recovery(driver: ManagerDriver) -> None:
     """A compaction flushes before it begins, so that the recovery point may be the older of the two."""
-    driver.manager.create_all([T0], TOPIC_ID)
-    driver.append(T0, 12)
+    driver.create(T0, 12)
     driver.manager.logs[T0].local.flush()
     driver.manager.cleaned_offsets.put(T0, 10)
     driver.disk.crash()
@@ -349,8 +340,7 @@ def test_a_compacted_log_needs_no_recovery(driver: ManagerDriver) -> None:
 
 
 def test_truncation_is_written_down_before_anything_is_appended(driver: ManagerDriver) -> None:
-    driver.manager.create_all([T0], TOPIC_ID)
-    driver.append(T0, 12)
+    driver.create(T0, 12)
     driver.manager.logs[T0].local.flush()
     driver.manager.checkpoint_recovery_points()
     assert driver.manager.truncate_to(T0, 3) == 3

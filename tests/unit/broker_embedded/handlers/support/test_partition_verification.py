@@ -25,6 +25,13 @@ def ends(broker: BrokerDriver, topic: str = "t") -> tuple[int, int]:
     return log.last_stable_offset, log.log_end_offset
 
 
+@pytest.fixture
+def producer(broker: BrokerDriver) -> DirectProducer:
+    """A producer of topic t, which has one partition."""
+    broker.create("t")
+    return DirectProducer(broker).begin()
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_transactions_one_after_the_other(broker: BrokerDriver, level: int) -> None:
     broker.create("t")
@@ -61,10 +68,8 @@ def test_a_partition_is_added_as_it_is_written_to(broker: BrokerDriver) -> None:
     assert {str(part) for part in broker.broker.transactions.all["id"].partitions} == {"t-0", "t-1"}
 
 
-def test_once_verified_the_log_is_enough(broker: BrokerDriver) -> None:
+def test_once_verified_the_log_is_enough(broker: BrokerDriver, producer: DirectProducer) -> None:
     """The second batch does not wait for the coordinator."""
-    broker.create("t")
-    producer = DirectProducer(broker).begin()
     producer.write("t")
     lock = broker.broker.transactions.lock("id")
     broker.run(lock.__aenter__())
@@ -72,24 +77,20 @@ def test_once_verified_the_log_is_enough(broker: BrokerDriver) -> None:
     broker.run(lock.__aexit__(None, None, None))
 
 
-def test_a_batch_that_comes_again_amid_its_transaction(broker: BrokerDriver) -> None:
-    broker.create("t")
-    producer = DirectProducer(broker).begin()
+def test_a_batch_that_comes_again_amid_its_transaction(broker: BrokerDriver, producer: DirectProducer) -> None:
     assert [producer.produce("t", base_sequence=0).base_offset for _ in range(2)] == [0, 0]
     assert ends(broker) == (0, 1)
 
 
-def test_records_outside_of_transactions_may_come_with_a_transactional_id(broker: BrokerDriver) -> None:
-    broker.create("t")
-    producer = DirectProducer(broker).begin()
+def test_records_outside_of_transactions_may_come_with_a_transactional_id(
+    broker: BrokerDriver, producer: DirectProducer
+) -> None:
     plain: dict[str, Any] = {"transactional": False, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1}
     assert code(producer.produce("t", **plain)) is ErrorCode.NONE
     assert ends(broker) == (1, 1)
 
 
-def test_a_batch_outside_of_its_producers_open_transaction(broker: BrokerDriver) -> None:
-    broker.create("t")
-    producer = DirectProducer(broker).begin()
+def test_a_batch_outside_of_its_producers_open_transaction(broker: BrokerDriver, producer: DirectProducer) -> None:
     producer.write("t")
     assert code(producer.produce("t", transactional=False)) is ErrorCode.INVALID_TXN_STATE
 
@@ -158,9 +159,7 @@ def test_a_late_batch_of_a_transaction_that_is_over(broker: BrokerDriver, versio
     assert ends(broker) == (2, 2)
 
 
-def test_a_late_batch_of_an_epoch_that_is_over(broker: BrokerDriver) -> None:
-    broker.create("t")
-    producer = DirectProducer(broker).begin()
+def test_a_late_batch_of_an_epoch_that_is_over(broker: BrokerDriver, producer: DirectProducer) -> None:
     producer.write("t")
     before = producer.epoch
     producer.commit()
@@ -169,17 +168,13 @@ def test_a_late_batch_of_an_epoch_that_is_over(broker: BrokerDriver) -> None:
     assert ends(broker) == (2, 2)
 
 
-def test_a_transaction_begins_at_sequence_0(broker: BrokerDriver) -> None:
+def test_a_transaction_begins_at_sequence_0(broker: BrokerDriver, producer: DirectProducer) -> None:
     """The batches after a refused one must be refused, too."""
-    broker.create("t")
-    producer = DirectProducer(broker).begin()
     assert code(producer.produce("t", base_sequence=5)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert producer.write("t") == 0
 
 
-def test_acks_0_is_silent_or_closes_the_connection(broker: BrokerDriver) -> None:
-    broker.create("t")
-    producer = DirectProducer(broker).begin()
+def test_acks_0_is_silent_or_closes_the_connection(broker: BrokerDriver, producer: DirectProducer) -> None:
     assert broker.run(broker.begin(producer.request(("t", 0), acks=0), 12)) is None
     assert ends(broker) == (0, 1)
     with pytest.raises(CloseConnection, match="t-0: INVALID_PRODUCER_EPOCH"):
@@ -207,9 +202,9 @@ def test_appends_that_wait_for_the_disk(broker: BrokerDriver, level: int) -> Non
     assert ends(broker) == (3, 3)
 
 
-def test_a_transaction_begins_only_when_nothing_is_being_decided(broker: BrokerDriver) -> None:
-    broker.create("t")
-    producer = DirectProducer(broker).begin()
+def test_a_transaction_begins_only_when_nothing_is_being_decided(
+    broker: BrokerDriver, producer: DirectProducer
+) -> None:
     lock = broker.broker.transactions.lock("id")
     broker.run(lock.__aenter__())
     waiting = broker.pending(producer.request(("t", 0)), 12)
@@ -220,9 +215,7 @@ def test_a_transaction_begins_only_when_nothing_is_being_decided(broker: BrokerD
     assert ends(broker) == (0, 1)
 
 
-def test_a_client_that_leaves_does_not_stop_its_append_half_way(broker: BrokerDriver) -> None:
-    broker.create("t")
-    producer = DirectProducer(broker).begin()
+def test_a_client_that_leaves_does_not_stop_its_append_half_way(broker: BrokerDriver, producer: DirectProducer) -> None:
     lock = broker.broker.transactions.lock("id")
     broker.run(lock.__aenter__())
     waiting = broker.begin(producer.request(("t", 0)), 12)
@@ -236,10 +229,10 @@ def test_a_client_that_leaves_does_not_stop_its_append_half_way(broker: BrokerDr
 
 
 @pytest.mark.parametrize("version", [3, 11, 12])
-def test_a_failed_write_of_the_partition_is_a_retriable_error(broker: BrokerDriver, version: int) -> None:
+def test_a_failed_write_of_the_partition_is_a_retriable_error(
+    broker: BrokerDriver, producer: DirectProducer, version: int
+) -> None:
     """NOT_ENOUGH_REPLICAS is the code upon which producers of all ages do so."""
-    broker.create("t")
-    producer = DirectProducer(broker).begin()
     broker.broker.transactions.release()
     assert code(producer.produce("t", version=version)) is ErrorCode.NOT_ENOUGH_REPLICAS
 

@@ -122,8 +122,7 @@ def test_new_partitions_start_at_earliest(cluster: FakeCluster) -> None:
     running = query(cluster, startingOffsets="latest").start()
     running.run_to_the_end()
     cluster.add("t", 11, 4, 3)
-    running.clock.ms += 1000
-    running.run_to_the_end(max_offsets=2)
+    running.later().run_to_the_end(max_offsets=2)
     assert running.read == {T0: [10], T2: [0, 1, 2]}
 
 
@@ -131,8 +130,7 @@ def test_only_assigned_partitions_are_read(cluster: FakeCluster, caplog: pytest.
     running = query(cluster, assign='{"t":[1,7]}', startingOffsets="earliest").start()
     running.run_to_the_end()
     cluster.add("t", 10, 4, 3)
-    running.clock.ms += 1000
-    running.run_to_the_end()
+    running.later().run_to_the_end()
     assert running.read == {T1: [0, 1, 2, 3]}
     assert caplog.text.count("assigned partitions that do not exist are not read: t-7") == 1
 
@@ -142,8 +140,7 @@ def test_topics_that_match_a_pattern_later_start_at_earliest(cluster: FakeCluste
     running.run_to_the_end()
     cluster.add("u1", 2)
     cluster.add("w", 9)
-    running.clock.ms += 1000
-    running.run_to_the_end()
+    running.later().run_to_the_end()
     assert running.read == {TopicPartition("u1", 0): [0, 1]}
 
 
@@ -152,8 +149,7 @@ def test_pattern_without_topics_has_no_batch() -> None:
     running = query(cluster, subscribePattern="t").start()
     running.run_to_the_end()
     cluster.add("t", 3)
-    running.clock.ms += 1000
-    running.run_to_the_end()
+    running.later().run_to_the_end()
     assert running.read == {T0: [0, 1, 2]}
 
 

@@ -49,8 +49,7 @@ def test_accepted_deletion_is_not_looked_up_again(cluster: FakeCluster) -> None:
     cluster.add("gone", 1)
     running.start().run_to_the_end()
     cluster.remove("gone")
-    running.clock.ms += 1000
-    running.run_to_the_end()
+    running.later().run_to_the_end()
     assert running.clock.slept_ms == 6000  # the partition first, then the topic
     for _ in range(10):
         cluster.produce("t", 0, 1)
@@ -58,11 +57,9 @@ def test_accepted_deletion_is_not_looked_up_again(cluster: FakeCluster) -> None:
         assert running.trigger()
     assert running.clock.slept_ms == 6000
     cluster.add("gone", 1)
-    running.clock.ms += 1000
-    running.run_to_the_end()
+    running.later().run_to_the_end()
     cluster.remove("gone")
-    running.clock.ms += 1000
-    running.trigger()
+    running.later().trigger()
     assert running.clock.slept_ms == 9000
 
 
@@ -103,8 +100,7 @@ def test_accepted_decrease_of_the_end_offset_is_the_next_start(cluster: FakeClus
     cluster.end[T0] = 2
     running.run_to_the_end()
     cluster.produce("t", 0, 2)
-    running.clock.ms += 1000
-    running.run_to_the_end()
+    running.later().run_to_the_end()
     assert running.read[T0] == [*range(10), 2, 3]
 
 

@@ -99,8 +99,7 @@ def test_recreated_twice_while_a_batch_is_under_way(cluster: FakeCluster) -> Non
     cluster.recreate("t", 30, 5)
     assert running.trigger(20)
     cluster.recreate("t", 40, 1)
-    running.later()
-    running.read.clear()
+    running.later().read.clear()
     running.run_to_the_end()
     assert running.read == {T0: list(range(40)), T1: [0]}
 
