@@ -1,7 +1,10 @@
 """Hypothesis strategies for records: nulls, empty and big byte strings, repeated headers, all of Unicode."""
 
+import itertools
+
 from hypothesis import strategies as st
 
+from spark_kafka_native.records.record import LogRecord
 from tests.support.records.reference import Header, Record, numbered
 
 _names = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(["trace-id", "a", "", "ключ", "🔑"])
@@ -46,3 +49,26 @@ def record_lists(*, min_size: int = 0, max_size: int = 30) -> st.SearchStrategy[
     different = st.lists(records(), min_size=min_size, max_size=max_size)
     alike = st.builds(lambda record, count: [record] * count, records(150), st.integers(max(min_size, 1), 200))
     return (different | alike).map(numbered)
+
+
+def log_records(
+    values: st.SearchStrategy[bytes], headers: st.SearchStrategy[bytes], max_size: int
+) -> st.SearchStrategy[list[LogRecord]]:
+    """One record or several, whose offsets are the distances between them; see `ascending`."""
+    record = st.builds(
+        LogRecord,
+        offset=st.integers(1, 5),
+        timestamp=st.just(-1) | st.integers(0, 2**62),
+        key=st.none() | byte_strings(40),
+        value=st.none() | values,
+        headers=headers,
+    )
+    return st.lists(record, min_size=1, max_size=max_size)
+
+
+def ascending(found: list[LogRecord], first: int = 99) -> list[LogRecord]:
+    """The records with their own offsets, after ``first``."""
+    offsets = itertools.accumulate((record.offset for record in found), initial=first)
+    return [
+        record._replace(offset=offset) for record, offset in zip(found, itertools.islice(offsets, 1, None), strict=True)
+    ]

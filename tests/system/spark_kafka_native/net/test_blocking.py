@@ -5,7 +5,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 import pytest
 
@@ -247,20 +247,11 @@ def name_of(monkeypatch: pytest.MonkeyPatch, *addresses: HostPort) -> HostPort:
     return HostPort("several.test", 9092)
 
 
-def test_an_address_that_drops_packets_leaves_time_for_the_next(
-    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("first", [full_backlog, lambda: server(lambda _: None)], ids=["drops packets", "is silent"])
+def test_an_address_without_a_response_leaves_time_for_the_next(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, first: Callable[[], AbstractContextManager[HostPort]]
 ) -> None:
-    with full_backlog() as dropping:
-        several = name_of(monkeypatch, dropping, address_of(cluster))
-        cluster.script(ApiVersionsRequest, Slow(50))
-        with Connection.open(several, SocketOptions(connect_timeout_ms=2_000), Deadline.after_ms(60_000)) as connection:
-            assert connection.call(MetadataRequest()).cluster_id == "scripted"
-
-
-def test_an_address_whose_server_does_not_respond_leaves_time_for_the_next(
-    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with server(lambda _: None) as silent:
+    with first() as silent:
         several = name_of(monkeypatch, silent, address_of(cluster))
         cluster.script(ApiVersionsRequest, Slow(50))
         with Connection.open(several, SocketOptions(connect_timeout_ms=2_000), Deadline.after_ms(60_000)) as connection:

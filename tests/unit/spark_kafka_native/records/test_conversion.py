@@ -17,28 +17,11 @@ from tests.support.records.message_sets import message_set, messages_in, shapes
 from tests.support.records.record_batches import marker
 from tests.support.records.reference import Batch, Record, numbered
 from tests.support.records.reference import write_batch as reference_batch
-from tests.support.records.strategies import byte_strings
+from tests.support.records.strategies import ascending, byte_strings, log_records
 
-records = st.lists(
-    st.builds(
-        LogRecord,
-        offset=st.integers(1, 5),
-        timestamp=st.just(-1) | st.integers(0, 2**62),
-        key=st.none() | byte_strings(40),
-        value=st.none() | byte_strings(9000),
-        headers=st.sampled_from([NO_HEADERS, b"\x02\x02h\x02v", b"\x04\x02a\x01\x00\x00"]),
-    ),
-    min_size=1,
-    max_size=30,
+records = log_records(
+    byte_strings(9000), st.sampled_from([NO_HEADERS, b"\x02\x02h\x02v", b"\x04\x02a\x01\x00\x00"]), max_size=30
 )
-
-
-def ascending(found: list[LogRecord], first: int = 99) -> list[LogRecord]:
-    wanted, offset = [], first
-    for record in found:
-        offset += record.offset
-        wanted.append(record._replace(offset=offset))
-    return wanted
 
 
 def converted(raw: bytes | bytearray, magic: int, from_offset: int = 0) -> bytes:

@@ -13,31 +13,11 @@ from spark_kafka_native.records.legacy_write import write_message_set
 from spark_kafka_native.records.record import NO_HEADERS, LogRecord
 from tests.support.records.message_sets import messages_in
 from tests.support.records.other_codecs import PEERS, LegacyPeer
-from tests.support.records.strategies import byte_strings
+from tests.support.records.strategies import ascending, byte_strings, log_records
 
 MAGICS = (0, 1)
 
-record_lists = st.lists(
-    st.builds(
-        LogRecord,
-        offset=st.integers(1, 5),
-        timestamp=st.just(-1) | st.integers(0, 2**62),
-        key=st.none() | byte_strings(40),
-        value=st.none() | byte_strings(),
-        headers=st.just(NO_HEADERS),
-    ),
-    min_size=1,
-    max_size=40,
-)
-"""Records whose offsets are the distances between them."""
-
-
-def ascending(records: list[LogRecord], first: int) -> list[LogRecord]:
-    offset, found = first, []
-    for record in records:
-        offset += record.offset
-        found.append(record._replace(offset=offset))
-    return found
+record_lists = log_records(byte_strings(), st.just(NO_HEADERS), max_size=40)
 
 
 def as_stored(records: list[LogRecord], magic: int) -> list[LogRecord]:
