@@ -34,14 +34,18 @@ class Diary:
         return [what for what, _ in self.entries]
 
 
+@pytest.fixture
+def timers() -> VirtualTimers:
+    return VirtualTimers(ManualClock())
+
+
 def test_a_clock_that_can_be_moved_has_timers_that_go_by_it() -> None:
     assert type(timers_for(SystemClock())) is Timers
     assert type(timers_for(ManualClock())) is VirtualTimers
     assert type(timers_for(ShiftedClock())) is VirtualTimers
 
 
-async def test_timers_fire_in_the_order_of_their_times() -> None:
-    timers = VirtualTimers(ManualClock())
+async def test_timers_fire_in_the_order_of_their_times(timers: VirtualTimers) -> None:
     diary = Diary(timers)
     for what, in_ms in (("c", 30), ("a", 10), ("b", 20), ("b again", 20), ("d", 31)):
         diary.plan(what, in_ms)
@@ -56,8 +60,7 @@ async def test_timers_fire_in_the_order_of_their_times() -> None:
     assert timers.elapsed_ms() == 30 + ONE_DAY_MS
 
 
-async def test_no_timer_fires_while_the_clock_stands() -> None:
-    timers = VirtualTimers(ManualClock())
+async def test_no_timer_fires_while_the_clock_stands(timers: VirtualTimers) -> None:
     task = asyncio.create_task(timers.sleep(1))
     await timers.advance(0)
     assert not task.done()
@@ -74,8 +77,7 @@ async def test_a_timer_that_is_due_already_fires_in_the_next_iteration() -> None
     assert await eventually_async(lambda: diary.events, HasLen(2)) == ["long ago", "now"]
 
 
-async def test_tasks_of_a_timer_run_before_the_clock_advances_further() -> None:
-    timers = VirtualTimers(ManualClock())
+async def test_tasks_of_a_timer_run_before_the_clock_advances_further(timers: VirtualTimers) -> None:
     diary, woken = Diary(timers), asyncio.Event()
 
     async def sleeper() -> None:
@@ -96,8 +98,7 @@ async def test_tasks_of_a_timer_run_before_the_clock_advances_further() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_the_clock_waits_for_work_in_threads() -> None:
-    timers = VirtualTimers(ManualClock())
+async def test_the_clock_waits_for_work_in_threads(timers: VirtualTimers) -> None:
     diary, may_end = Diary(timers), threading.Event()
 
     async def worker() -> None:
@@ -118,8 +119,7 @@ async def test_the_clock_waits_for_work_in_threads() -> None:
     await task
 
 
-async def test_chores_are_done_a_few_times_in_a_long_advance_and_at_its_end() -> None:
-    timers = VirtualTimers(ManualClock())
+async def test_chores_are_done_a_few_times_in_a_long_advance_and_at_its_end(timers: VirtualTimers) -> None:
     diary = Diary(timers)
 
     async def chore(interval_ms: int) -> None:
@@ -145,8 +145,7 @@ async def test_chores_are_done_a_few_times_in_a_long_advance_and_at_its_end() ->
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_two_advances_at_once_take_turns() -> None:
-    timers = VirtualTimers(ManualClock())
+async def test_two_advances_at_once_take_turns(timers: VirtualTimers) -> None:
     diary = Diary(timers)
     diary.plan("a", 10)
     diary.plan("b", 20)
@@ -155,8 +154,7 @@ async def test_two_advances_at_once_take_turns() -> None:
     assert timers.now_ms() - diary.begun_ms == 20
 
 
-async def test_the_clock_is_not_put_back() -> None:
-    timers = VirtualTimers(ManualClock())
+async def test_the_clock_is_not_put_back(timers: VirtualTimers) -> None:
     with pytest.raises(ValueError, match="by -1 ms"):
         await timers.advance(-1)
 
@@ -176,8 +174,7 @@ async def test_a_callback_that_raises_does_not_stop_the_others(caplog: pytest.Lo
     assert "broken" in caplog.text
 
 
-async def test_cancelling_twice_or_late_or_in_thousands() -> None:
-    timers = VirtualTimers(ManualClock())
+async def test_cancelling_twice_or_late_or_in_thousands(timers: VirtualTimers) -> None:
     diary = Diary(timers)
     done = diary.plan("done", 1)
     many = [diary.plan(f"{number}", 10) for number in range(5000)]
@@ -192,8 +189,7 @@ async def test_cancelling_twice_or_late_or_in_thousands() -> None:
     assert not timers._queue
 
 
-async def test_a_callback_may_cancel_another_of_the_same_time() -> None:
-    timers = VirtualTimers(ManualClock())
+async def test_a_callback_may_cancel_another_of_the_same_time(timers: VirtualTimers) -> None:
     diary = Diary(timers)
     timers.at(diary.begun_ms + 5, lambda: victims.pop().cancel())
     victims = [diary.plan("second", 5)]
@@ -201,8 +197,7 @@ async def test_a_callback_may_cancel_another_of_the_same_time() -> None:
     assert diary.entries == []
 
 
-async def test_a_cancelled_sleep_leaves_no_timer() -> None:
-    timers = VirtualTimers(ManualClock())
+async def test_a_cancelled_sleep_leaves_no_timer(timers: VirtualTimers) -> None:
     task = asyncio.create_task(timers.sleep(HOUR_MS))
     await timers.advance(0)
     assert len(timers._queue) == 1
@@ -212,8 +207,7 @@ async def test_a_cancelled_sleep_leaves_no_timer() -> None:
     assert not timers._queue
 
 
-async def test_a_loop_that_never_rests_does_not_stop_the_clock() -> None:
-    timers = VirtualTimers(ManualClock())
+async def test_a_loop_that_never_rests_does_not_stop_the_clock(timers: VirtualTimers) -> None:
 
     async def busy() -> None:
         while True:

@@ -57,10 +57,14 @@ def consume(log: OldFormatLog, *, magic: int, max_bytes: int, whole_first: bool)
     return offsets
 
 
+@pytest.fixture
+def log() -> OldFormatLog:
+    return OldFormatLog()
+
+
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("magic", [0, 1])
-def test_record_batches_become_message_sets(magic: int, codec: CompressionType) -> None:
-    log = OldFormatLog()
+def test_record_batches_become_message_sets(magic: int, codec: CompressionType, log: OldFormatLog) -> None:
     log.put_batch(b"a", b"b", compression=codec)
     log.put_batch(b"c", compression=codec)
     for offset in (0, 2):
@@ -96,9 +100,8 @@ def test_batches_of_the_requested_format_are_sent_from_the_file() -> None:
 @pytest.mark.parametrize("codec", [NONE, GZIP])
 @pytest.mark.parametrize("magic", [0, 1])
 def test_down_conversion_within_max_bytes_returns_every_record(
-    magic: int, codec: CompressionType, max_bytes: int
+    magic: int, codec: CompressionType, max_bytes: int, log: OldFormatLog
 ) -> None:
-    log = OldFormatLog()
     for index in range(5):
         log.put_batch(*[b"%d" % index * 30] * 3, compression=codec)
     assert consume(log, magic=magic, max_bytes=max_bytes, whole_first=True) == list(range(15))
@@ -111,8 +114,7 @@ def test_down_conversion_within_max_bytes_returns_every_record(
     assert cut == sent(log, magic=magic)[: len(cut)]
 
 
-def test_a_batch_larger_than_max_bytes_gives_the_records_that_fit() -> None:
-    log = OldFormatLog()
+def test_a_batch_larger_than_max_bytes_gives_the_records_that_fit(log: OldFormatLog) -> None:
     log.put_batch(*[b"x" * 100] * 10)
     raw = sent(log, max_bytes=500, whole_first=False)
     assert len(raw) == 500
@@ -120,17 +122,14 @@ def test_a_batch_larger_than_max_bytes_gives_the_records_that_fit() -> None:
     assert consume(log, magic=1, max_bytes=500, whole_first=False) == list(range(10))
 
 
-def test_an_uncompressed_batch_begins_at_the_fetch_offset() -> None:
-    log = OldFormatLog()
+def test_an_uncompressed_batch_begins_at_the_fetch_offset(log: OldFormatLog) -> None:
     log.put_batch(b"a", b"b", b"c")
     log.put_batch(b"d", b"e", compression=GZIP)
     assert [message.offset for message in messages_in(sent(log, 1))] == [1, 2, 3, 4]
     assert [message.offset for message in messages_in(sent(log, 4))] == [3, 4]
 
 
-def test_batches_that_vanish_are_passed_over() -> None:
-    log = OldFormatLog()
-
+def test_batches_that_vanish_are_passed_over(log: OldFormatLog) -> None:
     def control() -> None:
         log.log.append(
             marker(ControlType.COMMIT, 5), leader_epoch=0, conditions=AppendConditions(origin=AppendOrigin.COORDINATOR)
@@ -147,8 +146,7 @@ def test_batches_that_vanish_are_passed_over() -> None:
     assert consume(log, magic=0, max_bytes=1, whole_first=True) == [5, 7]
 
 
-def test_zstd_ends_a_response_or_is_refused() -> None:
-    log = OldFormatLog()
+def test_zstd_ends_a_response_or_is_refused(log: OldFormatLog) -> None:
     log.put_batch(b"a", b"b")
     log.put_batch(b"c", compression=ZSTD)
     log.put_batch(b"d")
@@ -170,8 +168,7 @@ def test_a_topic_that_does_not_convert() -> None:
     assert refusal(old, magic=0).code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_a_damaged_batch_on_the_disk_is_an_error() -> None:
-    log = OldFormatLog()
+def test_a_damaged_batch_on_the_disk_is_an_error(log: OldFormatLog) -> None:
     log.put_batch(b"x" * 100, compression=GZIP)
     path = f"{DIRECTORY}/00000000000000000000.log"
     log.disk.open(path).write_at(70, b"nonsense")
@@ -190,8 +187,7 @@ class BrokenFile:
         raise OSError(errno.EIO, "Input/output error")
 
 
-def test_a_disk_error_is_raised() -> None:
-    log = OldFormatLog()
+def test_a_disk_error_is_raised(log: OldFormatLog) -> None:
     log.put_batch(b"x")
     region = FileRegion(BrokenFile(), 0, 100)
     assert refused(down_convert, log.log, 0, (region,), magic=1, until_offset=1).code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -208,8 +204,7 @@ def test_the_records_converted_for_one_response_are_bounded_and_the_rest_comes_n
     assert consume(log, magic=1, max_bytes=ALL_BYTES, whole_first=True) == list(range(12))
 
 
-def test_a_conversion_that_is_cancelled_stops_between_records() -> None:
-    log = OldFormatLog()
+def test_a_conversion_that_is_cancelled_stops_between_records(log: OldFormatLog) -> None:
     log.put_batch(b"a", b"b")
     found = log.log.reader.read(0, max_bytes=ALL_BYTES)
     cancellation = Cancellation()

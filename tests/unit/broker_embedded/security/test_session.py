@@ -62,8 +62,12 @@ class Story:
         return self.say(Plain(name, password))
 
 
-def test_the_usual_way_in() -> None:
-    story = Story()
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+def test_the_usual_way_in(story: Story) -> None:
     assert (story.allowed, story.session.user) == ({HANDSHAKE, VERSIONS}, ANONYMOUS)
     story.session.api_versions_answered()
     assert story.allowed == {HANDSHAKE}
@@ -77,8 +81,7 @@ def test_the_usual_way_in() -> None:
     assert (story.session.user, story.session.is_open, story.opened) == ("alice", True, 1)
 
 
-def test_scram_takes_two_messages() -> None:
-    story = Story()
+def test_scram_takes_two_messages(story: Story) -> None:
     story.shake("SCRAM-SHA-256")
     client = Scram("SCRAM-SHA-256", "alice", WORD)
     assert story.say(client).error_code == ErrorCode.NONE
@@ -86,8 +89,7 @@ def test_scram_takes_two_messages() -> None:
     assert story.session.user == "alice"
 
 
-def test_a_session_is_not_authenticated_amid_scram() -> None:
-    story = Story()
+def test_a_session_is_not_authenticated_amid_scram(story: Story) -> None:
     story.shake("SCRAM-SHA-256")
     response = story.session.authenticate(Scram("SCRAM-SHA-256", "alice", WORD).first())
     assert (response.error_code, response.session_lifetime_ms) == (ErrorCode.NONE, 0)
@@ -97,8 +99,7 @@ def test_a_session_is_not_authenticated_amid_scram() -> None:
 @pytest.mark.parametrize(
     "mechanism", [Plain("alice", Secret("wrong")), Scram("SCRAM-SHA-256", "alice", Secret("wrong"))]
 )
-def test_a_wrong_password(mechanism: Mechanism) -> None:
-    story = Story()
+def test_a_wrong_password(mechanism: Mechanism, story: Story) -> None:
     story.shake(mechanism.name)
     response = story.say(mechanism)
     assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
@@ -106,8 +107,7 @@ def test_a_wrong_password(mechanism: Mechanism) -> None:
     assert (story.allowed, story.opened, story.session.user) == (set(), 0, ANONYMOUS)
 
 
-def test_a_mechanism_that_there_is_not() -> None:
-    story = Story()
+def test_a_mechanism_that_there_is_not(story: Story) -> None:
     response = story.session.handshake("GSSAPI", bare_tokens=False)
     assert response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
     assert response.mechanisms == ("PLAIN", "SCRAM-SHA-256")
@@ -115,22 +115,19 @@ def test_a_mechanism_that_there_is_not() -> None:
     assert story.allowed == set()
 
 
-def test_a_second_handshake_ends_it() -> None:
-    story = Story()
+def test_a_second_handshake_ends_it(story: Story) -> None:
     story.shake()
     assert story.shake() is ErrorCode.ILLEGAL_SASL_STATE
     assert story.allowed == set()
 
 
-def test_a_token_without_a_handshake() -> None:
-    story = Story()
+def test_a_token_without_a_handshake(story: Story) -> None:
     assert AUTHENTICATE not in story.allowed
     assert story.session.authenticate(b"\0alice\0hunter2").error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert story.session.user == ANONYMOUS
 
 
-def test_sasl_tokens_without_a_kafka_header() -> None:
-    story = Story()
+def test_sasl_tokens_without_a_kafka_header(story: Story) -> None:
     story.shake(bare_tokens=True)
     assert story.session.expects_bare_token
     assert story.session.take(b"\0alice\0hunter2") == b""
@@ -138,16 +135,14 @@ def test_sasl_tokens_without_a_kafka_header() -> None:
     assert story.session.user == "alice"
 
 
-def test_a_bare_token_that_is_wrong() -> None:
-    story = Story()
+def test_a_bare_token_that_is_wrong(story: Story) -> None:
     story.shake(bare_tokens=True)
     with pytest.raises(SaslRefused):
         story.session.take(b"\0alice\0wrong")
     assert (story.allowed, story.session.expects_bare_token) == (set(), False)
 
 
-def test_logging_in_again_where_sessions_do_not_end() -> None:
-    story = Story()
+def test_logging_in_again_where_sessions_do_not_end(story: Story) -> None:
     story.log_in()
     assert story.shake() is ErrorCode.ILLEGAL_SASL_STATE
     assert story.session.authenticate(b"\0bob\0hunter2").error_code == ErrorCode.ILLEGAL_SASL_STATE

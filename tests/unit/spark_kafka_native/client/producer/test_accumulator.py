@@ -1,4 +1,5 @@
 import pyarrow as pa
+import pytest
 
 from spark_kafka_native.client.producer.accumulator import Accumulator, Waiting, group
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -11,8 +12,12 @@ def values(waiting: Waiting) -> list[object]:
     return pa.Table.from_batches(waiting.parts).column("value").to_pylist()
 
 
-def test_rows_wait_until_they_fill_a_batch() -> None:
-    accumulator = Accumulator(100, 10)
+@pytest.fixture
+def accumulator() -> Accumulator:
+    return Accumulator(100, 10)
+
+
+def test_rows_wait_until_they_fill_a_batch(accumulator: Accumulator) -> None:
     assert list(accumulator.add(A, rows([b"1", b"2"]), 60, 0)) == []
     assert list(accumulator.add(B, rows([b"3"]), 60, 0)) == []
     assert (accumulator.rows, accumulator.size_bytes) == (3, 120)
@@ -21,16 +26,14 @@ def test_rows_wait_until_they_fill_a_batch() -> None:
     assert (accumulator.rows, accumulator.size_bytes) == (1, 60)
 
 
-def test_rows_that_nearly_fill_a_batch_leave_without_a_copy() -> None:
-    accumulator = Accumulator(100, 10)
+def test_rows_that_nearly_fill_a_batch_leave_without_a_copy(accumulator: Accumulator) -> None:
     given = rows([b"1", b"2"])
     (full,) = accumulator.add(A, given, 75, 0)
     assert full.parts[0] is given
     assert (accumulator.rows, accumulator.size_bytes) == (0, 0)
 
 
-def test_rows_that_do_not_fit_push_the_waiting_ones_out() -> None:
-    accumulator = Accumulator(100, 10)
+def test_rows_that_do_not_fit_push_the_waiting_ones_out(accumulator: Accumulator) -> None:
     list(accumulator.add(A, rows([b"1"]), 60, 0))
     (pushed,) = accumulator.add(A, rows([b"2"]), 41, 0)
     assert values(pushed) == [b"1"]
@@ -39,8 +42,7 @@ def test_rows_that_do_not_fit_push_the_waiting_ones_out() -> None:
     assert [values(part) for part in both] == [[b"2"], [b"3"]]
 
 
-def test_rows_that_have_waited_long_enough_leave() -> None:
-    accumulator = Accumulator(100, 10)
+def test_rows_that_have_waited_long_enough_leave(accumulator: Accumulator) -> None:
     list(accumulator.add(A, rows([b"1"]), 1, 0))
     list(accumulator.add(B, rows([b"2"]), 1, 5))
     list(accumulator.add(A, rows([b"3"]), 1, 9))
@@ -50,8 +52,7 @@ def test_rows_that_have_waited_long_enough_leave() -> None:
     assert accumulator.rows == 1
 
 
-def test_drain_empties_it() -> None:
-    accumulator = Accumulator(100, 10)
+def test_drain_empties_it(accumulator: Accumulator) -> None:
     list(accumulator.add(A, rows([b"1"]), 1, 0))
     list(accumulator.add(B, rows([b"2"]), 1, 0))
     assert [(rest.partition, values(rest)) for rest in accumulator.drain()] == [(A, [b"1"]), (B, [b"2"])]
@@ -59,8 +60,7 @@ def test_drain_empties_it() -> None:
     assert list(accumulator.drain()) == []
 
 
-def test_waiting_rows_of_a_partition_leave_before_later_ones() -> None:
-    accumulator = Accumulator(100, 10)
+def test_waiting_rows_of_a_partition_leave_before_later_ones(accumulator: Accumulator) -> None:
     list(accumulator.add(A, rows([b"1"]), 1, 0))
     list(accumulator.add(B, rows([b"2"]), 1, 0))
     assert [values(earlier) for earlier in accumulator.release([A])] == [[b"1"]]
@@ -68,8 +68,7 @@ def test_waiting_rows_of_a_partition_leave_before_later_ones() -> None:
     assert (accumulator.rows, accumulator.size_bytes) == (1, 1)
 
 
-def test_rows_with_other_columns_push_the_waiting_ones_out_first() -> None:
-    accumulator = Accumulator(100, 10)
+def test_rows_with_other_columns_push_the_waiting_ones_out_first(accumulator: Accumulator) -> None:
     list(accumulator.add(A, rows([b"1"]), 1, 0))
     (pushed,) = accumulator.add(A, rows([b"2"], key=[b"k"]), 1, 0)
     assert values(pushed) == [b"1"]
@@ -88,9 +87,8 @@ class CountedTime(float):
         return float(self) < other  # type: ignore[operator]
 
 
-def test_overdue_looks_at_one_partition_more_than_it_yields() -> None:
+def test_overdue_looks_at_one_partition_more_than_it_yields(accumulator: Accumulator) -> None:
     """However many partitions have rows: a producer of many topics looks at every send."""
-    accumulator = Accumulator(100, 10)
     for number in range(50):
         list(accumulator.add(TopicPartition("t", number), rows([b"1"]), 1, number))
     CountedTime.comparisons = 0
@@ -99,8 +97,7 @@ def test_overdue_looks_at_one_partition_more_than_it_yields() -> None:
     assert CountedTime.comparisons == 4
 
 
-def test_partitions_are_encoded_together_up_to_a_size_and_with_the_same_columns() -> None:
-    accumulator = Accumulator(100, 10)
+def test_partitions_are_encoded_together_up_to_a_size_and_with_the_same_columns(accumulator: Accumulator) -> None:
     for number, size in enumerate([30, 40, 50, 60, 5]):
         columns = {"key": [b"k"]} if number == 4 else {}
         list(accumulator.add(TopicPartition("t", number), rows([b"v"], **columns), size, 0))
