@@ -101,12 +101,14 @@ def moment(ms: int) -> int:
     return ms * 1000
 
 
+@pytest.fixture
+def topic(new_topic: TopicMaker) -> str:
+    return new_topic()
+
+
 @pytest.mark.feature("sink.value", "sink.key")
 @pytest.mark.parametrize(("spark_type", "arrow_type"), [(StringType(), pa.string()), (BinaryType(), pa.binary())])
-def test_value_and_key_string_or_binary(
-    sink: Sink, new_topic: TopicMaker, spark_type: DataType, arrow_type: pa.DataType
-) -> None:
-    topic = new_topic()
+def test_value_and_key_string_or_binary(sink: Sink, spark_type: DataType, arrow_type: pa.DataType, topic: str) -> None:
     texts: Any = pa.array(["ü", "", None, "b"]).cast(arrow_type)
     column = texts.to_pylist()
     kinds = {"value": (spark_type, arrow_type), "key": (spark_type, arrow_type)}
@@ -120,8 +122,7 @@ def test_value_and_key_string_or_binary(
 
 
 @pytest.mark.feature("sink.key", "sink.extraColumns")
-def test_key_missing_is_null_and_other_columns_are_ignored(sink: Sink, new_topic: TopicMaker) -> None:
-    topic = new_topic()
+def test_key_missing_is_null_and_other_columns_are_ignored(sink: Sink, topic: str) -> None:
     sink.write({"other": [1], "value": [b"a"]}, topic=topic)
     assert sink.read(topic) == [Record(0, 0, None, b"a", None)]
 
@@ -144,10 +145,7 @@ def test_null_topic_without_the_option(sink: Sink) -> None:
 
 @pytest.mark.feature("sink.headers", "sink.includeHeaders")
 @pytest.mark.parametrize("include", ["true", "false"])
-def test_headers_with_duplicates_and_nulls_whatever_include_headers_says(
-    sink: Sink, new_topic: TopicMaker, include: str
-) -> None:
-    topic = new_topic()
+def test_headers_with_duplicates_and_nulls_whatever_include_headers_says(sink: Sink, include: str, topic: str) -> None:
     headers = [[{"key": "a", "value": b"1"}, {"key": "a", "value": None}, {"key": "", "value": b""}], [], None]
     sink.write({"value": [b"v"] * 3, "headers": headers}, topic=topic, includeHeaders=include)
     written = [row.headers for row in sink.read(topic)]
@@ -155,16 +153,14 @@ def test_headers_with_duplicates_and_nulls_whatever_include_headers_says(
 
 
 @pytest.mark.feature("sink.headers")
-def test_null_header_key(sink: Sink, new_topic: TopicMaker) -> None:
-    topic = new_topic()
+def test_null_header_key(sink: Sink, topic: str) -> None:
     with pytest.raises(PlanError, match=r"\[KAFKA_NULL_HEADER_KEY_IN_DATA\]"):
         sink.write({"value": [b"v"], "headers": [[{"key": None, "value": b"1"}]]}, topic=topic)
     assert sink.read(topic) == []
 
 
 @pytest.mark.feature("sink.headersMap")
-def test_headers_as_a_map_of_strings(sink: Sink, new_topic: TopicMaker) -> None:
-    topic = new_topic()
+def test_headers_as_a_map_of_strings(sink: Sink, topic: str) -> None:
     strings: tuple[DataType, pa.DataType] = (MapType(StringType(), StringType()), pa.map_(pa.string(), pa.string()))
     sink.write({"value": [b"v"], "headers": [[("z", "ä"), ("a", None)]]}, {"headers": strings}, topic=topic)
     assert sink.read(topic)[0].headers == [("z", "ä".encode()), ("a", None)]
@@ -239,8 +235,7 @@ def test_topic_names_that_cannot_be(sink: Sink) -> None:
 
 
 @pytest.mark.feature("sink.timestamp")
-def test_timestamp_is_the_records_time(sink: Sink, new_topic: TopicMaker) -> None:
-    topic = new_topic()
+def test_timestamp_is_the_records_time(sink: Sink, topic: str) -> None:
     before = int(time.time() * 1000)
     times = [moment(NOON_MS) + 999, None, moment(NOON_MS + 50), -1000, 0]
     sink.write({"value": [b"v"] * 5, "timestamp": times}, topic=topic, includeTimestamp="true")
@@ -263,8 +258,7 @@ def test_timestamp_on_topics_that_keep_their_own_time(sink: Sink, new_topic: Top
 
 
 @pytest.mark.feature("sink.timestamp")
-def test_timestamp_ignored_unless_configured(sink: Sink, new_topic: TopicMaker) -> None:
-    topic = new_topic()
+def test_timestamp_ignored_unless_configured(sink: Sink, topic: str) -> None:
     sink.write({"value": [b"v"], "timestamp": [moment(NOON_MS)]}, topic=topic)
     assert sink.times(topic, 1)[0][0] > NOON_MS
 
@@ -278,8 +272,7 @@ def test_timestamp_that_the_topic_does_not_take(sink: Sink, new_topic: TopicMake
 
 
 @pytest.mark.feature("sink.recordSize")
-def test_record_size_is_checked_before_anything_of_its_batch_is_sent(sink: Sink, new_topic: TopicMaker) -> None:
-    topic = new_topic()
+def test_record_size_is_checked_before_anything_of_its_batch_is_sent(sink: Sink, topic: str) -> None:
     with pytest.raises(TaskError) as caught:
         sink.write({"key": [b"k", b"key"], "value": [b"v", b"v" * 9000]}, topic=topic, kafka__max__request__size=5000)
     text = str(caught.value)
@@ -310,10 +303,9 @@ def test_record_that_the_topic_does_not_take_fails_the_task(sink: Sink, new_topi
     ],
 )
 def test_producer_configs_decide_batches_codec_and_idempotence(
-    sink: Sink, new_topic: TopicMaker, options: dict[str, Any], batches: int, codec: str, is_idempotent: bool
+    sink: Sink, options: dict[str, Any], batches: int, codec: str, is_idempotent: bool, topic: str
 ) -> None:
     """Idempotence needs acks from all replicas, so weaker acks turn it off."""
-    topic = new_topic()
     sink.write({"value": [b"x" * 100] * 300}, topic=topic, **options)
     # With acks=0 the records may not be in the log yet.
     eventually(lambda: sum(batch.records_count for batch in stored_batches(sink.broker, topic)), 300)
@@ -326,8 +318,7 @@ def producers_of(sink: Sink, topic: str) -> list[tuple[int, int]]:
     return [(batch.producer_id, batch.base_sequence) for batch in stored_batches(sink.broker, topic)]
 
 
-def test_tasks_of_one_worker_share_a_producer_id(sink: Sink, new_topic: TopicMaker) -> None:
-    topic = new_topic()
+def test_tasks_of_one_worker_share_a_producer_id(sink: Sink, topic: str) -> None:
     for number in range(4):
         sink.write({"value": [b"%d" % number]}, topic=topic, kafka__client__id="tasks-of-one-worker")
     eventually(lambda: len(producers_of(sink, topic)), 4)

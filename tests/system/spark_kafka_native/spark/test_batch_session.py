@@ -25,15 +25,18 @@ def tasks(df: DataFrame) -> int:
 # --- reading
 
 
-def test_source_is_found_without_registering_it(spark: SparkSession, topics: Topics, servers: str) -> None:
-    topic = topics.create()
+@pytest.fixture
+def topic(topics: Topics) -> str:
+    return topics.create()
+
+
+def test_source_is_found_without_registering_it(spark: SparkSession, topics: Topics, servers: str, topic: str) -> None:
     topics.write(topic, ["a"])
     reader = spark.newSession().read.format("pykafka").option("subscribe", topic)
     assert reader.option("kafka.bootstrap.servers", servers).load().count() == 1
 
 
-def test_all_columns(read: Reader, topics: Topics) -> None:
-    topic = topics.create()
+def test_all_columns(read: Reader, topics: Topics, topic: str) -> None:
     topics.write(topic, ["a", None, ""], keys=["k", None, ""], timestamps=[1_700_000_000_123, 0, 1])
     df = read(subscribe=topic).withColumn("timestamp", F.expr("unix_millis(timestamp)"))
     rows = df.orderBy("offset").collect()
@@ -49,8 +52,7 @@ def test_all_columns(read: Reader, topics: Topics) -> None:
     assert [(row.key, row.value) for row in rows[1:]] == [(None, None), (b"", b"")]
 
 
-def test_headers(read: Reader, topics: Topics) -> None:
-    topic = topics.create()
+def test_headers(read: Reader, topics: Topics, topic: str) -> None:
     topics.write(topic, ["1", "2", "3"], headers=[None, [("a", b"b"), ("c", b"d")], [("e", b"f"), ("e", None)]])
     rows = read(subscribe=topic, includeHeaders="true").orderBy("offset").collect()
     found = [row.headers and [(header.key, header.value) for header in row.headers] for row in rows]
@@ -82,8 +84,7 @@ def test_explicit_offsets(read: Reader, topics: Topics) -> None:
     assert values(df) == ["00", "12", "13", "14"]
 
 
-def test_offsets_by_timestamp(read: Reader, topics: Topics) -> None:
-    topic = topics.create()
+def test_offsets_by_timestamp(read: Reader, topics: Topics, topic: str) -> None:
     now = int(time.time() * 1000)
     topics.write(topic, ["a", "b", "c"], timestamps=[now - 3000, now - 2000, now - 1000])
     assert values(read(subscribe=topic, startingTimestamp=now - 2500, endingTimestamp=now - 1000)) == ["b"]
@@ -126,14 +127,12 @@ def test_assign_and_pattern(read: Reader, topics: Topics) -> None:
     assert values(read(subscribe=f"{first}, {second}")) == ["a", "b", "c"]
 
 
-def test_empty_partition_list(read: Reader, topics: Topics) -> None:
-    topic = topics.create()
+def test_empty_partition_list(read: Reader, topic: str) -> None:
     assert read(assign=json.dumps({topic: [5]})).count() == 0
     assert read(subscribePattern="^no-topic-is-called-this$").count() == 0
 
 
-def test_user_schema_reads_just_those_columns(read: Reader, topics: Topics) -> None:
-    topic = topics.create()
+def test_user_schema_reads_just_those_columns(read: Reader, topics: Topics, topic: str) -> None:
     topics.write(topic, ["a", "ü"], keys=["k", "l"])
     df = read(subscribe=topic, schema="value string, partition int")
     assert df.columns == ["value", "partition"]
@@ -157,8 +156,7 @@ def test_filters_whether_spark_pushes_them_or_not(
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
-def test_temporary_view_in_sql(spark: SparkSession, topics: Topics, servers: str) -> None:
-    topic = topics.create()
+def test_temporary_view_in_sql(spark: SparkSession, topics: Topics, servers: str, topic: str) -> None:
     topics.write(topic, ["a", "b"])
     spark.sql(
         f"CREATE OR REPLACE TEMPORARY VIEW events USING pykafka "
@@ -207,8 +205,7 @@ def test_unreachable_broker_is_named_within_its_deadline(read: Reader) -> None:
     assert "127.0.0.1:1" in text
 
 
-def test_offsets_that_are_gone(read: Reader, topics: Topics) -> None:
-    topic = topics.create()
+def test_offsets_that_are_gone(read: Reader, topics: Topics, topic: str) -> None:
     topics.write(topic, ["a", "b"])
     limits = {"subscribe": topic, "endingOffsets": json.dumps({topic: {"0": 9}})}
     assert "[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE]" in error_text(read(**limits).count)
@@ -229,8 +226,7 @@ def write(spark: SparkSession, servers: str) -> Callable[..., None]:
     return run
 
 
-def test_keys_values_headers_and_nulls(write: Callable[..., None], topics: Topics) -> None:
-    topic = topics.create()
+def test_keys_values_headers_and_nulls(write: Callable[..., None], topics: Topics, topic: str) -> None:
     write(
         "SELECT CAST(NULL AS STRING) AS key, 'a' AS value, "
         "array(named_struct('key', 'h', 'value', X'01'), named_struct('key', 'h', 'value', NULL)) AS headers "
@@ -290,8 +286,7 @@ def test_null_topic(write: Callable[..., None]) -> None:
     assert "[KAFKA_NULL_TOPIC_IN_DATA]" in text
 
 
-def test_save_modes(write: Callable[..., None], topics: Topics) -> None:
-    topic = topics.create()
+def test_save_modes(write: Callable[..., None], topics: Topics, topic: str) -> None:
     text = error_text(lambda: write("SELECT 'a' AS value", mode="overwrite", topic=topic))
     assert "overwrite is not possible: a topic is only ever appended to; use mode('append')" in text
     text = error_text(lambda: write("SELECT 'a' AS value", mode="errorifexists", topic=topic))
@@ -299,8 +294,7 @@ def test_save_modes(write: Callable[..., None], topics: Topics) -> None:
     assert topics.values(topic) == []
 
 
-def test_partition_that_does_not_exist(write: Callable[..., None], topics: Topics) -> None:
-    topic = topics.create()
+def test_partition_that_does_not_exist(write: Callable[..., None], topic: str) -> None:
     with pytest.raises(PythonException, match=f"{topic}-7 does not exist") as caught:
         write("SELECT 'a' AS value, 7 AS partition", topic=topic)
     assert "It is from column 'partition'" in str(caught.value)
@@ -334,9 +328,8 @@ def test_bound_offsets_are_the_same_in_every_action(
 
 
 @pytest.mark.feature("more.bindOffsets")
-def test_bound_offsets_after_many_other_plans(spark: SparkSession, read: Reader, topics: Topics) -> None:
+def test_bound_offsets_after_many_other_plans(spark: SparkSession, read: Reader, topics: Topics, topic: str) -> None:
     """A Connect server forgets the plan, and binds again; explicit offsets stay."""
-    topic = topics.create()
     topics.write(topic, ["a", "b", "c"])
     bound = read(subscribe=topic, bindOffsets="load")
     starting, ending = (json.dumps({topic: {"0": offset}}) for offset in (0, 3))
@@ -350,9 +343,8 @@ def test_bound_offsets_after_many_other_plans(spark: SparkSession, read: Reader,
 
 
 @pytest.mark.feature("more.bindOffsets")
-def test_deleted_records_of_bound_offsets_are_a_loss(read: Reader, topics: Topics) -> None:
+def test_deleted_records_of_bound_offsets_are_a_loss(read: Reader, topics: Topics, topic: str) -> None:
     """Without the option, a batch from the earliest record on misses nothing."""
-    topic = topics.create()
     topics.write(topic, ["a", "b", "c"])
     bound, unbound = read(subscribe=topic, bindOffsets="load"), read(subscribe=topic)
     accepting = read(subscribe=topic, bindOffsets="load", failOnDataLoss="false")
@@ -365,8 +357,9 @@ def test_deleted_records_of_bound_offsets_are_a_loss(read: Reader, topics: Topic
 
 @pytest.mark.feature("better.recreated")
 @pytest.mark.parametrize("options", [{"bindOffsets": "load"}, {"endingOffsets": "latest-1"}])
-def test_topic_recreated_after_the_plan_is_a_loss(read: Reader, topics: Topics, options: dict[str, str]) -> None:
-    topic = topics.create()
+def test_topic_recreated_after_the_plan_is_a_loss(
+    read: Reader, topics: Topics, options: dict[str, str], topic: str
+) -> None:
     topics.write(topic, ["a", "b", "c"])
     df = read(subscribe=topic, **options)
     assert df.count() > 0

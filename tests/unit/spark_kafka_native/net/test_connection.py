@@ -50,6 +50,11 @@ def connected(versions: Versions = KAFKA_4_3) -> ClientConnection:
     return connection
 
 
+@pytest.fixture
+def connection() -> ClientConnection:
+    return connected()
+
+
 def test_the_first_request_is_the_newest_api_versions_with_the_clients_name() -> None:
     header = decode_request_header(joined(ClientConnection(ADDRESS, "me").api_versions_request())[4:])
     assert (header.api_key, header.api_version, header.client_id) == (18, ApiVersionsRequest.max_version, "me")
@@ -160,8 +165,7 @@ def test_the_response_to_the_greeting_may_throttle_too() -> None:
     assert connection.throttle_ms == 700
 
 
-def test_answers_are_paired_with_requests_in_order() -> None:
-    connection = connected()
+def test_answers_are_paired_with_requests_in_order(connection: ClientConnection) -> None:
     first, _ = connection.encode(MetadataRequest())
     second, _ = connection.encode(InitProducerIdRequest(transactional_id=None))
     assert connection.in_flight == 2
@@ -178,8 +182,7 @@ def test_answers_are_paired_with_requests_in_order() -> None:
     assert connection.in_flight == 0
 
 
-def test_a_response_out_of_order_is_refused() -> None:
-    connection = connected()
+def test_a_response_out_of_order_is_refused(connection: ClientConnection) -> None:
     connection.encode(MetadataRequest())
     second, _ = connection.encode(MetadataRequest())
     with pytest.raises(RemoteProtocolError, match="response 2 came where the response to 1"):
@@ -191,23 +194,20 @@ def test_an_unexpected_response_is_refused() -> None:
         connected().decode(frame(MetadataResponse(), 13, 9))
 
 
-def test_produce_without_acks_waits_for_no_response() -> None:
-    connection = connected()
+def test_produce_without_acks_waits_for_no_response(connection: ClientConnection) -> None:
     connection.encode(ProduceRequest(acks=0))
     assert connection.in_flight == 0
     connection.encode(ProduceRequest(acks=1))
     assert connection.in_flight == 1
 
 
-def test_correlation_ids_wrap_around_to_0() -> None:
-    connection = connected()
+def test_correlation_ids_wrap_around_to_0(connection: ClientConnection) -> None:
     connection._next_id = 2**31 - 1
     assert connection.encode(MetadataRequest())[0].correlation_id == 2**31 - 1
     assert connection.encode(MetadataRequest())[0].correlation_id == 0
 
 
-def test_zeroes_after_a_response_pass_and_other_bytes_do_not() -> None:
-    connection = connected()
+def test_zeroes_after_a_response_pass_and_other_bytes_do_not(connection: ClientConnection) -> None:
     good, _ = connection.encode(MetadataRequest())
     connection.decode(frame(MetadataResponse(), good.version, good.correlation_id) + b"\0")
     bad, _ = connection.encode(MetadataRequest())
@@ -216,8 +216,7 @@ def test_zeroes_after_a_response_pass_and_other_bytes_do_not() -> None:
 
 
 @pytest.mark.parametrize("cut", range(20))
-def test_every_cut_of_a_response_is_refused(cut: int) -> None:
-    connection = connected()
+def test_every_cut_of_a_response_is_refused(cut: int, connection: ClientConnection) -> None:
     sent, _ = connection.encode(MetadataRequest())
     whole = frame(MetadataResponse(cluster_id="abcdefgh"), sent.version, sent.correlation_id)
     with pytest.raises(RemoteProtocolError):
@@ -229,8 +228,7 @@ def test_an_api_that_old_brokers_lack_is_named() -> None:
         connected(KAFKA_0_11).encode(CreatePartitionsRequest())
 
 
-def test_levels_of_features_are_those_of_the_last_response() -> None:
-    connection = connected()
+def test_levels_of_features_are_those_of_the_last_response(connection: ClientConnection) -> None:
     assert connection.versions.level_of("transaction.version") == 0
     for level in (1, 2):
         feature = FinalizedFeatureKey(name="transaction.version", max_version_level=level, min_version_level=level)

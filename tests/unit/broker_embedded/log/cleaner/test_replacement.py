@@ -42,6 +42,11 @@ def steps_of_a_compaction() -> list[str]:
 COMPACTED = [(8, "k0", "8"), (9, "k1", "9"), (10, "k2", "10"), (11, "k3", "11"), (12, "k0", None)]
 
 
+@pytest.fixture
+def driver() -> CompactionDriver:
+    return written()
+
+
 def test_a_compaction_goes_step_by_step() -> None:
     steps = steps_of_a_compaction()
     first, kinds = f"{0:020d}", (".log", ".index", ".timeindex")
@@ -60,8 +65,7 @@ def test_a_compaction_goes_step_by_step() -> None:
     assert [step for step in steps if "cleaner-offset-checkpoint" in step][-1].startswith("rename")
 
 
-def test_new_reads_use_the_new_segments_and_open_reads_the_old_ones() -> None:
-    driver = written()
+def test_new_reads_use_the_new_segments_and_open_reads_the_old_ones(driver: CompactionDriver) -> None:
     before = driver.log.reader.read(0, max_bytes=10_000)
     view = driver.log.local.view
     driver.clean()
@@ -73,8 +77,7 @@ def test_new_reads_use_the_new_segments_and_open_reads_the_old_ones() -> None:
     driver.check_segments()
 
 
-def test_the_originals_are_deleted_after_file_delete_delay_ms() -> None:
-    driver = written()
+def test_the_originals_are_deleted_after_file_delete_delay_ms(driver: CompactionDriver) -> None:
     driver.clean()
     assert f"{0:020d}.log.deleted" in driver.files()
     driver.manager.tick(driver.clock.now_ms() + 999, driver.clock.now_ms() + 999)
@@ -112,8 +115,7 @@ def test_a_crash_at_any_step_leaves_a_log_that_opens(kept: str) -> None:
 
 
 @pytest.mark.parametrize("space", range(0, 700, 50))
-def test_a_full_disk_leaves_the_log_as_it_is_until_there_is_space(space: int) -> None:
-    driver = written()
+def test_a_full_disk_leaves_the_log_as_it_is_until_there_is_space(space: int, driver: CompactionDriver) -> None:
     before = driver.rows()
     driver.faults.space = space
     driver.clean()
@@ -146,8 +148,7 @@ def test_a_disk_that_fails_at_any_step_loses_nothing(restart: bool) -> None:
         driver.check_segments()
 
 
-def test_a_compaction_that_cannot_be_undone_takes_the_log_offline() -> None:
-    driver = written()
+def test_a_compaction_that_cannot_be_undone_takes_the_log_offline(driver: CompactionDriver) -> None:
     driver.faults.fail("sync_directory t-0")
     driver.faults.fail("remove *.swap")
     driver.clean()
@@ -166,8 +167,9 @@ def begun(driver: CompactionDriver) -> LogSegment:
     return cleaned
 
 
-def test_without_descriptors_at_its_last_step_a_compaction_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = written()
+def test_without_descriptors_at_its_last_step_a_compaction_is_complete(
+    monkeypatch: pytest.MonkeyPatch, driver: CompactionDriver
+) -> None:
     rename, before = driver.faults.rename, driver.log.local.view.segments[0].size
 
     def rename_then_fail(source: str, target: str) -> None:
@@ -188,8 +190,7 @@ def test_without_descriptors_at_its_last_step_a_compaction_is_complete(monkeypat
     assert driver.rows() == COMPACTED
 
 
-def test_a_compaction_that_fails_midway_leaves_no_way_to_files_of_another_topic() -> None:
-    driver = written()
+def test_a_compaction_that_fails_midway_leaves_no_way_to_files_of_another_topic(driver: CompactionDriver) -> None:
     region = driver.log.reader.read(0, max_bytes=100).regions[0]
     driver.faults.fail("rename *0.log", errno.EIO)
     driver.clean()
@@ -201,8 +202,7 @@ def test_a_compaction_that_fails_midway_leaves_no_way_to_files_of_another_topic(
         region.owner.file()
 
 
-def test_segments_that_retention_took_are_not_replaced() -> None:
-    driver = written()
+def test_segments_that_retention_took_are_not_replaced(driver: CompactionDriver) -> None:
     originals = driver.log.local.view.segments[:2]
     cleaned = begun(driver)
     driver.log.reconfigure(driver.config.parse({"cleanup.policy": "compact,delete"}, driver.config))
@@ -214,14 +214,12 @@ def test_segments_that_retention_took_are_not_replaced() -> None:
     assert driver.files() == files
 
 
-def test_the_active_segment_is_never_replaced() -> None:
-    driver = written()
+def test_the_active_segment_is_never_replaced(driver: CompactionDriver) -> None:
     with pytest.raises(CleaningAborted):
         replace_segments(driver.log.local, driver.log.local.view.segments, begun(driver))
 
 
-def test_a_log_that_is_closed_or_deleted_takes_no_segments() -> None:
-    driver = written()
+def test_a_log_that_is_closed_or_deleted_takes_no_segments(driver: CompactionDriver) -> None:
     originals, cleaned = driver.log.local.view.segments[:1], begun(driver)
     driver.log.local.abandon()
     for use in (
