@@ -88,7 +88,6 @@ class FetchTimeout(KafkaError):
     def __init__(self, partition: TopicPartition, offset: int, waited_ms: int, state: str) -> None:
         self.partition = partition
         self.offset = offset
-        self.waited_ms = waited_ms
         self.state = state
         super().__init__(
             ErrorCode.REQUEST_TIMED_OUT,
@@ -132,7 +131,6 @@ class TopicRecreated(KafkaError):
 
     def __init__(self, partition: TopicPartition, planned: str, found: str) -> None:
         self.partition = partition
-        self.planned = planned
         self.found = found
         super().__init__(
             ErrorCode.INCONSISTENT_TOPIC_ID,

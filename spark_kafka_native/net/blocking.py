@@ -160,7 +160,8 @@ class Connection:
         """Whether an idle connection cannot be used again: closed, forked, at its end, or with unexpected bytes."""
         if self.closed or self.process_id != os.getpid() or self.in_flight or self._outgoing:
             return True
-        return bool(self._poll.poll(0)) and not self._socket_is_quiet()
+        # The bytes of a TLS socket may be TLS's own, such as session tickets.
+        return bool(self._poll.poll(0)) and not (isinstance(self._socket, QuietStream) and self._socket.is_quiet())
 
     def release_memory(self) -> None:
         """Keep no memory of large responses while the connection is idle. Responses in use stay valid."""
@@ -223,8 +224,10 @@ class Connection:
         AuthenticationFailed, ConnectionLost, RequestTimeout, BrokerUnreachable.
         """
         self._check_usable()
-        if self.throttle_ms:
-            self._wait_for_throttle(request, deadline or Deadline.after_ms(self.options.request_timeout_ms))
+        if throttle_ms := self.throttle_ms:
+            if throttle_ms > (self.options.request_timeout_ms if deadline is None else deadline.remaining_ms):
+                raise self.throttled(request.api_name)
+            time.sleep(throttle_ms / 1000)
         if time.monotonic() >= self._authenticate_at:
             self._authenticate_again()
         return self._enqueue(request, max_version)
@@ -283,13 +286,6 @@ class Connection:
 
     def _note_throttle(self) -> None:
         self._throttled_until = max(self._throttled_until, time.monotonic() + self._protocol.throttle_ms / 1000)
-
-    def _wait_for_throttle(self, request: Request[Any], deadline: Deadline) -> None:
-        """Wait for the end of the throttle. Raises Throttled at once if it ends after the deadline."""
-        throttle_ms = self.throttle_ms
-        if throttle_ms > deadline.remaining_ms:
-            raise self.throttled(request.api_name)
-        time.sleep(throttle_ms / 1000)
 
     def _negotiate(self, deadline: Deadline) -> None:
         chunks: list[Chunk] | None = self._protocol.api_versions_request()
@@ -367,10 +363,6 @@ class Connection:
                 earlier.append((of, response))
             self._wait(deadline, select.POLLIN)
             self.read_some()
-
-    def _socket_is_quiet(self) -> bool:
-        """Whether the bytes that came are TLS's own, such as session tickets."""
-        return isinstance(self._socket, QuietStream) and self._socket.is_quiet()
 
     def _next_frame(self, deadline: Deadline) -> memoryview:
         while True:

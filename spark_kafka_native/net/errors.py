@@ -49,7 +49,6 @@ class RequestTimeout(KafkaError):
     def __init__(self, address: HostPort, api_name: str, waited_ms: int) -> None:
         self.address = address
         self.api_name = api_name
-        self.waited_ms = waited_ms
         super().__init__(ErrorCode.REQUEST_TIMED_OUT, f"{address}: no response to {api_name} within {waited_ms} ms")
 
 
@@ -77,8 +76,6 @@ class UnsupportedApiVersion(KafkaError):
     def __init__(self, address: HostPort, api_name: str, client_has: str, broker_has: str) -> None:
         self.address = address
         self.api_name = api_name
-        self.client_has = client_has
-        self.broker_has = broker_has
         super().__init__(
             ErrorCode.UNSUPPORTED_VERSION,
             f"{address}: {api_name}: this client has {client_has}, the broker has {broker_has}",

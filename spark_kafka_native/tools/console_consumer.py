@@ -50,7 +50,8 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     printed = 0
     try:
-        form = _format_properties(options.property)
+        given = with_defaults(options.property, FORMAT_PROPERTIES)
+        form = {key: value.replace("\\t", "\t").replace("\\n", "\n") for key, value in given.items()}
         properties = ("--consumer-property", parse_pairs(options.consumer_property, "--consumer-property"))
         isolation = ("--isolation-level", {"isolation.level": options.isolation_level})
         with open_cluster(options, properties, isolation) as cluster:
@@ -101,11 +102,6 @@ def _parser() -> ToolParser:
         *("--formatter", "--formatter-config", "--key-deserializer", "--value-deserializer"),
     )
     return parser
-
-
-def _format_properties(items: Sequence[str]) -> dict[str, str]:
-    given = with_defaults(items, FORMAT_PROPERTIES, "--property")
-    return {key: value.replace("\\t", "\t").replace("\\n", "\n") for key, value in given.items()}
 
 
 def _lines(cluster: Cluster, options: argparse.Namespace, form: dict[str, str]) -> Iterator[bytes]:
@@ -185,15 +181,12 @@ def _start(cluster: Cluster, options: argparse.Namespace) -> dict[TopicPartition
     """Where reading begins, by partition. Raises ToolError, KafkaError."""
     partitions = _partitions(cluster, options)
     position = _position(options)
-    positions = {} if options.group is None else _committed(cluster, options.group, partitions)
+    commits = {} if options.group is None else fetch_offsets(cluster, options.group, partitions)
+    positions = {partition: commit.offset for partition, commit in commits.items()}
     if position >= 0:
         return dict.fromkeys(partitions, position) | positions
     left = {partition: position for partition in partitions if partition not in positions}
     return positions | {partition: found.offset for partition, found in list_offsets(cluster, left).items()}
-
-
-def _committed(cluster: Cluster, group: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    return {partition: found.offset for partition, found in fetch_offsets(cluster, group, partitions).items()}
 
 
 def _position(options: argparse.Namespace) -> int:

@@ -24,7 +24,8 @@ def main(arguments: Sequence[str]) -> int:
     """Send standard input's lines; the exit status. 0: all are acknowledged. 1: some are not. 2: a bad option."""
     options = _parser().parse_args(arguments)
     try:
-        reading = _reader_properties(options.property)
+        given = with_defaults(options.property, READER_PROPERTIES)
+        reading = {key: value.replace("\\t", "\t") for key, value in given.items()}
         if sys.stdin is None:
             raise ToolFailure("stdin is closed")
         with open_cluster(options, *_producer_properties(options)) as cluster, Producer(cluster) as producer:
@@ -73,11 +74,6 @@ def _producer_properties(options: argparse.Namespace) -> Iterator[tuple[str, dic
         yield "--compression-codec", {"compression.type": options.compression_codec}
     if options.request_required_acks:
         yield "--request-required-acks", {"acks": options.request_required_acks}
-
-
-def _reader_properties(items: Sequence[str]) -> dict[str, str]:
-    given = with_defaults(items, READER_PROPERTIES, "--property")
-    return {key: value.replace("\\t", "\t") for key, value in given.items()}
 
 
 def _in_pieces(lines: Iterable[bytes]) -> Iterator[list[bytes]]:

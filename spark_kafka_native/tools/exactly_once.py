@@ -21,7 +21,7 @@ from spark_kafka_native.spark.options.exactly_once import timing_of
 from spark_kafka_native.spark.sink.effects import carry_out
 from spark_kafka_native.tools.connection import open_cluster
 from spark_kafka_native.tools.options import Action, ToolParser
-from spark_kafka_native.tools.output import FAILED, ToolError, ToolFailure, complain, refuse, say
+from spark_kafka_native.tools.output import ToolError, ToolFailure, refuse, say
 
 _TOOL: Final = "exactly-once"
 _TIMING: Final = timing_of(60_000, 0)
@@ -42,11 +42,8 @@ def main(arguments: Sequence[str]) -> int:
             action(cluster, options)
     except (ToolError, ValueError) as error:
         return refuse(_TOOL, ToolError(str(error)))
-    except (KafkaError, ToolFailure) as error:
+    except (KafkaError, ToolFailure, ExactlyOnceError) as error:
         return refuse(_TOOL, error)
-    except ExactlyOnceError as error:
-        complain(f"{_TOOL}: {error}")
-        return FAILED
     return 0
 
 

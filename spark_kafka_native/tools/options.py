@@ -119,15 +119,15 @@ def parse_pairs(items: Iterable[str], option: str) -> dict[str, str]:
     return pairs
 
 
-def with_defaults(items: Iterable[str], defaults: Mapping[str, str], option: str) -> dict[str, str]:
-    """``defaults``, replaced by the pairs of ``items``. Blanks are kept, because a separator can be a blank.
+def with_defaults(items: Iterable[str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """``defaults``, replaced by the pairs of ``--property``. Blanks are kept, because a separator can be a blank.
 
     Raises ValueError naming a property that has no default.
     """
     given = dict(item.partition("=")[::2] for item in items)
     if unknown := sorted(given.keys() - defaults.keys()):
         hint = did_you_mean(unknown[0], defaults)
-        raise ValueError(f"{option}: {unknown[0]!r} is not one of {', '.join(defaults)}{hint}")
+        raise ValueError(f"--property: {unknown[0]!r} is not one of {', '.join(defaults)}{hint}")
     return {**defaults, **given}
 
 

@@ -170,7 +170,9 @@ class Sender:
         by_node: dict[int, list[_Ready]] = {}
         ready = [queue for queue in self._busy.values() if queue.is_ready(now)]
         if self._scope is not None:
-            self._admit(self._scope, ready, now)
+            # The partitions are added to the transaction before the first batch is sent.
+            left_s = min((queue.expires_at() for queue in ready), default=now) - now
+            self._scope.add_partitions((queue.partition for queue in ready), Deadline.after_ms(left_s * 1000))
         for queue, leader in self._with_leaders(ready, now):
             if queue.may_go_to(leader.node.node_id):
                 by_node.setdefault(leader.node.node_id, []).append((queue, leader))
@@ -178,11 +180,6 @@ class Sender:
             broker = self._connect(parts, now)
             if broker is not None:
                 self._fill(broker, parts, now)
-
-    def _admit(self, scope: TransactionScope, queues: list[PartitionQueue], now: float) -> None:
-        """Add the partitions of ``queues`` to the transaction before the first batch is sent."""
-        left_s = min((queue.expires_at() for queue in queues), default=now) - now
-        scope.add_partitions((queue.partition for queue in queues), Deadline.after_ms(left_s * 1000))
 
     def _with_leaders(self, queues: list[PartitionQueue], now: float) -> list[_Ready]:
         """Queues with their partitions' leaders; those whose leader is not known are postponed."""

@@ -57,7 +57,9 @@ class TokenServer:
 
     def _fetch_once(self) -> BearerToken:
         try:
-            with _opener(self.tls).open(self._request(), timeout=self._timeout_s) as response:
+            https = urllib.request.HTTPSHandler(context=self.tls or ssl.create_default_context())
+            opener = urllib.request.build_opener(_NoRedirects, https)
+            with opener.open(self._request(), timeout=self._timeout_s) as response:
                 body = response.read(_MOST_BYTES)
         except urllib.error.HTTPError as error:
             with error:
@@ -101,12 +103,6 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: object) -> None:
         return None
-
-
-def _opener(tls: ssl.SSLContext | None) -> urllib.request.OpenerDirector:
-    return urllib.request.build_opener(
-        _NoRedirects, urllib.request.HTTPSHandler(context=tls or ssl.create_default_context())
-    )
 
 
 def _token_in(body: bytes, place: str) -> BearerToken:

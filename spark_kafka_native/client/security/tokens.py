@@ -115,13 +115,11 @@ def token_from_aws(module: LoginModule | None, address: HostPort) -> BearerToken
         else:
             value, expires_ms = signer.generate_auth_token(region)
     except Exception as error:  # errors of AWS's packages have no base in common
-        raise SaslError(f"AWS gives no token: {type(error).__name__}", retriable=_is_passing(error)) from None
+        name = type(error).__name__
+        # AWS could not be reached, as opposed to having no credentials for this client.
+        may_pass = isinstance(error, OSError) or "Connect" in name or "Timeout" in name
+        raise SaslError(f"AWS gives no token: {name}", retriable=may_pass) from None
     return BearerToken(value=Secret(value), expires_at=expires_ms / 1000)
-
-
-def _is_passing(error: Exception) -> bool:
-    """Whether AWS could not be reached, as opposed to having no credentials for us."""
-    return isinstance(error, OSError) or "Connect" in type(error).__name__ or "Timeout" in type(error).__name__
 
 
 def _region(address: HostPort) -> str:

@@ -7,7 +7,6 @@ load id. Rows of finished runs are those whose load id is in the manifest's hist
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -28,33 +27,25 @@ from spark_kafka_native.spark.offsets import offsets_to_json
 LOAD_ID_COLUMN: Final = "load_id"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Destination:
-    """The format, path, table and options of ``df.write``."""
-
-    format: str
-    path: str | None
-    table: str | None
-    options: Mapping[str, str]
-
-    def write(self, frame: DataFrame) -> None:
-        """Append rows. Raises PySparkException."""
-        writer = frame.write.format(self.format).mode("append").options(**dict(self.options))
-        if self.table is not None:
-            writer.saveAsTable(self.table)
-        else:
-            writer.save(self.path)
-
-
-def with_load_id(frame: DataFrame, load_id: str) -> DataFrame:
-    """Rows with the load id of the run."""
-    return frame.withColumn(LOAD_ID_COLUMN, F.lit(load_id))
+def append_to(frame: DataFrame, *, name: str, path: str | None, table: str | None, options: Mapping[str, str]) -> None:
+    """Append rows to a path or table of the format ``name``. Raises PySparkException."""
+    writer = frame.write.format(name).mode("append").options(**dict(options))
+    if table is not None:
+        writer.saveAsTable(table)
+    else:
+        writer.save(path)
 
 
 def records_of(
-    spark: SparkSession, plan: Plan, options: Mapping[str, str], schema: StructType, *, tasks: Mapping[str, int | None]
+    spark: SparkSession,
+    plan: Plan,
+    options: Mapping[str, str],
+    schema: StructType,
+    load_id: str,
+    *,
+    tasks: Mapping[str, int | None],
 ) -> DataFrame:
-    """The records of a plan, without later ones. ``options`` are those of the source."""
+    """The records of a plan, without later ones, with the load id. ``options`` are those of the source."""
     parts = [part for part in plan.partitions if part.records > 0]
     named = {key: value for key, value in options.items() if not key.lower().startswith("subscribe")}
     assigned: dict[str, list[int]] = {}
@@ -67,6 +58,7 @@ def records_of(
         .option("endingOffsets", offsets_to_json({part.partition: part.until_offset for part in parts}))
         .schema(schema)
         .load()
+        .withColumn(LOAD_ID_COLUMN, F.lit(load_id))
     )
 
 
@@ -85,7 +77,7 @@ def append_rows(
     """Write rows, then publish the positions. Raises Conflict, ReloadError, OSError, and what ``write`` raises.
 
     An error after rows were written names their load id. ``check`` and ``tail_entries`` are those of a ``FileLoad``.
-    ``write`` appends the plan's records with the load id (``with_load_id``), and calls its argument repeatedly.
+    ``write`` appends the plan's records with the load id (``records_of``), and calls its argument repeatedly.
     """
     lease = Lease(storage, load_id)
     with lease.held():

@@ -22,9 +22,10 @@ def stored_format(
     if known is not None and name in {None, known.name} and not chosen:
         return known
     wanted_name = name or (known.name if known else _DEFAULT_FORMAT)
-    wanted = StoredFormat(name=wanted_name, columns=_columns(wanted_name, columns, as_string))
-    if wanted_name not in COMPRESSIONS:
-        wanted = StoredFormat(name=wanted_name, columns=())
+    fields = row_schema(wanted_name, columns, as_string).fields
+    stored = fields if wanted_name in COMPRESSIONS else []
+    kinds = tuple((field.name, field.dataType.simpleString()) for field in stored)
+    wanted = StoredFormat(name=wanted_name, columns=kinds)
     if known is not None and wanted != known:
         raise UsageError(
             f"--format, --columns: the target has {_describe(known)}, not {_describe(wanted)}. All of its files have "
@@ -65,10 +66,6 @@ def schema_of(form: StoredFormat) -> StructType:
             for name, kind in form.columns
         ]
     )
-
-
-def _columns(name: str, columns: Sequence[str], as_string: frozenset[str]) -> tuple[tuple[str, str], ...]:
-    return tuple((field.name, field.dataType.simpleString()) for field in row_schema(name, columns, as_string).fields)
 
 
 def _describe(form: StoredFormat) -> str:

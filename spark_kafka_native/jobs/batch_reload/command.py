@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import re
 import sys
 import time
@@ -18,7 +19,7 @@ from spark_kafka_native.client.cluster.cluster import shared_cluster
 from spark_kafka_native.client.config import ConfigError
 from spark_kafka_native.command_line import open_closed_streams
 from spark_kafka_native.jobs.batch_reload import report
-from spark_kafka_native.jobs.batch_reload.appending import Destination, append_rows, records_of, with_load_id
+from spark_kafka_native.jobs.batch_reload.appending import append_rows, append_to, records_of
 from spark_kafka_native.jobs.batch_reload.arguments import Arguments, parse_arguments
 from spark_kafka_native.jobs.batch_reload.bounds import check_unchanged, cluster_state, resolve_wanted
 from spark_kafka_native.jobs.batch_reload.clean import clean
@@ -187,13 +188,12 @@ class Job:
         watch: Watch,
     ) -> Manifest:
         given = self._arguments
-        destination = Destination(
-            format=form.name, path=given.target, table=given.table, options=dict(given.write_options)
-        )
         schema = row_schema(form.name, given.columns, given.as_string)
         tasks = {"minPartitions": given.min_tasks, "maxRecordsPerPartition": given.max_records_per_task}
-        records = records_of(spark, plan, dict(given.source_options), schema, tasks=tasks)
-        frame = with_load_id(records, load_id)
+        frame = records_of(spark, plan, dict(given.source_options), schema, load_id, tasks=tasks)
+        append_all = functools.partial(
+            append_to, frame, name=form.name, path=given.target, table=given.table, options=dict(given.write_options)
+        )
 
         def write(renew: Watch) -> None:
             def both(done: int) -> None:
@@ -201,7 +201,7 @@ class Job:
                 watch(done)
 
             try:
-                runner.watched(lambda: destination.write(frame), both)
+                runner.watched(append_all, both)
             except Py4JJavaError as error:  # of a format: Spark's own errors and those of tasks are PySparkExceptions
                 reason = _reason(error).rstrip(".")
                 raise ReloadError(

@@ -119,11 +119,6 @@ def open_writer(form: FileFormat, schema: pa.Schema, stream: io.RawIOBase) -> It
         sink.close()
 
 
-def text_columns(schema: pa.Schema) -> pa.Schema:
-    """The columns of a CSV file: all of them text."""
-    return pa.schema([pa.field(name, pa.string()) for name in schema.names])
-
-
 def _parquet(stream: Any, schema: pa.Schema, compression: Any) -> Writer:
     import pyarrow.parquet as pq  # noqa: PLC0415  # only one of the formats is needed, and they take time
 
@@ -177,7 +172,7 @@ class _Csv:
     def __init__(self, stream: Any, schema: pa.Schema, _: str) -> None:
         from pyarrow import csv  # noqa: PLC0415  # takes time, and few loads need it
 
-        self._schema = text_columns(schema)
+        self._schema = pa.schema([pa.field(name, pa.string()) for name in schema.names])
         sink: Any = stream if isinstance(stream, pa.NativeFile) else pa.PythonFile(stream, mode="w")
         self._writer = csv.CSVWriter(sink, self._schema)
 

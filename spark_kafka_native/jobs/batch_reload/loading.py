@@ -12,7 +12,7 @@ The next run begins at 1 with the last version, so it loads the missing records 
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,15 +94,10 @@ def _run(load: FileLoad, runner: Runner, watch: Watch, lease: Lease) -> list[Wri
         watch(done)
 
     written: list[Written] = runner(load.task, load.plan.pieces, Written, watch_and_live)
-    _check_complete(written, load.plan.pieces)
+    wanted = load.plan.pieces
+    if sorted(map(_range, written)) != sorted(map(_range, wanted)):
+        raise ReloadError(f"{len(wanted)} ranges were planned, and tasks have written {len(written)}, or other ones")
     return written
-
-
-def _check_complete(written: Sequence[Written], pieces: Sequence[OffsetRange]) -> None:
-    done = sorted(_range(each) for each in written)
-    wanted = sorted(_range(piece) for piece in pieces)
-    if done != wanted:
-        raise ReloadError(f"{len(wanted)} ranges were planned, and tasks have written {len(done)}, or other ones")
 
 
 def _range(each: Any) -> tuple[str, int, int, int]:

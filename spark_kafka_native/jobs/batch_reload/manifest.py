@@ -277,7 +277,8 @@ def _entries_json(entries: Iterable[Entry]) -> dict[str, list[Any]]:
     lists: dict[str, list[Any]] = {"files": [], "without_file": []}
     for entry in entries:
         if entry.what is What.FILE:
-            lists["files"].append(_file_json(entry))
+            about_file = {"rows": entry.rows, "bytes": entry.bytes, "crc32c": entry.crc32c, "path": entry.path}
+            lists["files"].append({**_range_json(entry), **about_file, "load_id": entry.load_id})
         else:
             lists["without_file"].append({**_range_json(entry), "what": entry.what.value, "load_id": entry.load_id})
     return lists
@@ -296,11 +297,6 @@ def _range_json(entry: Entry) -> dict[str, Any]:
         "from_offset": entry.from_offset,
         "until_offset": entry.until_offset,
     }
-
-
-def _file_json(entry: Entry) -> dict[str, Any]:
-    about_file = {"rows": entry.rows, "bytes": entry.bytes, "crc32c": entry.crc32c, "path": entry.path}
-    return {**_range_json(entry), **about_file, "load_id": entry.load_id}
 
 
 def _entry(item: Mapping[str, Any], what: What) -> Entry:

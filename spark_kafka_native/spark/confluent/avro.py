@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # missing in its stub
-from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from spark_kafka_native.protocol.errors import install_hint
 from spark_kafka_native.spark.confluent.columns import ColumnOrName, as_column
@@ -74,7 +74,10 @@ def decode_avro(
     decoder = AvroDecoder(schema=target, registry=client if framed else None, framed=framed, bad_rows=policy)
     columns = [column] if headers is None else [column, headers]
     function = _decode_udf(decoder) if headers is None else _decode_with_headers_udf(decoder, header_name)
-    decoded: Column = arrow_udf(function, _result_type(target.spark, policy))(*map(as_column, columns))
+    result = target.spark
+    if policy is BadRows.KEEP:
+        result = StructType([StructField("value", target.spark), StructField("error", StringType())])
+    decoded: Column = arrow_udf(function, result)(*map(as_column, columns))
     return decoded
 
 
@@ -159,9 +162,3 @@ def _policy(on_bad: str) -> BadRows:
         return BadRows(on_bad)
     except ValueError:
         raise ValueError(f"on_bad={on_bad!r} is not one of {', '.join(BadRows)}") from None
-
-
-def _result_type(spark: DataType, policy: BadRows) -> DataType:
-    if policy is not BadRows.KEEP:
-        return spark
-    return StructType([StructField("value", spark), StructField("error", StringType())])

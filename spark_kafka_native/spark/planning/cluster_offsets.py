@@ -15,6 +15,7 @@ from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from spark_kafka_native.spark.offsets import OffsetMap
 
+_SETTLED: Final = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 _VANISHING_TRIES: Final = 5
 """Most repetitions of a lookup because partitions were deleted during it."""
 
@@ -39,9 +40,7 @@ class ClusterOffsets:
             return _partitions(response, leave_out_internal=True)
         others = {name: topic_id for name, topic_id in self._topic_ids.items() if name not in wanted}
         self._topic_ids = others | _ids(response)
-        unsettled = [
-            name for name in wanted if name in response.topics and not _is_settled(response.topics[name].error)
-        ]
+        unsettled = [name for name in wanted if name in response.topics and response.topics[name].error not in _SETTLED]
         found = _partitions(response, leave_out_internal=False)
         if not unsettled:
             return found
@@ -111,10 +110,6 @@ class ClusterOffsets:
     @property
     def _cluster(self) -> Cluster:
         return shared_cluster(self._config)
-
-
-def _is_settled(error: ErrorCode) -> bool:
-    return error in {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 def _ids(response: ClusterMetadata) -> dict[str, UUID]:

@@ -50,7 +50,9 @@ def plan_batch(
     """
     losses: list[DataLoss] = []
     ranges: list[OffsetRange] = []
-    _report_deleted(start, end, earliest, losses)
+    vanished = {tp for tp in start.keys() & end.keys() if end[tp] > start[tp] and tp not in earliest}
+    if deleted := (start.keys() - end.keys()) | vanished:
+        losses.append(deleted_partitions(deleted))
     _report_unknown(start, end, earliest, losses)
     known_topics = {tp.topic for tp in start}
     for tp in sorted(end.keys() & (earliest.keys() | start.keys())):
@@ -152,17 +154,6 @@ def other_topic(
         f"{format_id(change.new_id)} now){ends}. Unread records of the old topic are lost. The new topic is read from "
         "its first offset, because offsets of the old topic are not valid in it",
     )
-
-
-def _report_deleted(
-    start: Mapping[TopicPartition, int],
-    end: Mapping[TopicPartition, int],
-    earliest: Mapping[TopicPartition, int],
-    losses: list[DataLoss],
-) -> None:
-    vanished = {tp for tp in start.keys() & end.keys() if end[tp] > start[tp] and tp not in earliest}
-    if deleted := (start.keys() - end.keys()) | vanished:
-        losses.append(deleted_partitions(deleted))
 
 
 def _report_unknown(

@@ -35,7 +35,7 @@ def pack(
     if max_partitions is None or len(ranges) <= max_partitions:
         return [(piece,) for piece in ranges]
     sized = [(piece, _size(piece, bounds)) for piece in ranges]
-    sized.sort(key=lambda each: _node_of(each[0]))
+    sized.sort(key=lambda each: _NOWHERE if each[0].leader is None else each[0].leader.node.node_id)
     filled = None if max_records_per_partition is None else _fill(sized, max_records_per_partition)
     count = max_partitions if filled is None else max(max_partitions, len(filled))
     tasks = _share_out(sized, count, max_records_per_partition)
@@ -48,10 +48,6 @@ def _size(piece: OffsetRange, bounds: Mapping[TopicPartition, tuple[int, int]]) 
     if bounds and min(piece.from_offset, piece.until_offset) < 0:
         piece = bind_range(piece, *bounds.get(piece.topic_partition, _EMPTY))
     return max(piece.size, 0)
-
-
-def _node_of(piece: OffsetRange) -> int:
-    return _NOWHERE if piece.leader is None else piece.leader.node.node_id
 
 
 def _share_out(sized: Sequence[_Sized], count: int, most: int | None) -> list[list[OffsetRange]]:

@@ -1,7 +1,7 @@
 """The end of a rate-limited micro-batch. Pure and deterministic: a replayed batch has the same plan."""
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.offsets import OffsetMap
@@ -20,7 +20,8 @@ def limit_offsets(start: Mapping[TopicPartition, int], available: OffsetMap, max
     if sum(waiting.values()) <= max_offsets:
         return dict(available)
     if len(waiting) > max_offsets:
-        shares = _rotate(list(waiting), sum(start.values()), max_offsets)
+        partitions, first = list(waiting), sum(start.values())
+        shares = {partitions[(first + index) % len(partitions)]: 1 for index in range(max_offsets)}
     else:
         shares = _apportion(waiting, max_offsets)
     return {tp: start[tp] + shares.get(tp, 0) if tp in waiting else end for tp, end in available.items()}
@@ -39,10 +40,6 @@ def delay_batch(
         return False
     sizes = [end - start[tp] for tp, end in available.items()]
     return min(sizes, default=0) >= 0 and sum(sizes) < min_offsets
-
-
-def _rotate(waiting: Sequence[TopicPartition], first: int, max_offsets: int) -> OffsetMap:
-    return {waiting[(first + i) % len(waiting)]: 1 for i in range(max_offsets)}
 
 
 def _apportion(waiting: OffsetMap, max_offsets: int) -> OffsetMap:

@@ -193,7 +193,9 @@ class StreamOffsets:
     ) -> OffsetMap:
         begin = self._ids.translated(start) | self._returned(available)
         if is_first_batch:
-            available = self._first_end(begin, available)
+            # Rule 1 above. Partitions found after the start belong to the next batch.
+            known = [tp for tp in begin if tp in available]
+            available = {tp: begin[tp] if self._may_move(tp) else available[tp] for tp in known}
         if not available:
             self._nothing_left(start)
             return start
@@ -211,10 +213,6 @@ class StreamOffsets:
         if end != start:
             self._last_batch_ms = now_ms
         return end
-
-    def _first_end(self, start: OffsetMap, available: OffsetMap) -> OffsetMap:
-        """The end of batch 0 by rule 1 above. Partitions found after the start belong to the next batch."""
-        return {tp: start[tp] if self._may_move(tp) else available[tp] for tp in start if tp in available}
 
     @property
     def _looked_up_again(self) -> bool:
@@ -291,7 +289,8 @@ class StreamOffsets:
     def _nothing_left(self, start: OffsetMap) -> None:
         if not start:
             return
-        reason = f"no topic of {describe(self._options.subscription)} exists any more; read up to {_as_json(start)}"
+        reached = listed(f"{tp}@{offset}" for tp, offset in start.items())
+        reason = f"no topic of {describe(self._options.subscription)} exists any more; read up to {reached}"
         if self._options.fail_on_data_loss and not self._topics_come_by_themselves:
             raise DataLossError.of(DataLossKind.PARTITIONS_DELETED, reason)
         self._ends.warn_once(f"{reason}. The query waits for such a topic")
@@ -315,7 +314,3 @@ def _start_unknown() -> PlanError:
         "the path of the checkpoint directory, or finish that batch with the JVM connector. "
         "Nothing was read",
     )
-
-
-def _as_json(offsets: Mapping[TopicPartition, int]) -> str:
-    return listed(f"{tp}@{offset}" for tp, offset in offsets.items())

@@ -23,7 +23,8 @@ def check_cluster(cluster: Cluster, chosen: ExactlyOnce) -> None:
     """
     if (cluster.config, chosen) in _checked:
         return
-    limit = _setting(cluster, _a_broker(cluster), _LIMIT)
+    broker_id = min(cluster.metadata([]).brokers)
+    limit = _setting(cluster, Resource(type=ResourceType.BROKER, name=str(broker_id)), _LIMIT)
     timeout_ms = chosen.timing.transaction_timeout_ms
     if limit is not None and timeout_ms > int(limit):
         raise OptionError(TIMEOUT, f"{timeout_ms} is more than the brokers' {_LIMIT}, {limit}")
@@ -36,11 +37,6 @@ def check_cluster(cluster: Cluster, chosen: ExactlyOnce) -> None:
             "or choose another prefix",
         )
     _checked.add((cluster.config, chosen))
-
-
-def _a_broker(cluster: Cluster) -> Resource:
-    brokers = cluster.metadata([]).brokers
-    return Resource(type=ResourceType.BROKER, name=str(min(brokers)))
 
 
 def _setting(cluster: Cluster, resource: Resource, name: str) -> str | None:

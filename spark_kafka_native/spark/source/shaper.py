@@ -129,16 +129,12 @@ def shape_headers(headers: "pa.Array[Any]", arrow_type: pa.DataType, convert: Co
         if last is not None:
             keys, values = keys.take(pa.array(last)), values.take(pa.array(last))
             offsets = np.searchsorted(last, offsets)
-        starts = pa.array(offsets, pa.int32(), mask=_without_end(missing))
+        # The mask has one more element, for the offset after the last row.
+        starts = pa.array(offsets, pa.int32(), mask=np.append(np.asarray(missing), False))
         shaped = make_map(starts, keys, convert(values), type=wanted)
         return shaped
     struct = pa.StructArray.from_arrays([keys, convert(values)], fields=list(wanted.value_type))
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), struct, type=wanted, mask=missing)
-
-
-def _without_end(missing: Any) -> Any:
-    """The null rows, with one more element for the offset after the last row."""
-    return np.append(np.asarray(missing), False)
 
 
 def _last_of_each_key(keys: Any, offsets: I64) -> I64 | None:

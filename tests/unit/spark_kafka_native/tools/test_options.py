@@ -15,14 +15,14 @@ def test_invalid_key_value_option_is_named(item: str) -> None:
 
 def test_properties_that_have_defaults() -> None:
     defaults = {"key.separator": "\t", "print.key": "false"}
-    assert with_defaults([], defaults, "--property") == defaults
-    given = with_defaults(["key.separator= = ", "print.key=true"], defaults, "--property")
+    assert with_defaults([], defaults) == defaults
+    given = with_defaults(["key.separator= = ", "print.key=true"], defaults)
     assert given == {"key.separator": " = ", "print.key": "true"}
     with pytest.raises(
         ValueError,
         match=r"--property: .print\.keys. is not one of key\.separator, print\.key; did you mean print\.key\?",
     ):
-        with_defaults(["print.keys=true"], defaults, "--property")
+        with_defaults(["print.keys=true"], defaults)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_kafka_native.jobs.batch_reload.appending import Destination, append_rows, records_of, with_load_id
+from spark_kafka_native.jobs.batch_reload.appending import append_rows, append_to, records_of
 from spark_kafka_native.jobs.batch_reload.columns import row_schema
 from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
 from spark_kafka_native.jobs.batch_reload.leases import LEASES
@@ -137,11 +137,10 @@ def test_rows_are_those_of_the_plan_with_their_load_id(story: Story, spark: Spar
         options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t"}
         schema = row_schema("", ["partition", "offset", "value"], frozenset({"value"}))
         tasks = {"minPartitions": None, "maxRecordsPerPartition": 2}
-        rows = with_load_id(records_of(spark, story.plan(None), options, schema, tasks=tasks), "mine")
+        rows = records_of(spark, story.plan(None), options, schema, "mine", tasks=tasks)
         place = story.root / "table"
-        destination = Destination(format="parquet", path=str(place), table=None, options={"compression": "gzip"})
-        destination.write(rows)
-        destination.write(rows)
+        for _ in range(2):
+            append_to(rows, name="parquet", path=str(place), table=None, options={"compression": "gzip"})
         found = sorted(map(tuple, spark.read.parquet(str(place)).collect()))
     assert found == sorted([(0, n, f"{2 * n}", "mine") for n in range(6)] * 2)
     assert all(path.name.endswith(".gz.parquet") for path in place.glob("*.parquet"))
