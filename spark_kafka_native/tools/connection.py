@@ -8,6 +8,7 @@ from typing import Final
 
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import PROPERTIES, ClientConfig, ConfigError
+from spark_kafka_native.client.config_def import INT32_MAX
 from spark_kafka_native.client.java_properties import REFUSED, WITHOUT_EFFECT
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.dialing import reason_of
@@ -53,7 +54,8 @@ def failing(what: str) -> Iterator[None]:
 def open_cluster(options: argparse.Namespace, *more: tuple[str, Mapping[str, str]]) -> Cluster:
     """The cluster that the options of ``add_cluster`` name.
 
-    ``more`` are options with the properties that they set; later ones replace earlier ones. A property that no Kafka
+    ``more`` are options with the properties that they set, and so is ``--timeout``, if the tool has that option; later
+    ones replace earlier ones. A property that no Kafka
     client has is ignored with a warning, as in Kafka's tools. Raises ToolError, ToolFailure naming the option.
     """
     if options.zookeeper is not None:
@@ -64,6 +66,8 @@ def open_cluster(options: argparse.Namespace, *more: tuple[str, Mapping[str, str
     if options.command_config is not None:
         file = properties_in(options.command_config, options.command_config_option)
         sources.insert(0, (f"{options.command_config_option} {options.command_config}", file))
+    if (timeout_ms := vars(options).get("timeout")) is not None:
+        sources.append(("--timeout", {"default.api.timeout.ms": str(min(timeout_ms, INT32_MAX))}))
     given: dict[str, object] = {}
     origins: dict[str, str] = {}
     for origin, properties in sources:

@@ -92,7 +92,7 @@ def _parser() -> ToolParser:
 
 
 def _list(cluster: Cluster, options: argparse.Namespace) -> None:
-    groups = _consumer_groups(cluster, options)
+    groups = _consumer_groups(cluster)
     wanted = {part.strip().lower() for part in (options.state or "").split(",") if part.strip()}
     types = {part.strip().lower() for part in (options.type or "").split(",") if part.strip()}
     chosen = [
@@ -107,15 +107,15 @@ def _list(cluster: Cluster, options: argparse.Namespace) -> None:
     print_groups(chosen, types=options.type is not None, states=options.state is not None)
 
 
-def _consumer_groups(cluster: Cluster, options: argparse.Namespace) -> list[GroupListing]:
+def _consumer_groups(cluster: Cluster) -> list[GroupListing]:
     """The groups of consumers, without those of Kafka Connect, of share groups and of streams groups."""
-    groups = list_groups(cluster, timeout_ms=options.timeout)
+    groups = list_groups(cluster)
     return [each for each in groups if each.protocol_type in _PROTOCOL_TYPES and each.type.lower() in _TYPES]
 
 
 def _groups(cluster: Cluster, options: argparse.Namespace) -> list[str]:
     if options.all_groups:
-        return [group.group_id for group in _consumer_groups(cluster, options)]
+        return [group.group_id for group in _consumer_groups(cluster)]
     if not options.group:
         raise ToolError("--group or --all-groups is required")
     return list(options.group)
@@ -123,24 +123,24 @@ def _groups(cluster: Cluster, options: argparse.Namespace) -> list[str]:
 
 def _describe(cluster: Cluster, options: argparse.Namespace) -> None:
     for group_id in _groups(cluster, options):
-        group = describe_group(cluster, group_id, timeout_ms=options.timeout)
+        group = describe_group(cluster, group_id)
         if options.members:
             print_members(group, verbose=options.verbose)
         elif options.state is not None and not options.offsets:
-            node = cluster.metadata([], timeout_ms=options.timeout).brokers.get(group.coordinator)
+            node = cluster.metadata([]).brokers.get(group.coordinator)
             print_state(group, str(node.address) if node else "-", verbose=options.verbose)
         else:
-            committed = fetch_offsets(cluster, group_id, timeout_ms=options.timeout)
+            committed = fetch_offsets(cluster, group_id)
             assigned = {partition for member in group.members for partition in member.partitions}
-            ends = _ends(cluster, {*committed, *assigned}, options.timeout)
+            ends = _ends(cluster, {*committed, *assigned})
             print_offsets(group, committed, ends, verbose=options.verbose)
 
 
-def _ends(cluster: Cluster, partitions: Iterable[TopicPartition], timeout_ms: int | None) -> dict[TopicPartition, int]:
+def _ends(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """The ends of the partitions that have a leader. Partitions without one, or that do not exist, are left out."""
     topics = sorted({partition.topic for partition in partitions})
-    led = cluster.metadata(topics, missing_ok=True, timeout_ms=timeout_ms).leaders(partitions)
-    found = list_offsets(cluster, dict.fromkeys(led, LATEST), timeout_ms=timeout_ms)
+    led = cluster.metadata(topics, missing_ok=True).leaders(partitions)
+    found = list_offsets(cluster, dict.fromkeys(led, LATEST))
     return {partition: end.offset for partition, end in found.items()}
 
 
@@ -148,7 +148,7 @@ def _delete(cluster: Cluster, options: argparse.Namespace) -> None:
     failed: KafkaError | None = None
     for group_id in _groups(cluster, options):
         try:
-            delete_group(cluster, group_id, timeout_ms=options.timeout)
+            delete_group(cluster, group_id)
             say(f"Deletion of requested consumer groups ('{group_id}') was successful.")
         except KafkaError as error:
             complain(f"Error: Deletion of group '{group_id}' failed due to: {error}")
@@ -160,7 +160,7 @@ def _delete(cluster: Cluster, options: argparse.Namespace) -> None:
 def _delete_offsets(cluster: Cluster, options: argparse.Namespace) -> None:
     (group_id,) = _one(_groups(cluster, options))
     partitions = chosen_partitions(cluster, group_id, options)
-    results = delete_offsets(cluster, group_id, partitions, timeout_ms=options.timeout)
+    results = delete_offsets(cluster, group_id, partitions)
     failed = next((code for code in results.values() if code is not ErrorCode.NONE), None)
     if failed is None:
         say(f"Request succeeded for deleting offsets from group {group_id}.")

@@ -49,27 +49,27 @@ def reset(cluster: Cluster, group_id: str, options: argparse.Namespace) -> Offse
 
     Raises ToolFailure: the group has members, a partition has no leader.
     """
-    state = _state(cluster, group_id, options.timeout)
+    state = _state(cluster, group_id)
     if state not in _RESETTABLE:
         raise ToolFailure(f"group {group_id} is {state}: offsets are reset while a group has no members")
     partitions = chosen_partitions(cluster, group_id, options)
     offsets = new_offsets(cluster, group_id, partitions, options)
     if options.execute:
         commits = {partition: CommittedOffset(offset=offset) for partition, offset in offsets.items()}
-        commit_offsets(cluster, group_id, commits, timeout_ms=options.timeout)
+        commit_offsets(cluster, group_id, commits)
     return offsets
 
 
 def chosen_partitions(cluster: Cluster, group_id: str, options: argparse.Namespace) -> list[TopicPartition]:
     """What ``--topic`` or ``--all-topics`` stands for. Raises ToolError, KafkaError."""
     if options.all_topics:
-        return sorted(fetch_offsets(cluster, group_id, timeout_ms=options.timeout))
+        return sorted(fetch_offsets(cluster, group_id))
     if not options.topic:
         raise ToolError("--topic or --all-topics is required")
     chosen: list[TopicPartition] = []
     for item in options.topic:
         name, _, numbers = item.partition(":")
-        there = cluster.metadata([name], timeout_ms=options.timeout).topics[name].partitions
+        there = cluster.metadata([name]).topics[name].partitions
         try:
             wanted = [int(number) for number in numbers.split(",")] if numbers else sorted(there)
         except ValueError:
@@ -85,9 +85,9 @@ def new_offsets(
     cluster: Cluster, group_id: str, partitions: list[TopicPartition], options: argparse.Namespace
 ) -> Offsets:
     """The offsets that the options of ``add_positions`` stand for, within what the partitions have."""
-    _refuse_leaderless(cluster, group_id, partitions, options.timeout)
-    first = _listed(cluster, dict.fromkeys(partitions, EARLIEST), options.timeout)
-    last = _listed(cluster, dict.fromkeys(partitions, LATEST), options.timeout)
+    _refuse_leaderless(cluster, group_id, partitions)
+    first = _listed(cluster, dict.fromkeys(partitions, EARLIEST))
+    last = _listed(cluster, dict.fromkeys(partitions, LATEST))
     if options.to_earliest:
         return first
     if options.to_latest:
@@ -115,9 +115,9 @@ def _wanted(
         return dict.fromkeys(partitions, options.to_offset)
     if options.to_datetime is not None or options.by_duration is not None:
         since_ms = _since_ms(options)
-        found = _listed(cluster, dict.fromkeys(partitions, since_ms), options.timeout)
+        found = _listed(cluster, dict.fromkeys(partitions, since_ms))
         return {partition: offset if offset >= 0 else last[partition] for partition, offset in found.items()}
-    there = fetch_offsets(cluster, group_id, partitions, timeout_ms=options.timeout)
+    there = fetch_offsets(cluster, group_id, partitions)
     committed = {partition: found.offset for partition, found in there.items()}
     if options.to_current:
         return {partition: committed.get(partition, last[partition]) for partition in partitions}
@@ -151,11 +151,9 @@ def parse_duration(text: str) -> timedelta:
     return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
 
 
-def _refuse_leaderless(
-    cluster: Cluster, group_id: str, partitions: list[TopicPartition], timeout_ms: int | None
-) -> None:
+def _refuse_leaderless(cluster: Cluster, group_id: str, partitions: list[TopicPartition]) -> None:
     """Raise ToolFailure if partitions exist and have no leader, as Apache Kafka does. Their offsets are unknown."""
-    metadata = cluster.metadata({partition.topic for partition in partitions}, timeout_ms=timeout_ms)
+    metadata = cluster.metadata({partition.topic for partition in partitions})
     led = metadata.leaders(partitions)
     without = sorted(
         each for each in partitions if each not in led and each.partition in metadata.topics[each.topic].partitions
@@ -165,15 +163,13 @@ def _refuse_leaderless(
         raise ToolFailure(f"group {group_id}: no offset was reset, because these partitions have no leader: {names}")
 
 
-def _listed(cluster: Cluster, wanted: Offsets, timeout_ms: int | None) -> Offsets:
-    return {
-        partition: found.offset for partition, found in list_offsets(cluster, wanted, timeout_ms=timeout_ms).items()
-    }
+def _listed(cluster: Cluster, wanted: Offsets) -> Offsets:
+    return {partition: found.offset for partition, found in list_offsets(cluster, wanted).items()}
 
 
-def _state(cluster: Cluster, group_id: str, timeout_ms: int | None) -> str:
+def _state(cluster: Cluster, group_id: str) -> str:
     try:
-        return describe_group(cluster, group_id, timeout_ms=timeout_ms).state
+        return describe_group(cluster, group_id).state
     except KafkaError as error:
         if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
             return "Dead"  # one that is made by the commit

@@ -134,7 +134,7 @@ def _topics(partitions: Iterable[TopicPartition]) -> tuple[OffsetFetchRequestTop
 
 
 def at_group_coordinator(
-    cluster: Cluster, group_id: str, action: Callable[[Connection, float], T], timeout_ms: float | None
+    cluster: Cluster, group_id: str, action: Callable[[Connection, float], T], timeout_ms: float | None = None
 ) -> T:
     """As ``at_coordinator`` for a group, until ``timeout_ms`` (``default.api.timeout.ms``) from now."""
     deadline = cluster.deadline(timeout_ms)

@@ -72,7 +72,7 @@ class GroupDescription:
     assignment_epoch: int | None = None
 
 
-def list_groups(cluster: Cluster, *, timeout_ms: float | None = None) -> list[GroupListing]:
+def list_groups(cluster: Cluster) -> list[GroupListing]:
     """All groups of all brokers, by id. Raises KafkaError naming the broker that could not answer."""
 
     def attempt(deadline: Deadline) -> list[GroupListing]:
@@ -89,10 +89,10 @@ def list_groups(cluster: Cluster, *, timeout_ms: float | None = None) -> list[Gr
                 )
         return [found[group_id] for group_id in sorted(found)]
 
-    return cluster.retrying(attempt, timeout_ms)
+    return cluster.retrying(attempt)
 
 
-def describe_group(cluster: Cluster, group_id: str, *, timeout_ms: float | None = None) -> GroupDescription:
+def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
     """One group of any type. Raises KafkaError: GROUP_ID_NOT_FOUND, or the coordinator's error."""
 
     def describe(connection: Connection, timeout_ms: float) -> GroupDescription:
@@ -103,12 +103,12 @@ def describe_group(cluster: Cluster, group_id: str, *, timeout_ms: float | None 
                 raise
         return _classic_group(connection, group_id, timeout_ms)
 
-    deadline = cluster.deadline(timeout_ms)
+    deadline = cluster.deadline()
     description = at_group_coordinator(cluster, group_id, describe, deadline.remaining_ms)
     return dataclasses.replace(description, coordinator=find_coordinator(cluster, group_id, deadline).node_id)
 
 
-def delete_group(cluster: Cluster, group_id: str, *, timeout_ms: float | None = None) -> None:
+def delete_group(cluster: Cluster, group_id: str) -> None:
     """Delete a group and its offsets. Raises KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
 
     def delete(connection: Connection, timeout_ms: float) -> None:
@@ -116,11 +116,11 @@ def delete_group(cluster: Cluster, group_id: str, *, timeout_ms: float | None = 
         for result in response.results:
             check_code(result.error_code, f"group {result.group_id}")
 
-    at_group_coordinator(cluster, group_id, delete, timeout_ms)
+    at_group_coordinator(cluster, group_id, delete)
 
 
 def delete_offsets(
-    cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
+    cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
     """Delete committed offsets; the result of each. Raises KafkaError: the whole group was refused."""
     topics = tuple(
@@ -140,7 +140,7 @@ def delete_offsets(
             for part in topic.partitions
         }
 
-    return at_group_coordinator(cluster, group_id, delete, timeout_ms)
+    return at_group_coordinator(cluster, group_id, delete)
 
 
 def _consumer_group(connection: Connection, group_id: str, timeout_ms: float) -> GroupDescription:

@@ -82,7 +82,7 @@ def create_topics(
     )
 
 
-def delete_topics(cluster: Cluster, names: Iterable[str], *, timeout_ms: float | None = None) -> None:
+def delete_topics(cluster: Cluster, names: Iterable[str]) -> None:
     """Delete topics and their records. Raises TopicsError."""
 
     def request(names: list[str], left_ms: int) -> DeleteTopicsRequest:
@@ -98,7 +98,6 @@ def delete_topics(cluster: Cluster, names: Iterable[str], *, timeout_ms: float |
         outcomes,
         done_before=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         max_version=_LAST_DELETE_TOPICS_BY_NAME,
-        timeout_ms=timeout_ms,
     )
 
 
@@ -138,7 +137,7 @@ def _until_settled(
     *,
     done_before: ErrorCode,
     max_version: int | None = None,
-    timeout_ms: float | None,
+    timeout_ms: float | None = None,
 ) -> None:
     """Send ``request`` for the remaining topics until each has a result or the deadline has passed."""
     deadline = cluster.deadline(timeout_ms)

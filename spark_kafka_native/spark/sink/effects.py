@@ -27,7 +27,7 @@ from spark_kafka_native.client.transactions.describe_transactions import (
 from spark_kafka_native.client.transactions.ending import Ending, EndTxnOutcome, end_transactions
 from spark_kafka_native.client.transactions.errors import ProducerFailed
 from spark_kafka_native.client.transactions.handle import UNKNOWN_OFFSET, TransactionalIdentity, WrittenPartition
-from spark_kafka_native.client.transactions.requests import deadline_of, init_producer, transaction_version
+from spark_kafka_native.client.transactions.requests import init_producer, transaction_version
 from spark_kafka_native.client.transactions.scope import TransactionScope
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
@@ -125,7 +125,7 @@ class _Runner:
                 effect.transactional_id,
                 timeout_ms=effect.timeout_ms,
                 claimed=claimed,
-                patience_ms=self._patience_ms,
+                patience_ms=self._cluster.config.default_api_timeout_ms,
                 once=effect.once,
             )
         except ProducerFailed as error:
@@ -146,7 +146,7 @@ class _Runner:
 
     def _transaction_version(self) -> int:
         if self._version is None:
-            self._version = transaction_version(self._cluster, self._deadline())
+            self._version = transaction_version(self._cluster, self._cluster.deadline())
         return self._version
 
     # --- writing
@@ -198,7 +198,8 @@ class _Runner:
     def _end(self, effect: effects.EndTransactions) -> tuple[effects.Ended, ...]:
         try:
             handles = [self._identity(end.transactional_id, end.producer) for end in effect.ends]
-            endings = end_transactions(self._cluster, handles, commit=effect.commit, timeout_ms=self._patience_ms)
+            timeout_ms = self._cluster.config.default_api_timeout_ms
+            endings = end_transactions(self._cluster, handles, commit=effect.commit, timeout_ms=timeout_ms)
         except KafkaError as error:
             return (error,) * len(effect.ends)
         return tuple(_ended(end, ending) for end, ending in zip(effect.ends, endings, strict=True))
@@ -213,9 +214,7 @@ class _Runner:
         start = begin if effect.at_most is None else max(begin, end - effect.at_most)
         records: list[effects.DecisionRecord] = []
         wanted = PartitionRange(partition=partition, from_offset=start, until_offset=end)
-        with Fetcher(
-            self._cluster, [wanted], columns=("key", "value"), isolation=READ_COMMITTED, timeout_ms=self._patience_ms
-        ) as fetcher:
+        with Fetcher(self._cluster, [wanted], columns=("key", "value"), isolation=READ_COMMITTED) as fetcher:
             for _, batch in fetcher:
                 pairs: Any = zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True)
                 records += [effects.DecisionRecord(key or b"", value or b"") for key, value in pairs]
@@ -223,7 +222,7 @@ class _Runner:
 
     def _create_topic(self, topic: str) -> None:
         """Create the topic if it does not exist. Raises KafkaError: it has several partitions."""
-        metadata = self._cluster.metadata([topic], missing_ok=True, timeout_ms=self._patience_ms)
+        metadata = self._cluster.metadata([topic], missing_ok=True)
         found = metadata.topics.get(topic)
         if found is not None and found.error is ErrorCode.NONE:
             if len(found.partitions) != 1:
@@ -233,34 +232,27 @@ class _Runner:
             return
         if found is None or found.error is _GONE:
             try:
-                create_topics(
-                    self._cluster, [_decisions_topic(topic, len(metadata.brokers))], timeout_ms=self._patience_ms
-                )
+                create_topics(self._cluster, [_decisions_topic(topic, len(metadata.brokers))])
             except TopicsError as error:
                 if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise
         # Wait until it is known, so that no broker creates it automatically without these settings.
-        self._cluster.retrying(
-            lambda deadline: self._cluster.metadata([topic], timeout_ms=deadline.remaining_ms), self._patience_ms
-        )
+        self._cluster.retrying(lambda deadline: self._cluster.metadata([topic], timeout_ms=deadline.remaining_ms))
 
     def _offsets(self, partitions: Sequence[TopicPartition], position: int) -> dict[TopicPartition, int]:
         if not partitions:
             return {}
-        wanted = dict.fromkeys(partitions, position)
-        found = list_offsets(self._cluster, wanted, isolation=READ_UNCOMMITTED, timeout_ms=self._patience_ms)
+        found = list_offsets(self._cluster, dict.fromkeys(partitions, position), isolation=READ_UNCOMMITTED)
         return {partition: listed.offset for partition, listed in found.items()}
 
     # --- transactions
 
     def _list(self, effect: effects.ListOpen) -> tuple[str, ...]:
-        found = list_transactions(
-            self._cluster, states=[TransactionState.ONGOING], prefix=effect.prefix, timeout_ms=self._patience_ms
-        )
+        found = list_transactions(self._cluster, states=[TransactionState.ONGOING], prefix=effect.prefix)
         return tuple(listing.transactional_id for listing in found)
 
     def _describe(self, effect: effects.Describe) -> tuple[effects.Described | None, ...]:
-        found = describe_transactions(self._cluster, effect.transactional_ids, timeout_ms=self._patience_ms)
+        found = describe_transactions(self._cluster, effect.transactional_ids)
         return tuple(
             None
             if (each := found.get(name)) is None
@@ -287,20 +279,10 @@ class _Runner:
                 responses[key] = True if begun else KafkaError(code, f"abort of transactional id {key}")
             return responses
 
-        found = at_coordinators(
-            self._cluster, CoordinatorType.TRANSACTION, effect.transactional_ids, fence, self._deadline()
-        )
+        deadline = self._cluster.deadline()
+        found = at_coordinators(self._cluster, CoordinatorType.TRANSACTION, effect.transactional_ids, fence, deadline)
         results = [found[name] for name in effect.transactional_ids]
         return tuple(result if isinstance(result, KafkaError) else None for result in results)
-
-    # --- time
-
-    @property
-    def _patience_ms(self) -> float:
-        return self._cluster.config.default_api_timeout_ms
-
-    def _deadline(self) -> Deadline:
-        return deadline_of(self._cluster, self._patience_ms)
 
 
 def _decisions_topic(name: str, brokers: int) -> NewTopic:
