@@ -405,6 +405,7 @@ class Sender:
     def _check_deadlines(self, now: float) -> None:
         for broker in list(self._connections.values()):
             if broker.requests and now >= broker.requests[0].expires_at:
+                self._cluster.note_timeout(broker.node.address)
                 self._lose(broker, RequestTimeout(broker.node.address, "Produce", self._config.request_timeout_ms))
         if now < self._expires_at:
             return

@@ -209,10 +209,7 @@ def to_json(manifest: Manifest) -> bytes:
         **({"parts": [asdict(part) for part in manifest.parts]} if manifest.parts else {}),
         **_entries_json(manifest.entries),
         "removed_loads": list(manifest.removed_loads),
-        "history": [
-            {"version": made.version, "load_id": made.load_id, "kind": made.kind, "created_ms": made.created_ms}
-            for made in manifest.history
-        ],
+        "history": [asdict(made) for made in manifest.history],
     }
     return _document(head, lists)
 
@@ -264,8 +261,8 @@ def _manifest(stored: Mapping[str, Any]) -> Manifest:
 
 
 def _entries(stored: Mapping[str, Any]) -> tuple[Entry, ...]:
-    entries = [_entry(item, What.FILE) for item in stored["files"]]
-    entries += [_entry(item, What(item["what"])) for item in stored["without_file"]]
+    entries = [Entry(**item) for item in stored["files"]]
+    entries += [Entry(**{**item, "what": What(item["what"])}) for item in stored["without_file"]]
     return tuple(sorted(entries, key=lambda entry: (entry.topic_partition, entry.from_offset)))
 
 
@@ -286,7 +283,9 @@ def _entries_json(entries: Iterable[Entry]) -> dict[str, list[Any]]:
 
 def _document(head: Mapping[str, Any], lists: Mapping[str, Iterable[Any]]) -> bytes:
     lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
-    lines += [f"{json.dumps(key)}: [{_lines(items)}]" for key, items in lists.items()]
+    for key, items in lists.items():
+        rows = ",\n  ".join(map(json.dumps, items))
+        lines.append(f"{json.dumps(key)}: [{rows}]")
     return ("{" + ",\n ".join(lines) + "}\n").encode()
 
 
@@ -297,11 +296,3 @@ def _range_json(entry: Entry) -> dict[str, Any]:
         "from_offset": entry.from_offset,
         "until_offset": entry.until_offset,
     }
-
-
-def _entry(item: Mapping[str, Any], what: What) -> Entry:
-    return Entry(**{**item, "what": what})
-
-
-def _lines(items: Iterable[Any]) -> str:
-    return ",\n  ".join(json.dumps(item) for item in items)

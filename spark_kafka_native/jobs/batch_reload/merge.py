@@ -1,7 +1,7 @@
 """From a plan and the files of its tasks to the next version of a target. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from spark_kafka_native.jobs.batch_reload.errors import Conflict
 from spark_kafka_native.jobs.batch_reload.manifest import (
@@ -55,21 +55,7 @@ class Load:
 
 def entries_of(load_id: str, written: Sequence[Written], plan: Plan) -> tuple[Entry, ...]:
     """The entries that a run adds: one for each range written, and one for each that is lost."""
-    entries = [
-        Entry(
-            topic=each.topic,
-            partition=each.partition,
-            from_offset=each.from_offset,
-            until_offset=each.until_offset,
-            load_id=load_id,
-            what=What.FILE if each.path else What.EMPTY,
-            path=each.path,
-            rows=each.rows,
-            bytes=each.bytes,
-            crc32c=each.crc32c,
-        )
-        for each in written
-    ]
+    entries = [Entry(**asdict(each), load_id=load_id, what=What.FILE if each.path else What.EMPTY) for each in written]
     return (*entries, *ranges_without_file(load_id, plan, lost_only=True))
 
 

@@ -5,6 +5,8 @@
 ``watch`` neither stops nor starts a query.
 """
 
+import contextlib
+import functools
 import importlib
 import time
 from collections.abc import Iterable, Sequence
@@ -74,11 +76,13 @@ def watch(
     screen = console or Console()
     states = query_states(watched)
     deadline = None if for_s is None else time.monotonic() + for_s
-    show = _Notebook() if screen.is_jupyter else _Terminal(screen)
-    with show:
+    # Updated in place; if the output is a file, the table is printed once.
+    live = None if screen.is_jupyter else Live(console=screen, auto_refresh=False)
+    show = _Notebook().update if live is None else functools.partial(live.update, refresh=True)
+    with live or contextlib.nullcontext():
         try:
             while True:
-                show.update(progress_table(states))
+                show(progress_table(states))
                 if not any(state.status == "running" for state in states):
                     break
                 if deadline is not None and time.monotonic() >= deadline:
@@ -90,32 +94,11 @@ def watch(
     return states
 
 
-class _Terminal:
-    """A table that is updated in place; if the output is a file, it is printed once."""
-
-    def __init__(self, console: Console) -> None:
-        self._live = Live(console=console, auto_refresh=False)
-
-    def __enter__(self) -> None:
-        self._live.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
-
-    def update(self, table: Table) -> None:
-        """Draw it."""
-        self._live.update(table, refresh=True)
-
-
 class _Notebook:
+    """A table that is updated in place."""
+
     def __init__(self) -> None:
         self._handle: Any = None
-
-    def __enter__(self) -> None:
-        """Show nothing yet."""
-
-    def __exit__(self, *_: object) -> None:
-        """Keep the last table."""
 
     def update(self, table: Table) -> None:
         """Show it."""

@@ -9,8 +9,10 @@ from dirty_equals import IsInt
 
 from broker_embedded.testing.refusals import refusal
 from spark_kafka_native.client import pausable_clock
+from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.errors import ProduceError
 from spark_kafka_native.client.producer.partition_queue import OutgoingBatch, PartitionQueue
+from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.produce import (
@@ -285,8 +287,10 @@ def test_retries_may_be_bounded(brokers: ScriptedCluster) -> None:
     ids=["refused", "dropped", "silent"],
 )
 def test_a_batch_that_cannot_be_delivered_in_time_is_an_error_with_the_last_error(
-    brokers: ScriptedCluster, step: Step, reason: str
+    brokers: ScriptedCluster, step: Step, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    noted: list[HostPort] = []
+    monkeypatch.setattr(Cluster, "note_timeout", lambda _, address: noted.append(address))
     with SenderDriver(brokers, request_timeout_ms=30_000, delivery_timeout_ms=90_000) as driver:
         brokers.script(ProduceRequest, *[step] * 10_000)
         driver.add(1, "a", "b")
@@ -302,6 +306,7 @@ def test_a_batch_that_cannot_be_delivered_in_time_is_an_error_with_the_last_erro
     assert reason in str(caught.value)
     assert "timed out" not in str(caught.value)
     assert (caught.value.partition, caught.value.unacknowledged) == (T[1], 2)
+    assert bool(noted) is isinstance(step, Silent), "Metadata requests go to other brokers first"
 
 
 def test_the_delivery_timeout_names_the_error_of_the_first_batch_not_of_those_after_it(
