@@ -54,9 +54,9 @@ def failing(what: str) -> Iterator[None]:
 def open_cluster(options: argparse.Namespace, *more: tuple[str, Mapping[str, str]]) -> Cluster:
     """The cluster that the options of ``add_cluster`` name.
 
-    ``more`` are options with the properties that they set, and so is ``--timeout``, if the tool has that option; later
-    ones replace earlier ones. A property that no Kafka
-    client has is ignored with a warning, as in Kafka's tools. Raises ToolError, ToolFailure naming the option.
+    ``more`` are options with the properties that they set; later ones replace earlier ones. ``--timeout``, if the tool
+    has it, sets default.api.timeout.ms. A property that no Kafka client has is ignored with a warning, as in Kafka's
+    tools. Raises ToolError, ToolFailure naming the option.
     """
     if options.zookeeper is not None:
         raise ToolError(f"--zookeeper is not supported; use {_SERVERS} HOST:PORT")

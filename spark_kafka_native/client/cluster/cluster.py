@@ -6,7 +6,6 @@ wait has a deadline; within it, requests are retried after growing pauses.
 
 import atexit
 import dataclasses
-import functools
 import math
 import os
 import random
@@ -21,7 +20,7 @@ from uuid import UUID
 from spark_kafka_native.client.cluster.kept_producers import KeptProducers
 from spark_kafka_native.client.cluster.known_coordinators import KnownCoordinators
 from spark_kafka_native.client.cluster.metadata import ClusterMetadata, Node, PartitionLeader, TopicMetadata
-from spark_kafka_native.client.cluster.pending_connection import PendingConnection, PendingConnections
+from spark_kafka_native.client.cluster.pending_connection import PendingConnections
 from spark_kafka_native.client.cluster.pool import ConnectionPool
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.errors import BrokerNotAvailable, NoSuchPartition
@@ -51,8 +50,8 @@ class Cluster:
         self.config = config
         self.coordinators = KnownCoordinators()
         self.kept_producers = KeptProducers()
+        self.pending_connections = PendingConnections()
         self._pool = ConnectionPool(config)
-        self._pending = PendingConnections()
         self._lock = threading.Lock()
         self._metadata = ClusterMetadata()
         self._last_response: tuple[MetadataResponse, ClusterMetadata] | None = None
@@ -271,14 +270,6 @@ class Cluster:
             self._forget_broker(node)
             raise
 
-    def connect_in_thread(self, node: Node, deadline: Deadline) -> PendingConnection:
-        """As ``borrow``, in a thread; ``abandon`` it, or ``give_back`` the connection."""
-        return self._pending.begin(node.address, functools.partial(self.borrow, node), deadline)
-
-    def abandon(self, pending: PendingConnection) -> None:
-        """Give up waiting for a connection: it is for the next caller, or closed once it is open."""
-        self._pending.abandon(pending)
-
     def note_timeout(self, address: HostPort) -> None:
         """Ask other brokers first, because this one did not respond in time."""
         self._pool.note_timeout(address)
@@ -390,7 +381,7 @@ class Cluster:
         self._lock = threading.Lock()
         self.kept_producers.clear()  # they are the parent's
         self._pool.reset_after_fork()
-        self._pending = PendingConnections()
+        self.pending_connections = PendingConnections()
 
 
 def _creating_nothing(request: Request[ResponseT], connection: Connection) -> Request[ResponseT]:

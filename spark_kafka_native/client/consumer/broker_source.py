@@ -1,5 +1,6 @@
 """One broker and the partitions that are read from it: one connection, one Fetch in flight."""
 
+import functools
 from collections.abc import Iterator
 from typing import Final
 from uuid import UUID
@@ -65,7 +66,7 @@ class BrokerSource:
         """Give the connection back; it is closed if a response is outstanding."""
         opening, self.opening = self.opening, None
         if opening is not None:
-            self._cluster.abandon(opening)
+            self._cluster.pending_connections.abandon(opening)
         connection, self._connection, self.in_flight = self._connection, None, False
         if connection is not None:
             self._cluster.give_back(connection)
@@ -89,7 +90,8 @@ class BrokerSource:
         if self._connection is None and self.opening is None:
             self._connection = self._cluster.borrow_idle(self.node)
             if self._connection is None:
-                self.opening = self._cluster.connect_in_thread(self.node, deadline)
+                borrow = functools.partial(self._cluster.borrow, self.node)
+                self.opening = self._cluster.pending_connections.begin(self.node.address, borrow, deadline)
         if self.opening is not None and (connection := self.opening.take()):
             self._connection, self.opening = connection, None
         return self._connection is not None

@@ -1,4 +1,5 @@
 import contextlib
+import functools
 import os
 import random
 import socket
@@ -16,6 +17,7 @@ from spark_kafka_native.client.cluster.cluster import (
     shared_cluster,
 )
 from spark_kafka_native.client.errors import BrokerNotAvailable, NoSuchPartition
+from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout
@@ -82,7 +84,9 @@ def test_metadata_does_not_go_to_a_broker_while_it_is_connected_to(brokers: Scri
     answers = threading.Event()
     brokers.script(ApiVersionsRequest, Held(answers), broker=2)
     without_idle_connection(cluster)
-    pending = cluster.connect_in_thread(cluster.node(2, Deadline.after_ms(0)), Deadline.after_ms(60_000))
+    borrow = functools.partial(cluster.borrow, cluster.node(2, Deadline.after_ms(0)))
+    address = HostPort("127.0.0.1", brokers.brokers[2].port)
+    pending = cluster.pending_connections.begin(address, borrow, Deadline.after_ms(60_000))
     eventually(lambda: brokers.brokers[2].accepted, 1)
     cluster.metadata([])
     answers.set()

@@ -1,5 +1,6 @@
 """The connections of a fetcher: when they are opened, kept, given back and closed."""
 
+import functools
 import select
 import threading
 import time
@@ -11,7 +12,8 @@ from dirty_equals import IsInstance
 from spark_kafka_native.client import pausable_clock
 from spark_kafka_native.client.cluster import pending_connection
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.pending_connection import PendingConnections
+from spark_kafka_native.client.cluster.metadata import Node
+from spark_kafka_native.client.cluster.pending_connection import PendingConnection, PendingConnections
 from spark_kafka_native.client.config import READ_UNCOMMITTED
 from spark_kafka_native.client.consumer import sources as sources_module
 from spark_kafka_native.client.consumer.broker_source import BrokerSource
@@ -197,7 +199,7 @@ def test_a_connection_that_no_partition_needs_any_more_ends_no_wait(
     sources = Sources(cluster, READ_UNCOMMITTED)
     cursor = attached(sources, cluster, 0)
     (source,) = sources
-    opening = source.opening = cluster.connect_in_thread(source.node, Deadline.after_ms(60_000))
+    opening = source.opening = connecting(cluster, source.node)
     eventually(lambda: select.select([opening], [], [], 0)[0], [opening])
     assert sources.poll(0.0) == (None, [])
     slept: list[float] = []
@@ -206,6 +208,11 @@ def test_a_connection_that_no_partition_needs_any_more_ends_no_wait(
     assert sources.poll(0.0) == (None, [])
     assert slept == [0.25]
     sources.close()
+
+
+def connecting(cluster: Cluster, node: Node) -> PendingConnection:
+    borrow = functools.partial(cluster.borrow, node)
+    return cluster.pending_connections.begin(node.address, borrow, Deadline.after_ms(60_000))
 
 
 def connecting_threads() -> list[str]:
@@ -240,12 +247,12 @@ def test_retries_start_no_second_thread_while_a_name_look_up_does_not_end(
 
 def test_a_forked_child_does_not_take_its_parents_connection(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     node = cluster.leader(tp(0)).node
-    pending = cluster.connect_in_thread(node, Deadline.after_ms(60_000))
+    pending = connecting(cluster, node)
     with monkeypatch.context() as child:
         child.setattr(pending_connection, "os", SimpleNamespace(getpid=lambda: -1))
         with pytest.raises(ConnectionLost, match="forked"):
             pending.take()
-        cluster.abandon(pending)
-        other = cluster.connect_in_thread(node, Deadline.after_ms(60_000))
+        cluster.pending_connections.abandon(pending)
+        other = connecting(cluster, node)
         eventually(other.take, IsInstance(Connection)).close()  # type: ignore[union-attr]  # not None: expected
     eventually(pending.take, IsInstance(Connection)).close()  # type: ignore[union-attr]  # not None: expected
