@@ -15,7 +15,6 @@ from typing import Any, Final, Self
 
 from spark_kafka_native.client.config_def import (
     INT64_MAX,
-    ConfigError,
     Property,
     boolean,
     choice,
@@ -28,6 +27,7 @@ from spark_kafka_native.client.config_def import (
 from spark_kafka_native.client.java_properties import DEPARTURES, REFUSED, WITHOUT_EFFECT
 from spark_kafka_native.client.security.config import SecurityConfig
 from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.errors import ConfigError
 from spark_kafka_native.protocol.nearest import nearest_name
 from spark_kafka_native.records.compression import CompressionType
 

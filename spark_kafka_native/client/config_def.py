@@ -12,17 +12,6 @@ from typing import Any, Final
 
 from spark_kafka_native.net.address import parse_addresses
 from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.protocol.errors import PicklableError
-
-
-class ConfigError(PicklableError, ValueError):
-    """An invalid client property; ``option`` is its Kafka name, ``message`` what is wrong with it."""
-
-    def __init__(self, option: str, message: str) -> None:
-        self.option = option
-        self.message = message
-        super().__init__(f"{option}: {message}")
-
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1

@@ -1,9 +1,18 @@
-"""Errors between a client and one broker. Every error names the broker's address."""
+"""Errors of client properties, and errors between a client and one broker, which name the broker's address."""
 
 from collections.abc import Mapping
 
 from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError, PicklableError
+
+
+class ConfigError(PicklableError, ValueError):
+    """An invalid client property; ``option`` is its Kafka name, ``message`` what is wrong with it, without a secret."""
+
+    def __init__(self, option: str, message: str) -> None:
+        self.option = option
+        self.message = message
+        super().__init__(f"{option}: {message}")
 
 
 class BrokerUnreachable(KafkaError):

@@ -1,6 +1,6 @@
 """TLS contexts from PEM texts and Kafka's ``ssl.*`` settings.
 
-Settings and certificates are checked when the context is made; ``TlsSettingError`` names the property at fault.
+Settings and certificates are checked when the context is made; ``ConfigError`` names the property at fault.
 """
 
 import contextlib
@@ -13,8 +13,8 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from spark_kafka_native.net.errors import ConfigError
 from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.protocol.errors import PicklableError
 
 VERSIONS: Final = {
     "TLSv1": ssl.TLSVersion.TLSv1,
@@ -26,15 +26,6 @@ VERSIONS: Final = {
 
 _TLS_1_3_SUITE: Final = re.compile(r"TLS_(AES|CHACHA20)_[A-Z0-9_]+")
 _OLD_SUITE: Final = re.compile(r"(?:TLS|SSL)_([A-Z0-9_]+)_WITH_([A-Z0-9_]+)")
-
-
-class TlsSettingError(PicklableError, ValueError):
-    """A setting that no TLS context can be made with; ``option`` is Kafka's name of it. The text holds no secret."""
-
-    def __init__(self, option: str, message: str) -> None:
-        self.option = option
-        self.message = message
-        super().__init__(f"{option}: {message}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +48,7 @@ class Tls:
     """A context that connections are wrapped with. Threads may share it."""
 
     def __init__(self, settings: TlsSettings, *, validate_only: bool = False) -> None:
-        """Raises TlsSettingError. ``validate_only``: the context is made to find errors, and accepts no certificate."""
+        """Raises ConfigError. ``validate_only``: the context is made to find errors, and accepts no certificate."""
         self.settings = settings
         self.has_certificate = settings.certificate_chain is not None
         self.context = _context(settings, validate_only)
@@ -103,7 +94,7 @@ def _context(settings: TlsSettings, validate_only: bool) -> ssl.SSLContext:
         try:
             context.load_verify_locations(cadata=settings.trusted)
         except (ssl.SSLError, TypeError) as error:  # TypeError: not ASCII
-            raise TlsSettingError("ssl.truststore.certificates", f"cannot be read: {_reason(error)}") from None
+            raise ConfigError("ssl.truststore.certificates", f"cannot be read: {_reason(error)}") from None
     if settings.certificate_chain is not None:
         _load_key(context, settings)
     return context
@@ -114,21 +105,21 @@ def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
     known = [name for name in order if name in settings.enabled_protocols]
     unknown = [name for name in settings.enabled_protocols if name not in VERSIONS]
     if unknown:
-        raise TlsSettingError("ssl.enabled.protocols", f"{unknown[0]!r} is not one of {', '.join(order)}")
+        raise ConfigError("ssl.enabled.protocols", f"{unknown[0]!r} is not one of {', '.join(order)}")
     if settings.protocol in VERSIONS:
         known = [name for name in known if order.index(name) <= order.index(settings.protocol)]
     elif settings.protocol != "TLS":
-        raise TlsSettingError("ssl.protocol", f"{settings.protocol!r} is not one of TLS, {', '.join(order)}")
+        raise ConfigError("ssl.protocol", f"{settings.protocol!r} is not one of TLS, {', '.join(order)}")
     if settings.cipher_suites:
         known = _versions_with_suites(known, settings.cipher_suites)
     if not known:
-        raise TlsSettingError("ssl.enabled.protocols", "no TLS version remains with these settings")
+        raise ConfigError("ssl.enabled.protocols", "no TLS version remains with these settings")
     with warnings.catch_warnings():
         # Old versions are used only if the user has enabled them by name.
         warnings.simplefilter("ignore", DeprecationWarning)
         context.minimum_version, context.maximum_version = VERSIONS[known[0]], VERSIONS[known[-1]]
     if order.index(known[-1]) - order.index(known[0]) != len(known) - 1:
-        raise TlsSettingError("ssl.enabled.protocols", f"{', '.join(known)} has a gap: the versions must be adjacent")
+        raise ConfigError("ssl.enabled.protocols", f"{', '.join(known)} has a gap: the versions must be adjacent")
 
 
 def _versions_with_suites(versions: Sequence[str], suites: Sequence[str]) -> list[str]:
@@ -148,7 +139,7 @@ def _set_suites(context: ssl.SSLContext, settings: TlsSettings) -> None:
             older.append(name)
             is_known = _takes(context, name)
         if not is_known:
-            raise TlsSettingError("ssl.cipher.suites", f"OpenSSL has no suite {suite!r}")
+            raise ConfigError("ssl.cipher.suites", f"OpenSSL has no suite {suite!r}")
     if older:
         context.set_ciphers(":".join(older))
 
@@ -165,9 +156,9 @@ def _takes(context: ssl.SSLContext, name: str) -> bool:
 def _load_key(context: ssl.SSLContext, settings: TlsSettings) -> None:
     chain, key, password = settings.certificate_chain, settings.private_key, settings.key_password
     if key is None:
-        raise TlsSettingError("ssl.keystore.key", "there is a certificate, but no private key for it")
+        raise ConfigError("ssl.keystore.key", "there is a certificate, but no private key for it")
     if password is None and "ENCRYPTED" in key.reveal():
-        raise TlsSettingError("ssl.key.password", "the private key is encrypted; its password is needed")
+        raise ConfigError("ssl.key.password", "the private key is encrypted; its password is needed")
     # Without a password OpenSSL would ask for one at the terminal.
     given = "" if password is None else password.reveal()
     with _file_of(f"{key.reveal()}\n{chain}".encode()) as path:
@@ -179,7 +170,7 @@ def _load_key(context: ssl.SSLContext, settings: TlsSettings) -> None:
             option, what = "ssl.key.password", "is too long for OpenSSL"
         else:
             return
-    raise TlsSettingError(option, what)
+    raise ConfigError(option, what)
 
 
 def _key_error(error: ssl.SSLError) -> tuple[str, str]:

@@ -13,7 +13,6 @@ from spark_kafka_native.tools.options import ToolParser, parse_pairs, properties
 from spark_kafka_native.tools.output import ToolError, say
 from spark_kafka_native.tools.quota_configs import alter_client, describe_client
 
-_TOOL: Final = "kafka-configs"
 _TYPES: Final = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER, "groups": ResourceType.GROUP}
 
 
@@ -32,7 +31,9 @@ def _act(cluster: Cluster, options: argparse.Namespace) -> None:
 
 
 def _parser() -> ToolParser:
-    parser = ToolParser(_TOOL, "Describe and alter settings of topics, brokers and groups, quotas, and users of SCRAM.")
+    parser = ToolParser(
+        "kafka-configs", "Describe and alter settings of topics, brokers and groups, quotas, and users of SCRAM."
+    )
     parser.add_cluster()
     actions = parser.add_mutually_exclusive_group(required=True)
     actions.add_argument("--alter", action="store_true", help="change settings")

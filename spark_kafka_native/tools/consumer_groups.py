@@ -30,7 +30,6 @@ from spark_kafka_native.tools.offset_reset import add_positions, chosen_partitio
 from spark_kafka_native.tools.options import INT64, ToolParser
 from spark_kafka_native.tools.output import ToolError, complain, say
 
-_TOOL: Final = "kafka-consumer-groups"
 _PROTOCOL_TYPES: Final = frozenset({"", CONSUMER_PROTOCOL})
 _TYPES: Final = frozenset({"", "classic", "consumer"})
 """Of groups of consumers. Brokers before 3.8 do not say a type."""
@@ -42,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> ToolParser:
-    parser = ToolParser(_TOOL, "List, describe, reset and delete consumer groups.")
+    parser = ToolParser("kafka-consumer-groups", "List, describe, reset and delete consumer groups.")
     parser.add_cluster()
     parser.add_actions(
         ("--list", _list, "print the ids of groups"),

@@ -14,7 +14,6 @@ from spark_kafka_native.tools.connection import run
 from spark_kafka_native.tools.options import ToolParser
 from spark_kafka_native.tools.output import ToolError, ToolFailure, say
 
-_TOOL: Final = "kafka-delete-records"
 _OPTION: Final = "--offset-json-file"
 _KINDS: Final = {list: "a list", str: "a string", int: "an integer"}
 _T = TypeVar("_T")
@@ -22,7 +21,7 @@ _T = TypeVar("_T")
 
 def main(arguments: Sequence[str]) -> int:
     """Delete records before offsets; the exit status. 0: done. 1: the cluster refused it. 2: a bad option."""
-    parser = ToolParser(_TOOL, "Delete the records before given offsets.")
+    parser = ToolParser("kafka-delete-records", "Delete the records before given offsets.")
     parser.add_cluster()
     parser.add_argument(
         _OPTION,

@@ -11,13 +11,12 @@ from spark_kafka_native.tools.connection import run
 from spark_kafka_native.tools.options import ToolParser
 from spark_kafka_native.tools.output import ToolError, complain, say
 
-_TOOL: Final = "kafka-get-offsets"
 _POSITIONS: Final = {"latest": LATEST, "earliest": EARLIEST, "max-timestamp": MAX_TIMESTAMP}
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print ``topic:partition:offset`` lines; the exit status. 0: done. 1: the cluster refused it. 2: a bad option."""
-    parser = ToolParser(_TOOL, "Print offsets, as topic:partition:offset.")
+    parser = ToolParser("kafka-get-offsets", "Print offsets, as topic:partition:offset.")
     parser.add_cluster()
     parser.add_argument("--topic", help="the topic; by default all topics")
     parser.add_argument("--partitions", metavar="N,N", help="the partitions; by default all partitions")

@@ -24,7 +24,6 @@ from spark_kafka_native.tools.connection import failing, run
 from spark_kafka_native.tools.options import INT16, INT32, INT64, Action, ActionParser, ToolParser
 from spark_kafka_native.tools.output import ToolError, ToolFailure, say
 
-_TOOL: Final = "kafka-transactions"
 _LISTED: Final = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
 _DESCRIBED: Final = (
     "CoordinatorId",
@@ -67,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> ToolParser:
-    parser = ToolParser(_TOOL, "List, describe and end transactions, and find those that hang.")
+    parser = ToolParser("kafka-transactions", "List, describe and end transactions, and find those that hang.")
     parser.add_cluster()
     actions = parser.add_subparsers(required=True, metavar="ACTION", parser_class=ActionParser)
 

@@ -9,7 +9,7 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any, Final
 
-from spark_kafka_native.client.config_def import ConfigError, properties_of
+from spark_kafka_native.client.config_def import properties_of
 from spark_kafka_native.client.security.config import SecurityConfig
 from spark_kafka_native.client.security.keystores import (
     KeyMaterial,
@@ -32,13 +32,14 @@ from spark_kafka_native.client.security.tokens import (
     unsecured_token,
 )
 from spark_kafka_native.net.channel_security import ChannelSecurity, MechanismFactory
+from spark_kafka_native.net.errors import ConfigError
 from spark_kafka_native.net.sasl.gssapi import Gssapi, KerberosLogin
 from spark_kafka_native.net.sasl.jaas import JaasError, LoginModule, parse_login_module
 from spark_kafka_native.net.sasl.oauthbearer import BearerToken, OAuthBearer
 from spark_kafka_native.net.sasl.plain import Plain
 from spark_kafka_native.net.sasl.scram import Scram
 from spark_kafka_native.net.secret import Secret, without_secrets
-from spark_kafka_native.net.tls import Tls, TlsSettingError, TlsSettings
+from spark_kafka_native.net.tls import Tls, TlsSettings
 
 _JAAS: Final = "sasl.jaas.config"
 _LOGIN_MODULES: Final = {
@@ -90,10 +91,7 @@ def _tls_of(config: SecurityConfig, *, validate_only: bool = False) -> Tls:
         cipher_suites=config.ssl_cipher_suites or (),
         check_host_name=config.ssl_endpoint_identification_algorithm == "https",
     )
-    try:
-        return Tls(settings, validate_only=validate_only)
-    except TlsSettingError as error:
-        raise ConfigError(error.option, error.message) from None
+    return Tls(settings, validate_only=validate_only)
 
 
 # --- TLS

@@ -10,7 +10,6 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_native.client.config_def import ConfigError
 from spark_kafka_native.client.security.jks import (
     JCEKS_MAGIC,
     MAGIC,
@@ -21,6 +20,7 @@ from spark_kafka_native.client.security.jks import (
     read_jks,
 )
 from spark_kafka_native.client.security.pkcs12 import Pkcs12Error, trusted_certificates
+from spark_kafka_native.net.errors import ConfigError
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.protocol.errors import install_hint
 

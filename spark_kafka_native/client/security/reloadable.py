@@ -9,9 +9,9 @@ import os
 import threading
 from collections.abc import Callable
 
-from spark_kafka_native.client.config_def import ConfigError
 from spark_kafka_native.client.security.config import SecurityConfig
 from spark_kafka_native.net.channel_security import PLAINTEXT, ChannelSecurity
+from spark_kafka_native.net.errors import ConfigError
 
 _Stamp = tuple[int, ...]
 """Time of the last change, size and inode of a file; empty: there is none."""

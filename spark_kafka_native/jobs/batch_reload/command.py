@@ -6,7 +6,7 @@ import functools
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -221,7 +221,7 @@ class Job:
             raise ReloadError(f"{self._storage.url}: nothing has been loaded there")
         manifest = with_all_entries(self._storage, manifest)
         groups = grouped(manifest.entries)
-        options = self._options_for(manifest)
+        options = self._options(manifest)
         state = self._present_state(manifest, options)
         known = manifest.topic_ids
         present = {tp.topic for tp in state.first}
@@ -264,17 +264,15 @@ class Job:
                 compacted |= {topic} if policy and "compact" in (policy.value or "") else set()
         return frozenset(compacted)
 
-    def _options(self) -> SourceOptions:
-        """Options of the source; deleted records always fail a task, because the plan handles them."""
-        return self._parsed(dict(self._arguments.source_options))
+    def _options(self, manifest: Manifest | None = None) -> SourceOptions:
+        """Options of the source; with a version its topics instead of those of the command line.
 
-    def _options_for(self, manifest: Manifest) -> SourceOptions:
-        """Options to read the topics of a version, instead of those of the command line."""
-        options = {name: value for name, value in self._arguments.source_options if not name.startswith("subscribe")}
-        topics = ",".join(sorted({tp.topic for tp in manifest.positions}))
-        return self._parsed({**options, "subscribe": topics})
-
-    def _parsed(self, options: Mapping[str, str]) -> SourceOptions:
+        Deleted records always fail a task, because the plan handles them.
+        """
+        options = dict(self._arguments.source_options)
+        if manifest is not None:
+            options = {name: value for name, value in options.items() if not name.startswith("subscribe")}
+            options["subscribe"] = ",".join(sorted({tp.topic for tp in manifest.positions}))
         parsed = parse_source_options(options, Query.BATCH)
         client = dataclasses.replace(parsed.client, servers_option="--bootstrap-servers")
         return dataclasses.replace(parsed, client=client)

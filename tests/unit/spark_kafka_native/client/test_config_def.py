@@ -7,7 +7,6 @@ import types
 import pytest
 
 from spark_kafka_native.client.config_def import (
-    ConfigError,
     boolean,
     choice,
     define,
@@ -21,6 +20,7 @@ from spark_kafka_native.client.config_def import (
     servers,
     text,
 )
+from spark_kafka_native.net.errors import ConfigError
 from spark_kafka_native.net.secret import Secret
 
 

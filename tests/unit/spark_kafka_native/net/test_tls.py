@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from spark_kafka_native.net import tls
+from spark_kafka_native.net.errors import ConfigError
 from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.net.tls import Tls, TlsSettingError, TlsSettings, openssl_name
+from spark_kafka_native.net.tls import Tls, TlsSettings, openssl_name
 from tests.support.certificates import Authority, Identity
 
 
@@ -26,8 +27,8 @@ def settings(**given: Any) -> TlsSettings:
     return TlsSettings(**given)
 
 
-def refusal(**given: Any) -> TlsSettingError:
-    with pytest.raises(TlsSettingError) as caught:
+def refusal(**given: Any) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
         Tls(settings(**given))
     assert str(caught.value).startswith(f"{caught.value.option}: ")
     return caught.value

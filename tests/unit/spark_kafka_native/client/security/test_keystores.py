@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.client.config_def import ConfigError
 from spark_kafka_native.client.security.keystores import (
     StoreFile,
     pem_certificates,
@@ -11,6 +10,7 @@ from spark_kafka_native.client.security.keystores import (
     read_key_store,
     read_trust_store,
 )
+from spark_kafka_native.net.errors import ConfigError
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.net.tls import Tls, TlsSettings
 from tests.support.certificates import Authority

@@ -7,9 +7,9 @@ from cryptography.hazmat.decrepit.ciphers.algorithms import RC2
 from cryptography.hazmat.primitives.ciphers import Cipher, modes
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
-from spark_kafka_native.client.config_def import ConfigError
 from spark_kafka_native.client.security.keystores import StoreFile, read_trust_store
 from spark_kafka_native.client.security.pkcs12 import Pkcs12Error, rc2_decrypt, trusted_certificates
+from spark_kafka_native.net.errors import ConfigError
 from spark_kafka_native.net.secret import Secret
 from tests.support import golden_stores
 from tests.support.certificates import Authority
