@@ -27,7 +27,7 @@ from broker_embedded.metadata.image import ClusterImage, log_config
 from broker_embedded.metadata.producer_ids import ProducerIdManager
 from broker_embedded.metadata.reconcile import InconsistentTopicError
 from broker_embedded.metadata.scram_users import ScramUsers
-from broker_embedded.metadata.store import Metadata, MetadataStore
+from broker_embedded.metadata.store import MetadataStore
 from broker_embedded.metadata.topics import Topics
 from broker_embedded.metrics.prometheus import text_of
 from broker_embedded.metrics.snapshot import (
@@ -235,15 +235,15 @@ class Broker:
             controller_id=config.node_id,
             broker_ids=(config.node_id,),
         )
-        store.amend(TOPICS, lambda now: dataclasses.replace(now, image=image))
+        store.amend(TOPICS, image)
         logs.defaults = config.log
         logs.use_producer_id_expiration(config.producer_id_expiration_ms)
         logs.load_all({topic.name: log_config(topic, config.log) for topic in image.topics.values()})
         internal = {topic.name: topic.configs for topic in (offsets_topic(config), transactions_topic(config))}
         reconcile_logs(store, logs, config.log, internal)
 
-    async def _use_topics(self, _: Metadata, after: Metadata) -> None:
-        self.partitions.use(after.image)
+    async def _use_topics(self, _: ClusterImage, after: ClusterImage) -> None:
+        self.partitions.use(after)
 
     async def _use_config(self, config: BrokerConfig) -> None:
         self.logs.use_producer_id_expiration(config.producer_id_expiration_ms)

@@ -1,13 +1,12 @@
 """The client quotas of this broker. `metadata.store` has the steps of a change."""
 
-import dataclasses
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from broker_embedded.config.addresses import addresses_of
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.metadata.files.quotas import QUOTAS
-from broker_embedded.metadata.store import Metadata, MetadataStore
+from broker_embedded.metadata.store import MetadataStore
 from broker_embedded.platform.worker_threads import OnDisk
 from broker_embedded.quotas.enforcement import MutationAllowance, RateAllowance
 from broker_embedded.quotas.entities import (
@@ -66,8 +65,8 @@ class ClientQuotas:
         unknown = await self._on_disk(lambda: {name for name in hosts if not addresses_of(name)})
         results: dict[ClientQuotaEntity, KafkaError | None] = {}
 
-        def planned(now: Metadata) -> Metadata:
-            quotas = dict(now.quotas)
+        def planned(now: Mapping[ClientQuotaEntity, Values]) -> Mapping[ClientQuotaEntity, Values]:
+            quotas = dict(now)
             for entity, ops in wanted:
                 if entity in results:  # as in Apache Kafka the first change is made, and the response has this error
                     results[entity] = KafkaError(
@@ -87,16 +86,16 @@ class ClientQuotas:
                 quotas.pop(entity, None)
                 if values:
                     quotas[entity] = values
-            return dataclasses.replace(now, quotas=quotas)
+            return quotas
 
         if validate_only:
-            planned(self._store.current)
+            planned(self._quotas)
         else:
             await self._store.commit(QUOTAS, planned)
         return results
 
-    async def _apply(self, _: Metadata, after: Metadata) -> None:
-        self._use(after.quotas, await self._on_disk(lambda: _connection_rates(after.quotas)))
+    async def _apply(self, _: object, after: Mapping[ClientQuotaEntity, Values]) -> None:
+        self._use(after, await self._on_disk(lambda: _connection_rates(after)))
 
     def _use(self, quotas: Mapping[ClientQuotaEntity, Values], connection_rates: dict[str, float]) -> None:
         def of(key: str) -> dict[ClientQuotaEntity, float]:

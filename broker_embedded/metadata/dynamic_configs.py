@@ -3,7 +3,6 @@
 `metadata.store` has the steps of a change. The settings of a topic are stored with it (`metadata.topics`).
 """
 
-import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Set
 from typing import TypeAlias
@@ -14,7 +13,7 @@ from broker_embedded.config.settings import SettingError, no_such_setting
 from broker_embedded.metadata.features import features_of, with_levels
 from broker_embedded.metadata.files.stored_configs import CONFIGS, StoredConfigs
 from broker_embedded.metadata.image import check_topics
-from broker_embedded.metadata.store import Metadata, MetadataStore
+from broker_embedded.metadata.store import MetadataStore
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -31,7 +30,7 @@ class DynamicConfigs:
     ) -> None:
         """``use`` is called with each new configuration, before the response of the request."""
         stored = with_levels(started_with, store.current.configs, {})
-        store.amend(CONFIGS, lambda now: dataclasses.replace(now, configs=stored))
+        store.amend(CONFIGS, stored)
         store.watch(CONFIGS, self._apply)
         self._store = store
         self._use = use
@@ -62,22 +61,21 @@ class DynamicConfigs:
         would be invalid; KAFKA_STORAGE_ERROR.
         """
         if validate_only:
-            return self._planned(self._store.current, plan).configs
+            return self._planned(self.stored, plan)
         await self._store.commit(CONFIGS, lambda now: self._planned(now, plan))
         return self.stored
 
-    def _planned(self, now: Metadata, plan: ConfigsPlan) -> Metadata:
-        wanted = plan(now.configs)
+    def _planned(self, now: StoredConfigs, plan: ConfigsPlan) -> StoredConfigs:
+        wanted = plan(now)
         try:
-            config = self._configured(now.configs, wanted)
-            _check_pools(self._configured(now.configs, now.configs), config)
-            check_topics(now.image, config.log)
+            config = self._configured(now, wanted)
+            _check_pools(self._configured(now, now), config)
+            check_topics(self._store.current.image, config.log)
         except SettingError as error:
             raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
-        return dataclasses.replace(now, configs=wanted)
+        return wanted
 
-    async def _apply(self, before: Metadata, after: Metadata) -> None:
-        old, new = before.configs, after.configs
+    async def _apply(self, old: StoredConfigs, new: StoredConfigs) -> None:
         if (new.cluster, new.brokers) != (old.cluster, old.brokers):
             self.config = self._configured(old, new)
             _log_without_effect(self.config, old, new)

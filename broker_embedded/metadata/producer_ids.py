@@ -1,10 +1,9 @@
 """Allocation of producer ids, each only once, also after crashes."""
 
 import asyncio
-import dataclasses
 
 from broker_embedded.metadata.files.producer_ids import BLOCK_SIZE, PRODUCER_IDS
-from broker_embedded.metadata.store import Metadata, MetadataStore
+from broker_embedded.metadata.store import MetadataStore
 from broker_embedded.platform.shielded_tasks import ShieldedTasks
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
@@ -31,13 +30,9 @@ class ProducerIdManager:
             if not self._claimed:
                 start = self._store.current.next_producer_id
                 try:
-                    await self._store.commit(PRODUCER_IDS, _claim)
+                    await self._store.commit(PRODUCER_IDS, lambda first: first + BLOCK_SIZE)
                 except KafkaError as error:
                     raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.detail) from error
                 self._claimed = range(start, start + BLOCK_SIZE)
             taken, self._claimed = self._claimed[0], self._claimed[1:]
             return taken
-
-
-def _claim(now: Metadata) -> Metadata:
-    return dataclasses.replace(now, next_producer_id=now.next_producer_id + BLOCK_SIZE)

@@ -1,11 +1,10 @@
 """The SCRAM credentials of users. `metadata.store` has the steps of a change."""
 
-import dataclasses
 import logging
 from collections.abc import Iterable, Sequence
 
 from broker_embedded.metadata.files.credentials import CREDENTIALS
-from broker_embedded.metadata.store import Metadata, MetadataStore
+from broker_embedded.metadata.store import MetadataStore
 from broker_embedded.platform.platform import FileSystem
 from broker_embedded.security.alterations import Results, altered, described
 from broker_embedded.security.credentials import Credentials, ScramCredential, ScramUser
@@ -25,9 +24,7 @@ class ScramUsers:
     def __init__(self, store: MetadataStore, first_users: Iterable[FirstUser]) -> None:
         """Create the first users that do not exist. Blocks. Raises OSError."""
         self._store = store
-        store.commit_at_start(
-            CREDENTIALS, lambda now: dataclasses.replace(now, credentials=_with_users(now.credentials, first_users))
-        )
+        store.commit_at_start(CREDENTIALS, lambda now: _with_users(now, first_users))
 
     @property
     def _credentials(self) -> Credentials:
@@ -54,10 +51,10 @@ class ScramUsers:
         """
         results: Results = {}
 
-        def planned(now: Metadata) -> Metadata:
-            credentials, found = altered(now.credentials, deletions, upsertions)
+        def planned(now: Credentials) -> Credentials:
+            credentials, found = altered(now, deletions, upsertions)
             results.update(found)
-            return dataclasses.replace(now, credentials=credentials)
+            return credentials
 
         await self._store.commit(CREDENTIALS, planned)
         return results

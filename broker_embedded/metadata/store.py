@@ -19,7 +19,7 @@ import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from broker_embedded.metadata.files.credentials import CREDENTIALS
 from broker_embedded.metadata.files.metadata_file import MetadataFile
@@ -49,8 +49,9 @@ class Metadata:
     next_producer_id: int
 
 
-Plan: TypeAlias = Callable[[Metadata], Metadata]
-Watcher: TypeAlias = Callable[[Metadata, Metadata], Awaitable[None]]
+ValueT = TypeVar("ValueT")
+Plan: TypeAlias = Callable[[ValueT], ValueT]
+Watcher: TypeAlias = Callable[[ValueT, ValueT], Awaitable[None]]
 """Called with the values before and after a change. Other changes of the same kind wait until it returns."""
 
 _FIELDS: Final[Mapping[MetadataFile[Any], str]] = {
@@ -81,10 +82,12 @@ class MetadataStore:
                 file.remove_unfinished(file_system, data_dir)
         topics = asyncio.Lock()
         self._locks = {file: topics if file in {TOPICS, CONFIGS} else asyncio.Lock() for file in _FIELDS}
-        self._prepare: dict[MetadataFile[Any], list[Watcher]] = {file: [] for file in _FIELDS}
-        self._apply: dict[MetadataFile[Any], list[Watcher]] = {file: [] for file in _FIELDS}
+        self._prepare: dict[MetadataFile[Any], list[Watcher[Any]]] = {file: [] for file in _FIELDS}
+        self._apply: dict[MetadataFile[Any], list[Watcher[Any]]] = {file: [] for file in _FIELDS}
 
-    def watch(self, file: MetadataFile[Any], apply: Watcher, *, prepare: Watcher | None = None) -> None:
+    def watch(
+        self, file: MetadataFile[ValueT], apply: Watcher[ValueT], *, prepare: Watcher[ValueT] | None = None
+    ) -> None:
         """Call ``apply`` after each change of a kind, in the order of the calls of this method.
 
         ``prepare`` is called before the change is visible, and may raise KafkaError to undo it.
@@ -93,20 +96,19 @@ class MetadataStore:
         if prepare is not None:
             self._prepare[file].append(prepare)
 
-    async def commit(self, file: MetadataFile[Any], plan: Plan) -> None:
-        """Change the part of the metadata in ``file`` by ``plan``.
+    async def commit(self, file: MetadataFile[ValueT], plan: Plan[ValueT]) -> None:
+        """Replace the value in ``file`` by ``plan`` of it.
 
         A change that has begun is completed even if the caller is cancelled. Raises KafkaError, and nothing has
         changed: that of ``plan`` or of a watcher; KAFKA_STORAGE_ERROR, then the file may have the change.
         """
         await self._shielded_tasks.run(self._commit(file, plan))
 
-    async def _commit(self, file: MetadataFile[Any], plan: Plan) -> None:
+    async def _commit(self, file: MetadataFile[ValueT], plan: Plan[ValueT]) -> None:
         async with self._locks[file]:
-            before = self.current
+            before = self._value(file)
             after = plan(before)
-            assert all(_value(other, after) is _value(other, before) for other in _FIELDS if other is not file)
-            if _value(file, after) == _value(file, before):
+            if after == before:
                 return
             await self._write(file, after)
             try:
@@ -115,37 +117,34 @@ class MetadataStore:
             except KafkaError:
                 await self._write(file, before)
                 raise
-            self._replace(file, after)
+            self.amend(file, after)
             for apply in self._apply[file]:
                 await apply(before, after)
 
-    def commit_at_start(self, file: MetadataFile[Any], plan: Plan) -> None:
+    def commit_at_start(self, file: MetadataFile[ValueT], plan: Plan[ValueT]) -> None:
         """As ``commit``, before the broker runs: without watchers. Blocks. Raises OSError."""
-        after = plan(self.current)
-        if _value(file, after) != _value(file, self.current):
-            file.write(self._file_system, self._data_dir, _value(file, after))
-            self._replace(file, after)
+        before = self._value(file)
+        after = plan(before)
+        if after != before:
+            file.write(self._file_system, self._data_dir, after)
+            self.amend(file, after)
 
-    def amend(self, file: MetadataFile[Any], plan: Plan) -> None:
-        """Change the current value only. The next change of this kind writes it to the file.
+    def amend(self, file: MetadataFile[ValueT], value: ValueT) -> None:
+        """Replace the current value only. The next change of this kind writes it to the file.
 
         For the start, and for watchers of this kind.
         """
-        self._replace(file, plan(self.current))
+        changed: dict[str, Any] = {_FIELDS[file]: value}
+        self.current = dataclasses.replace(self.current, **changed)
 
-    async def _write(self, file: MetadataFile[Any], metadata: Metadata) -> None:
-        value = _value(file, metadata)
+    def _value(self, file: MetadataFile[ValueT]) -> ValueT:
+        value: ValueT = getattr(self.current, _FIELDS[file])
+        return value
+
+    async def _write(self, file: MetadataFile[ValueT], value: ValueT) -> None:
         try:
             await self._on_disk(lambda: file.write(self._file_system, self._data_dir, value))
         except OSError as error:
             path = file.path(self._data_dir)
             logger.error("%s cannot be written: %s", path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: {error.strerror}") from error
-
-    def _replace(self, file: MetadataFile[Any], after: Metadata) -> None:
-        """Replace the field of one file. Other fields may have changed since ``after`` was planned."""
-        self.current = dataclasses.replace(self.current, **{_FIELDS[file]: _value(file, after)})
-
-
-def _value(file: MetadataFile[Any], metadata: Metadata) -> Any:
-    return getattr(metadata, _FIELDS[file])

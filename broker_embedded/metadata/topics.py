@@ -119,7 +119,7 @@ class Topics:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} is deleted already")
             return image.without_topic(topic)
 
-        await self._store.commit(TOPICS, lambda now: dataclasses.replace(now, image=without(now.image)))
+        await self._store.commit(TOPICS, without)
         logger.info("deleted topic %s", topic.name)
 
     async def _commit(self, plan: Callable[[ClusterImage], TopicImage]) -> TopicImage:
@@ -131,7 +131,7 @@ class Topics:
             planned.append(topic)
             return image if image.topic(topic.name) is topic else image.with_topic(topic)
 
-        await self._store.commit(TOPICS, lambda now: dataclasses.replace(now, image=with_topic(now.image)))
+        await self._store.commit(TOPICS, with_topic)
         return planned[0]
 
     def _configured(self, image: ClusterImage, name: str, change: ConfigChange) -> TopicImage:

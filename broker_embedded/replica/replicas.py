@@ -4,14 +4,13 @@ import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Mapping
-from uuid import UUID
 
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.manager import LogManager
 from broker_embedded.metadata.files.topics import TOPICS
 from broker_embedded.metadata.image import ClusterImage, TopicImage, log_config
 from broker_embedded.metadata.reconcile import reconcile, with_epochs
-from broker_embedded.metadata.store import Metadata, MetadataStore
+from broker_embedded.metadata.store import MetadataStore
 from broker_embedded.platform.worker_threads import OnDisk
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.ids import new_id
@@ -37,10 +36,10 @@ class Replicas:
         """Apply the broker's present settings to all logs. The caller watches configs, so that no topic changes."""
         await self._reconfigure(*self._store.current.image.topics.values())
 
-    async def _prepare(self, before: Metadata, after: Metadata) -> None:
+    async def _prepare(self, before: ClusterImage, after: ClusterImage) -> None:
         """Create the logs of new partitions, and reconfigure the logs of topics whose settings have changed."""
-        for topic in _changed(before.image, after.image):
-            old = before.image.topic_by_id(topic.topic_id)
+        for topic in _changed(before, after):
+            old = before.topic_by_id(topic.topic_id)
             first = len(old.partitions) if old else 0
             new = [TopicPartition(topic.name, index) for index in range(first, len(topic.partitions))]
             if new:
@@ -49,10 +48,10 @@ class Replicas:
             if old and old.configs != topic.configs:
                 await self._reconfigure(topic)
 
-    async def _apply(self, before: Metadata, after: Metadata) -> None:
+    async def _apply(self, before: ClusterImage, after: ClusterImage) -> None:
         """Delete the logs of deleted topics. An error is logged, and the next start deletes them."""
-        for topic_id in after.image.deleting.keys() - before.image.deleting.keys():
-            topic = before.image.topic_by_id(topic_id)
+        for topic_id in after.deleting.keys() - before.deleting.keys():
+            topic = before.topic_by_id(topic_id)
             assert topic is not None
             try:
                 await self._on_disk(functools.partial(self._logs.delete_all, _partitions(topic)))
@@ -60,7 +59,7 @@ class Replicas:
                 logger.error("topic %s is deleted, its files stay until the next start: %s", topic.name, error)
                 continue
             # The new names mark the directories as deleted, so that the list in the file is not needed any more.
-            self._store.amend(TOPICS, functools.partial(_with_logs_deleted, topic_id=topic_id))
+            self._store.amend(TOPICS, self._store.current.image.with_logs_deleted(topic_id))
 
     async def _reconfigure(self, *topics: TopicImage) -> None:
         """Apply the settings of topics to their logs. Takes the logs' locks, which may wait for the disk."""
@@ -108,9 +107,7 @@ def reconcile_logs(
         for topic in with_epochs(result.topics, epochs)
     ]
     logs.delete_all(result.leftovers)
-    store.commit_at_start(
-        TOPICS, lambda now: dataclasses.replace(now, image=now.image.with_topics(topics, deleting={}))
-    )
+    store.commit_at_start(TOPICS, lambda now: now.with_topics(topics, deleting={}))
     for topic in topics:
         config = log_config(topic, defaults)
         if topic.name in adopted:
@@ -119,10 +116,6 @@ def reconcile_logs(
                     log.reconfigure(config)
         if topic.name in result.missing:
             logs.create_all(result.missing[topic.name], topic.topic_id, config)
-
-
-def _with_logs_deleted(now: Metadata, topic_id: UUID) -> Metadata:
-    return dataclasses.replace(now, image=now.image.with_logs_deleted(topic_id))
 
 
 def _changed(before: ClusterImage, after: ClusterImage) -> list[TopicImage]:
