@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import functools
 import logging
+from collections import Counter
 from collections.abc import Mapping
 
 from broker_embedded.config.config import BrokerConfig
@@ -32,13 +33,11 @@ from broker_embedded.metadata.topics import Topics
 from broker_embedded.metrics.prometheus import text_of
 from broker_embedded.metrics.snapshot import (
     BrokerMetrics,
+    ConnectionMetrics,
     FetchSessionMetrics,
     PartitionMetrics,
     api_metrics,
-    connection_metrics,
-    group_counts,
     topic_metrics,
-    transaction_counts,
 )
 from broker_embedded.metrics.traffic import Traffic
 from broker_embedded.platform.periodic import PeriodicTask
@@ -258,17 +257,23 @@ class Broker:
         for partition, log in self.logs.logs.items():
             if partition.topic in partitions:
                 partitions[partition.topic][partition.partition] = partition_metrics(log)
+        groups = Counter((group.group_type, group.state_name) for group in self.groups.all.values())
+        transactions = Counter(known.state.label for known in self.transactions.all.values())
         return BrokerMetrics(
             apis=api_metrics(self.traffic),
             topics=topic_metrics(self.traffic, partitions),
-            connections=connection_metrics(self.traffic),
+            connections=ConnectionMetrics(
+                open=self.traffic.connections,
+                opened=self.traffic.connections_opened,
+                refused=dict(self.traffic.connections_refused),
+            ),
             fetch_sessions=FetchSessionMetrics(
                 sessions=len(self.fetch_sessions),
                 partitions=self.fetch_sessions.partitions,
                 evictions=self.fetch_sessions.evictions,
             ),
-            groups=group_counts((group.group_type, group.state_name) for group in self.groups.all.values()),
-            transactions=transaction_counts(known.state.label for known in self.transactions.all.values()),
+            groups=dict(sorted(groups.items())),
+            transactions=dict(sorted(transactions.items())),
             waiting=self.delayed.count,
             offline_logs=self.logs.offline_count,
         )

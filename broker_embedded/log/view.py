@@ -31,16 +31,14 @@ class FirstBatch(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSlice:
-    """Batches to send: ``size`` bytes in files, the first batch starting at ``base_offset``.
+    """Batches to send: ``size`` bytes in files. The last batch may be cut off, as Kafka's clients expect.
 
-    The last batch may be cut off, as Kafka's clients expect. Without regions ``base_offset`` is the requested offset.
     A region can be sent until the segment's files are removed, ``file.delete.delay.ms`` after it left the log.
     ``aborted`` are the aborted transactions with records in the range, if they were requested.
     """
 
     regions: tuple[FileRegion, ...]
     size: int
-    base_offset: int
     aborted: tuple[AbortedTransaction, ...] = ()
 
 
@@ -94,11 +92,11 @@ class LogView:
         """
         found = self._find(offset) if offset < until_offset else None
         if found is None or (first_batch is FirstBatch.FITTING and found[2].size_in_bytes > max_bytes):
-            return LogSlice(regions=(), size=0, base_offset=offset)
+            return LogSlice(regions=(), size=0)
         index, position, header = found
         budget = max(max_bytes, header.size_in_bytes) if first_batch is FirstBatch.WHOLE else max_bytes
         regions = self._regions(index, position, budget, until_offset)
-        return LogSlice(regions=regions, size=sum(map(len, regions)), base_offset=header.base_offset)
+        return LogSlice(regions=regions, size=sum(map(len, regions)))
 
     def _find(self, offset: int) -> tuple[int, int, BatchHeader] | None:
         """Segment and position of the first batch that ends at or after ``offset``."""

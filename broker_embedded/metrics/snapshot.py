@@ -1,7 +1,6 @@
 """The metrics of a broker as values."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from broker_embedded.metrics.traffic import ApiTraffic, Traffic
@@ -92,21 +91,6 @@ class BrokerMetrics:
     waiting: int
     offline_logs: int
 
-    @property
-    def requests(self) -> int:
-        """Requests of all APIs."""
-        return sum(api.requests for api in self.apis.values())
-
-    @property
-    def bytes_in(self) -> int:
-        """Bytes of all requests."""
-        return sum(api.bytes_in for api in self.apis.values())
-
-    @property
-    def bytes_out(self) -> int:
-        """Bytes of all responses."""
-        return sum(api.bytes_out for api in self.apis.values())
-
 
 def api_metrics(traffic: Traffic) -> dict[str, ApiMetrics]:
     """The metrics of each requested API, by its name."""
@@ -143,20 +127,3 @@ def topic_metrics(
             partitions=partitions[name],
         )
     return found
-
-
-def connection_metrics(traffic: Traffic) -> ConnectionMetrics:
-    """The metrics of connections."""
-    return ConnectionMetrics(
-        open=traffic.connections, opened=traffic.connections_opened, refused=dict(traffic.connections_refused)
-    )
-
-
-def transaction_counts(states: Iterable[str]) -> dict[str, int]:
-    """The number of transactional ids in each state."""
-    return dict(sorted(Counter(states).items()))
-
-
-def group_counts(groups: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    """The number of groups of each type and state."""
-    return dict(sorted(Counter(groups).items()))

@@ -31,7 +31,6 @@ class LocalPartition:
 
     id: TopicPartition
     topic_id: UUID
-    leader: int
     leader_epoch: int
     in_sync: int
     min_isr_at_most: int
@@ -137,7 +136,6 @@ class Partitions:
         found = LocalPartition(
             id=partition,
             topic_id=topic.topic_id,
-            leader=image.leader,
             leader_epoch=image.leader_epoch,
             in_sync=len(image.isr),
             min_isr_at_most=len(image.replicas) if self._bounds_min_isr else INT_MAX,

@@ -4,20 +4,18 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from broker_embedded.platform.clocks import MovableClock
+from broker_embedded.server.server import BrokerServer
 from broker_embedded.testing.brokers import ControlledBroker, creatable
 from broker_embedded.testing.control import Control
 from broker_embedded.testing.control_address import LOOPBACK, ControlAddress
 from broker_embedded.testing.control_port import ControlPort
 from broker_embedded.testing.recording import MOST_REQUESTS, RecordedRequest
 from broker_embedded.testing.restartable import RestartableBroker
-
-if TYPE_CHECKING:
-    from broker_embedded.server.server import BrokerServer
 
 STOP_TIMEOUT_S: Final = 60.0
 ResultT = TypeVar("ResultT")
@@ -104,12 +102,10 @@ class EmbeddedBroker(ControlledBroker):
         if self._thread is not None:
             self._call(self._start_again())
             return
-        started: list[BaseException | None] = []
-        ready = threading.Event()
-        thread = threading.Thread(target=self._run, args=(started, ready), name="embedded-broker", daemon=True)
+        started = Future[None]()
+        thread = threading.Thread(target=self._run, args=(started,), name="embedded-broker", daemon=True)
         thread.start()
-        ready.wait()
-        (failure,) = started
+        failure = started.exception()
         if failure is not None:
             thread.join()
             raise failure
@@ -122,7 +118,7 @@ class EmbeddedBroker(ControlledBroker):
     async def _start_again(self) -> None:
         self._broker.start()
 
-    def _run(self, started: list[BaseException | None], ready: threading.Event) -> None:
+    def _run(self, started: Future[None]) -> None:
         async def serve() -> None:
             async with AsyncExitStack() as stack:
                 self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
@@ -132,17 +128,15 @@ class EmbeddedBroker(ControlledBroker):
                 if self._port is not None:
                     self._port.open()
                     stack.push_async_callback(self._port.close)
-                started.append(None)
-                ready.set()
+                started.set_result(None)
                 await self._end.wait()
 
         try:
             asyncio.run(serve())
         except BaseException as error:  # any error is raised in the thread that waits for the start
-            if started:
+            if started.done():
                 raise
-            started.append(error)
-            ready.set()
+            started.set_exception(error)
 
     def _stop(self) -> None:
         if self._thread is not None:
@@ -160,5 +154,5 @@ class EmbeddedBroker(ControlledBroker):
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     @property
-    def _server(self) -> "BrokerServer":
+    def _server(self) -> BrokerServer:
         return self._broker.server

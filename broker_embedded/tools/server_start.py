@@ -38,18 +38,15 @@ def main(arguments: Sequence[str]) -> int:
         "--override", action="append", default=[], metavar="KEY=VALUE", help="a setting that overrides the file"
     )
     options = parser.parse_args(arguments)
-    if options.daemon:
-        try:
-            return start_in_background(_TOOL, arguments, _OUTPUT)
-        except OSError as error:
-            return refuse(_TOOL, error)
-    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format=_LOG_FORMAT, datefmt=_TIME_FORMAT)
     try:
+        if options.daemon:
+            return start_in_background(_TOOL, arguments, _OUTPUT)
+        logging.basicConfig(level=logging.INFO, stream=sys.stdout, format=_LOG_FORMAT, datefmt=_TIME_FORMAT)
         overrides = parse_pairs(options.override, "--override")
         server = read_server_properties(options.properties, overrides, os.environ.get("KAFKA_OPTS", ""))
     except (ToolError, ValueError) as error:
         return refuse(_TOOL, ToolError(str(error)))
-    except ToolFailure as error:
+    except (ToolFailure, OSError) as error:
         return refuse(_TOOL, error)
     try:
         with registered(f"kafka-server.{server.config.node_id}"):

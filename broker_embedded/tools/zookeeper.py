@@ -38,19 +38,16 @@ def start(arguments: Sequence[str]) -> int:
     parser.add_argument("properties", type=Path, metavar="zookeeper.properties", help="clientPort, clientPortAddress")
     add_daemon(parser, _OUTPUT)
     options = parser.parse_args(arguments)
-    if options.daemon:
-        try:
-            return start_in_background(_START, arguments, _OUTPUT)
-        except OSError as error:
-            return refuse(_START, error)
-    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="[%(asctime)s] %(levelname)s %(message)s")
     try:
+        if options.daemon:
+            return start_in_background(_START, arguments, _OUTPUT)
+        logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="[%(asctime)s] %(levelname)s %(message)s")
         given = properties_in(options.properties)
         host = given.get("clientPortAddress", "127.0.0.1")
         port = parse_port("clientPort", given.get("clientPort", "2181"))
     except ValueError as error:
         return refuse(_START, ToolError(f"{options.properties}: {error}"))
-    except ToolFailure as error:
+    except (ToolFailure, OSError) as error:
         return refuse(_START, error)
     try:
         with registered("zookeeper"):

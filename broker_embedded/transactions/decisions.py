@@ -12,31 +12,13 @@ from typing import Final
 from broker_embedded.transactions.state import (
     FENCING_EPOCH,
     LAST_EPOCH,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
     Transaction,
     TransactionState,
     TransactionVersion,
 )
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
-
-__all__ = [
-    "ProducerIdAndEpoch",
-    "add_partitions",
-    "begin_producer",
-    "check_claim",
-    "check_producer",
-    "complete",
-    "end",
-    "fence",
-    "missing_partitions",
-    "needs_producer_id_to_begin",
-    "needs_producer_id_to_end",
-    "new_transaction",
-    "producer_after",
-]
+from spark_kafka_native.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch
 
 _PREPARED: Final = {True: TransactionState.PREPARE_COMMIT, False: TransactionState.PREPARE_ABORT}
 _COMPLETE: Final = {True: TransactionState.COMPLETE_COMMIT, False: TransactionState.COMPLETE_ABORT}

@@ -15,10 +15,8 @@ from enum import IntEnum
 from typing import Final
 
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
+from spark_kafka_native.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch
 
-NO_PRODUCER_ID: Final = -1
-NO_PRODUCER_EPOCH: Final = -1
 LAST_EPOCH: Final = 32_766
 """The last epoch that a producer gets, because one more is reserved to fence it."""
 FENCING_EPOCH: Final = 32_767

@@ -52,7 +52,8 @@ def test_the_cluster_id_is_kept_or_taken_from_the_settings(broker: BrokerDriver,
     with BrokerDriver(tmp_path / "other", {"cluster.id": "mine", "node.id": 7}) as other:
         assert other.broker.image.cluster_id == "mine"
         other.create("t")
-        assert other.broker.partitions.get("t", 0).leader == 7
+        topic = other.broker.image.topics["t"]
+        assert topic.partitions[0].leader == 7
 
 
 def test_a_directory_that_another_broker_uses(broker: BrokerDriver) -> None:

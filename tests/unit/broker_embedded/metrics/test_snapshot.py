@@ -10,7 +10,7 @@ from tests.support.broker.transactional_producer import DirectProducer
 def test_a_broker_that_did_nothing(broker: BrokerDriver) -> None:
     metrics = broker.broker.metrics()
     assert (metrics.apis, metrics.topics, metrics.groups, metrics.transactions) == ({}, {}, {}, {})
-    assert (metrics.requests, metrics.bytes_in, metrics.bytes_out, metrics.waiting) == (0, 0, 0, 0)
+    assert metrics.waiting == 0
 
 
 def test_bytes_and_requests_are_counted(broker: BrokerDriver) -> None:
@@ -36,9 +36,7 @@ def test_bytes_and_requests_are_counted(broker: BrokerDriver) -> None:
     assert fetch.bytes_out > 2 * one
     assert 0 < produce.time_p50_s <= produce.time_p99_s <= produce.time_p999_s
     assert produce.time_total_s > 0
-    assert metrics.requests == sum(api.requests for api in metrics.apis.values()) == 6
-    assert metrics.bytes_in > produce.bytes_in
-    assert metrics.bytes_out > fetch.bytes_out
+    assert sum(api.requests for api in metrics.apis.values()) == 6
 
 
 def test_a_duplicate_is_not_counted_twice(broker: BrokerDriver) -> None:
