@@ -3,7 +3,6 @@
 import logging
 import re
 import threading
-from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
@@ -29,12 +28,6 @@ def is_deleted_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class _Deleted:
-    path: str
-    due_ms: int
-
-
 class DeletedDirectories:
     """Directories named ``topic-partition.unique-delete``, and the time at which each may be removed.
 
@@ -45,13 +38,13 @@ class DeletedDirectories:
 
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
-        self._waiting: list[_Deleted] = []
+        self._waiting: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def add(self, path: str, due_ms: int) -> None:
         """Let ``remove_due`` remove a directory at this time."""
         with self._lock:
-            self._waiting.append(_Deleted(path, due_ms))
+            self._waiting[path] = due_ms
 
     def remove_due(self, elapsed_ms: int) -> int:
         """Remove the directories that are due; how many were removed.
@@ -60,18 +53,18 @@ class DeletedDirectories:
         next start.
         """
         with self._lock:
-            due = [directory for directory in self._waiting if directory.due_ms <= elapsed_ms]
-            self._waiting = [directory for directory in self._waiting if directory.due_ms > elapsed_ms]
+            due = {path: due_ms for path, due_ms in self._waiting.items() if due_ms <= elapsed_ms}
+            self._waiting = {path: due_ms for path, due_ms in self._waiting.items() if due_ms > elapsed_ms}
         removed = 0
-        for directory in due:
+        for path, due_ms in due.items():
             try:
-                self._platform.file_system.remove_tree(directory.path)
+                self._platform.file_system.remove_tree(path)
                 removed += 1
             except OSError as error:
                 retried = "at the next start"
                 if error.errno in OUT_OF_DESCRIPTORS:
-                    self.add(directory.path, directory.due_ms)
+                    self.add(path, due_ms)
                     retried = "at the next check"
-                logger.warning("%s cannot be removed, retrying %s: %s", directory.path, retried, error)
-            self._platform.open_files.forget_directory(directory.path)  # from now on no response can open a file of it
+                logger.warning("%s cannot be removed, retrying %s: %s", path, retried, error)
+            self._platform.open_files.forget_directory(path)  # from now on no response can open a file of it
         return removed

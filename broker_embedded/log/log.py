@@ -14,15 +14,17 @@ from uuid import UUID
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.append.incoming import FROM_CLIENT, AppendConditions
 from broker_embedded.log.append.producer_state import LastRecord
-from broker_embedded.log.append.producer_store import PRODUCER_ID_EXPIRATION_MS
+from broker_embedded.log.append.producer_store import PRODUCER_ID_EXPIRATION_MS, ProducerStore
 from broker_embedded.log.appender import Appender, AppendResult
 from broker_embedded.log.index import CorruptIndex
 from broker_embedded.log.local_log import LocalLog
-from broker_embedded.log.opening import LogParts, load_parts
+from broker_embedded.log.opening import LogParts, claim, load_epochs, parse_directory_name
 from broker_embedded.log.reader import LogReader
+from broker_embedded.log.recovery import Recovery
 from broker_embedded.log.retention import Retention
 from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
 from broker_embedded.platform.platform import Platform
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import UnreadableBatch
 
 
@@ -66,15 +68,33 @@ class Log:
         Raises KafkaError KAFKA_STORAGE_ERROR: the disk fails. INCONSISTENT_TOPIC_ID: the directory belongs to another
         topic of that name. ValueError: the directory's name.
         """
-        parts = load_parts(
-            os.fspath(directory),
-            config,
-            platform,
-            recovery_point=recovery_point,
-            clean_shutdown=clean_shutdown,
-            log_start_offset=log_start_offset,
+        directory = os.fspath(directory)
+        partition = parse_directory_name(os.path.basename(directory))
+        try:
+            topic_id = claim(directory, partition, platform, topic_id)
+            epochs = load_epochs(directory, platform)
+            loaded = Recovery(
+                directory,
+                config,
+                platform,
+                lambda header: epochs.assign(header.partition_leader_epoch, header.base_offset),
+            ).load(recovery_point=recovery_point, log_start_offset=log_start_offset, clean_shutdown=clean_shutdown)
+            epochs.truncate_from_end(loaded.log_end_offset)
+            epochs.truncate_from_start(loaded.log_start_offset)
+            producers = ProducerStore(directory, str(partition), platform, expiration_ms=producer_id_expiration_ms)
+            producers.load(loaded.segments, loaded.snapshots, rebuilt=loaded.rebuilt, end_offset=loaded.log_end_offset)
+            for segment in loaded.segments:
+                if segment.base_offset in loaded.rebuilt:
+                    segment.end_rebuild(durable=loaded.rebuilt[segment.base_offset])
+        except (OSError, UnreadableBatch, CorruptIndex) as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory} cannot be opened: {error}") from error
+        parts = LogParts(
+            directory=directory,
+            partition=partition,
             topic_id=topic_id,
-            producer_id_expiration_ms=producer_id_expiration_ms,
+            loaded=loaded,
+            epochs=epochs,
+            producers=producers,
         )
         return cls(parts, config, platform)
 

@@ -95,7 +95,8 @@ class _Changing:
                 )
             case ConsumerGroupRegularExpressionValue():
                 assert isinstance(key, ConsumerGroupRegularExpressionKey)
-                self._set_regex(key.regular_expression, resolved_of(value))
+                self.regexes[key.regular_expression] = resolved_of(value)
+                self.subscriptions_changed = True
             case _:
                 assert isinstance(
                     key,
@@ -136,10 +137,6 @@ class _Changing:
             case ConsumerGroupRegularExpressionKey():
                 self.regexes.pop(key.regular_expression, None)
                 self.subscriptions_changed = True
-
-    def _set_regex(self, regex: str, resolved: ResolvedRegex) -> None:
-        self.regexes[regex] = resolved
-        self.subscriptions_changed = True
 
     def _member(self, member_id: str) -> ConsumerMember:
         return self.members.get(member_id) or ConsumerMember(member_id=member_id)

@@ -63,7 +63,6 @@ class CleanerStats:
     bytes_written: int = 0
     records_read: int = 0
     records_kept: int = 0
-    segments_before: int = 0
     segments_after: int = 0
 
 
@@ -159,7 +158,6 @@ class Cleaner:
         except Exception:  # after any error the incomplete segment is removed
             _discard(cleaned)
             raise
-        self.report.segments_before += len(group)
         self.report.segments_after += 1
         self.report.records_read += cleaner.records_read
 

@@ -9,8 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from broker_embedded.config.log_config import CleanerConfig, keys_fit
 from broker_embedded.log.cleaner.cleanable import CleanableRange, cleanable_range, first_dirty_offset
@@ -28,10 +27,7 @@ _SHORTEST_WAIT_S: Final = 0.001
 """A shorter wait is added to the next one, because sleeping takes longer than requested."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    log: Log
-    dirty: CleanableRange
+_Candidate: TypeAlias = tuple[Log, CleanableRange]
 
 
 class LogCleaner:
@@ -66,12 +62,12 @@ class LogCleaner:
         found = None if self._stopping.is_set() else self._take_dirtiest()
         if found is None:
             return False
-        partition = found.log.partition
+        log, dirty = found
         try:
-            self._clean(found)
+            self._clean(log, dirty)
         finally:
             with self._lock:
-                self._busy.discard(partition)
+                self._busy.discard(log.partition)
         return True
 
     # --- choosing ----------------------------------------------------------------------------------------------------
@@ -88,18 +84,18 @@ class LogCleaner:
                 if log.config.compacts and log.offline is None and partition not in passed_over
                 if (found := self._look_at(log, now_ms)) is not None
             ]
-            due = [found for found in candidates if found.dirty.is_due(found.log.config.min_cleanable_dirty_ratio)]
+            due = [(log, dirty) for log, dirty in candidates if dirty.is_due(log.config.min_cleanable_dirty_ratio)]
             if not due:
                 self._tried.clear()
                 return None
-            dirtiest = max(due, key=lambda candidate: candidate.dirty.dirty_ratio)
-            self._busy.add(dirtiest.log.partition)
+            dirtiest = max(due, key=lambda candidate: candidate[1].dirty_ratio)
+            self._busy.add(dirtiest[0].partition)
             return dirtiest
 
     def _look_at(self, log: Log, now_ms: int) -> _Candidate | None:
         try:
             start = first_dirty_offset(log, self._logs.cleaned_offsets.get(log.partition))
-            return _Candidate(log, cleanable_range(log, start, now_ms))
+            return log, cleanable_range(log, start, now_ms)
         except OSError as error:
             logger.error("%s: cannot compute its dirty ratio: %s", log, error)
             self._tried.add(log.partition)
@@ -109,12 +105,12 @@ class LogCleaner:
 
     # --- compacting --------------------------------------------------------------------------------------------------
 
-    def _clean(self, found: _Candidate) -> None:
-        log, began_s = found.log, time.monotonic()
+    def _clean(self, log: Log, dirty: CleanableRange) -> None:
+        began_s = time.monotonic()
         try:
             log.local.flush_rolled()
             self._logs.checkpoint_recovery_points()
-            report = Cleaner(log, found.dirty, self._limits(log), self._platform).run()
+            report = Cleaner(log, dirty, self._limits(log), self._platform).run()
             self._logs.note_compacted(log, report.until_offset)
         except (CleaningAborted, FileNotFoundError) as error:
             logger.info("%s: its compaction was aborted: %s", log, error)
