@@ -128,7 +128,9 @@ def test_descriptions_of_topics(
     settings = ("--config", "retention.ms=70000", "--config", "cleanup.policy=compact,delete")
     ours(capfd, "kafka-topics", *servers, "--create", "--topic", "configured", *settings)
     ours(capfd, "kafka-topics", *servers, "--create", "--topic", "wide_", "--partitions", "3")
-    (line, *_) = ours(capfd, "kafka-topics", *servers, "--describe", "--topic", "wide_")
+    described = ("kafka-topics", *servers, "--describe", "--if-exists", "--topic", "wide_")
+    # Apache Kafka answers CreateTopics before its metadata has the topic.
+    (line, *_) = eventually(lambda: ours(capfd, *described), HasLen(4))
     topic_id = line.split("\t")[1].removeprefix("TopicId: ")
     for options in (
         (),

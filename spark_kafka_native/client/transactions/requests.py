@@ -64,10 +64,10 @@ def init_producer(
     """Make the caller the only producer of a transactional id: fence earlier ones, abort their open transaction.
 
     ``timeout_ms``: how long a transaction may be open, by default ``transaction.timeout.ms``. ``claimed``: only if it
-    is still the id's producer, whose epoch is raised (KIP-360; brokers before 2.5 raise it whatever is
-    claimed). Waits for at most
-    ``patience_ms``, by default ``max.block.ms``. ``once``: a request whose response was lost is not sent again, because
-    a late copy would abort the next transaction. Raises ProducerFailed; ProducerFenced: ``claimed`` is no more.
+    is still the id's producer, whose epoch is raised (KIP-360; brokers before 2.5 raise it whatever is claimed). Waits
+    for at most ``patience_ms``, by default ``max.block.ms``. ``once``: a request whose response was lost is not sent
+    again, because a late copy would abort the next transaction. Raises ProducerFailed; ProducerFenced: ``claimed`` is
+    no more.
     """
     open_ms = cluster.config.transaction_timeout_ms if timeout_ms is None else timeout_ms
 
@@ -111,9 +111,7 @@ def init_producer(
 class _Unanswered(KafkaError):
     """A request that must not be sent again may have been carried out."""
 
-    @property
-    def retriable(self) -> bool:
-        return False
+    _retriable = False
 
 
 def transaction_version(cluster: Cluster, deadline: Deadline) -> int:
