@@ -8,6 +8,8 @@ from tests.support.waiting import eventually
 @pytest.fixture
 def topic(on_broker: Tool, name: str) -> str:
     assert on_broker("kafka-topics", "--create", "--topic", name, "--config", "retention.ms=1000").status == 0
+    # A broker of Apache Kafka learns of a new topic after the controller's response.
+    eventually(lambda: on_broker("kafka-configs", "--describe", "--topic", name).status, 0)
     return name
 
 
