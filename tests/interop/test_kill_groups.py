@@ -10,9 +10,10 @@ import pytest
 
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.errors import ErrorCode
-from tests.support.requests.classic_group import DEADLINE_S, RawMember, join_all, stabilize, wait_for_coordinator
+from tests.support.requests.classic_group import RawMember, join_all, stabilize, wait_for_coordinator
 from tests.support.requests.committed_offsets import committed_offset
 from tests.support.requests.raw_client import RawClient
+from tests.support.waiting import WITHIN_S
 
 pytestmark = pytest.mark.interop
 
@@ -38,9 +39,9 @@ class Committer:
 
     def wait_for(self, count: int) -> None:
         """Wait until that many more commits are acknowledged, or none can be any more."""
-        wanted, deadline = self.acknowledged + count, time.monotonic() + DEADLINE_S
+        wanted, deadline = self.acknowledged + count, time.monotonic() + WITHIN_S
         while self.acknowledged < wanted and self._thread.is_alive():
-            assert time.monotonic() < deadline, f"no {count} commits in {DEADLINE_S:.0f} s"
+            assert time.monotonic() < deadline, f"no {count} commits in {WITHIN_S:.0f} s"
             time.sleep(0.001)  # polls: the broker is killed right after the commit
 
     def join(self) -> None:

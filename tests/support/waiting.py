@@ -43,6 +43,17 @@ async def eventually_async(
     return polling.value
 
 
+def last_of(read: Callable[[], T], until: Callable[[T], bool], *, within_s: float = WITHIN_S) -> T:
+    """Poll until ``until`` is true of ``read()``; that value, or after ``within_s`` seconds the last one.
+
+    For a value that the caller compares with that of another server, whatever it is.
+    """
+    deadline = time.monotonic() + within_s
+    while not until(value := read()) and time.monotonic() < deadline:
+        time.sleep(_PAUSE_S)
+    return value
+
+
 class _Polling(Generic[T]):
     """One wait of a test: the value that is expected, and the value or the exception that was read last."""
 

@@ -29,7 +29,6 @@ from tests.support.waiting import eventually
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
-DEADLINE_S = 30.0
 _IDS_SINCE = 4
 _MEMBERS_SINCE = 3
 
@@ -133,7 +132,7 @@ class RawMember:
 
     def heartbeat_until(self, code: ErrorCode) -> None:
         """Send heartbeats until the response is this one."""
-        eventually(self.heartbeat, code, within_s=DEADLINE_S)
+        eventually(self.heartbeat, code)
 
     def leave(self, version: int = 5, group_id: str | None = None) -> ErrorCode:
         """Leave the group, or another; the error code of the request or else of the member."""
@@ -172,7 +171,7 @@ def wait_for_coordinator(client: RawClient, group_id: str) -> None:
         return ErrorCode.of(found), ErrorCode.of(client.ask(probe, 4).error_code)
 
     not_yet = IsOneOf(ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NONE)
-    eventually(codes, (ErrorCode.NONE, ~not_yet), within_s=DEADLINE_S)
+    eventually(codes, (ErrorCode.NONE, ~not_yet))
 
 
 def join_all(*members: RawMember) -> list[JoinGroupResponse]:

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable
-from typing import Any, Final, Self
+from typing import Any, Self
 from uuid import UUID
 
 from dirty_equals import HasLen
@@ -20,7 +20,6 @@ from tests.support.requests.raw_client import RawClient
 from tests.support.servers.brokers import Server, TopicMaker
 from tests.support.waiting import eventually
 
-DEADLINE_S: Final = 30.0
 Owned = frozenset[tuple[UUID, int]]
 
 
@@ -134,7 +133,7 @@ def settle(*members: RawConsumer) -> None:
         group = describe(members[0].client, members[0].group_id)
         return group.group_state, [member.member_id for member in members if member.owned != member._reported]
 
-    eventually(state, ("Stable", []), within_s=DEADLINE_S)
+    eventually(state, ("Stable", []))
 
 
 def describe(client: RawClient, group_id: str, version: int = 1) -> DescribedGroup:

@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import re
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -15,13 +14,12 @@ from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from tests.support.requests.of_topic import list_offsets
 from tests.support.requests.raw_client import RawClient
-from tests.support.waiting import eventually
+from tests.support.waiting import WITHIN_S, eventually, last_of
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
 _RANDOM: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 CLOSED: Final = "the connection was closed"
-_DEADLINE_S = 30.0
 _NOT_YET: Final = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -95,7 +93,7 @@ class Conversation:
         assert made.error_code == 0, made
         self._names[made.topic_id] = name
         question = list_offsets(self.topic(name), -1, *range(partitions))
-        eventually(lambda: _codes(self._client.ask(question, 9)), {ErrorCode.NONE}, within_s=_DEADLINE_S)
+        eventually(lambda: _codes(self._client.ask(question, 9)), {ErrorCode.NONE})
 
     def ask(self, request: Request[Any], version: int, note: str = "") -> None:
         """Ask, and remember the response, once the broker's coordinators are ready for it."""
@@ -112,12 +110,8 @@ class Conversation:
         A broker that gets the same requests as another is retried for a while if its responses differ: brokers of
         Apache Kafka hear of changes shortly after these were answered.
         """
-        said = read()
-        if len(self.responses) < len(self.expected):
-            deadline = time.monotonic() + _DEADLINE_S / 3
-            while said != self.expected[len(self.responses)][1] and time.monotonic() < deadline:
-                time.sleep(0.1)
-                said = read()
+        expected = self.expected[len(self.responses) :]
+        said = last_of(read, lambda said: not expected or said == expected[0][1], within_s=WITHIN_S / 3)
         self.responses.append((question, said))
 
     def response(self, request: Request[ResponseT], version: int) -> ResponseT:
@@ -136,14 +130,14 @@ class Conversation:
         self.responses.append((note, said))
 
     def _ask_when_ready(self, request: Request[Any], version: int) -> Any:
-        deadline = time.monotonic() + _DEADLINE_S
-        while True:
-            response = self._ask(request, version)
-            if not _codes(response) & _NOT_YET or time.monotonic() > deadline:
-                return response
+        def is_ready(response: object) -> bool:
+            if not _codes(response) & _NOT_YET:
+                return True
             # Apache Kafka makes the topic in which it keeps groups when it is first asked where one is, and only then.
             self._ask(FindCoordinatorRequest(key="anybody"), 3)
-            time.sleep(0.1)
+            return False
+
+        return last_of(lambda: self._ask(request, version), is_ready)
 
     def _ask(self, request: Request[Any], version: int) -> Any:
         try:

@@ -11,8 +11,8 @@ from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinato
 from spark_kafka_native.protocol.messages.produce import PartitionProduceResponse
 from spark_kafka_native.protocol.schema import Request, Response
 from tests.support.requests.conversation import Conversation
-from tests.support.requests.transactions import DEADLINE_S, NOT_YET, TransactionalRequests
-from tests.support.waiting import eventually
+from tests.support.requests.transactions import NOT_YET, TransactionalRequests
+from tests.support.waiting import eventually, last_of
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
@@ -28,7 +28,7 @@ class ToldProducer(TransactionalRequests):
         self._broker = broker
         self._note = ""
         find = FindCoordinatorRequest(key=self.transactional_id, key_type=_TRANSACTION)
-        eventually(lambda: broker.response(find, 3).error_code, 0, within_s=DEADLINE_S)
+        eventually(lambda: broker.response(find, 3).error_code, 0)
 
     def says(self, note: str) -> Self:
         """The same, with a note to what it asks next."""
@@ -47,15 +47,13 @@ class ToldProducer(TransactionalRequests):
             (found,) = self._broker.response(request, 0).transaction_states
             return found.transaction_state
 
-        eventually(state, ~IsStr(regex="Prepare.*"), within_s=DEADLINE_S)
+        eventually(state, ~IsStr(regex="Prepare.*"))
 
     def _ask(self, request: Request[ResponseT], version: int, code: Callable[[Any], int], patient: bool) -> ResponseT:
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            response = self._broker.response(request, version)
-            if isinstance(response, str) or not patient or code(response) not in NOT_YET or time.monotonic() > deadline:
-                break
-            time.sleep(0.02)
+        response = last_of(
+            lambda: self._broker.response(request, version),
+            lambda response: isinstance(response, str) or not patient or code(response) not in NOT_YET,
+        )
         self._broker.remember(f"{request.api_name} v{version} {self._note}".strip(), response)
         self._note = ""
         return response

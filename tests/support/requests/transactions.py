@@ -33,11 +33,10 @@ from spark_kafka_native.protocol.messages.txn_offset_commit import (
 from spark_kafka_native.protocol.schema import Request, Response
 from tests.support.records.log_batches import batch
 from tests.support.requests.raw_client import RawClient
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, last_of
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
-DEADLINE_S: Final = 30.0
 LEVELS: Final = (1, 2)
 """Of ``transaction.version``: those that producers of today use."""
 NOT_YET: Final = frozenset(
@@ -293,12 +292,10 @@ class RawProducer(TransactionalRequests):
         assert set(self.commit_offsets(group_id, offsets, **member)) == {ErrorCode.NONE}
 
     def _ask(self, request: Request[ResponseT], version: int, code: Callable[[Any], int], patient: bool) -> ResponseT:
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            response = self.client.ask(request, version)
-            if not patient or code(response) not in NOT_YET or time.monotonic() > deadline:
-                return response
-            time.sleep(0.02)
+        return last_of(
+            lambda: self.client.ask(request, version),
+            lambda response: not patient or code(response) not in NOT_YET,
+        )
 
 
 def code(response: object) -> ErrorCode:
@@ -309,4 +306,4 @@ def code(response: object) -> ErrorCode:
 def wait_for_transaction_coordinator(client: RawClient, key: str, key_type: int = _TRANSACTION) -> None:
     """Wait until a broker coordinates a transactional id, or a group."""
     find = FindCoordinatorRequest(key=key, key_type=key_type)
-    eventually(lambda: ErrorCode.of(client.ask(find, 3).error_code), ErrorCode.NONE, within_s=DEADLINE_S)
+    eventually(lambda: ErrorCode.of(client.ask(find, 3).error_code), ErrorCode.NONE)

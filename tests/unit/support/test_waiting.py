@@ -6,7 +6,7 @@ import pytest
 from dirty_equals import HasLen, IsInt
 
 from tests.support import waiting
-from tests.support.waiting import eventually, eventually_async
+from tests.support.waiting import eventually, eventually_async, last_of
 
 
 class FakeTime:
@@ -128,3 +128,10 @@ def test_the_message_of_a_huge_value_is_bounded() -> None:
         eventually(reads(b"x" * 1_000_000), b"")
     assert str(caught.value).endswith("... (1000003 characters)")
     assert len(str(caught.value)) < 5000
+
+
+def test_the_last_value_is_that_which_was_waited_for_or_that_at_the_deadline(clock: FakeTime) -> None:
+    assert last_of(reads(1, 2, 3), lambda value: value == 2) == 2
+    assert clock.now < 1001
+    assert last_of(reads(1, 2), lambda value: value == 3, within_s=30) == 2
+    assert 1030 < clock.now < 1031
