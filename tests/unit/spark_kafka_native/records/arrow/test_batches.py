@@ -73,10 +73,14 @@ def test_positions_count_from_the_beginning_of_the_buffer() -> None:
 
 def test_batches_in_a_cycle_are_garbage_collected() -> None:
     """A memoryview in a cycle must not be held by memory that the collector does not see."""
-    for _ in range(20):
-        batches = Batches.of(memoryview(bytearray(batch(0))))
-        decode(batches, from_offset=0, until_offset=100)
-        cycle: list[object] = [batches, batches.view]
-        cycle.append(cycle)
-        del cycle, batches
-        gc.collect()
+    gc.freeze()  # so that only what follows is looked at
+    try:
+        for _ in range(20):
+            batches = Batches.of(memoryview(bytearray(batch(0))))
+            decode(batches, from_offset=0, until_offset=100)
+            cycle: list[object] = [batches, batches.view]
+            cycle.append(cycle)
+            del cycle, batches
+            gc.collect()
+    finally:
+        gc.unfreeze()
