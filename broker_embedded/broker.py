@@ -234,7 +234,7 @@ class Broker:
             controller_id=config.node_id,
             broker_ids=(config.node_id,),
         )
-        store.amend(TOPICS, image)
+        store.set_current(TOPICS, image)
         logs.defaults = config.log
         logs.use_producer_id_expiration(config.producer_id_expiration_ms)
         logs.load_all({topic.name: log_config(topic, config.log) for topic in image.topics.values()})

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup
-from broker_embedded.groups.classic.records import GROUP_KEY_VERSION
+from broker_embedded.groups.classic.records import CLASSIC_GROUP_RECORDS
 from broker_embedded.groups.classic.replay import replay_group
 from broker_embedded.groups.consumer.config import ConsumerContext
 from broker_embedded.groups.consumer.group import ConsumerGroup
@@ -71,7 +71,7 @@ def _replay_consumer_group(
 
 _REPLAYS: Final[Mapping[int, Replay]] = {
     **dict.fromkeys(OFFSET_KEY_VERSIONS, _replay_offset),
-    GROUP_KEY_VERSION: _replay_group,
+    CLASSIC_GROUP_RECORDS.key_version: _replay_group,
     **dict.fromkeys(KEY_VERSIONS, _replay_consumer_group),
 }
 

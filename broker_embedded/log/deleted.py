@@ -38,13 +38,13 @@ class DeletedDirectories:
 
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
-        self._waiting: dict[str, int] = {}
+        self._due_ms: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def add(self, path: str, due_ms: int) -> None:
         """Let ``remove_due`` remove a directory at this time."""
         with self._lock:
-            self._waiting[path] = due_ms
+            self._due_ms[path] = due_ms
 
     def remove_due(self, elapsed_ms: int) -> int:
         """Remove the directories that are due; how many were removed.
@@ -53,8 +53,8 @@ class DeletedDirectories:
         next start.
         """
         with self._lock:
-            due = {path: due_ms for path, due_ms in self._waiting.items() if due_ms <= elapsed_ms}
-            self._waiting = {path: due_ms for path, due_ms in self._waiting.items() if due_ms > elapsed_ms}
+            due = {path: due_ms for path, due_ms in self._due_ms.items() if due_ms <= elapsed_ms}
+            self._due_ms = {path: due_ms for path, due_ms in self._due_ms.items() if due_ms > elapsed_ms}
         removed = 0
         for path, due_ms in due.items():
             try:

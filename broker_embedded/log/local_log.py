@@ -14,18 +14,35 @@ recovery after a crash reads little more than the active segment.
 import logging
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
+from uuid import UUID
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.opening import LogParts
+from broker_embedded.log.append.producer_store import ProducerStore
+from broker_embedded.log.leader_epochs import LeaderEpochFileCache
+from broker_embedded.log.recovery import LoadedSegments
 from broker_embedded.log.segment import LogSegment, PlacedBatch, UncutTail
 from broker_embedded.log.view import LogView
 from broker_embedded.platform.open_files import OUT_OF_DESCRIPTORS
 from broker_embedded.platform.platform import Buffer, FileSystem, Platform, remove_if_exists
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import UnreadableBatch
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogParts:
+    """The parts of a log, as read from the disk and repaired."""
+
+    directory: str
+    partition: TopicPartition
+    topic_id: UUID | None
+    loaded: LoadedSegments
+    epochs: LeaderEpochFileCache
+    producers: ProducerStore
 
 
 class LocalLog:

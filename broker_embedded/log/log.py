@@ -8,28 +8,21 @@ threads. Reads take no lock: they use a view, a value that is replaced as a whol
 without the lock.
 """
 
-import os
-from uuid import UUID
-
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.append.incoming import FROM_CLIENT, AppendConditions
 from broker_embedded.log.append.producer_state import LastRecord
-from broker_embedded.log.append.producer_store import PRODUCER_ID_EXPIRATION_MS, ProducerStore
 from broker_embedded.log.appender import Appender, AppendResult
 from broker_embedded.log.index import CorruptIndex
-from broker_embedded.log.local_log import LocalLog
-from broker_embedded.log.opening import LogParts, claim, load_epochs, parse_directory_name
+from broker_embedded.log.local_log import LocalLog, LogParts
 from broker_embedded.log.reader import LogReader
-from broker_embedded.log.recovery import Recovery
 from broker_embedded.log.retention import Retention
 from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
 from broker_embedded.platform.platform import Platform
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import UnreadableBatch
 
 
 class Log:
-    """The log of one topic-partition, in the directory ``topic-partition``. Made by ``open``.
+    """The log of one topic-partition, in the directory ``topic-partition``. Made by ``opening.open_log``.
 
     ``local`` are its files, ``reader`` reads them. ``producers`` and ``epochs`` are only read by callers.
 
@@ -47,56 +40,6 @@ class Log:
         self.reader = LogReader(self.local, self.retention)
         self._producer_store = parts.producers
         self._appender = Appender(self.local, parts.producers, parts.epochs, self.retention)
-
-    @classmethod
-    def open(
-        cls,
-        directory: str | os.PathLike[str],
-        config: LogConfig,
-        platform: Platform,
-        *,
-        recovery_point: int = 0,
-        clean_shutdown: bool = False,
-        log_start_offset: int = 0,
-        topic_id: UUID | None = None,
-        producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
-    ) -> "Log":
-        """The log in an existing directory, recovered if necessary; see ``recovery``.
-
-        Everything before ``recovery_point`` is on the disk; after a clean shutdown everything is.
-
-        Raises KafkaError KAFKA_STORAGE_ERROR: the disk fails. INCONSISTENT_TOPIC_ID: the directory belongs to another
-        topic of that name. ValueError: the directory's name.
-        """
-        directory = os.fspath(directory)
-        partition = parse_directory_name(os.path.basename(directory))
-        try:
-            topic_id = claim(directory, partition, platform, topic_id)
-            epochs = load_epochs(directory, platform)
-            loaded = Recovery(
-                directory,
-                config,
-                platform,
-                lambda header: epochs.assign(header.partition_leader_epoch, header.base_offset),
-            ).load(recovery_point=recovery_point, log_start_offset=log_start_offset, clean_shutdown=clean_shutdown)
-            epochs.truncate_from_end(loaded.log_end_offset)
-            epochs.truncate_from_start(loaded.log_start_offset)
-            producers = ProducerStore(directory, str(partition), platform, expiration_ms=producer_id_expiration_ms)
-            producers.load(loaded.segments, loaded.snapshots, rebuilt=loaded.rebuilt, end_offset=loaded.log_end_offset)
-            for segment in loaded.segments:
-                if segment.base_offset in loaded.rebuilt:
-                    segment.end_rebuild(durable=loaded.rebuilt[segment.base_offset])
-        except (OSError, UnreadableBatch, CorruptIndex) as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory} cannot be opened: {error}") from error
-        parts = LogParts(
-            directory=directory,
-            partition=partition,
-            topic_id=topic_id,
-            loaded=loaded,
-            epochs=epochs,
-            producers=producers,
-        )
-        return cls(parts, config, platform)
 
     def close(self) -> None:
         """As ``LocalLog.close``."""

@@ -43,6 +43,7 @@ from broker_embedded.log.checkpoints import (
 from broker_embedded.log.data_directory import DataDirectory
 from broker_embedded.log.deleted import DeletedDirectories, deleted_name
 from broker_embedded.log.log import Log
+from broker_embedded.log.opening import open_log
 from broker_embedded.platform.periodic import PeriodicTask
 from broker_embedded.platform.platform import FileSystem, Platform
 from broker_embedded.platform.worker_threads import OnDisk
@@ -180,7 +181,7 @@ class LogManager:
         if partitions and not clean_shutdown:
             logger.warning("%s was not closed cleanly: recovering %d logs", self.data_dir, len(partitions))
         for partition in partitions:
-            self._logs[partition] = Log.open(
+            self._logs[partition] = open_log(
                 self._directory.file(str(partition)),
                 configs.get(partition.topic, self.defaults),
                 self._platform,
@@ -232,7 +233,7 @@ class LogManager:
             self._partly_created.remove(directory)
         self._files.make_directory(directory)
         made.append(directory)
-        return Log.open(
+        return open_log(
             directory,
             config,
             self._platform,
@@ -276,7 +277,7 @@ class LogManager:
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot delete logs: {error}") from error
 
-    # --- looking after them ------------------------------------------------------------------------------------------
+    # --- maintenance -------------------------------------------------------------------------------------------------
 
     def periodic_tasks(self, config: BrokerConfig, on_disk: OnDisk) -> list[PeriodicTask]:
         """Retention, flushes, checkpoints and expiry, with the intervals at the start; they run in other threads."""
@@ -290,11 +291,7 @@ class LogManager:
         watermark_checkpoint_ms = config.replica_high_watermark_checkpoint_interval_ms
         expiry_ms = config.producer_id_expiration_check_interval_ms
         tasks: tuple[tuple[str, int, Callable[[], object]], ...] = (
-            (
-                "retention",
-                config.log_retention_check_interval_ms,
-                lambda: self.tick(clock.now_ms(), clock.elapsed_ms()),
-            ),
+            ("retention", config.log_retention_check_interval_ms, self.delete_old_segments),
             ("removal of deleted files", _REMOVE_FILES_MS, lambda: self.remove_files(clock.elapsed_ms())),
             ("flush", config.log_flush_scheduler_interval_ms, lambda: self.flush_due(clock.elapsed_ms())),
             ("recovery checkpoint", config.log_flush_offset_checkpoint_interval_ms, flush_and_checkpoint),
@@ -304,21 +301,16 @@ class LogManager:
         )
         return [PeriodicTask(name, interval_ms, functools.partial(on_disk, work)) for name, interval_ms, work in tasks]
 
-    def tick(self, now_ms: int, elapsed_ms: int) -> None:
-        """Apply retention, remove files that are due, forget expired producers.
-
-        An error of one log is logged, and the other logs are still processed.
-        """
+    def delete_old_segments(self) -> None:
+        """As ``Retention.delete_old_segments``, of all logs. An error of one is logged, and the others go on."""
         for log in list(self._logs.values()):
             try:
                 log.retention.delete_old_segments()
             except KafkaError as error:
                 logger.error("%s: retention failed, retrying at the next check: %s", log.partition, error)
-        self.remove_files(elapsed_ms)
-        self.expire_producers(now_ms)
 
     def remove_files(self, elapsed_ms: int) -> int:
-        """Remove the files of retired segments and the directories of deleted logs that are due; how many of these."""
+        """Remove files of retired segments and directories of deleted logs that are due; how many directories."""
         for log in self.logs.values():
             log.local.remove_retired(elapsed_ms)
         return self._deleted.remove_due(elapsed_ms)

@@ -1,10 +1,11 @@
-"""The parts of a log, and what a partition's directory says about it."""
+"""Opening the log in a partition's directory: what the disk has is read, and repaired."""
 
 import logging
-from dataclasses import dataclass
+import os
 from uuid import UUID
 
-from broker_embedded.log.append.producer_store import ProducerStore
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.log.append.producer_store import PRODUCER_ID_EXPIRATION_MS, ProducerStore
 from broker_embedded.log.checkpoints import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
@@ -12,11 +13,15 @@ from broker_embedded.log.checkpoints import (
     read_partition_metadata,
     write_partition_metadata,
 )
+from broker_embedded.log.index import CorruptIndex
 from broker_embedded.log.leader_epochs import LeaderEpochFileCache
-from broker_embedded.log.recovery import LoadedSegments
+from broker_embedded.log.local_log import LogParts
+from broker_embedded.log.log import Log
+from broker_embedded.log.recovery import Recovery
 from broker_embedded.platform.platform import Platform
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import UnreadableBatch
 
 logger = logging.getLogger(__name__)
 
@@ -29,19 +34,56 @@ def parse_directory_name(name: str) -> TopicPartition:
     return TopicPartition(topic, int(partition))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogParts:
-    """The parts of a log, as read from the disk and repaired."""
+def open_log(
+    directory: str | os.PathLike[str],
+    config: LogConfig,
+    platform: Platform,
+    *,
+    recovery_point: int = 0,
+    clean_shutdown: bool = False,
+    log_start_offset: int = 0,
+    topic_id: UUID | None = None,
+    producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
+) -> Log:
+    """The log in an existing directory, recovered if necessary; see ``recovery``.
 
-    directory: str
-    partition: TopicPartition
-    topic_id: UUID | None
-    loaded: LoadedSegments
-    epochs: LeaderEpochFileCache
-    producers: ProducerStore
+    Everything before ``recovery_point`` is on the disk; after a clean shutdown everything is.
+
+    Raises KafkaError KAFKA_STORAGE_ERROR: the disk fails. INCONSISTENT_TOPIC_ID: the directory belongs to another
+    topic of that name. ValueError: the directory's name.
+    """
+    directory = os.fspath(directory)
+    partition = parse_directory_name(os.path.basename(directory))
+    try:
+        topic_id = _claim(directory, partition, platform, topic_id)
+        epochs = _load_epochs(directory, platform)
+        loaded = Recovery(
+            directory,
+            config,
+            platform,
+            lambda header: epochs.assign(header.partition_leader_epoch, header.base_offset),
+        ).load(recovery_point=recovery_point, log_start_offset=log_start_offset, clean_shutdown=clean_shutdown)
+        epochs.truncate_from_end(loaded.log_end_offset)
+        epochs.truncate_from_start(loaded.log_start_offset)
+        producers = ProducerStore(directory, str(partition), platform, expiration_ms=producer_id_expiration_ms)
+        producers.load(loaded.segments, loaded.snapshots, rebuilt=loaded.rebuilt, end_offset=loaded.log_end_offset)
+        for segment in loaded.segments:
+            if segment.base_offset in loaded.rebuilt:
+                segment.end_rebuild(durable=loaded.rebuilt[segment.base_offset])
+    except (OSError, UnreadableBatch, CorruptIndex) as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory} cannot be opened: {error}") from error
+    parts = LogParts(
+        directory=directory,
+        partition=partition,
+        topic_id=topic_id,
+        loaded=loaded,
+        epochs=epochs,
+        producers=producers,
+    )
+    return Log(parts, config, platform)
 
 
-def load_epochs(directory: str, platform: Platform) -> LeaderEpochFileCache:
+def _load_epochs(directory: str, platform: Platform) -> LeaderEpochFileCache:
     """The leader epochs of a directory; none if their file cannot be parsed. Raises OSError."""
     epochs = LeaderEpochFileCache(f"{directory}/{LEADER_EPOCHS}", platform.file_system)
     try:
@@ -51,7 +93,7 @@ def load_epochs(directory: str, platform: Platform) -> LeaderEpochFileCache:
     return epochs
 
 
-def claim(directory: str, partition: TopicPartition, platform: Platform, topic_id: UUID | None) -> UUID | None:
+def _claim(directory: str, partition: TopicPartition, platform: Platform, topic_id: UUID | None) -> UUID | None:
     """The topic id of a directory, written to it if it had none. Raises OSError, KafkaError INCONSISTENT_TOPIC_ID."""
     metadata = f"{directory}/{PARTITION_METADATA}"
     try:

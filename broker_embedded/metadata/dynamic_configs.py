@@ -5,7 +5,6 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Set
-from typing import TypeAlias
 
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.releases import Feature
@@ -13,13 +12,10 @@ from broker_embedded.config.settings import SettingError, no_such_setting
 from broker_embedded.metadata.features import features_of, with_levels
 from broker_embedded.metadata.files.stored_configs import CONFIGS, StoredConfigs
 from broker_embedded.metadata.image import check_topics
-from broker_embedded.metadata.store import MetadataStore
+from broker_embedded.metadata.store import MetadataStore, Plan
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
-
-ConfigsPlan: TypeAlias = Callable[[StoredConfigs], StoredConfigs]
-"""The stored settings after a change, from those before. May raise KafkaError."""
 
 
 class DynamicConfigs:
@@ -30,7 +26,7 @@ class DynamicConfigs:
     ) -> None:
         """``use`` is called with each new configuration, before the response of the request."""
         stored = with_levels(started_with, store.current.configs, {})
-        store.amend(CONFIGS, stored)
+        store.set_current(CONFIGS, stored)
         store.watch(CONFIGS, self._apply)
         self._store = store
         self._use = use
@@ -54,7 +50,7 @@ class DynamicConfigs:
         """The features of the cluster, with their present levels."""
         return features_of(self.config, self.stored)
 
-    async def change(self, plan: ConfigsPlan, *, validate_only: bool = False) -> StoredConfigs:
+    async def change(self, plan: Plan[StoredConfigs], *, validate_only: bool = False) -> StoredConfigs:
         """Replace the settings by ``plan`` of the present ones. Returns the new ones.
 
         Raises KafkaError, and nothing has changed: that of ``plan``; INVALID_REQUEST, the configuration of the broker
@@ -65,7 +61,7 @@ class DynamicConfigs:
         await self._store.commit(CONFIGS, lambda now: self._planned(now, plan))
         return self.stored
 
-    def _planned(self, now: StoredConfigs, plan: ConfigsPlan) -> StoredConfigs:
+    def _planned(self, now: StoredConfigs, plan: Plan[StoredConfigs]) -> StoredConfigs:
         wanted = plan(now)
         try:
             config = self._configured(now, wanted)

@@ -51,6 +51,7 @@ class Metadata:
 
 ValueT = TypeVar("ValueT")
 Plan: TypeAlias = Callable[[ValueT], ValueT]
+"""The value after a change, from the one before. May raise KafkaError."""
 Watcher: TypeAlias = Callable[[ValueT, ValueT], Awaitable[None]]
 """Called with the values before and after a change. Other changes of the same kind wait until it returns."""
 
@@ -117,7 +118,7 @@ class MetadataStore:
             except KafkaError:
                 await self._write(file, before)
                 raise
-            self.amend(file, after)
+            self.set_current(file, after)
             for apply in self._apply[file]:
                 await apply(before, after)
 
@@ -127,10 +128,10 @@ class MetadataStore:
         after = plan(before)
         if after != before:
             file.write(self._file_system, self._data_dir, after)
-            self.amend(file, after)
+            self.set_current(file, after)
 
-    def amend(self, file: MetadataFile[ValueT], value: ValueT) -> None:
-        """Replace the current value only. The next change of this kind writes it to the file.
+    def set_current(self, file: MetadataFile[ValueT], value: ValueT) -> None:
+        """Replace the current value, but not the file, which the next change of this kind writes.
 
         For the start, and for watchers of this kind.
         """

@@ -39,7 +39,7 @@ class RecordKind(Generic[KeyT, ValueT]):
     Values have the versions 0 to ``last_version``, and are flexible (KIP-482) from ``flexible_since`` on.
     """
 
-    version: int
+    key_version: int
     key: type[KeyT]
     value: type[ValueT]
     last_version: int = 0
@@ -48,7 +48,7 @@ class RecordKind(Generic[KeyT, ValueT]):
     def write(self, key: KeyT, value: ValueT | None, value_version: int = 0) -> CoordinatorRecord:
         """A record of a key and a value, or a tombstone."""
         return CoordinatorRecord(
-            key=_encode(key, self.version, flexible=False),
+            key=_encode(key, self.key_version, flexible=False),
             value=None if value is None else _encode(value, value_version, flexible=self._is_flexible(value_version)),
         )
 

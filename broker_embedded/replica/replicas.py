@@ -59,7 +59,7 @@ class Replicas:
                 logger.error("topic %s is deleted, its files stay until the next start: %s", topic.name, error)
                 continue
             # The new names mark the directories as deleted, so that the list in the file is not needed any more.
-            self._store.amend(TOPICS, self._store.current.image.with_logs_deleted(topic_id))
+            self._store.set_current(TOPICS, self._store.current.image.with_logs_deleted(topic_id))
 
     async def _reconfigure(self, *topics: TopicImage) -> None:
         """Apply the settings of topics to their logs. Takes the logs' locks, which may wait for the disk."""

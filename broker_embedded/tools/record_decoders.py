@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from broker_embedded.groups.classic.records import CLASSIC_GROUP_RECORDS, GROUP_KEY_VERSION
+from broker_embedded.groups.classic.records import CLASSIC_GROUP_RECORDS
 from broker_embedded.groups.consumer.records import CONSUMER_GROUP_RECORDS
 from broker_embedded.groups.records import OFFSET_KEY_VERSIONS, OFFSET_RECORDS
 from broker_embedded.records.coordinator_record import CoordinatorRecord, RecordKind, key_version, value_version
@@ -37,10 +37,10 @@ STRING_DECODER: Final = "org.apache.kafka.tools.api.StringDecoder"
 _DELETED: Final = "<DELETE>"
 _GROUP_RECORDS: Final[Mapping[int, RecordKind[Any, Any]]] = {
     **dict.fromkeys(OFFSET_KEY_VERSIONS, OFFSET_RECORDS),
-    GROUP_KEY_VERSION: CLASSIC_GROUP_RECORDS,
+    CLASSIC_GROUP_RECORDS.key_version: CLASSIC_GROUP_RECORDS,
     **CONSUMER_GROUP_RECORDS,
 }
-_TRANSACTION_RECORDS: Final[Mapping[int, RecordKind[Any, Any]]] = {TRANSACTION_RECORDS.version: TRANSACTION_RECORDS}
+_TRANSACTION_RECORDS: Final[Mapping[int, RecordKind[Any, Any]]] = {TRANSACTION_RECORDS.key_version: TRANSACTION_RECORDS}
 
 
 def as_text(data: bytes) -> str:
@@ -116,7 +116,7 @@ def _decode(message: LogRecord, kinds: Mapping[int, RecordKind[Any, Any]]) -> De
         fields = as_json(value, version)
     except CorruptBatch as error:
         return f"Error at offset {offset}, skipping. {error.detail}", None
-    if number == GROUP_KEY_VERSION and value.protocol_type == CONSUMER_PROTOCOL:
+    if number == CLASSIC_GROUP_RECORDS.key_version and value.protocol_type == CONSUMER_PROTOCOL:
         for member, shown in zip(value.members, fields["members"], strict=True):
             _open_embedded(shown, "subscription", member.subscription, read_subscription)
             _open_embedded(shown, "assignment", member.assignment, read_assignment)

@@ -89,7 +89,7 @@ def read_transaction_record(record: CoordinatorRecord) -> tuple[str, Transaction
 
     Raises CorruptBatch: the bytes do not fit their version, or the version or a state is unknown.
     """
-    if key_version(record) != TRANSACTION_RECORDS.version:
+    if key_version(record) != TRANSACTION_RECORDS.key_version:
         return None
     key, value = TRANSACTION_RECORDS.read(record)
     name = key.transactional_id

@@ -108,7 +108,7 @@ def write_batch(
         max_timestamp=max(NO_TIMESTAMP, largest),
         records_count=count,
     )
-    return sealed(batch, header, compression, timestamp_type)
+    return write_header_like(batch, header, compression, timestamp_type)
 
 
 def recompress(
@@ -126,10 +126,10 @@ def recompress(
         check_written(len(batch), max_bytes)
     batch += compressed.flush()
     check_written(len(batch), max_bytes)
-    return sealed(batch, header, compression, header.timestamp_type)
+    return write_header_like(batch, header, compression, header.timestamp_type)
 
 
-def sealed(
+def write_header_like(
     batch: bytearray,
     header: BatchHeader,
     compression: CompressionType,
@@ -137,7 +137,7 @@ def sealed(
     *,
     delete_horizon: bool = False,
 ) -> bytearray:
-    """``batch``, which has space for a header and then its payload, with that header and its CRC."""
+    """Write ``header`` and the CRC into the space before the payload of ``batch``, which is returned."""
     write_header(
         batch,
         size_in_bytes=len(batch),

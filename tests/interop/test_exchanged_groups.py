@@ -10,7 +10,7 @@ import pytest
 
 from broker_embedded.coordinator.log import partition_for
 from broker_embedded.groups.classic.group import ClassicConfig
-from broker_embedded.groups.classic.records import GROUP_KEY_VERSION
+from broker_embedded.groups.classic.records import CLASSIC_GROUP_RECORDS
 from broker_embedded.groups.classic.replay import replay_group
 from broker_embedded.groups.records import offset_record, read_offset_record
 from broker_embedded.records.coordinator_record import key_version
@@ -137,14 +137,14 @@ def test_records_of_kafka_are_encoded_as_ours(kafka: ApacheKafka, theirs: Seen) 
     kinds: Counter[int] = Counter()
     for record in stored_records(kafka, "__consumer_offsets", PARTITIONS):
         kinds[key_version(record)] += 1
-        if key_version(record) == GROUP_KEY_VERSION and record.value is not None:
+        if key_version(record) == CLASSIC_GROUP_RECORDS.key_version and record.value is not None:
             _, group = replay_group(record, ClassicConfig())
             assert group is not None
             assert group.record() == record
         offset = read_offset_record(record)
         if offset is not None:
             assert offset_record(*offset) == record
-    assert kinds[GROUP_KEY_VERSION] >= 5
+    assert kinds[CLASSIC_GROUP_RECORDS.key_version] >= 5
     assert kinds[1] == 3
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.checkpoints import read_offsets, read_partition_metadata
-from broker_embedded.log.log import Log
 from broker_embedded.log.manager import LogManager
+from broker_embedded.log.opening import open_log
 from broker_embedded.platform.platform import Platform, RealFileSystem
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.broker.log_driver import batches_of, offset_for_timestamp
@@ -63,7 +63,7 @@ def test_a_log_of_kafka_is_read_and_continued(kafka: ApacheKafka, tmp_path: Path
     points = read_offsets(RealFileSystem(), str(kafka.log_directory / "recovery-point-offset-checkpoint"))
     assert points[THEIRS] == count
     directory = copied(kafka, THEIRS, tmp_path)
-    log = Log.open(
+    log = open_log(
         directory, LogConfig(), Platform(), recovery_point=points[THEIRS] if clean else 0, clean_shutdown=clean
     )
     assert (log.log_start_offset, log.log_end_offset, log.topic_id is not None) == (0, count, True)
@@ -103,6 +103,6 @@ def test_a_log_of_ours_is_read_and_continued_by_kafka(kafka: ApacheKafka, tmp_pa
     times = client.offsets_for_times(kafka.bootstrap_servers, OURS.topic, {0: now + 100})
     assert times == {0: 102}
     kafka.stop()
-    again = Log.open(copied(kafka, OURS, tmp_path / "back"), LogConfig(), Platform(), clean_shutdown=True)
+    again = open_log(copied(kafka, OURS, tmp_path / "back"), LogConfig(), Platform(), clean_shutdown=True)
     assert again.log_end_offset == 310
     again.close()

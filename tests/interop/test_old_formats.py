@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.log import Log
+from broker_embedded.log.opening import open_log
 from broker_embedded.platform.platform import Platform
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -42,7 +42,7 @@ def write_log(directory: Path, magic: int | None) -> int:
     """A log in one format, or with ``magic=None`` in all of them; how many records are in it."""
     skip_if(apache_kafka_unavailable())
     directory.mkdir(parents=True)
-    log = Log.open(directory, LogConfig.parse(SMALL), Platform())
+    log = open_log(directory, LogConfig.parse(SMALL), Platform())
     now_ms = int(time.time() * 1000)
     for turn in range(3):
         for wanted in (0, 1, 2) if magic is None else (magic,):

@@ -11,8 +11,6 @@ from broker_embedded.records.coordinator_record import CoordinatorRecord, Record
 from spark_kafka_native.protocol.schema import Struct, field, struct
 from spark_kafka_native.protocol.wire import Bytes, Int32, Int64, String
 
-GROUP_KEY_VERSION: Final = 2
-
 
 @struct
 class GroupMetadataKey(Struct):
@@ -47,9 +45,7 @@ class GroupMetadataValue(Struct):
     members: tuple[MemberMetadata, ...] = ()
 
 
-CLASSIC_GROUP_RECORDS: Final = RecordKind(
-    GROUP_KEY_VERSION, GroupMetadataKey, GroupMetadataValue, last_version=4, flexible_since=4
-)
+CLASSIC_GROUP_RECORDS: Final = RecordKind(2, GroupMetadataKey, GroupMetadataValue, last_version=4, flexible_since=4)
 
 
 def group_record(

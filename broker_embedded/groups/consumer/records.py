@@ -219,7 +219,7 @@ _KINDS: Final[tuple[RecordKind[Key, Value], ...]] = (
     RecordKind(8, ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
     RecordKind(16, ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
 )
-CONSUMER_GROUP_RECORDS: Final[Mapping[int, RecordKind[Key, Value]]] = {kind.version: kind for kind in _KINDS}
+CONSUMER_GROUP_RECORDS: Final[Mapping[int, RecordKind[Key, Value]]] = {kind.key_version: kind for kind in _KINDS}
 _KIND_OF: Final[Mapping[type[Key], RecordKind[Key, Value]]] = {kind.key: kind for kind in _KINDS}
 
 KEY_VERSIONS: Final = tuple(CONSUMER_GROUP_RECORDS)

@@ -32,7 +32,7 @@ from spark_kafka_native.records.batch import (
 )
 from spark_kafka_native.records.compression import compressor
 from spark_kafka_native.records.control import ControlType, decode_control
-from spark_kafka_native.records.conversion import payload_pieces, sealed
+from spark_kafka_native.records.conversion import payload_pieces, write_header_like
 from spark_kafka_native.records.legacy import read_messages
 from spark_kafka_native.records.legacy_write import write_message_set
 from spark_kafka_native.records.record import as_int64
@@ -245,5 +245,5 @@ def _rebuilt(header: BatchHeader, blocks: Iterable[_Block], count: int, horizon_
 def _batch(header: BatchHeader, payload: bytes | bytearray, *, has_horizon: bool) -> CleanedBatch:
     compression = header.compression if header.records_count else CompressionType.NONE
     data = bytearray(RECORD_BATCH_OVERHEAD) + payload
-    sealed(data, header, compression, header.timestamp_type, delete_horizon=has_horizon)
+    write_header_like(data, header, compression, header.timestamp_type, delete_horizon=has_horizon)
     return _cleaned(data, header, header.records_count)

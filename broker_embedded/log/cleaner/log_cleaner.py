@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple
 
 from broker_embedded.config.log_config import CleanerConfig, keys_fit
 from broker_embedded.log.cleaner.cleanable import CleanableRange, cleanable_range, first_dirty_offset
@@ -27,7 +27,9 @@ _SHORTEST_WAIT_S: Final = 0.001
 """A shorter wait is added to the next one, because sleeping takes longer than requested."""
 
 
-_Candidate: TypeAlias = tuple[Log, CleanableRange]
+class _Candidate(NamedTuple):
+    log: Log
+    dirty: CleanableRange
 
 
 class LogCleaner:
@@ -84,18 +86,18 @@ class LogCleaner:
                 if log.config.compacts and log.offline is None and partition not in passed_over
                 if (found := self._look_at(log, now_ms)) is not None
             ]
-            due = [(log, dirty) for log, dirty in candidates if dirty.is_due(log.config.min_cleanable_dirty_ratio)]
+            due = [found for found in candidates if found.dirty.is_due(found.log.config.min_cleanable_dirty_ratio)]
             if not due:
                 self._tried.clear()
                 return None
-            dirtiest = max(due, key=lambda candidate: candidate[1].dirty_ratio)
-            self._busy.add(dirtiest[0].partition)
+            dirtiest = max(due, key=lambda found: found.dirty.dirty_ratio)
+            self._busy.add(dirtiest.log.partition)
             return dirtiest
 
     def _look_at(self, log: Log, now_ms: int) -> _Candidate | None:
         try:
             start = first_dirty_offset(log, self._logs.cleaned_offsets.get(log.partition))
-            return log, cleanable_range(log, start, now_ms)
+            return _Candidate(log, cleanable_range(log, start, now_ms))
         except OSError as error:
             logger.error("%s: cannot compute its dirty ratio: %s", log, error)
             self._tried.add(log.partition)

@@ -27,9 +27,11 @@ from spark_kafka_native.spark.offsets import offsets_to_json
 LOAD_ID_COLUMN: Final = "load_id"
 
 
-def append_to(frame: DataFrame, *, name: str, path: str | None, table: str | None, options: Mapping[str, str]) -> None:
-    """Append rows to a path or table of the format ``name``. Raises PySparkException."""
-    writer = frame.write.format(name).mode("append").options(**dict(options))
+def append_to(
+    frame: DataFrame, *, format_name: str, path: str | None, table: str | None, options: Mapping[str, str]
+) -> None:
+    """Append rows to a path or table of a format. Raises PySparkException."""
+    writer = frame.write.format(format_name).mode("append").options(**dict(options))
     if table is not None:
         writer.saveAsTable(table)
     else:

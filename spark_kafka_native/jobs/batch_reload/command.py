@@ -192,7 +192,12 @@ class Job:
         tasks = {"minPartitions": given.min_tasks, "maxRecordsPerPartition": given.max_records_per_task}
         frame = records_of(spark, plan, dict(given.source_options), schema, load_id, tasks=tasks)
         append_all = functools.partial(
-            append_to, frame, name=form.name, path=given.target, table=given.table, options=dict(given.write_options)
+            append_to,
+            frame,
+            format_name=form.name,
+            path=given.target,
+            table=given.table,
+            options=dict(given.write_options),
         )
 
         def write(renew: Watch) -> None:

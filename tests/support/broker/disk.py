@@ -15,11 +15,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
-from broker_embedded.metadata.store import MetadataStore
 from broker_embedded.platform.platform import Buffer, Clock, DirectoryEntry, File, FileLock, FileSystem, ManualClock
-from broker_embedded.platform.shielded_tasks import ShieldedTasks
 
 Change: TypeAlias = tuple[int, bytes | None]
 """A write: position and bytes; or a truncation: size and None."""
@@ -419,7 +417,6 @@ class _FaultyFile:
 
 
 DATA_DIR = "/data"
-ResultT = TypeVar("ResultT")
 
 
 def new_disk() -> MemoryFileSystem:
@@ -428,13 +425,3 @@ def new_disk() -> MemoryFileSystem:
     disk.make_directory(DATA_DIR)
     disk.sync_directory("/")
     return disk
-
-
-def open_store(files: FileSystem, data_dir: str | os.PathLike[str] = DATA_DIR) -> MetadataStore:
-    """The store of a data directory, which does its work on the disk in the event loop."""
-    return MetadataStore(os.fspath(data_dir), files, at_once, ShieldedTasks())
-
-
-async def at_once(function: Callable[[], ResultT]) -> ResultT:
-    """Run a function that waits for the disk, here."""
-    return function()

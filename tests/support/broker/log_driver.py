@@ -7,6 +7,7 @@ from typing import Any, cast
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.appender import AppendResult
 from broker_embedded.log.log import Log
+from broker_embedded.log.opening import open_log
 from broker_embedded.log.timestamp_lookup import ContinueAt, OffsetTimestamp
 from broker_embedded.log.view import LogSlice
 from broker_embedded.platform.platform import File, ManualClock, Platform
@@ -143,7 +144,7 @@ class LogDriver:
     def _open(self, *, clean: bool, **options: int) -> Log:
         options.setdefault("recovery_point", self.checkpointed)
         platform = Platform(clock=self.clock, file_system=self.faults, max_open_files=4)
-        return Log.open(DIRECTORY, self.config, platform, clean_shutdown=clean, **cast("Any", options))
+        return open_log(DIRECTORY, self.config, platform, clean_shutdown=clean, **cast("Any", options))
 
     def files(self) -> dict[str, int]:
         """Names and sizes in the log's directory."""

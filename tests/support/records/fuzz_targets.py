@@ -16,6 +16,7 @@ from broker_embedded.config.log_config import LogConfig
 from broker_embedded.handlers.support.registry import Api, CloseConnection, Result, apis_of
 from broker_embedded.handlers.support.request_cost import RequestCost
 from broker_embedded.log.log import Log
+from broker_embedded.log.opening import open_log
 from broker_embedded.platform.platform import ManualClock, Platform
 from broker_embedded.server.dispatch import Call, Peer
 from spark_kafka_native.protocol.codec import decode as decode_message
@@ -178,7 +179,7 @@ def records_target(data: bytes) -> None:
     assert headers[-1].next_offset == result.last_offset + 1
     end = driver.log.log_end_offset
     driver.disk.restart()
-    again = Log.open(DIRECTORY, driver.config, Platform(clock=ManualClock(), file_system=driver.disk))
+    again = open_log(DIRECTORY, driver.config, Platform(clock=ManualClock(), file_system=driver.disk))
     assert again.log_end_offset == end, "recovery cuts off what was taken"
 
 
@@ -224,7 +225,7 @@ def indexes_target(data: bytes) -> None:
     driver.disk.create(f"{DIRECTORY}/{which}").write_at(0, data[1:])
     platform = Platform(clock=ManualClock(), file_system=driver.disk)
     try:
-        log = Log.open(DIRECTORY, LogConfig.parse({"index.interval.bytes": 0}), platform, clean_shutdown=clean)
+        log = open_log(DIRECTORY, LogConfig.parse({"index.interval.bytes": 0}), platform, clean_shutdown=clean)
     except KafkaError as error:
         _check(error.code in _MAY_STOP_AN_OPENING, f"a log does not open because of {error}")
         return

@@ -137,7 +137,10 @@ class AnyTransactions(RuleBasedStateMachine):
     @rule(ms=st.sampled_from([1, 600, 5000]))
     def wait(self, ms: int) -> None:
         self.driver.clock.advance(ms)
-        self.driver.manager.tick(self.driver.clock.now_ms(), self.driver.clock.now_ms())
+        now_ms = self.driver.clock.now_ms()
+        self.driver.manager.delete_old_segments()
+        self.driver.manager.remove_files(now_ms)
+        self.driver.manager.expire_producers(now_ms)
 
     @precondition(lambda self: self.compacts)
     @rule(ending=st.sets(PRODUCERS))

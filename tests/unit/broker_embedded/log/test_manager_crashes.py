@@ -32,7 +32,8 @@ def everything(driver: ManagerDriver, done: dict[str, int]) -> None:
     done["t-1"] = -1
     manager.delete_records(T0, 6)
     driver.clock.advance(2000)
-    manager.tick(driver.clock.now_ms(), driver.clock.now_ms())
+    manager.delete_old_segments()
+    manager.remove_files(driver.clock.now_ms())
     driver.append(U0, 3)
     manager.close()
     done.update({"t-0": 9, "u-0": 3})

@@ -5,7 +5,7 @@ import pytest
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.checkpoints import LEADER_EPOCHS, PARTITION_METADATA
 from broker_embedded.log.log import Log
-from broker_embedded.log.opening import parse_directory_name
+from broker_embedded.log.opening import open_log, parse_directory_name
 from broker_embedded.platform.platform import Platform, read_file, write_file
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -32,7 +32,7 @@ def test_names_that_are_no_topic_partition(name: str) -> None:
 
 
 def opened(files: FaultyFileSystem | MemoryFileSystem, topic_id: UUID | None = None) -> Log:
-    return Log.open(DIRECTORY, LogConfig(), Platform(file_system=files), clean_shutdown=True, topic_id=topic_id)
+    return open_log(DIRECTORY, LogConfig(), Platform(file_system=files), clean_shutdown=True, topic_id=topic_id)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.append.incoming import AppendConditions
 from broker_embedded.log.append.producer_state import ProducerStates
 from broker_embedded.log.log import Log
+from broker_embedded.log.opening import open_log
 from broker_embedded.log.view import bytes_of
 from broker_embedded.platform.platform import Clock, Platform
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -68,7 +69,7 @@ def test_reading_a_closed_log_is_refused(driver: LogDriver) -> None:
 
 def test_regions_have_descriptors_that_sendfile_can_use(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
-    log = Log.open(tmp_path / "t-0", LogConfig(), Platform(), clean_shutdown=True)
+    log = open_log(tmp_path / "t-0", LogConfig(), Platform(), clean_shutdown=True)
     log.append(batch(b"over the wire"), leader_epoch=0)
     (region,) = log.reader.read(0, max_bytes=1000).regions
     with open(tmp_path / "out", "wb") as out:
@@ -132,7 +133,7 @@ def test_readers_flushers_and_retention_beside_appends(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     config = LogConfig(segment_bytes=2000, index_interval_bytes=200, retention_bytes=6000, file_delete_delay_ms=0)
     platform = Platform(max_open_files=8)
-    log = Log.open(tmp_path / "t-0", config, platform, clean_shutdown=True)
+    log = open_log(tmp_path / "t-0", config, platform, clean_shutdown=True)
     now = platform.clock.now_ms()
     with Bystanders(log, platform.clock) as bystanders:
         for offset in range(0, 3000, 2):

@@ -12,15 +12,8 @@ from broker_embedded.platform.platform import FileSystem
 from broker_embedded.quotas.entities import CLIENT_ID, IP, USER, ClientQuotaEntity, EntityFilter
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.alter_client_quotas import OpData
-from tests.support.broker.disk import (
-    DATA_DIR,
-    FaultyFileSystem,
-    MemoryFileSystem,
-    SimulatedCrash,
-    at_once,
-    new_disk,
-    open_store,
-)
+from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, MemoryFileSystem, SimulatedCrash, new_disk
+from tests.support.broker.metadata import at_once, open_store
 from tests.support.refusals import refused
 
 ANN, ETL = ClientQuotaEntity.of([(USER, "ann")]), ClientQuotaEntity.of([(CLIENT_ID, "etl")])

@@ -9,7 +9,8 @@ from broker_embedded.metadata.files.producer_ids import BLOCK_SIZE, PRODUCER_IDS
 from broker_embedded.metadata.producer_ids import ProducerIdManager
 from broker_embedded.platform.shielded_tasks import ShieldedTasks
 from spark_kafka_native.protocol.errors import ErrorCode
-from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, SimulatedCrash, new_disk, open_store
+from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, SimulatedCrash, new_disk
+from tests.support.broker.metadata import open_store
 from tests.support.refusals import refused
 
 

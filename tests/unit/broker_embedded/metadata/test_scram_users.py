@@ -18,7 +18,8 @@ from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, SimulatedCrash, new_disk, open_store
+from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, SimulatedCrash, new_disk
+from tests.support.broker.metadata import open_store
 from tests.support.refusals import refused
 
 ALICE, BOB = ScramUser("alice", "SCRAM-SHA-256"), ScramUser("bob", "SCRAM-SHA-256")

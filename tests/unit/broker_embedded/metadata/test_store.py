@@ -10,7 +10,8 @@ from broker_embedded.metadata.files.topics import TOPICS
 from broker_embedded.metadata.image import ClusterImage
 from broker_embedded.metadata.store import MetadataStore, Plan
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, new_disk, open_store
+from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, new_disk
+from tests.support.broker.metadata import open_store
 from tests.support.refusals import refused
 
 

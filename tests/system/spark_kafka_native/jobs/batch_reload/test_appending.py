@@ -140,7 +140,7 @@ def test_rows_are_those_of_the_plan_with_their_load_id(story: Story, spark: Spar
         rows = records_of(spark, story.plan(None), options, schema, "mine", tasks=tasks)
         place = story.root / "table"
         for _ in range(2):
-            append_to(rows, name="parquet", path=str(place), table=None, options={"compression": "gzip"})
+            append_to(rows, format_name="parquet", path=str(place), table=None, options={"compression": "gzip"})
         found = sorted(map(tuple, spark.read.parquet(str(place)).collect()))
     assert found == sorted([(0, n, f"{2 * n}", "mine") for n in range(6)] * 2)
     assert all(path.name.endswith(".gz.parquet") for path in place.glob("*.parquet"))

@@ -111,7 +111,7 @@ def test_with_both_policies_old_segments_go_and_the_rest_is_compacted() -> None:
     driver.clock.advance(1001)
     for number in range(8):
         driver.put(**{f"n{number % 2}": str(number)})
-    driver.manager.tick(driver.clock.now_ms(), driver.clock.now_ms())
+    driver.manager.delete_old_segments()
     assert driver.log.log_start_offset == 8
     driver.compact()
     assert driver.rows() == [(14, "n0", "6"), (15, "n1", "7")]
@@ -127,7 +127,7 @@ def test_retention_may_take_everything_before_a_compaction_begins() -> None:
     driver.roll()
     dirty = cleanable_range(driver.log, 0, driver.clock.now_ms())
     driver.clock.advance(1001)
-    driver.manager.tick(driver.clock.now_ms(), driver.clock.now_ms())
+    driver.manager.delete_old_segments()
     for number in range(8):
         driver.put(a=str(number))
     tools = CleanerLimits(max_keys=10, load_factor=1.0, buffer_bytes=0, spend=lambda _: None, rest=lambda: None)

@@ -80,9 +80,9 @@ def test_new_reads_use_the_new_segments_and_open_reads_the_old_ones(driver: Comp
 def test_the_originals_are_deleted_after_file_delete_delay_ms(driver: CompactionDriver) -> None:
     driver.clean()
     assert f"{0:020d}.log.deleted" in driver.files()
-    driver.manager.tick(driver.clock.now_ms() + 999, driver.clock.now_ms() + 999)
+    driver.manager.remove_files(driver.clock.now_ms() + 999)
     assert f"{0:020d}.log.deleted" in driver.files()
-    driver.manager.tick(driver.clock.now_ms() + 1000, driver.clock.now_ms() + 1000)
+    driver.manager.remove_files(driver.clock.now_ms() + 1000)
     assert not [name for name in driver.files() if name.endswith(".deleted")]
     assert driver.rows() == COMPACTED
 
@@ -264,7 +264,7 @@ def test_readers_run_beside_compactions(tmp_path: Path) -> None:
             log.append(bytearray(reference.write_batch(reference.Batch(records=(record,)))), leader_epoch=0)
         log.local.roll()
         assert cleaner.clean_one()
-        manager.tick(Platform().clock.now_ms(), Platform().clock.elapsed_ms())
+        manager.remove_files(Platform().clock.elapsed_ms())
     done.set()
     reader.join()
     assert wrong == []
