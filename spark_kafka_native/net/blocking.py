@@ -61,6 +61,11 @@ _CLOSED: Final = (EndOfFrames, ConnectionResetError)
 """Ends of a connection between two responses; a reset if the broker had unread bytes."""
 _PIECES_PER_WRITE: Final = 512
 """Half of Linux's IOV_MAX."""
+_TIMED_OUT_AFTER_MS: Final = 1_000
+"""A broker had this time for its response, or half of ``request_timeout_ms``, if it counts as timed out.
+
+A request may be sent a few ms before its caller's deadline; no response by then says nothing about the broker.
+"""
 
 
 class Connection:
@@ -73,6 +78,8 @@ class Connection:
         self.options = options
         self.process_id = os.getpid()
         self.idle_since = time.monotonic()
+        self.timed_out = False
+        """Whether RequestTimeout was raised because of the broker, not because the caller's deadline was too near."""
         self._socket = sock
         self._protocol = ClientConnection(address, options.client_id, options.response_cache)
         self._reader = FrameSocket(sock, MAX_API_VERSIONS_BYTES)
@@ -82,6 +89,7 @@ class Connection:
         self._poll.register(sock, select.POLLIN)
         self._authenticate_at = math.inf
         self._throttled_until = 0.0
+        self._last_request_at = self.idle_since
         self._has_responded = False
         """Whether the broker has answered to a request that follows ApiVersions."""
 
@@ -235,6 +243,7 @@ class Connection:
     def _enqueue(self, request: Request[Any], max_version: int | None = None) -> InFlightRequest:
         sent, chunks = self._protocol.encode(request, max_version)
         self._take(chunks)
+        self._last_request_at = time.monotonic()
         return sent
 
     def write_some(self) -> bool:
@@ -394,6 +403,8 @@ class Connection:
         # A peer that sends a byte now and then must not keep the client waiting for ever.
         if not ready or deadline.expired:
             oldest = self._protocol.oldest
+            waited_ms = (time.monotonic() - self._last_request_at) * 1000
+            self.timed_out = waited_ms >= min(_TIMED_OUT_AFTER_MS, self.options.request_timeout_ms / 2)
             self.close()
             raise RequestTimeout(
                 self.address, api_name or (oldest.request.api_name if oldest else "?"), round(deadline.allowed_ms)

@@ -271,7 +271,10 @@ class Cluster:
             raise
 
     def note_timeout(self, address: HostPort) -> None:
-        """Ask other brokers first, because this one did not respond in time."""
+        """Ask other brokers first, because this one did not respond in time.
+
+        For callers that wait by themselves; a connection that raised RequestTimeout says it in ``give_back``.
+        """
         self._pool.note_timeout(address)
 
     def give_back(self, connection: Connection) -> None:
@@ -334,8 +337,6 @@ class Cluster:
                 except BrokerUnreachable as error:
                     tried |= error.tried
                 except (ConnectionLost, RequestTimeout, Throttled) as error:
-                    if isinstance(error, RequestTimeout):
-                        self.note_timeout(address)
                     tried[address] = error.detail.removeprefix(f"{address}: ")
                 if deadline.expired:
                     break

@@ -34,7 +34,7 @@ class PendingConnection:
         threading.Thread(target=self._run, args=(connect, deadline), name=f"connect to {address}", daemon=True).start()
 
     def wait_until(self, deadline: Deadline) -> None:
-        """Set when ``take`` raises BrokerUnreachable."""
+        """Set when ``take`` raises BrokerUnreachable. The thread keeps the deadline that it was started with."""
         self._deadline = Deadline.after_ms(deadline.remaining_ms + _GRACE_MS)
 
     def _run(self, connect: Callable[[Deadline], Connection], deadline: Deadline) -> None:
@@ -90,10 +90,10 @@ class PendingConnection:
 
 
 class PendingConnections:
-    """Connects for the sources of one cluster's fetchers; at most one thread for each source at any time.
+    """Connection attempts of a cluster's fetchers, each in a thread.
 
-    A source is a broker, and a rack that its requests name. When a source gives up, its thread is left to the next
-    source of the broker, so that retries start no second thread while the first one waits.
+    A ``BrokerSource`` that gives up abandons its attempt, and the next ``BrokerSource`` of the same broker continues
+    it. So there are never more threads than sources.
     """
 
     def __init__(self) -> None:

@@ -37,29 +37,32 @@ class ConnectionPool:
         self._config = config
         self._lock = threading.Lock()
         self._idle: dict[HostPort, list[Connection]] = {}
-        self._failures: dict[HostPort, int] = {}
+        self._failures: Counter[HostPort] = Counter()
         """How often in a row no connection could be made."""
         self._connecting: Counter[HostPort] = Counter()
-        self._silent: set[HostPort] = set()
+        """How many threads are connecting."""
+        self._timed_out: set[HostPort] = set()
         """Brokers that did not respond in time, until the next connection is open."""
         self._security = ReloadableSecurity(config, _make_security)
         self._response_cache = ResponseCache(MetadataResponse)
 
     def rank(self, address: HostPort) -> tuple[int, bool, float, bool]:
-        """Sorts brokers for a request to any one, as Kafka's ``NetworkClient.leastLoadedNode``: the first is the best.
+        """Sort key of a broker for a request that any broker can answer; the smallest is asked first.
 
-        Brokers that cannot be connected to come last, before them those that another thread is connecting to, or that
-        do not respond, then those that throttle this client. Of the others, those with an idle connection come first.
+        In this order: failed connection attempts in a row; whether another thread is connecting to it, or it timed out;
+        its throttle time; whether it has no idle connection. Unlike Kafka's ``NetworkClient.leastLoadedNode``, a broker
+        that is being connected to is not waited for.
         """
         with self._lock:
-            slow = address in self._silent or self._connecting[address] > 0
+            failures = self._failures[address]
+            is_slow = address in self._timed_out or self._connecting[address] > 0
             has_idle = bool(self._idle.get(address))
-        return self._failures.get(address, 0), slow, self.throttle_ms(address), not has_idle
+        return failures, is_slow, self.throttle_ms(address), not has_idle
 
     def note_timeout(self, address: HostPort) -> None:
-        """Rank a broker after those that respond."""
+        """Rank a broker that did not respond in time after those that respond, until a new connection to it is open."""
         with self._lock:
-            self._silent.add(address)
+            self._timed_out.add(address)
 
     def throttle_ms(self, address: HostPort) -> float:
         """How long the idle connection to ``address`` that is lent next takes no request; 0 if there is none."""
@@ -86,6 +89,8 @@ class ConnectionPool:
     def give_back(self, connection: Connection) -> None:
         """Take a connection back. One that is broken, or has responses that were not taken, is closed."""
         self._close_expired()
+        if connection.timed_out:
+            self.note_timeout(connection.address)
         if connection.is_stale():
             connection.close()
             return
@@ -133,7 +138,8 @@ class ConnectionPool:
 
     def _open(self, address: HostPort, deadline: Deadline) -> Connection:
         config = self._config
-        failures = self._failures.get(address, 0)
+        with self._lock:
+            failures = self._failures[address]
         # A server that is slow to accept gets twice the time at each try (KIP-601).
         base_ms = config.socket_connection_setup_timeout_ms
         timeout_ms = min(base_ms << min(failures, 10), max(config.socket_connection_setup_timeout_max_ms, base_ms))
@@ -157,7 +163,8 @@ class ConnectionPool:
                 reason += f"; {option} is {config.security_protocol}"
             raise AuthenticationFailed(error.address, option, reason, error.code) from error
         except BrokerUnreachable as error:
-            self._failures[address] = failures + 1
+            with self._lock:
+                self._failures[address] = failures + 1
             if not deadline.expired:
                 # Not a warning: a query on Spark would log one for each try of each task while a broker restarts.
                 reason = error.tried.get(address, error.detail)
@@ -166,8 +173,9 @@ class ConnectionPool:
         finally:
             with self._lock:
                 self._connecting[address] -= 1
-        self._failures.pop(address, None)
-        self._silent.discard(address)
+        with self._lock:
+            self._failures.pop(address, None)
+            self._timed_out.discard(address)
         return connection
 
     def _current_security(self) -> ChannelSecurity:

@@ -21,6 +21,7 @@ from typing import Any, Final, Self, cast
 
 from broker_embedded.testing.refusals import refusal
 from spark_kafka_native.client.config import ClientConfig
+from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.protocol.codec import decode
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.framing import decode_request_header, response_frame
@@ -175,6 +176,10 @@ class ScriptedCluster:
         """The requests of a kind that were received, in order."""
         return [request for _, request, _ in self.received if isinstance(request, kind)]
 
+    def nodes(self, kind: type[Request[Any]]) -> list[int]:
+        """The brokers that received the requests of a kind, in order."""
+        return [node for node, request, _ in self.received if isinstance(request, kind)]
+
 
 class ScriptedBroker:
     """One broker of a ``ScriptedCluster``."""
@@ -193,6 +198,11 @@ class ScriptedBroker:
         self._kept_port = _new_port()
         self.port: int = self._kept_port.getsockname()[1]
         self.start()
+
+    @property
+    def address(self) -> HostPort:
+        """Where it listens."""
+        return HostPort("127.0.0.1", self.port)
 
     def start(self) -> None:
         """Listen, on the port that it had before."""

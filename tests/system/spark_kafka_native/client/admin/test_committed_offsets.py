@@ -51,7 +51,7 @@ def test_offsets_come_back_as_they_were_committed(brokers: ScriptedCluster, clus
     }
     assert fetch_offsets(cluster, "g", [T[1]]) == {T[1]: detailed}
     assert set(fetch_offsets(cluster, "g")) == {T[0], T[1], U}
-    assert {node for node, request, _ in brokers.received if isinstance(request, OffsetCommitRequest)} == {3}
+    assert set(brokers.nodes(OffsetCommitRequest)) == {3}
     (request,) = brokers.requests(OffsetCommitRequest)
     assert (request.generation_id_or_member_epoch, request.member_id) == (-1, "")
 

@@ -32,7 +32,7 @@ def brokers() -> Iterator[ScriptedCluster]:
 
 def test_topics_are_created_at_the_controller(brokers: ScriptedCluster, cluster: Cluster) -> None:
     create_topics(cluster, [NewTopic(name="a", partitions=3), NewTopic(name="b", configs={"retention.ms": "5"})])
-    assert {node for node, request, _ in brokers.received if isinstance(request, CreateTopicsRequest)} == {2}
+    assert set(brokers.nodes(CreateTopicsRequest)) == {2}
     assert len(cluster.metadata(["a"]).topics["a"].partitions) == 3
     (request,) = brokers.requests(CreateTopicsRequest)
     a, b = request.topics

@@ -17,7 +17,7 @@ from spark_kafka_native.client.cluster.cluster import (
     shared_cluster,
 )
 from spark_kafka_native.client.errors import BrokerNotAvailable, NoSuchPartition
-from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net import blocking
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout
@@ -80,32 +80,51 @@ def broker_2_first(brokers: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.usefixtures("broker_2_first")
-def test_metadata_does_not_go_to_a_broker_while_it_is_connected_to(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_metadata_does_not_go_to_a_broker_while_another_thread_connects_to_it(
+    brokers: ScriptedCluster, cluster: Cluster
+) -> None:
     answers = threading.Event()
     brokers.script(ApiVersionsRequest, Held(answers), broker=2)
     without_idle_connection(cluster)
     borrow = functools.partial(cluster.borrow, cluster.node(2, Deadline.after_ms(0)))
-    address = HostPort("127.0.0.1", brokers.brokers[2].port)
-    pending = cluster.pending_connections.begin(address, borrow, Deadline.after_ms(60_000))
+    pending = cluster.pending_connections.begin(brokers.brokers[2].address, borrow, Deadline.after_ms(60_000))
     eventually(lambda: brokers.brokers[2].accepted, 1)
     cluster.metadata([])
     answers.set()
     cluster.give_back(eventually(pending.take, IsInstance(Connection)))  # type: ignore[arg-type]  # not None: expected
-    assert metadata_nodes(brokers) == [1, 3]
+    assert brokers.nodes(MetadataRequest) == [1, 3]
 
 
 @pytest.mark.usefixtures("broker_2_first")
 def test_metadata_does_not_go_to_a_broker_that_did_not_respond_in_time(
+    brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocking, "_TIMED_OUT_AFTER_MS", 0)
+    without_idle_connection(cluster)
+    let_time_out(brokers, cluster)
+    cluster.metadata([])
+    without_idle_connection(cluster)
+    cluster.borrow(cluster.node(2, Deadline.after_ms(0)), Deadline.after_ms(60_000)).close()
+    cluster.metadata([])
+    assert brokers.nodes(MetadataRequest) == [1, 3, 3, 2], "a new connection shows that it responds"
+
+
+@pytest.mark.usefixtures("broker_2_first")
+def test_metadata_goes_to_a_broker_that_had_too_little_time_to_respond(
     brokers: ScriptedCluster, cluster: Cluster
 ) -> None:
     without_idle_connection(cluster)
-    node, soon = cluster.node(2, Deadline.after_ms(0)), Deadline.after_ms(60_000)
-    cluster.note_timeout(node.address)
+    let_time_out(brokers, cluster)
     cluster.metadata([])
-    without_idle_connection(cluster)
-    cluster.borrow(node, soon).close()
-    cluster.metadata([])
-    assert metadata_nodes(brokers) == [1, 3, 3, 2], "a new connection shows that it responds"
+    assert brokers.nodes(MetadataRequest) == [1, 2]
+
+
+def let_time_out(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    """Send a request to broker 2 at the end of its deadline."""
+    cluster.give_back(cluster.borrow(cluster.node(2, Deadline.after_ms(0)), Deadline.after_ms(60_000)))
+    brokers.script(InitProducerIdRequest, Silent(), broker=2)
+    with pytest.raises(RequestTimeout):
+        cluster.send_once(2, ASK_FOR_ID, Deadline.after_ms(0))
 
 
 def without_idle_connection(cluster: Cluster) -> None:
@@ -113,10 +132,6 @@ def without_idle_connection(cluster: Cluster) -> None:
     for node in cluster.metadata([]).brokers.values():
         if connection := cluster.borrow_idle(node):
             connection.close()
-
-
-def metadata_nodes(brokers: ScriptedCluster) -> list[int]:
-    return [node for node, request, _ in brokers.received if isinstance(request, MetadataRequest)]
 
 
 def test_metadata_of_some_topics_of_all_and_of_none(brokers: ScriptedCluster, cluster: Cluster) -> None:
@@ -292,7 +307,7 @@ def test_brokers_that_all_went_away_are_found_again(brokers: ScriptedCluster, cl
 def test_send_asks_the_broker_that_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
     for node in (1, 2, 3, 2):
         assert cluster.send(node, ASK_FOR_ID).producer_id > 0
-    assert [node for node, request, _ in brokers.received if isinstance(request, InitProducerIdRequest)] == [1, 2, 3, 2]
+    assert brokers.nodes(InitProducerIdRequest) == [1, 2, 3, 2]
     assert brokers.brokers[2].open_connections <= 2, "connections are kept"
 
 
@@ -300,7 +315,7 @@ def test_send_asks_the_broker_that_is_named(brokers: ScriptedCluster, cluster: C
 def test_send_retries_when_the_connection_breaks(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
     brokers.script(InitProducerIdRequest, step, step)
     assert cluster.send(2, ASK_FOR_ID).producer_id > 0
-    assert {node for node, request, _ in brokers.received if isinstance(request, InitProducerIdRequest)} == {2}
+    assert set(brokers.nodes(InitProducerIdRequest)) == {2}
 
 
 def test_send_once_does_not_retry(brokers: ScriptedCluster, cluster: Cluster) -> None:

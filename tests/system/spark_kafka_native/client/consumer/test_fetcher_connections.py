@@ -26,11 +26,12 @@ from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
 from spark_kafka_native.protocol.messages.fetch import FetchRequest
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import ROWS, fill, offsets_of
 from tests.support.scripted.several_partitions import ALL, brokers_of_two_leaders, ranges, read, tp, whole
-from tests.support.scripted.steps import HalfFrame, Held, Pass, Slow
+from tests.support.scripted.steps import HalfFrame, Held, Pass, Silent, Slow
 from tests.support.waiting import eventually
 
 Offsets = dict[TopicPartition, list[int]]
@@ -119,6 +120,21 @@ def test_connections_are_used_again(brokers: ScriptedCluster, cluster: Cluster) 
     assert accepted(brokers) <= 3
 
 
+def test_metadata_does_not_go_to_a_broker_whose_fetch_timed_out(brokers: ScriptedCluster) -> None:
+    brokers.script(FetchRequest, Silent(), broker=1)
+    config = brokers.config(bootstrap_servers=str(brokers.brokers[1].address))
+    with Cluster(config) as cluster, Fetcher(cluster, ranges([0])) as fetcher:
+        fetcher._find_sources()
+        (source,) = fetcher._sources
+        while not source.in_flight:
+            fetcher._send(source)
+        cluster.give_back(cluster.borrow(source.node, Deadline.after_ms(60_000)))  # has an idle connection: is first
+        source.expires_at = 0.0
+        fetcher._await()
+        cluster.metadata([])
+    assert brokers.nodes(MetadataRequest) == [1, 2]
+
+
 # --- responses in part
 
 
@@ -168,7 +184,7 @@ def test_a_broker_that_does_not_answer_in_connecting_does_not_delay_another(brok
     answers = threading.Event()
     brokers.script(ApiVersionsRequest, Held(answers), broker=2)
     config = brokers.config(
-        bootstrap_servers=f"127.0.0.1:{brokers.brokers[1].port}", socket_connection_setup_timeout_ms=30_000
+        bootstrap_servers=str(brokers.brokers[1].address), socket_connection_setup_timeout_ms=30_000
     )
     found: Offsets = {}
     with Cluster(config) as cluster, Fetcher(cluster, ALL, target_rows=1) as fetcher:
@@ -183,7 +199,7 @@ def test_a_broker_that_does_not_answer_in_connecting_does_not_delay_another(brok
 def test_close_ends_connecting(brokers: ScriptedCluster) -> None:
     answers = threading.Event()
     brokers.script(ApiVersionsRequest, Held(answers), broker=2)
-    config = brokers.config(bootstrap_servers=f"127.0.0.1:{brokers.brokers[1].port}")
+    config = brokers.config(bootstrap_servers=str(brokers.brokers[1].address))
     with Cluster(config) as cluster:
         with Fetcher(cluster, ALL, target_rows=1) as fetcher:
             assert next(iter(fetcher))[0] in {tp(0), tp(2), tp(4)}
@@ -246,13 +262,38 @@ def test_retries_start_no_second_thread_while_a_name_look_up_does_not_end(
 
 
 def test_a_forked_child_does_not_take_its_parents_connection(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = cluster.leader(tp(0)).node
-    pending = connecting(cluster, node)
+    pending = connecting(cluster, cluster.leader(tp(0)).node)
     with monkeypatch.context() as child:
         child.setattr(pending_connection, "os", SimpleNamespace(getpid=lambda: -1))
         with pytest.raises(ConnectionLost, match="forked"):
             pending.take()
+    close_once_open(pending)
+
+
+def test_a_forked_child_does_not_close_its_parents_connection(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pending = connecting(cluster, cluster.leader(tp(0)).node)
+    with monkeypatch.context() as child:
+        child.setattr(pending_connection, "os", SimpleNamespace(getpid=lambda: -1))
         cluster.pending_connections.abandon(pending)
-        other = connecting(cluster, node)
-        eventually(other.take, IsInstance(Connection)).close()  # type: ignore[union-attr]  # not None: expected
+    close_once_open(pending)
+
+
+def test_a_forked_child_does_not_continue_its_parents_attempt(cluster: Cluster) -> None:
+    node, released = cluster.leader(tp(0)).node, threading.Event()
+
+    def connect(deadline: Deadline) -> Connection:
+        released.wait()
+        return cluster.borrow(node, deadline)
+
+    pending = cluster.pending_connections.begin(node.address, connect, Deadline.after_ms(60_000))
+    cluster.pending_connections.abandon(pending)
+    cluster._reset_after_fork()
+    close_once_open(connecting(cluster, node))
+    released.set()
+    eventually(connecting_threads, [])
+
+
+def close_once_open(pending: PendingConnection) -> None:
     eventually(pending.take, IsInstance(Connection)).close()  # type: ignore[union-attr]  # not None: expected
