@@ -18,33 +18,29 @@ from tests.support.waiting import eventually
 SOON = 60_000
 
 
-cluster = scripted_brokers()
+brokers = scripted_brokers()
 
 
 @pytest.fixture
-def pool(cluster: ScriptedCluster) -> Iterator[ConnectionPool]:
-    made = ConnectionPool(cluster.config())
+def pool(brokers: ScriptedCluster) -> Iterator[ConnectionPool]:
+    made = ConnectionPool(brokers.config())
     yield made
     made.close()
 
 
-def address(cluster: ScriptedCluster) -> HostPort:
-    return HostPort("127.0.0.1", cluster.brokers[1].port)
-
-
 @pytest.mark.feature("run.connections")
-def test_a_connection_given_back_is_lent_again(cluster: ScriptedCluster, pool: ConnectionPool) -> None:
-    first = pool.borrow(address(cluster), Deadline.after_ms(SOON))
+def test_a_connection_given_back_is_lent_again(brokers: ScriptedCluster, pool: ConnectionPool) -> None:
+    first = pool.borrow(brokers.brokers[1].address, Deadline.after_ms(SOON))
     pool.give_back(first)
-    second = pool.borrow(address(cluster), Deadline.after_ms(SOON))
+    second = pool.borrow(brokers.brokers[1].address, Deadline.after_ms(SOON))
     assert second is first
     second.close()
 
 
-def test_two_borrowers_get_two_connections(cluster: ScriptedCluster, pool: ConnectionPool) -> None:
+def test_two_borrowers_get_two_connections(brokers: ScriptedCluster, pool: ConnectionPool) -> None:
     with (
-        pool.borrow(address(cluster), Deadline.after_ms(SOON)) as first,
-        pool.borrow(address(cluster), Deadline.after_ms(SOON)) as second,
+        pool.borrow(brokers.brokers[1].address, Deadline.after_ms(SOON)) as first,
+        pool.borrow(brokers.brokers[1].address, Deadline.after_ms(SOON)) as second,
     ):
         assert first is not second
         first.send(MetadataRequest(), deadline=Deadline.after_ms(SOON))
@@ -52,8 +48,8 @@ def test_two_borrowers_get_two_connections(cluster: ScriptedCluster, pool: Conne
 
 
 @pytest.mark.feature("run.retry")
-def test_a_connection_with_a_response_outstanding_is_closed(cluster: ScriptedCluster, pool: ConnectionPool) -> None:
-    connection = pool.borrow(address(cluster), Deadline.after_ms(SOON))
+def test_a_connection_with_a_response_outstanding_is_closed(brokers: ScriptedCluster, pool: ConnectionPool) -> None:
+    connection = pool.borrow(brokers.brokers[1].address, Deadline.after_ms(SOON))
     connection.send(MetadataRequest(), deadline=Deadline.after_ms(SOON))
     pool.give_back(connection)
     assert connection.closed
@@ -61,40 +57,40 @@ def test_a_connection_with_a_response_outstanding_is_closed(cluster: ScriptedClu
 
 @pytest.mark.feature("run.retry")
 def test_a_connection_that_the_broker_closed_while_it_was_idle_is_replaced(
-    cluster: ScriptedCluster, pool: ConnectionPool
+    brokers: ScriptedCluster, pool: ConnectionPool
 ) -> None:
-    first = pool.borrow(address(cluster), Deadline.after_ms(SOON))
+    first = pool.borrow(brokers.brokers[1].address, Deadline.after_ms(SOON))
     pool.give_back(first)
-    cluster.brokers[1].drop_connections()
+    brokers.brokers[1].drop_connections()
     eventually(first.is_stale, True)
-    with pool.borrow(address(cluster), Deadline.after_ms(SOON)) as second:
+    with pool.borrow(brokers.brokers[1].address, Deadline.after_ms(SOON)) as second:
         assert second is not first
         assert first.closed
         assert second.call(MetadataRequest()).cluster_id == "scripted"
 
 
 @pytest.mark.parametrize(("max_idle_ms", "kept"), [(-1, True), (60_000, True), (500, False)])
-def test_connections_idle_for_too_long_are_replaced(cluster: ScriptedCluster, max_idle_ms: int, kept: bool) -> None:
-    pool = ConnectionPool(dataclasses.replace(cluster.config(), connections_max_idle_ms=max_idle_ms))
-    first = pool.borrow(address(cluster), Deadline.after_ms(SOON))
+def test_connections_idle_for_too_long_are_replaced(brokers: ScriptedCluster, max_idle_ms: int, kept: bool) -> None:
+    pool = ConnectionPool(dataclasses.replace(brokers.config(), connections_max_idle_ms=max_idle_ms))
+    first = pool.borrow(brokers.brokers[1].address, Deadline.after_ms(SOON))
     pool.give_back(first)
     first.idle_since -= 1
-    with pool.borrow(address(cluster), Deadline.after_ms(SOON)) as second:
+    with pool.borrow(brokers.brokers[1].address, Deadline.after_ms(SOON)) as second:
         assert (second is first) == kept
     pool.close()
 
 
 def test_connections_idle_for_too_long_are_closed_when_another_broker_is_used() -> None:
-    with ScriptedCluster(brokers=3) as cluster:
-        one, two, three = (HostPort("127.0.0.1", cluster.brokers[node].port) for node in (1, 2, 3))
-        pool = ConnectionPool(dataclasses.replace(cluster.config(), connections_max_idle_ms=60_000))
+    with ScriptedCluster(brokers=3) as brokers:
+        one, two, three = (brokers.brokers[node].address for node in (1, 2, 3))
+        pool = ConnectionPool(dataclasses.replace(brokers.config(), connections_max_idle_ms=60_000))
         old = [pool.borrow(where, Deadline.after_ms(SOON)) for where in (one, one, two)]
         recent = pool.borrow(two, Deadline.after_ms(SOON))
         for connection in (*old, recent):
             pool.give_back(connection)
         for connection in old:
             connection.idle_since -= 61
-        cluster.brokers[1].drop_connections()  # what brokers closed meanwhile is no error
+        brokers.brokers[1].drop_connections()  # what brokers closed meanwhile is no error
         used = pool.borrow(three, Deadline.after_ms(SOON))
         assert [connection.closed for connection in old] == [True, True, True]
         assert not recent.closed
@@ -105,12 +101,12 @@ def test_connections_idle_for_too_long_are_closed_when_another_broker_is_used() 
 
 
 def test_idle_connections_share_the_memory_of_one_large_response() -> None:
-    with ScriptedCluster(topics={f"{number:05}-{'x' * 240}": 1 for number in range(1_000)}) as cluster:
-        pool = ConnectionPool(cluster.config())
+    with ScriptedCluster(topics={f"{number:05}-{'x' * 240}": 1 for number in range(1_000)}) as brokers:
+        pool = ConnectionPool(brokers.config())
         frame_socket._released.clear()  # or one connection takes what a test before left, which is not traced
         tracemalloc.start()
         try:
-            lent = [pool.borrow(address(cluster), Deadline.after_ms(SOON)) for _ in range(4)]
+            lent = [pool.borrow(brokers.brokers[1].address, Deadline.after_ms(SOON)) for _ in range(4)]
             for connection in lent:
                 assert len(connection.call(MetadataRequest(topics=None)).topics) == 1_000
             while_lent = _frame_bytes()
@@ -131,29 +127,32 @@ def _frame_bytes() -> int:
     return sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces([only]).traces)
 
 
-def test_close_closes_the_idle_ones(cluster: ScriptedCluster, pool: ConnectionPool) -> None:
-    connection = pool.borrow(address(cluster), Deadline.after_ms(SOON))
+def test_close_closes_the_idle_ones(brokers: ScriptedCluster, pool: ConnectionPool) -> None:
+    connection = pool.borrow(brokers.brokers[1].address, Deadline.after_ms(SOON))
     pool.give_back(connection)
     pool.close()
     assert connection.closed
-    pool.borrow(address(cluster), Deadline.after_ms(SOON)).close()
+    pool.borrow(brokers.brokers[1].address, Deadline.after_ms(SOON)).close()
 
 
-def test_failures_are_counted_until_one_try_succeeds(cluster: ScriptedCluster, pool: ConnectionPool) -> None:
-    where = address(cluster)
-    cluster.brokers[1].stop()
-    for failures in (1, 2):
-        with pytest.raises(BrokerUnreachable):
-            pool.borrow(where, Deadline.after_ms(SOON))
-        assert pool.rank(where)[0] == failures
-    cluster.brokers[1].start()
-    pool.borrow(where, Deadline.after_ms(SOON)).close()
-    assert pool.rank(where)[0] == 0
+def test_failures_are_counted_until_one_try_succeeds() -> None:
+    with ScriptedCluster(brokers=2) as brokers:
+        pool = ConnectionPool(brokers.config())
+        first, second = addresses = [brokers.brokers[node].address for node in (1, 2)]
+        for broker in brokers.brokers.values():
+            broker.stop()
+        for address, order in (first, [second, first]), (second, addresses), (second, [first, second]):
+            with pytest.raises(BrokerUnreachable):
+                pool.borrow(address, Deadline.after_ms(SOON))
+            assert sorted(addresses, key=pool.rank) == order
+        brokers.brokers[2].start()
+        pool.borrow(second, Deadline.after_ms(SOON)).close()
+        assert sorted(addresses, key=pool.rank) == [second, first]
 
 
 def test_a_server_that_is_slow_to_accept_gets_more_time_at_each_try() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent, ScriptedCluster() as cluster:
-        config = cluster.config(socket_connection_setup_timeout_ms=20, socket_connection_setup_timeout_max_ms=50)
+    with socket.create_server(("127.0.0.1", 0)) as silent, ScriptedCluster() as brokers:
+        config = brokers.config(socket_connection_setup_timeout_ms=20, socket_connection_setup_timeout_max_ms=50)
         pool = ConnectionPool(config)
         waited = []
         for _ in range(4):
@@ -163,8 +162,8 @@ def test_a_server_that_is_slow_to_accept_gets_more_time_at_each_try() -> None:
     assert waited == ["20", "40", "50", "50"]
 
 
-def test_after_a_fork_the_child_starts_with_none(cluster: ScriptedCluster, pool: ConnectionPool) -> None:
-    connection = pool.borrow(address(cluster), Deadline.after_ms(SOON))
+def test_after_a_fork_the_child_starts_with_none(brokers: ScriptedCluster, pool: ConnectionPool) -> None:
+    connection = pool.borrow(brokers.brokers[1].address, Deadline.after_ms(SOON))
     pool.give_back(connection)
     pool.reset_after_fork()
     assert connection.closed
