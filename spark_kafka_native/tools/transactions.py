@@ -263,7 +263,7 @@ def _force_terminate(cluster: Cluster, options: argparse.Namespace) -> None:
     config = cluster.config
     with failing(f"Failed to force terminate transactionalId `{key}`"):
         init_producer(
-            cluster, key, timeout_ms=round(config.request_timeout_ms), patience_ms=config.default_api_timeout_ms
+            cluster, key, timeout_ms=round(config.request_timeout_ms), max_block_ms=config.default_api_timeout_ms
         )
 
 

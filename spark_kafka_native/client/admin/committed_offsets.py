@@ -8,6 +8,7 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.coordinators import at_coordinator, look_up_coordinator
 from spark_kafka_native.client.cluster.known_coordinators import CoordinatorType
 from spark_kafka_native.client.cluster.metadata import Node
+from spark_kafka_native.client.retry import retry
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError, check_code
@@ -44,9 +45,7 @@ class CommittedOffset:
 def find_coordinator(cluster: Cluster, group_id: str, deadline: Deadline | None = None) -> Node:
     """The broker that keeps a group's offsets; waits while there is none. Raises KafkaError naming the group."""
     until = deadline or cluster.deadline()
-    return cluster.retrying(
-        lambda left: look_up_coordinator(cluster, CoordinatorType.GROUP, group_id, left), until.remaining_ms
-    )
+    return retry(lambda: look_up_coordinator(cluster, CoordinatorType.GROUP, group_id, until), until, cluster.backoff())
 
 
 def commit_offsets(
@@ -86,7 +85,7 @@ def commit_offsets(
             for part in topic.partitions:
                 _check(part.error_code, f"group {group_id}, {TopicPartition(topic.name, part.partition_index)}")
 
-    at_group_coordinator(cluster, group_id, commit, timeout_ms)
+    at_group_coordinator(cluster, group_id, commit, cluster.deadline(timeout_ms))
 
 
 def fetch_offsets(
@@ -123,7 +122,7 @@ def fetch_offsets(
                     )
         return found
 
-    return at_group_coordinator(cluster, group_id, fetch, timeout_ms)
+    return at_group_coordinator(cluster, group_id, fetch, cluster.deadline(timeout_ms))
 
 
 def _topics(partitions: Iterable[TopicPartition]) -> tuple[OffsetFetchRequestTopic, ...]:
@@ -134,10 +133,9 @@ def _topics(partitions: Iterable[TopicPartition]) -> tuple[OffsetFetchRequestTop
 
 
 def at_group_coordinator(
-    cluster: Cluster, group_id: str, action: Callable[[Connection, float], T], timeout_ms: float | None = None
+    cluster: Cluster, group_id: str, action: Callable[[Connection, float], T], deadline: Deadline
 ) -> T:
-    """As ``at_coordinator`` for a group, until ``timeout_ms`` (``default.api.timeout.ms``) from now."""
-    deadline = cluster.deadline(timeout_ms)
+    """As ``at_coordinator``, for a group."""
     return at_coordinator(cluster, CoordinatorType.GROUP, group_id, action, deadline)
 
 

@@ -104,7 +104,7 @@ def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
         return _classic_group(connection, group_id, timeout_ms)
 
     deadline = cluster.deadline()
-    description = at_group_coordinator(cluster, group_id, describe, deadline.remaining_ms)
+    description = at_group_coordinator(cluster, group_id, describe, deadline)
     return dataclasses.replace(description, coordinator=find_coordinator(cluster, group_id, deadline).node_id)
 
 
@@ -116,7 +116,7 @@ def delete_group(cluster: Cluster, group_id: str) -> None:
         for result in response.results:
             check_code(result.error_code, f"group {result.group_id}")
 
-    at_group_coordinator(cluster, group_id, delete)
+    at_group_coordinator(cluster, group_id, delete, cluster.deadline())
 
 
 def delete_offsets(
@@ -140,7 +140,7 @@ def delete_offsets(
             for part in topic.partitions
         }
 
-    return at_group_coordinator(cluster, group_id, delete)
+    return at_group_coordinator(cluster, group_id, delete, cluster.deadline())
 
 
 def _consumer_group(connection: Connection, group_id: str, timeout_ms: float) -> GroupDescription:

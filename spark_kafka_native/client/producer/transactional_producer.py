@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import ConfigError
 from spark_kafka_native.client.errors import ProduceError
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.client.producer.sender import ProduceMetrics
@@ -36,11 +35,12 @@ from spark_kafka_native.client.transactions.requests import (
     GroupMembership,
     add_offsets,
     commit_offsets_in_transaction,
-    deadline_of,
     init_producer,
+    max_block_deadline,
     raise_for,
 )
 from spark_kafka_native.client.transactions.scope import TransactionScope
+from spark_kafka_native.net.errors import ConfigError
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 
@@ -170,7 +170,7 @@ class TransactionalProducer:
         }
         if not committed:
             return
-        scope, deadline = self._open, deadline_of(self._cluster, None)
+        scope, deadline = self._open, max_block_deadline(self._cluster, None)
         is_new = not scope.has_group(group_id)
         scope.add_group(group_id)
         with self._watched():

@@ -30,7 +30,7 @@ from spark_kafka_native.client.transactions.describe_transactions import (
 )
 from spark_kafka_native.client.transactions.errors import FENCED
 from spark_kafka_native.client.transactions.handle import TransactionalIdentity, TransactionHandle, WrittenPartition
-from spark_kafka_native.client.transactions.requests import deadline_of, transaction_version
+from spark_kafka_native.client.transactions.requests import max_block_deadline, transaction_version
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -98,7 +98,7 @@ def end_transactions(
     by_id = {handle.transactional_id: handle for handle in wanted}
     if len(by_id) < len(wanted):
         raise ValueError("two transactions of one transactional id cannot be ended at the same time")
-    deadline = deadline_of(cluster, timeout_ms)
+    deadline = max_block_deadline(cluster, timeout_ms)
     ends = _Ends(by_id, commit=commit)
     responses = at_coordinators(cluster, CoordinatorType.TRANSACTION, by_id, ends.ask, deadline)
     unclear = [
@@ -221,7 +221,7 @@ def abort_open_transactions(
     Their producers are fenced where every transaction has an epoch of its own; elsewhere they may begin another one:
     ``init_producer`` fences them too. Raises KafkaError as ``describe_transactions`` and ``end_transaction``.
     """
-    deadline = deadline_of(cluster, timeout_ms)
+    deadline = max_block_deadline(cluster, timeout_ms)
     described = describe_transactions(cluster, transactional_ids, timeout_ms=deadline.remaining_ms)
     handles = open_handles(described.values(), transaction_version(cluster, deadline))
     endings = end_transactions(cluster, handles, commit=False, timeout_ms=deadline.remaining_ms)

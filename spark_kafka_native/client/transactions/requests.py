@@ -58,14 +58,14 @@ def init_producer(
     *,
     timeout_ms: int | None = None,
     claimed: TransactionalIdentity | None = None,
-    patience_ms: float | None = None,
+    max_block_ms: float | None = None,
     once: bool = False,
 ) -> TransactionalIdentity:
     """Make the caller the only producer of a transactional id: fence earlier ones, abort their open transaction.
 
     ``timeout_ms``: how long a transaction may be open, by default ``transaction.timeout.ms``. ``claimed``: only if it
     is still the id's producer, whose epoch is raised (KIP-360; brokers before 2.5 raise it whatever is claimed). Waits
-    for at most ``patience_ms``, by default ``max.block.ms``. ``once``: a request whose response was lost is not sent
+    for at most ``max_block_ms``, by default ``max.block.ms``. ``once``: a request whose response was lost is not sent
     again, because a late copy would abort the next transaction. Raises ProducerFailed; ProducerFenced: ``claimed`` is
     no more.
     """
@@ -97,7 +97,7 @@ def init_producer(
 
     try:
         return at_coordinator(
-            cluster, CoordinatorType.TRANSACTION, transactional_id, ask, deadline_of(cluster, patience_ms)
+            cluster, CoordinatorType.TRANSACTION, transactional_id, ask, max_block_deadline(cluster, max_block_ms)
         )
     except KafkaError as error:
         if error.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
@@ -235,9 +235,9 @@ def commit_offsets_in_transaction(
     _ask(cluster, identity, CoordinatorType.GROUP, group_id, ask, deadline)
 
 
-def deadline_of(cluster: Cluster, patience_ms: float | None) -> Deadline:
-    """``patience_ms`` from now, by default ``max.block.ms``."""
-    return Deadline.after_ms(cluster.config.max_block_ms if patience_ms is None else patience_ms)
+def max_block_deadline(cluster: Cluster, max_block_ms: float | None) -> Deadline:
+    """``max_block_ms`` from now, by default the property ``max.block.ms``."""
+    return Deadline.after_ms(cluster.config.max_block_ms if max_block_ms is None else max_block_ms)
 
 
 def raise_for(transactional_id: str, error: KafkaError) -> NoReturn:

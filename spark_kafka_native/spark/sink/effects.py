@@ -125,7 +125,7 @@ class _Runner:
                 effect.transactional_id,
                 timeout_ms=effect.timeout_ms,
                 claimed=claimed,
-                patience_ms=self._cluster.config.default_api_timeout_ms,
+                max_block_ms=self._cluster.config.default_api_timeout_ms,
                 once=effect.once,
             )
         except ProducerFailed as error:

@@ -18,8 +18,8 @@ from spark_kafka_native.client.transactions.requests import (
     add_offsets,
     add_partitions,
     commit_offsets_in_transaction,
-    deadline_of,
     init_producer,
+    max_block_deadline,
     raise_for,
     transaction_version,
 )
@@ -69,7 +69,7 @@ def test_a_level_that_was_raised_meanwhile_is_noticed(cluster: Cluster, brokers:
     for level in (0, 1, 2):
         brokers.state.transactions.level = level
         assert init_producer(cluster, "sink").transaction_version == level
-        assert transaction_version(cluster, deadline_of(cluster, None)) == level
+        assert transaction_version(cluster, max_block_deadline(cluster, None)) == level
 
 
 def test_any_broker_can_tell_the_level(brokers: ScriptedCluster, cluster: Cluster) -> None:
@@ -116,7 +116,7 @@ def test_a_producer_id_may_be_refused(
 def test_the_error_after_the_deadline_has_the_last_reason(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(InitProducerIdRequest, *[Refuse(ErrorCode.CONCURRENT_TRANSACTIONS)] * 1000)
     with pytest.raises(ProducerFailed, match=r"previous transaction is still being completed|no response|be reached"):
-        init_producer(cluster, "sink", patience_ms=100)
+        init_producer(cluster, "sink", max_block_ms=100)
 
 
 @pytest.mark.parametrize("step", [Drop(applied=True), Drop()], ids=str)
@@ -132,7 +132,7 @@ def test_partitions_are_added_together(
     brokers: ScriptedCluster, cluster: Cluster, identity: TransactionalIdentity
 ) -> None:
     brokers.script(AddPartitionsToTxnRequest, Refuse(ErrorCode.CONCURRENT_TRANSACTIONS))
-    add_partitions(cluster, identity, PARTS, deadline_of(cluster, None))
+    add_partitions(cluster, identity, PARTS, max_block_deadline(cluster, None))
     assert brokers.state.transactions.by_id["sink"].partitions == set(PARTS)
     assert versions(brokers, AddPartitionsToTxnRequest) == [3, 3]
 
@@ -149,14 +149,14 @@ def test_of_several_errors_the_most_specific_is_raised(
 
     brokers.script(AddPartitionsToTxnRequest, Respond(response))
     with pytest.raises(TransactionFailed, match="u-0 cannot be added to the transaction") as caught:
-        add_partitions(cluster, identity, PARTS[:2], deadline_of(cluster, None))
+        add_partitions(cluster, identity, PARTS[:2], max_block_deadline(cluster, None))
     assert caught.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def ask_offsets(cluster: Cluster, identity: TransactionalIdentity, member: GroupMembership | None = None) -> None:
     if not identity.has_epoch_per_transaction:
-        add_offsets(cluster, identity, "g", deadline_of(cluster, None))
-    commit_offsets_in_transaction(cluster, identity, "g", OFFSETS, member, deadline_of(cluster, None))
+        add_offsets(cluster, identity, "g", max_block_deadline(cluster, None))
+    commit_offsets_in_transaction(cluster, identity, "g", OFFSETS, member, max_block_deadline(cluster, None))
 
 
 def test_offsets_go_by_the_level(brokers: ScriptedCluster, cluster: Cluster, identity: TransactionalIdentity) -> None:
@@ -179,15 +179,15 @@ def test_old_brokers_take_no_members_offsets() -> None:
 
 
 def ask_partitions(cluster: Cluster, identity: TransactionalIdentity) -> None:
-    add_partitions(cluster, identity, PARTS, deadline_of(cluster, None))
+    add_partitions(cluster, identity, PARTS, max_block_deadline(cluster, None))
 
 
 def ask_group(cluster: Cluster, identity: TransactionalIdentity) -> None:
-    add_offsets(cluster, identity, "g", deadline_of(cluster, None))
+    add_offsets(cluster, identity, "g", max_block_deadline(cluster, None))
 
 
 def ask_commit(cluster: Cluster, identity: TransactionalIdentity) -> None:
-    commit_offsets_in_transaction(cluster, identity, "g", OFFSETS, None, deadline_of(cluster, None))
+    commit_offsets_in_transaction(cluster, identity, "g", OFFSETS, None, max_block_deadline(cluster, None))
 
 
 @pytest.mark.parametrize(
