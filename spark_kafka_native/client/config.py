@@ -40,7 +40,6 @@ __all__ = [
     "REFUSED",
     "WITHOUT_EFFECT",
     "ClientConfig",
-    "ConfigError",
 ]
 
 _log = logging.getLogger(__name__)
@@ -151,9 +150,9 @@ class ClientConfig(SecurityConfig):
 
     given: frozenset[str] = frozenset()
     """Names of the properties that were set, as opposed to left at their defaults."""
-    option_prefix: str = dataclasses.field(default="", compare=False)
+    option_prefix: str = ""
     """What stands before a property's name where it was given, for errors that name one."""
-    servers_option: str = dataclasses.field(default="bootstrap.servers", compare=False)
+    servers_option: str = "bootstrap.servers"
     """The user's option that sets ``bootstrap.servers``, for errors that name it."""
 
     @classmethod

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from spark_kafka_native.client.config import DEPARTURES, PROPERTIES, REFUSED, WITHOUT_EFFECT, ClientConfig, ConfigError
+from spark_kafka_native.client.config import DEPARTURES, PROPERTIES, REFUSED, WITHOUT_EFFECT, ClientConfig
+from spark_kafka_native.net.errors import ConfigError
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.records.compression import CompressionType
 from tests.support.programs.java_programs import java_responses

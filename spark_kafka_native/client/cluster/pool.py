@@ -13,14 +13,14 @@ import time
 from collections import Counter
 from typing import Final
 
-from spark_kafka_native.client.config import ClientConfig, ConfigError
+from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.security.config import SecurityConfig
 from spark_kafka_native.client.security.reloadable import ReloadableSecurity
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.blocking import DEFAULT_MAX_FRAME_BYTES, Connection, SocketOptions
 from spark_kafka_native.net.channel_security import ChannelSecurity
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable
+from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable, ConfigError
 from spark_kafka_native.net.response_cache import ResponseCache
 from spark_kafka_native.protocol.messages.metadata import MetadataResponse
 

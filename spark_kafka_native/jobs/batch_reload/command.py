@@ -16,7 +16,6 @@ from rich.console import Console
 
 from spark_kafka_native.client.admin.configs import Resource, ResourceType, describe_configs
 from spark_kafka_native.client.cluster.cluster import shared_cluster
-from spark_kafka_native.client.config import ConfigError
 from spark_kafka_native.command_line import open_closed_streams
 from spark_kafka_native.jobs.batch_reload import report
 from spark_kafka_native.jobs.batch_reload.appending import append_rows, append_to, records_of
@@ -39,6 +38,7 @@ from spark_kafka_native.jobs.batch_reload.writing import WriteJob
 from spark_kafka_native.jobs.interrupts import run_interruptible
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
 from spark_kafka_native.jobs.session import spark_session
+from spark_kafka_native.net.errors import ConfigError
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.spark.errors import OptionError, PlanError
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from spark_kafka_native.client.config import PROPERTIES, ClientConfig, ConfigError
+from spark_kafka_native.client.config import PROPERTIES, ClientConfig
+from spark_kafka_native.net.errors import ConfigError
 from spark_kafka_native.protocol.nearest import nearest_name
 from spark_kafka_native.spark.errors import OptionError, redacted
 from spark_kafka_native.spark.offsets import Earliest, Latest, OffsetLimit

@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import functools
 import os
 import random
@@ -408,6 +409,8 @@ def test_a_process_has_one_cluster_for_equal_configurations(brokers: ScriptedClu
     shared = shared_cluster(brokers.config())
     assert shared_cluster(brokers.config()) is shared
     assert shared_cluster(brokers.config(client_id="other")) is not shared
+    renamed = dataclasses.replace(brokers.config(), servers_option="--bootstrap-servers")
+    assert shared_cluster(renamed) is not shared, "its errors name another option"
     close_shared_clusters()
     assert shared_cluster(brokers.config()) is not shared
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import ConfigError
 from spark_kafka_native.client.errors import RecordTooLarge
 from spark_kafka_native.client.producer.transactional_producer import TransactionalProducer
 from spark_kafka_native.client.transactions.ending import EndTxnOutcome, end_transaction
@@ -16,6 +15,7 @@ from spark_kafka_native.client.transactions.errors import (
     TransactionInDoubt,
 )
 from spark_kafka_native.client.transactions.requests import init_producer
+from spark_kafka_native.net.errors import ConfigError
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import ClientConfig, ConfigError
+from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.errors import ProduceError
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.client.security.factory import security_of
 from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.errors import AuthenticationFailed
+from spark_kafka_native.net.errors import AuthenticationFailed, ConfigError
 from spark_kafka_native.net.sasl.mechanism import SaslError
 from spark_kafka_native.net.sasl.oauthbearer import OAuthBearer
 from spark_kafka_native.protocol.errors import KafkaError
