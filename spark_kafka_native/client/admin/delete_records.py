@@ -27,7 +27,9 @@ def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> di
     """
     timeout_ms = min(cluster.config.default_api_timeout_ms, cluster.config.request_timeout_ms)
 
-    def request(partitions: Sequence[TopicPartition], _: Leaders, __: Connection) -> DeleteRecordsRequest:
+    def request(
+        partitions: Sequence[TopicPartition], _leaders: Leaders, _connection: Connection
+    ) -> DeleteRecordsRequest:
         topics = tuple(
             DeleteRecordsTopic(
                 name=name,
@@ -43,7 +45,9 @@ def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> di
         for topic in response.topics:
             for result in topic.partitions:
                 partition, code = TopicPartition(topic.name, result.partition_index), ErrorCode.of(result.error_code)
-                error = KafkaError(code, f"{partition}, records before {before.get(partition)}")
-                yield partition, result.low_watermark if code is ErrorCode.NONE else error
+                if code is ErrorCode.NONE:
+                    yield partition, result.low_watermark
+                else:
+                    yield partition, KafkaError(code, f"{partition}, records before {before.get(partition)}")
 
     return ask_leaders(cluster, list(before), request, results)

@@ -28,15 +28,16 @@ ResultsOf = Callable[[ResponseT], Iterable[tuple[TopicPartition, T | KafkaError]
 def ask_leaders(
     cluster: Cluster,
     partitions: Sequence[TopicPartition],
-    request: RequestOf[ResponseT],
-    results: ResultsOf[ResponseT, T],
+    request_of: RequestOf[ResponseT],
+    results_of: ResultsOf[ResponseT, T],
     *,
     timeout_ms: float | None = None,
 ) -> dict[TopicPartition, T]:
     """The result of each of ``partitions``, in their order.
 
-    Transient errors are retried until ``timeout_ms`` (``default.api.timeout.ms``) from now. Raises KafkaError naming a
-    partition without a result; BrokerUnreachable.
+    ``request_of`` makes the request for the partitions of one leader; ``results_of`` yields the result or the error of
+    each partition in its response. Transient errors are retried until ``timeout_ms`` (``default.api.timeout.ms``) from
+    now. Raises KafkaError naming a partition without a result; BrokerUnreachable.
     """
     deadline = cluster.deadline(timeout_ms)
     found: dict[TopicPartition, T] = {}
@@ -44,11 +45,11 @@ def ask_leaders(
     last: KafkaError | None = None
     while pending := [partition for partition in partitions if partition not in found]:
         try:
-            answers = _ask_once(cluster, pending, request, results, deadline)
+            results = _ask_once(cluster, pending, request_of, results_of, deadline)
         except BrokerUnreachable as error:
             give_up(last, error)
-        errors = {partition: result for partition, result in answers.items() if isinstance(result, KafkaError)}
-        found |= {partition: result for partition, result in answers.items() if not isinstance(result, KafkaError)}
+        errors = {partition: result for partition, result in results.items() if isinstance(result, KafkaError)}
+        found |= {partition: result for partition, result in results.items() if not isinstance(result, KafkaError)}
         for failure in errors.values():
             if not is_transient(failure):
                 raise failure
@@ -64,8 +65,8 @@ def ask_leaders(
 def _ask_once(
     cluster: Cluster,
     pending: Sequence[TopicPartition],
-    request: RequestOf[ResponseT],
-    results: ResultsOf[ResponseT, T],
+    request_of: RequestOf[ResponseT],
+    results_of: ResultsOf[ResponseT, T],
     deadline: Deadline,
 ) -> dict[TopicPartition, T | KafkaError]:
     """One request to every leader. Raises KafkaError: a response leaves a partition out."""
@@ -78,7 +79,7 @@ def _ask_once(
     try:
         for node, partitions in by_node.items():
             try:
-                requests.append((_send(cluster, node, partitions, leaders, request, deadline), partitions))
+                requests.append((_send(cluster, node, partitions, leaders, request_of, deadline), partitions))
             except KafkaError as error:
                 found |= dict.fromkeys(partitions, error)
         for connection, partitions in requests:
@@ -88,7 +89,7 @@ def _ask_once(
             except KafkaError as error:
                 found |= dict.fromkeys(partitions, error)
             else:
-                found |= results(response)
+                found |= results_of(response)
                 for partition in partitions:
                     if partition not in found:
                         detail = f"{partition} is missing from {sent.request.api_name}"
@@ -104,12 +105,12 @@ def _send(
     node: Node,
     partitions: list[TopicPartition],
     leaders: Leaders,
-    request: RequestOf[Any],
+    request_of: RequestOf[Any],
     deadline: Deadline,
 ) -> Connection:
     connection = cluster.borrow(node, deadline)
     try:
-        connection.send(request(partitions, leaders, connection), deadline=deadline)
+        connection.send(request_of(partitions, leaders, connection), deadline=deadline)
     except BaseException:
         cluster.give_back(connection)
         raise

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.leaders import Leaders, ask_leaders
+from spark_kafka_native.client.cluster.leaders import ask_leaders
 from spark_kafka_native.client.errors import NoSuchPartition, NotAReplica
-from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.describe_producers import (
@@ -53,7 +52,9 @@ def describe_producers(
     Raises KafkaError naming the partition; NotAReplica: ``broker_id`` has none. Brokers before 2.8 cannot be asked.
     """
     if broker_id is None:
-        return ask_leaders(cluster, partitions, _request, _results, timeout_ms=timeout_ms)
+        return ask_leaders(
+            cluster, partitions, lambda parts, _leaders, _connection: _request(parts), _results, timeout_ms=timeout_ms
+        )
     return cluster.retrying(lambda deadline: _at_replicas(cluster, partitions, broker_id, deadline), timeout_ms)
 
 
@@ -79,9 +80,7 @@ def _at_replicas(
     return {partition: found[partition] for partition in partitions}
 
 
-def _request(
-    partitions: Sequence[TopicPartition], _: Leaders | None = None, __: Connection | None = None
-) -> DescribeProducersRequest:
+def _request(partitions: Sequence[TopicPartition]) -> DescribeProducersRequest:
     return DescribeProducersRequest(
         topics=tuple(
             TopicRequest(name=name, partition_indexes=tuple(part.partition for part in parts))
@@ -95,7 +94,7 @@ def _results(response: DescribeProducersResponse) -> Iterator[tuple[TopicPartiti
         for result in topic.partitions:
             partition, code = TopicPartition(topic.name, result.partition_index), ErrorCode.of(result.error_code)
             if code is not ErrorCode.NONE:
-                yield partition, KafkaError(code, f"{partition}: {result.error_message or 'its producers'}")
+                yield partition, KafkaError(code, f"{partition}: its producers", result.error_message or "")
                 continue
             yield (
                 partition,

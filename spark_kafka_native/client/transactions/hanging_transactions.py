@@ -127,14 +127,19 @@ def abort_transaction(cluster: Cluster, spec: AbortTransactionSpec) -> None:
         topics=(topic,),
     )
 
-    def request(_: Sequence[TopicPartition], __: Leaders, ___: Connection) -> WriteTxnMarkersRequest:
+    def request(
+        _partitions: Sequence[TopicPartition], _leaders: Leaders, _connection: Connection
+    ) -> WriteTxnMarkersRequest:
         return WriteTxnMarkersRequest(markers=(marker,))
 
     def results(response: WriteTxnMarkersResponse) -> Iterator[tuple[TopicPartition, KafkaError | None]]:
         for topic in (topic for marker in response.markers for topic in marker.topics):
             for result in topic.partitions:
                 partition, code = TopicPartition(topic.name, result.partition_index), ErrorCode.of(result.error_code)
-                error = KafkaError(code, f"{partition}: producer {spec.producer_id}, epoch {spec.producer_epoch}")
-                yield partition, None if code is ErrorCode.NONE else error
+                if code is ErrorCode.NONE:
+                    yield partition, None
+                else:
+                    detail = f"{partition}: producer {spec.producer_id}, epoch {spec.producer_epoch}"
+                    yield partition, KafkaError(code, detail)
 
     ask_leaders(cluster, [spec.partition], request, results)

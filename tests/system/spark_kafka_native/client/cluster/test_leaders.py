@@ -89,12 +89,14 @@ def test_errors_are_raised_at_once_and_retriable_ones_after_the_deadline(cluster
 
 def test_a_partition_missing_from_the_response_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(ListOffsetsRequest, Respond(lambda _: ListOffsetsResponse()), broker=2)
+    query = FirstOffset()
     with pytest.raises(KafkaError, match="t-1 is missing from ListOffsets"):
-        ask_leaders(cluster, PARTITIONS, FirstOffset().request, FirstOffset().results)
+        ask_leaders(cluster, PARTITIONS, query.request, query.results)
 
 
 def test_a_cluster_that_is_gone_is_broker_unreachable(brokers: ScriptedCluster, cluster: Cluster) -> None:
     cluster.leaders(PARTITIONS)
     brokers.close()
+    query = FirstOffset()
     with pytest.raises(BrokerUnreachable):
-        ask_leaders(cluster, PARTITIONS, FirstOffset().request, FirstOffset().results, timeout_ms=600)
+        ask_leaders(cluster, PARTITIONS, query.request, query.results, timeout_ms=600)
