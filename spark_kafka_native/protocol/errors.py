@@ -203,7 +203,8 @@ class KafkaError(PicklableError):
     """An error code of a broker, or of the client about a broker.
 
     ``detail`` names the topic-partition, group or option; ``str()`` has the code's name and meaning, too, or
-    ``response_message``, which a response has of its own, in place of the meaning.
+    ``response_message``, which a response has of its own, in place of the meaning. TransactionError and ProduceError,
+    which are made from another error's code and detail, have none.
     """
 
     _retriable: ClassVar[bool | None] = None
@@ -231,11 +232,6 @@ class KafkaError(PicklableError):
             return self.detail
         subject = f"{self.detail}: " if self.detail else ""
         return f"{subject}{self.response_message or self.code.message} ({self.code.name}, {self.code.value})"
-
-
-def install_hint(package: str, extra: str) -> str:
-    """A package that is missing, and how to install it: the object of "needs" in an error message."""
-    return f"the package {package}: run `pip install '.[{extra}]'` in a clone of spark-kafka-native"
 
 
 def check_code(error_code: int, detail: str, message: str | None = None) -> None:

@@ -20,9 +20,9 @@ from spark_kafka_native.client.security.jks import (
     read_jks,
 )
 from spark_kafka_native.client.security.pkcs12 import Pkcs12Error, trusted_certificates
+from spark_kafka_native.extras import install_hint
 from spark_kafka_native.net.errors import ConfigError
 from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.protocol.errors import install_hint
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificate, PKCS12KeyAndCertificates

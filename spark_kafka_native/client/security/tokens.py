@@ -14,12 +14,12 @@ from typing import Any, Final
 from spark_kafka_native.client.config_def import find_function
 from spark_kafka_native.client.security.token_cache import expiry_of
 from spark_kafka_native.client.security.token_server import OPTION as ENDPOINT
+from spark_kafka_native.extras import install_hint
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.sasl.jaas import LoginModule
 from spark_kafka_native.net.sasl.mechanism import SaslError
 from spark_kafka_native.net.sasl.oauthbearer import BearerToken
 from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.protocol.errors import install_hint
 
 FUNCTION: Final = "sasl.login.callback.handler.class"
 

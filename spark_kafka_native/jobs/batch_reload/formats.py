@@ -27,8 +27,8 @@ import crc32c
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_kafka_native.extras import install_hint
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError
-from spark_kafka_native.protocol.errors import install_hint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

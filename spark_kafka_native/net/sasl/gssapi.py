@@ -7,9 +7,9 @@ import importlib
 from dataclasses import dataclass
 from typing import Any, Final
 
+from spark_kafka_native.extras import install_hint
 from spark_kafka_native.net.sasl.mechanism import SaslError
 from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.protocol.errors import install_hint
 
 _NO_SECURITY_LAYER: Final = 1
 _MOST_TOKENS: Final = 8

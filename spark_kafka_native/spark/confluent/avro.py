@@ -14,7 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # missing in its stub
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from spark_kafka_native.protocol.errors import install_hint
+from spark_kafka_native.extras import install_hint
 from spark_kafka_native.spark.confluent.columns import ColumnOrName, as_column
 from spark_kafka_native.spark.confluent.wire import ArrowArray, SchemaRef, from_record_headers
 
