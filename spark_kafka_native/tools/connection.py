@@ -53,11 +53,10 @@ def failing(what: str) -> Iterator[None]:
 
 
 def open_cluster(options: argparse.Namespace, *more: tuple[str, Mapping[str, str]]) -> Cluster:
-    """The cluster that the options of ``add_cluster`` name.
+    """The cluster that the options of ``add_cluster`` and ``add_timeout`` name.
 
-    ``more`` are options with the properties that they set; later ones replace earlier ones. ``--timeout``, if the tool
-    has it, sets default.api.timeout.ms. A property that no Kafka client has is ignored with a warning, as in Kafka's
-    tools. Raises ToolError, ToolFailure naming the option.
+    ``more`` are options with the properties that they set; later ones replace earlier ones. A property that no Kafka
+    client has is ignored with a warning, as in Kafka's tools. Raises ToolError, ToolFailure naming the option.
     """
     if options.zookeeper is not None:
         raise ToolError(f"--zookeeper is not supported; use {_SERVERS} HOST:PORT")
@@ -67,8 +66,9 @@ def open_cluster(options: argparse.Namespace, *more: tuple[str, Mapping[str, str
     if options.command_config is not None:
         file = properties_in(options.command_config, options.command_config_option)
         sources.insert(0, (f"{options.command_config_option} {options.command_config}", file))
-    if (timeout_ms := vars(options).get("timeout")) is not None:
-        sources.append(("--timeout", {"default.api.timeout.ms": str(min(timeout_ms, INT32_MAX))}))
+    if options.timeout is not None:
+        # As in Kafka's tools the option is an int64; the property is an int32, of which the largest is 24 days.
+        sources.append(("--timeout", {"default.api.timeout.ms": str(min(options.timeout, INT32_MAX))}))
     given: dict[str, object] = {}
     origins: dict[str, str] = {}
     for origin, properties in sources:

@@ -27,7 +27,7 @@ from spark_kafka_native.tools.group_tables import (
     print_state,
 )
 from spark_kafka_native.tools.offset_reset import add_positions, chosen_partitions, reset
-from spark_kafka_native.tools.options import INT64, ToolParser
+from spark_kafka_native.tools.options import ToolParser
 from spark_kafka_native.tools.output import ToolError, complain, say
 
 _PROTOCOL_TYPES: Final = frozenset({"", CONSUMER_PROTOCOL})
@@ -85,7 +85,7 @@ def _parser() -> ToolParser:
     parser.add_argument(
         "--all-topics", action="store_true", help="all partitions for which the group has committed offsets"
     )
-    parser.add_argument("--timeout", type=INT64, metavar="MS", help="the timeout of each request")
+    parser.add_timeout()
     add_positions(parser)
     return parser
 

@@ -89,6 +89,12 @@ class ToolParser(ActionParser):
         text = "a file with properties of the client"
         self.add_argument(*files, dest="command_config", metavar="FILE", action=_PropertiesFile, help=text)
         self.add_argument("--zookeeper", help=argparse.SUPPRESS)
+        self.set_defaults(timeout=None)
+
+    def add_timeout(self) -> None:
+        """``--timeout``, which sets default.api.timeout.ms."""
+        text = "longest time for one call, its retries included (default.api.timeout.ms)"
+        self.add_argument("--timeout", type=INT64, metavar="MS", help=text)
 
     def add_actions(self, *actions: "tuple[str, Action, str]") -> None:
         """Options of which exactly one must be given, each with what ``options.action`` is then and its help."""

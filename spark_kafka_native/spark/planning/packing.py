@@ -35,13 +35,18 @@ def pack(
     if max_partitions is None or len(ranges) <= max_partitions:
         return [(piece,) for piece in ranges]
     sized = [(piece, _size(piece, bounds)) for piece in ranges]
-    sized.sort(key=lambda each: _NOWHERE if each[0].leader is None else each[0].leader.node.node_id)
+    sized.sort(key=_leader_id)
     filled = None if max_records_per_partition is None else _fill(sized, max_records_per_partition)
     count = max_partitions if filled is None else max(max_partitions, len(filled))
     tasks = _share_out(sized, count, max_records_per_partition)
     if filled is not None and len(tasks) > count:
         tasks = filled
     return [_joined(task) for task in tasks]
+
+
+def _leader_id(sized: _Sized) -> int:
+    piece, _ = sized
+    return _NOWHERE if piece.leader is None else piece.leader.node.node_id
 
 
 def _size(piece: OffsetRange, bounds: Mapping[TopicPartition, tuple[int, int]]) -> int:
