@@ -7,9 +7,9 @@
     assert fault.hits == 1
 
 A fault affects requests of one API (``"*"`` is any), optionally with a ``topic``, ``partition`` or ``group``, or from a
-``client_id``. Only the affected part of a request fails. It applies to every such request, or ``times`` times; from the
-``on_call``-th one on, and then once unless ``times`` is set; with a ``probability``, which selects the same requests in
-every run with the same ``seed``.
+``client_id``. Only the affected part of a request fails. It applies to every such request; with ``times=n``, to the
+first n; with ``on_call=3``, to the third only, and with ``times=n`` too, to n from the third on; with a
+``probability``, to a random part, which is the same in every run with the same ``seed``.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -6,7 +6,7 @@ import functools
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -226,7 +226,7 @@ class Job:
             raise ReloadError(f"{self._storage.url}: nothing has been loaded there")
         manifest = with_all_entries(self._storage, manifest)
         groups = grouped(manifest.entries)
-        options = self._options(manifest)
+        options = self._options_for(manifest)
         state = self._present_state(manifest, options)
         known = manifest.topic_ids
         present = {tp.topic for tp in state.first}
@@ -269,18 +269,15 @@ class Job:
                 compacted |= {topic} if policy and "compact" in (policy.value or "") else set()
         return frozenset(compacted)
 
-    def _options(self, manifest: Manifest | None = None) -> SourceOptions:
-        """Options of the source; with a version its topics instead of those of the command line.
+    def _options(self) -> SourceOptions:
+        """Options of the source. Deleted records always fail a task, because the plan handles them."""
+        return _source_options(dict(self._arguments.source_options))
 
-        Deleted records always fail a task, because the plan handles them.
-        """
-        options = dict(self._arguments.source_options)
-        if manifest is not None:
-            options = {name: value for name, value in options.items() if not name.startswith("subscribe")}
-            options["subscribe"] = ",".join(sorted({tp.topic for tp in manifest.positions}))
-        parsed = parse_source_options(options, Query.BATCH)
-        client = dataclasses.replace(parsed.client, servers_option="--bootstrap-servers")
-        return dataclasses.replace(parsed, client=client)
+    def _options_for(self, manifest: Manifest) -> SourceOptions:
+        """As ``_options``, with the topics of a manifest instead of those of the command line."""
+        given = self._arguments.source_options
+        others = {name: value for name, value in given if not name.startswith("subscribe")}
+        return _source_options({**others, "subscribe": ",".join(sorted({tp.topic for tp in manifest.positions}))})
 
     def _warn_of_others(self, load_id: str) -> None:
         live = [run for run in other_runs(self._storage, load_id, time.time()) if run.age_s <= self._arguments.lease_s]
@@ -297,6 +294,11 @@ class Job:
         ensure_java()
         with spark_session("batch reload", tasks=1) as spark:
             yield spark
+
+
+def _source_options(options: Mapping[str, str]) -> SourceOptions:
+    parsed = parse_source_options(options, Query.BATCH)
+    return dataclasses.replace(parsed, client=dataclasses.replace(parsed.client, servers_option="--bootstrap-servers"))
 
 
 def _complain(text: str, status: int) -> int:

@@ -96,7 +96,9 @@ def _run(load: FileLoad, runner: Runner, watch: Watch, lease: Lease) -> list[Wri
     written: list[Written] = runner(load.task, load.plan.pieces, Written, watch_and_live)
     wanted = load.plan.pieces
     if sorted(map(_range, written)) != sorted(map(_range, wanted)):
-        raise ReloadError(f"{len(wanted)} ranges were planned, and tasks have written {len(written)}, or other ones")
+        raise ReloadError(
+            f"the tasks have written {len(written)} ranges, which are not the {len(wanted)} planned ranges"
+        )
     return written
 
 

@@ -95,7 +95,7 @@ def watch(
 
 
 class _Notebook:
-    """A table that is updated in place."""
+    """A table in a notebook cell."""
 
     def __init__(self) -> None:
         self._handle: Any = None

@@ -140,7 +140,7 @@ def advice(error: KafkaError | PartitionerError) -> str:
                 "records; they come from column 'timestamp' while option 'includeTimestamp' is true."
             )
         case KafkaError(retriable=True) | ProduceError(code=ErrorCode(retriable=True)):
-            return "Option 'kafka.delivery.timeout.ms' bounds the retries of such errors."
+            return "Option 'kafka.delivery.timeout.ms' bounds the retries."
         case _:
             return "A retry does not help."
 

@@ -238,6 +238,6 @@ def _advice(error: KafkaError) -> str:
         case KafkaError(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
             return "Load the DataFrame again to read the present topics: its partitions were determined by load()."
         case KafkaError(retriable=True):
-            return "Option 'kafka.default.api.timeout.ms' bounds the retries of such errors."
+            return "Option 'kafka.default.api.timeout.ms' bounds the retries."
         case _:
             return "A retry does not help."
