@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from tests.support.programs.java_programs import KafkaTools
+from tests.support.programs.kafka_tools import KafkaTools
 from tests.support.programs.toolchains import ToolMissing
 from tests.support.report import skip_if
 from tests.support.requests.conversation import Conversation

@@ -19,7 +19,7 @@ from tests.interop.test_exchanged_consumer_groups import GROUPS as CONSUMER_GROU
 from tests.interop.test_exchanged_consumer_groups import fill as fill_consumer_groups
 from tests.support.clients.confluent import ConfluentClient
 from tests.support.clients.interface import Record
-from tests.support.programs.java_programs import KafkaTools
+from tests.support.programs.kafka_tools import KafkaTools
 from tests.support.requests.classic_group import RawMember, stabilize, wait_for_coordinator
 from tests.support.requests.raw_client import RawClient
 from tests.support.requests.transactions import LEVELS, RawProducer

@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.tools.__main__ import main
-from tests.support.programs.java_programs import KafkaTools
+from tests.support.programs.kafka_tools import KafkaTools
 from tests.support.requests.transaction_views import reaches, settle
 from tests.support.requests.transactions import RawProducer
 from tests.support.servers.both_brokers import running_broker

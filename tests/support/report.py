@@ -1,4 +1,4 @@
-"""What tests show apart from passing or failing: a reason to skip, lines after a run, pages of tests/results."""
+"""What tests show apart from passing or failing: reasons to skip (`skip_if`), lines after a run, pages of results."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

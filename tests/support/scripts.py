@@ -1,4 +1,4 @@
-"""Commands that run until they are stopped, and the ports that they listen on."""
+"""Commands that run until they are stopped, their ports, and the error of a server that `DidNotStart`."""
 
 import re
 import socket

@@ -16,7 +16,7 @@ import pytest
 
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.messages.describe_producers import ProducerState
-from tests.support.programs.java_programs import KafkaTools
+from tests.support.programs.kafka_tools import KafkaTools
 from tests.support.requests import broker_differences as differences
 from tests.support.requests.same_responses import compare_brokers
 from tests.support.requests.transaction_views import producers

@@ -6,7 +6,7 @@ from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from tests.support.clients.topics import Topics
-from tests.support.programs.java_programs import KafkaTools
+from tests.support.programs.kafka_tools import KafkaTools
 from tests.support.servers.brokers import AnyBroker
 from tests.support.spark.stream_query import StreamQuery
 

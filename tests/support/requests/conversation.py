@@ -47,10 +47,10 @@ _THEIR_OWN: Final = {
 
 
 class Conversation:
-    """Questions to one broker over one connection, reopened when the broker closes it. ``answers`` are all so far.
+    """Requests to one broker over one connection, reopened when the broker closes it; ``responses`` has all so far.
 
-    ``expected`` are the answers that another broker gave to the same questions, if they are known.
-    Topics named by ``topic`` have names of their own on each broker; the answers have the names that the test uses.
+    ``expected`` are the responses of another broker to the same requests, if they are known. Topics named by ``topic``
+    have names of their own on each broker; the responses have the names that the test uses.
     """
 
     _numbers = itertools.count(1)

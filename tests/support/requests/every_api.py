@@ -1,4 +1,7 @@
-"""For each API that the broker serves a request that does something, in any version."""
+"""For each API that the broker serves a request that does something, in any version.
+
+`offered_by_real_brokers`: the versions of each API in the releases of Apache Kafka.
+"""
 
 import functools
 import warnings
