@@ -45,9 +45,10 @@ def ask_leaders(
     last: KafkaError | None = None
     while pending := [partition for partition in partitions if partition not in found]:
         try:
-            results = _ask_once(cluster, pending, request_of, results_of, deadline)
+            leaders = cluster.leaders(pending, deadline)
         except BrokerUnreachable as error:
             give_up(last, error)
+        results = ask_once(cluster, leaders, request_of, results_of, deadline)
         errors = {partition: result for partition, result in results.items() if isinstance(result, KafkaError)}
         found |= {partition: result for partition, result in results.items() if not isinstance(result, KafkaError)}
         for failure in errors.values():
@@ -62,18 +63,20 @@ def ask_leaders(
     return {partition: found[partition] for partition in partitions}
 
 
-def _ask_once(
+def ask_once(
     cluster: Cluster,
-    pending: Sequence[TopicPartition],
+    leaders: Leaders,
     request_of: RequestOf[ResponseT],
     results_of: ResultsOf[ResponseT, T],
     deadline: Deadline,
 ) -> dict[TopicPartition, T | KafkaError]:
-    """One request to every leader. Raises KafkaError: a response leaves a partition out."""
-    leaders = cluster.leaders(pending, deadline)
+    """The result or the error of each partition of ``leaders``: one request to every leader, without retries.
+
+    ``request_of`` and ``results_of`` as in ``ask_leaders``. UNKNOWN_SERVER_ERROR: the response leaves a partition out.
+    """
     by_node: dict[Node, list[TopicPartition]] = {}
-    for partition in pending:
-        by_node.setdefault(leaders[partition].node, []).append(partition)
+    for partition, leader in leaders.items():
+        by_node.setdefault(leader.node, []).append(partition)
     found: dict[TopicPartition, T | KafkaError] = {}
     requests: list[tuple[Connection, list[TopicPartition]]] = []
     try:
@@ -93,7 +96,7 @@ def _ask_once(
                 for partition in partitions:
                     if partition not in found:
                         detail = f"{partition} is missing from {sent.request.api_name}"
-                        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
+                        found[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
     finally:
         for connection, _ in requests:
             cluster.give_back(connection)

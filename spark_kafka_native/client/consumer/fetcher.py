@@ -346,7 +346,7 @@ class Fetcher:
             if error is None:
                 self._pause(cursor, self._timeout(cursor, cursor.state), now)
             else:
-                self._fail(cursor, error)
+                self._retry(cursor, error, self._clock.now())
         elif code is not ErrorCode.NONE:
             self._retry(cursor, KafkaError(code, str(cursor.partition)), now)
         elif part is None:

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.leaders import Leaders, ask_leaders
+from spark_kafka_native.client.cluster.leaders import Leaders, RequestOf, ask_leaders, ask_once
 from spark_kafka_native.client.cluster.metadata import NO_EPOCH
 from spark_kafka_native.net.blocking import Connection
+from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -44,12 +45,33 @@ def ends_of_epochs(
 
     Raises KafkaError naming the partition that could not be asked about; BrokerUnreachable.
     """
+    try:
+        found = ask_leaders(cluster, list(epochs), _request_of(epochs), _results, timeout_ms=timeout_ms)
+    except KafkaError as error:
+        if error.code is ErrorCode.UNSUPPORTED_VERSION:
+            return {}
+        raise
+    return {partition: end for partition, end in found.items() if end is not None}
 
+
+def ends_in_logs_of(
+    cluster: Cluster, leaders: Leaders, epochs: Mapping[TopicPartition, int], deadline: Deadline
+) -> dict[TopicPartition, EpochEnd | KafkaError]:
+    """As ``ends_of_epochs``, in the logs of these ``leaders``, with the error of each partition instead of retries."""
+    found = ask_once(cluster, leaders, _request_of(epochs), _results, deadline)
+    return {
+        partition: end
+        for partition, end in found.items()
+        if end is not None and not (isinstance(end, KafkaError) and end.code is ErrorCode.UNSUPPORTED_VERSION)
+    }
+
+
+def _request_of(epochs: Mapping[TopicPartition, int]) -> RequestOf[OffsetForLeaderEpochResponse]:
     def requested(partition: TopicPartition, leaders: Leaders) -> OffsetForLeaderPartition:
         current, epoch = leaders[partition].leader_epoch, epochs[partition]
         return OffsetForLeaderPartition(partition=partition.partition, current_leader_epoch=current, leader_epoch=epoch)
 
-    def request(
+    def request_of(
         partitions: Sequence[TopicPartition], leaders: Leaders, connection: Connection
     ) -> OffsetForLeaderEpochRequest:
         version = connection.version_of(OffsetForLeaderEpochRequest)
@@ -62,13 +84,7 @@ def ends_of_epochs(
         )
         return OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=topics)
 
-    try:
-        found = ask_leaders(cluster, list(epochs), request, _results, timeout_ms=timeout_ms)
-    except KafkaError as error:
-        if error.code is ErrorCode.UNSUPPORTED_VERSION:
-            return {}
-        raise
-    return {partition: end for partition, end in found.items() if end is not None}
+    return request_of
 
 
 def _results(response: OffsetForLeaderEpochResponse) -> Iterator[tuple[TopicPartition, EpochEnd | KafkaError | None]]:

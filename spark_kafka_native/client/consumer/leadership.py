@@ -1,6 +1,5 @@
 """The leaders of the partitions that are read, and truncation checks of their logs (KIP-320)."""
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
@@ -8,9 +7,10 @@ from spark_kafka_native.client.cluster.cluster import UNKNOWN_TOPIC_TRIES, Clust
 from spark_kafka_native.client.cluster.metadata import NO_EPOCH, PartitionLeader
 from spark_kafka_native.client.config import READ_UNCOMMITTED
 from spark_kafka_native.client.consumer.cursor import Cursor
-from spark_kafka_native.client.consumer.leader_epochs import ends_of_epochs
+from spark_kafka_native.client.consumer.leader_epochs import ends_in_logs_of
 from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native.client.errors import LogTruncated, OffsetOutOfRange, TopicRecreated
+from spark_kafka_native.client.retry import is_transient
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -51,13 +51,27 @@ def find_leaders(
         cursor.lookups += is_late
         is_retriable = (error.retriable or isinstance(error, TopicRecreated)) and cursor.lookups < UNKNOWN_TOPIC_TRIES
         (retriable if is_retriable else final)[cursor] = error
+    for cursor, error in _compare_logs(cluster, cursors, deadline).items():
+        (retriable if is_transient(error) else final)[cursor] = error
+    return retriable, final
+
+
+def _compare_logs(cluster: Cluster, cursors: Sequence[Cursor], deadline: Deadline) -> dict[Cursor, KafkaError]:
+    """The errors of cursors whose leader is a later one, as ``find_divergence``.
+
+    After a transient error the cursor has no leader, so that it is looked for, and asked, again.
+    """
     later = [cursor for cursor in cursors if cursor.leader_epoch > cursor.compared_epoch]
     compared = [cursor for cursor in later if cursor.compared_epoch != NO_EPOCH]
-    if compared:
-        final |= find_divergence(cluster, compared, deadline)
+    # The rest of the time is for the Fetches of those that pass, and for another try of the others.
+    errors = find_divergence(cluster, compared, Deadline.after_ms(deadline.remaining_ms / 2)) if compared else {}
     for cursor in later:
-        cursor.compared_epoch = cursor.leader_epoch
-    return retriable, final
+        if cursor in errors and is_transient(errors[cursor]):
+            cluster.mark_stale(cursor.partition.topic)
+            cursor.leader = None
+        else:
+            cursor.compared_epoch = cursor.leader_epoch
+    return errors
 
 
 def _other_topic(cursor: Cursor, topic_id: UUID) -> TopicRecreated | None:
@@ -70,7 +84,7 @@ def find_divergence(cluster: Cluster, cursors: Sequence[Cursor], deadline: Deadl
     """Stop cursors where their leaders' logs part from what was read, or was seen to be in the log (KIP-320).
 
     Returns the cursors that fail: with LogTruncated if the log lacks some of what was read, or all that was to be read
-    next; with another KafkaError if the leader gives no response.
+    next; with the error of its leader, which may be transient. There are no retries.
     """
     read = {cursor: (cursor.epoch, cursor.position) for cursor in cursors if cursor.epoch != NO_EPOCH}
     seen = {cursor: (cursor.known_epoch, cursor.end_offset) for cursor in cursors if cursor.known_epoch != NO_EPOCH}
@@ -79,39 +93,20 @@ def find_divergence(cluster: Cluster, cursors: Sequence[Cursor], deadline: Deadl
     errors: dict[Cursor, KafkaError] = {}
     half = Deadline.after_ms(deadline.remaining_ms / 2)
     for reached, until in ((read, half if seen else deadline), (seen, deadline)):
-        epochs = {cursor: epoch for cursor, (epoch, _) in reached.items() if cursor not in errors}
-        for cursor, end_offset in _ends(cluster, epochs, until, errors).items():
-            if end_offset < reached[cursor][1]:
-                cursor.end_offset = min(cursor.end_offset, end_offset)
+        compared = [cursor for cursor in reached if cursor not in errors]
+        leaders = {cursor.partition: cursor.leader for cursor in compared if cursor.leader is not None}
+        epochs = {cursor.partition: reached[cursor][0] for cursor in compared}
+        ends = ends_in_logs_of(cluster, leaders, epochs, until)
+        for cursor in compared:
+            end = ends.get(cursor.partition)
+            if isinstance(end, KafkaError):
+                errors[cursor] = end
+            elif end is not None and end.end_offset < reached[cursor][1]:
+                cursor.end_offset = min(cursor.end_offset, end.end_offset)
     for cursor in cursors:
         if cursor not in errors and cursor.end_offset <= cursor.position:
             errors[cursor] = LogTruncated(cursor.partition, cursor.position, cursor.end_offset)
     return errors
-
-
-def _ends(
-    cluster: Cluster, epochs: Mapping[Cursor, int], deadline: Deadline, errors: dict[Cursor, KafkaError]
-) -> dict[Cursor, int]:
-    """Where the leader epochs ended, left out where leaders cannot tell. Fills ``errors``.
-
-    One request per leader has half of the time. After an error each partition has an equal share of the rest.
-    """
-    if not epochs:
-        return {}
-    with contextlib.suppress(KafkaError):
-        return _ends_of(cluster, epochs, deadline.remaining_ms / 2)
-    found: dict[Cursor, int] = {}
-    for left, cursor in zip(range(len(epochs), 0, -1), epochs, strict=True):
-        try:
-            found |= _ends_of(cluster, {cursor: epochs[cursor]}, deadline.remaining_ms / left)
-        except KafkaError as error:
-            errors[cursor] = error
-    return found
-
-
-def _ends_of(cluster: Cluster, epochs: Mapping[Cursor, int], timeout_ms: float) -> dict[Cursor, int]:
-    ends = ends_of_epochs(cluster, {each.partition: epoch for each, epoch in epochs.items()}, timeout_ms=timeout_ms)
-    return {cursor: ends[cursor.partition].end_offset for cursor in epochs if cursor.partition in ends}
 
 
 def check_range(cluster: Cluster, cursor: Cursor, deadline: Deadline) -> KafkaError | None:

@@ -87,11 +87,16 @@ def test_errors_are_raised_at_once_and_retriable_ones_after_the_deadline(cluster
         ask_leaders(cluster, PARTITIONS, query.request, query.results, timeout_ms=2_000)
 
 
-def test_a_partition_missing_from_the_response_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    brokers.script(ListOffsetsRequest, Respond(lambda _: ListOffsetsResponse()), broker=2)
+def test_a_partition_missing_from_the_response_is_requested_again_and_named(
+    brokers: ScriptedCluster, cluster: Cluster
+) -> None:
+    empty = Respond(lambda _: ListOffsetsResponse())
     query = FirstOffset()
+    brokers.script(ListOffsetsRequest, empty, broker=2)
+    assert set(ask_leaders(cluster, PARTITIONS, query.request, query.results)) == set(PARTITIONS)
+    brokers.script(ListOffsetsRequest, *[empty] * 10_000, broker=2)
     with pytest.raises(KafkaError, match="t-1 is missing from ListOffsets"):
-        ask_leaders(cluster, PARTITIONS, query.request, query.results)
+        ask_leaders(cluster, PARTITIONS, query.request, query.results, timeout_ms=1_000)
 
 
 def test_a_cluster_that_is_gone_is_broker_unreachable(brokers: ScriptedCluster, cluster: Cluster) -> None:

@@ -1,8 +1,7 @@
 """Logs that are truncated while they are read: an error with the offset, never other records (KIP-320)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -12,10 +11,9 @@ from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.consumer import leadership
-from spark_kafka_native.client.consumer.cursor import Cursor, PartitionRange
+from spark_kafka_native.client.consumer.cursor import PartitionRange
+from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.errors import LogTruncated, OffsetOutOfRange
-from spark_kafka_native.net import deadline as deadline_module
-from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.fetch import FetchRequest
 from spark_kafka_native.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
@@ -302,29 +300,24 @@ def test_a_log_that_lost_its_end_in_a_crash(tmp_path: Path, name: str) -> None:
             assert {text[:3] for _, text in found} <= {b"old"}
 
 
-def test_the_leaders_of_many_partitions_are_asked_within_one_timeout(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now_s = 0.0
-    asked_ms: list[tuple[int, int]] = []
-
-    def no_response(_: Cluster, epochs: Mapping[TopicPartition, int], *, timeout_ms: float) -> None:
-        nonlocal now_s
-        now_s += timeout_ms / 1000
-        asked_ms.append((len(epochs), round(timeout_ms)))
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-
-    monkeypatch.setattr(deadline_module, "time", SimpleNamespace(monotonic=lambda: now_s))
-    monkeypatch.setattr(leadership, "ends_of_epochs", no_response)
-    cursors = []
-    for number in range(4):
-        wanted = PartitionRange(partition=TopicPartition("t", number), from_offset=0, until_offset=9)
-        cursor = Cursor(wanted, cluster.config, timeout_ms=60_000, jitter=1.0, now=0.0)
-        cursor.epoch = 1
-        cursors.append(cursor)
-    errors = leadership.find_divergence(cluster, cursors, Deadline.after_ms(1_000))
-    assert [error.code for error in errors.values()] == [ErrorCode.REQUEST_TIMED_OUT] * 4
-    assert asked_ms == [(4, 500), (1, 125), (1, 125), (1, 125), (1, 125)]
+def test_a_leader_that_cannot_compare_a_log_stops_no_other_partition() -> None:
+    partitions = [TopicPartition("t", number) for number in range(4)]
+    with EmbeddedBroker(topics={"t": 4}) as broker, Topics(broker.bootstrap_servers) as topics:
+        for partition in partitions:
+            topics.write("t", ["x"], partition=partition.partition)
+            broker.faults.move_leader("t", partition.partition)
+        broker.faults.fail("OffsetForLeaderEpoch", "NOT_LEADER_OR_FOLLOWER", topic="t", partition=3)
+        ranges = [PartitionRange(partition=each, from_offset=0, until_offset=1, known_epoch=0) for each in partitions]
+        with (
+            Cluster(ClientConfig.parse({"bootstrap.servers": broker.bootstrap_servers})) as cluster,
+            Fetcher(cluster, ranges, timeout_ms=3_000) as fetcher,
+        ):
+            rows = iter(fetcher)
+            assert sorted(next(rows)[0] for _ in range(3)) == partitions[:3]
+            with pytest.raises(KafkaError, match="t-3") as caught:
+                next(rows)
+            assert (caught.value.code, fetcher.failed) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, partitions[3])
+        assert len(broker.requests("OffsetForLeaderEpoch")) > 2, "the first names all partitions, the others only t-3"
 
 
 def test_the_check_of_a_range_has_the_time_that_its_partition_has_left(
