@@ -62,7 +62,7 @@ _CLOSED: Final = (EndOfFrames, ConnectionResetError)
 _PIECES_PER_WRITE: Final = 512
 """Half of Linux's IOV_MAX."""
 _TIMED_OUT_AFTER_MS: Final = 1_000
-"""A broker had this time for its response, or half of ``request_timeout_ms``, if it counts as timed out.
+"""A broker counts as timed out if it had this time for its response, or half of ``request_timeout_ms`` if that is less.
 
 A request may be sent a few ms before its caller's deadline; no response by then says nothing about the broker.
 """
