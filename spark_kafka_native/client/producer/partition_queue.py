@@ -93,7 +93,10 @@ class PartitionQueue:
         self.used_up_producer_id: int | None = None
         """The producer id of which the partition has used the last epoch, if any: the next one must be another."""
         self.last_error = ""
-        """Of the first unacknowledged batch: the errors of the batches after it may only be that it is missing."""
+        """Of the first unacknowledged batch: the errors of the batches after it may only be that it is missing.
+
+        Empty again once that batch is acknowledged.
+        """
         self.in_flight: deque[OutgoingBatch] = deque()
         self._idempotent = idempotent
         self._transactional = transactional
@@ -217,6 +220,8 @@ class PartitionQueue:
             failed.passed_over |= not failed.may_be_written
         proven = [failed for failed in earlier if failed.out_of_order and not failed.passed_over]
         self._failed = [failed for failed in self._failed if failed not in proven]
+        if len(earlier) == len(proven):
+            self.last_error = ""
         self._acknowledged = max(self._acknowledged, batch.order)
         self._backoff.reset()
         self._is_known = True

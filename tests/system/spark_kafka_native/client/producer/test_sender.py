@@ -270,6 +270,17 @@ def test_an_error_that_is_not_retriable_has_the_brokers_message(driver: SenderDr
     assert caught.value.unacknowledged == 1
 
 
+def test_an_error_says_nothing_of_batches_that_were_acknowledged_before(driver: SenderDriver) -> None:
+    driver.brokers.script(ProduceRequest, Refuse(ErrorCode.NOT_ENOUGH_REPLICAS))
+    driver.add(0, "a")
+    driver.finish()
+    driver.brokers.script(ProduceRequest, Refuse(ErrorCode.INVALID_RECORD))
+    driver.add(0, "b")
+    with pytest.raises(ProduceError, match=r"\(INVALID_RECORD, ") as caught:
+        driver.finish()
+    assert "fewer replicas" not in str(caught.value)
+
+
 def test_retries_may_be_bounded(brokers: ScriptedCluster) -> None:
     with SenderDriver(brokers, retries=2) as driver:
         brokers.script(ProduceRequest, *[Refuse(ErrorCode.NOT_ENOUGH_REPLICAS)] * 9)
