@@ -103,12 +103,15 @@ class PendingConnections:
     def begin(
         self, address: HostPort, connect: Callable[[Deadline], Connection], deadline: Deadline
     ) -> PendingConnection:
-        """Begin to connect, or continue what another source has begun and abandoned."""
+        """Begin to connect, or continue what another source has begun and abandoned. Raises BrokerUnreachable."""
         with self._lock:
             abandoned = self._abandoned.get(address)
             pending = abandoned.pop() if abandoned else None
         if pending is None:
-            return PendingConnection(address, connect, deadline)
+            try:
+                return PendingConnection(address, connect, deadline)
+            except (OSError, RuntimeError) as error:  # no descriptor is free, or no thread
+                raise BrokerUnreachable({address: str(error)}) from error
         pending.wait_until(deadline)
         return pending
 

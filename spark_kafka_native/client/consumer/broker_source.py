@@ -42,7 +42,7 @@ class BrokerSource:
         self.cursors: dict[Cursor, None] = {}
         """In the order of the next request."""
         self.resume_at = 0.0
-        """No Fetch is sent before: a response without any records, or a throttle."""
+        """No Fetch is sent before, after a response without any records, or a throttle: on ``time.monotonic``."""
         self.opening: PendingConnection | None = None
         self.in_flight = False
         self.is_extended = False
@@ -92,8 +92,14 @@ class BrokerSource:
             if self._connection is None:
                 borrow = functools.partial(self._cluster.borrow, self.node)
                 self.opening = self._cluster.pending_connections.begin(self.node.address, borrow, deadline)
-        if self.opening is not None and (connection := self.opening.take()):
-            self._connection, self.opening = connection, None
+        if self.opening is not None:
+            try:
+                connection = self.opening.take()
+            except BaseException:
+                self.close()  # or each iteration would have the same error again
+                raise
+            if connection is not None:
+                self._connection, self.opening = connection, None
         return self._connection is not None
 
     @property

@@ -140,7 +140,8 @@ class Cursor:
         self.replica = PreferredReplica(config.client_rack, config.metadata_max_age_ms)
         self.max_bytes = config.max_partition_fetch_bytes
         self.backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, jitter=jitter)
-        self.retry_at = now
+        self.retry_at = 0.0
+        """When a source is looked for, on ``time.monotonic``."""
         self.lookups = 0
         """Metadata responses in a row that did not have the topic, or had another one of its name."""
         self.last_error: KafkaError | None = None

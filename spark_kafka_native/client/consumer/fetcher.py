@@ -103,7 +103,7 @@ class Fetcher:
         self._jitter = jitter()
         """The same for all partitions, so that those that have an error at once are retried at once."""
         self._clock = PausableClock()
-        """Paused while the caller uses rows, and between iterations."""
+        """Of timeouts. Paused while the caller uses rows, and between iterations; throttles and backoffs go on then."""
         self.named_topics = False
         """Whether a Fetch named its topics, so that rows may be of another topic of a partition's name."""
         self._is_confirmed = False
@@ -121,7 +121,7 @@ class Fetcher:
         )
         self._cursors[wanted.partition] = cursor
         if not cursor.is_finished:
-            self._sources.wait(cursor, self._clock.now())
+            self._sources.wait(cursor)
 
     def remove(self, partition: TopicPartition) -> None:
         """Read no more of a partition. Not while iterating."""
@@ -205,7 +205,7 @@ class Fetcher:
                 self._fail(cursor, final)
             return
         cursor.last_error = error
-        self._sources.wait(cursor, now + pause_ms / 1000)
+        self._sources.wait(cursor, pause_ms)
 
     def _retry(self, cursor: Cursor, error: KafkaError, now: float) -> None:
         """A Fetch failed: look for the leader again, unless another try cannot help."""
@@ -228,7 +228,7 @@ class Fetcher:
 
     def _find_sources(self) -> None:
         """Attach the cursors whose time has come to the source of their leader, or of the replica that it named."""
-        due = self._sources.due(self._clock.now())
+        due = self._sources.due()
         if not due:
             return
         retriable, final = find_leaders(self._cluster, due, self._deadline(due))
@@ -252,11 +252,7 @@ class Fetcher:
 
     def _send(self, source: BrokerSource) -> None:
         """Send the next Fetch of a source, if none is in flight and its time has come."""
-        if (
-            source.in_flight
-            or source.resume_at > self._clock.now()
-            or not self._sources.has_cursors(source, self._clock.now())
-        ):
+        if source.in_flight or source.resume_at > time.monotonic() or not self._sources.has_cursors(source):
             return
         deadline = self._deadline(source.cursors)
         try:
@@ -279,7 +275,7 @@ class Fetcher:
 
     def _hold(self, source: BrokerSource, throttle_ms: float) -> None:
         """Send no Fetch before the end of a throttle (KIP-219)."""
-        source.resume_at = self._clock.now() + throttle_ms / 1000
+        source.resume_at = time.monotonic() + throttle_ms / 1000
         for cursor in list(source.cursors):
             cursor.extend_for_throttle(throttle_ms)
             if throttle_ms > cursor.remaining_ms(self._clock.now()):
@@ -324,7 +320,7 @@ class Fetcher:
         if with_records:
             source.backoff.reset()
         elif source.cursors:
-            source.resume_at = now + source.backoff.next_ms() / 1000
+            source.resume_at = time.monotonic() + source.backoff.next_ms() / 1000
         if throttle_ms:
             self._hold(source, throttle_ms)
 
@@ -368,11 +364,11 @@ class Fetcher:
         named = part.preferred_read_replica
         if not size and replica.node_id is None and named >= 0 and named != cursor.leader.node.node_id:
             replica.follow(named, replica_now)
-            self._sources.wait(cursor, now)
+            self._sources.wait(cursor)
             return False
         # A replica without records where more are expected lags; the leader has whatever there is.
         if (not size and replica.give_up(replica_now)) or replica.expire(replica_now):
-            self._sources.wait(cursor, now)
+            self._sources.wait(cursor)
         self.metrics.bytes_fetched += size
         try:
             completed = CompletedFetch.of(cursor, source, part, committed_only=self._committed_only)
@@ -419,7 +415,7 @@ class Fetcher:
                 self._fail(cursor, LogTruncated(cursor.partition, cursor.until_offset, cursor.end_offset))
         elif cursor.failure is None and cursor not in self._sources:
             # The batches' headers reached to the end of the range, but the last ones could not be decoded.
-            self._sources.wait(cursor, self._clock.now())
+            self._sources.wait(cursor)
 
     # --- topics
 

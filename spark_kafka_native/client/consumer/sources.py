@@ -46,15 +46,16 @@ class Sources:
         for source in self:
             source.close()
 
-    def wait(self, cursor: Cursor, retry_at: float) -> None:
-        """Have the cursor wait for a source until ``retry_at`` at least."""
+    def wait(self, cursor: Cursor, pause_ms: float = 0.0) -> None:
+        """Have the cursor wait for a source, ``pause_ms`` at least."""
         self.detach(cursor)
-        cursor.retry_at = retry_at
+        cursor.retry_at = time.monotonic() + pause_ms / 1000
         self._waiting[cursor] = None
 
-    def due(self, now: float) -> list[Cursor]:
+    def due(self) -> list[Cursor]:
         """The cursors that are to have a source now."""
-        return [cursor for cursor in self._waiting if cursor.retry_at <= now + _TOGETHER_S]
+        soon = time.monotonic() + _TOGETHER_S
+        return [cursor for cursor in self._waiting if cursor.retry_at <= soon]
 
     def attach(self, cursor: Cursor, node: Node, rack: str) -> None:
         """Read the cursor from a broker, to which requests name ``rack``."""
@@ -73,11 +74,11 @@ class Sources:
         if source is not None:
             del source.cursors[cursor]
 
-    def has_cursors(self, source: BrokerSource, now: float) -> bool:
+    def has_cursors(self, source: BrokerSource) -> bool:
         """Whether a source has cursors, without those whose requests are to name another rack by now."""
         if self._cluster.config.client_rack:
             for cursor in [each for each in source.cursors if each.replica.rack(time.monotonic()) != source.rack]:
-                self.wait(cursor, now)
+                self.wait(cursor)
         return bool(source.cursors)
 
     def continue_after(self, cursor: Cursor) -> None:
@@ -94,25 +95,25 @@ class Sources:
         """Wait until bytes of a response have come, or something is due: that source, and those that got none in time.
 
         One response is received at a time, so that one is in memory, unless its broker stops in the middle. ``now`` is
-        on the clock of ``retry_at``, ``resume_at`` and ``expires_at``.
+        on the clock of ``expires_at``.
         """
         in_flight = polled = [source for source in self if source.in_flight]
         if self._partial is not None and self._partial.in_flight:
             polled = [self._partial]
         # Without cursors the connection is not taken, and would end every wait.
         opening = [source.opening for source in self if source.opening is not None and source.cursors]
-        times = [cursor.retry_at for cursor in self._waiting]
-        times += [source.resume_at for source in self if source.cursors and source.is_idle]
-        times += [source.expires_at for source in polled]
-        times += [now + each.remaining_ms / 1000 for each in opening]
+        begun = time.monotonic()
+        waits_s = [cursor.retry_at - begun for cursor in self._waiting]
+        waits_s += [source.resume_at - begun for source in self if source.cursors and source.is_idle]
+        waits_s += [source.expires_at - now for source in polled]
+        waits_s += [each.remaining_ms / 1000 for each in opening]
         if len(polled) < len(in_flight):
-            times.append(now + _PARTIAL_S)
-        wait_s = max(min(times, default=now) - now, 0.0)
+            waits_s.append(_PARTIAL_S)
+        wait_s = max(min(waits_s, default=0.0), 0.0)
         if not polled and not opening:
             if wait_s:
                 time.sleep(wait_s)
             return None, []
-        begun = time.monotonic()
         poller = select.poll()
         for each in opening:
             poller.register(each, select.POLLIN)

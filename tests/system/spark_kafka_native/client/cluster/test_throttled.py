@@ -239,6 +239,22 @@ def test_one_brokers_throttle_does_not_hold_up_the_partitions_of_another(
     assert clock.slept_ms == [7_000]
 
 
+def test_a_throttle_goes_on_while_the_caller_uses_rows(
+    brokers: ScriptedCluster, cluster: Cluster, clock: Clock
+) -> None:
+    brokers.script(FetchRequest, Throttle(7_000), broker=1)
+    with Fetcher(cluster, ranges([0, 1])) as fetcher:
+        rows = iter(fetcher)
+        read_of_1 = 0
+        while read_of_1 < LAST:
+            partition, records = next(rows)
+            assert partition == tp(1)
+            read_of_1 += records.num_rows
+        clock.seconds += 7
+        assert sum(records.num_rows for _, records in rows) == LAST
+    assert clock.slept_ms == []
+
+
 def test_endless_throttling_by_one_broker_fails_its_partitions_and_no_other(
     brokers: ScriptedCluster, cluster: Cluster, clock: Clock
 ) -> None:

@@ -1,10 +1,12 @@
 """The connections of a fetcher: when they are opened, kept, given back and closed."""
 
+import errno
 import functools
 import select
 import threading
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from dirty_equals import IsInstance
@@ -14,6 +16,7 @@ from spark_kafka_native.client.cluster import pending_connection
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.metadata import Node
 from spark_kafka_native.client.cluster.pending_connection import PendingConnection, PendingConnections
+from spark_kafka_native.client.cluster.pool import ConnectionPool
 from spark_kafka_native.client.config import READ_UNCOMMITTED
 from spark_kafka_native.client.consumer import sources as sources_module
 from spark_kafka_native.client.consumer.broker_source import BrokerSource
@@ -22,8 +25,9 @@ from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.consumer.sources import Sources
 from spark_kafka_native.client.errors import OffsetOutOfRange
 from spark_kafka_native.net.blocking import Connection
+from spark_kafka_native.net.channel_security import ChannelSecurity
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost
+from spark_kafka_native.net.errors import BrokerUnreachable, ConfigError, ConnectionLost
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
 from spark_kafka_native.protocol.messages.fetch import FetchRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
@@ -220,10 +224,52 @@ def test_a_connection_that_no_partition_needs_any_more_ends_no_wait(
     assert sources.poll(0.0) == (None, [])
     slept: list[float] = []
     monkeypatch.setattr(sources_module, "time", SimpleNamespace(monotonic=time.monotonic, sleep=slept.append))
-    sources.wait(cursor, 0.25)
+    sources.wait(cursor, 250)
     assert sources.poll(0.0) == (None, [])
-    assert slept == [0.25]
+    assert slept == [pytest.approx(0.25, abs=0.2)]
     sources.close()
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread")]
+)
+def test_without_a_descriptor_or_a_thread_connecting_is_tried_again(
+    brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    cluster.leaders(wanted.partition for wanted in ALL)
+    cluster.close()
+    tried = 0
+
+    def scarce(*arguments: Any) -> PendingConnection:
+        nonlocal tried
+        tried += 1
+        if tried == 1:
+            raise error
+        return PendingConnection(*arguments)
+
+    monkeypatch.setattr(pending_connection, "PendingConnection", scarce)
+    assert read(cluster, ALL).offsets == whole(ALL)
+    assert tried >= 1
+
+
+def test_an_error_of_the_configuration_is_raised_by_one_iteration_only(
+    brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current = ConnectionPool._current_security
+    errors = [ConfigError("ssl.keystore.location", "/etc/keys.p12 cannot be read")]
+
+    def unreadable(pool: ConnectionPool) -> ChannelSecurity:
+        if errors and threading.current_thread() is not threading.main_thread():
+            raise errors.pop()
+        return current(pool)
+
+    monkeypatch.setattr(ConnectionPool, "_current_security", unreadable)
+    with Fetcher(cluster, ALL) as fetcher:
+        found: Offsets = {}
+        with pytest.raises(ConfigError, match=r"keys\.p12"):
+            take(fetcher, found)
+        take(fetcher, found)
+    assert found == whole(ALL)
 
 
 def connecting(cluster: Cluster, node: Node) -> PendingConnection:
