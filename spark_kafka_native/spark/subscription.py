@@ -1,6 +1,6 @@
 """The partitions of a query: ``subscribe``, ``subscribePattern`` or ``assign``, matched with a cluster's topics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -85,6 +85,19 @@ def select(subscription: Subscription, found: Mapping[str, Sequence[int]]) -> Se
             )
         case _:
             assert_never(subscription)
+
+
+def unnamed(subscription: Subscription, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+    """Those of ``partitions`` that the option does not name, whether they exist or not."""
+    if isinstance(subscription, Assign):
+        return set(partitions) - set(subscription.partitions)
+    partitions = set(partitions)
+    topics = {tp.topic for tp in partitions}
+    if isinstance(subscription, Subscribe):
+        named = topics.intersection(subscription.topics)
+    else:
+        named = {topic for topic in topics if java_pattern(subscription.pattern).search(topic)}
+    return {tp for tp in partitions if tp.topic not in named}
 
 
 def internal_topics(subscription: Subscription) -> tuple[str, ...]:

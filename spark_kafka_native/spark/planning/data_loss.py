@@ -175,8 +175,7 @@ def deleted_partitions(partitions: Iterable[TopicPartition]) -> DataLoss:
     """Partitions of the query that the cluster no longer has."""
     return DataLoss(
         kind=DataLossKind.PARTITIONS_DELETED,
-        reason=f"partitions {listed(partitions)} were read before; now the cluster does not have them, or the options "
-        "of the query do not name them",
+        reason=f"partitions {listed(partitions)} were read before; now the cluster does not have them",
     )
 
 

@@ -27,9 +27,11 @@ from spark_kafka_native.spark.options.parsing import SourceOptions
 from spark_kafka_native.spark.planning.assignment import select_existing, select_partitions
 from spark_kafka_native.spark.planning.available_now import check_reachable, check_same_partitions
 from spark_kafka_native.spark.planning.bounds import Edge, OffsetSource, bind_limit, may_move, resolve
+from spark_kafka_native.spark.planning.checkpoint_topics import OtherTopics, not_named, planned_without
 from spark_kafka_native.spark.planning.data_loss import (
     BatchPlan,
     accept_or_raise,
+    deleted_partitions,
     other_topic,
     plan_batch,
     plan_replayed_first_batch,
@@ -43,7 +45,7 @@ from spark_kafka_native.spark.planning.packing import Task, pack
 from spark_kafka_native.spark.planning.ranges import split_ranges
 from spark_kafka_native.spark.planning.rates import delay_batch, limit_offsets
 from spark_kafka_native.spark.planning.topic_ids import CommitMark, TopicIds
-from spark_kafka_native.spark.subscription import SubscribePattern, describe
+from spark_kafka_native.spark.subscription import SubscribePattern, describe, unnamed
 
 
 class StreamOffsets:
@@ -108,7 +110,12 @@ class StreamOffsets:
         new, and read again from its first record.
 
         Offsets before ``start`` are finished, and are committed to the group if the option is set.
+
+        Spark writes the result to its offset log before it plans the batch. So a ``start`` with partitions that the
+        options do not name, or that were deleted, raises PlanError or DataLossError here if ``failOnDataLoss`` is true.
         """
+        if not self._latest_called:
+            self._accept_or_refuse(not_named(start, self._options.subscription))
         is_new = not self._latest_called and not self._planned and start == self._initial
         if not self._latest_called and not is_new:
             self._resume(start)
@@ -116,6 +123,8 @@ class StreamOffsets:
         self._ids.settle(start)
         available = self._available(start)
         end = self._end_of_batch(start, available, max_offsets, min_offsets, is_first_batch=is_new)
+        if self._options.fail_on_data_loss and (deleted := start.keys() - end.keys()):
+            accept_or_raise(deleted_partitions(deleted), fail=True)
         if self._progress is not None:
             # Before the first batch of a new topic, so that a restart does not apply the old offsets to the new topic.
             at_once = (self._available_now and end == start) or (bool(self._ids.awaiting) and end != start)
@@ -132,16 +141,21 @@ class StreamOffsets:
         """The tasks of the micro-batch from ``start`` to ``end``; ``from_elsewhere``: another connector wrote the end.
 
         Raises DataLossError: its records are lost and ``failOnDataLoss`` is true, or, whatever that option is, end
-        offsets of Trigger.AvailableNow no longer exist. PlanError: rule 3.
+        offsets of Trigger.AvailableNow no longer exist. PlanError: rule 3; an earlier run has planned the batch for
+        other partitions and ``failOnDataLoss`` is true.
         """
         self._check_available_now(end)
         replays = not self._latest_called
         if replays:
             if self._initial is not None and from_elsewhere and self._options.jvm_checkpoint is None:
                 raise _start_unknown()
+            removed = self._removed_in_replay(start, end)
             start, end = self._replay(start, end)
         else:
+            removed = unnamed(self._options.subscription, start.keys() - end.keys())
             start = self._ids.translated(start) | self._returned(end)
+        if removed:
+            start = {tp: offset for tp, offset in start.items() if tp not in removed}
         self._planned = True
         plan = self._plan(start, end, replays_first_batch=replays and self._looked_up_again)
         for loss in plan.losses:
@@ -279,6 +293,30 @@ class StreamOffsets:
                     reached = {tp: min(offset, latest.get(tp, offset)) for tp, offset in end.items()}
                     self._replayed = self._ids.translated(start), reached
         return self._replayed
+
+    # --- a checkpoint of other topics
+
+    def _removed_in_replay(self, start: OffsetMap, end: OffsetMap) -> set[TopicPartition]:
+        """Partitions of ``start`` that a batch of an earlier run lacks although the cluster has them.
+
+        Raises PlanError: the options do not name all partitions of the batch, or name those that it lacks.
+        """
+        removed = set() if self._looked_up_again else start.keys() - end.keys()
+        if removed:
+            found = self._source.topics(sorted({tp.topic for tp in removed}))
+            others = unnamed(self._options.subscription, removed)
+            left_out = {tp for tp in removed - others if tp.partition in found.get(tp.topic, ())}
+            self._accept_or_refuse(planned_without(left_out, start, end) if left_out else None)
+            removed = left_out | others
+        self._accept_or_refuse(not_named(start.keys() | end.keys(), self._options.subscription))
+        return removed
+
+    def _accept_or_refuse(self, other: OtherTopics | None) -> None:
+        if other is None:
+            return
+        if self._options.fail_on_data_loss:
+            raise other.error()
+        self._ends.warn_once(f"{other.reason}; failOnDataLoss is false, so the query continues without them")
 
     # --- data loss
 

@@ -9,6 +9,12 @@ DATA_LOSS: Final = Section(
     (
         Feature("loss.deleted", "A topic or partition deleted", "`PARTITIONS_DELETED`, or dropped"),
         Feature(
+            "loss.otherTopics",
+            "A topic of the checkpoint that the options do not name",
+            "`PARTITIONS_DELETED` after it has logged the next batch, or dropped",
+            "`KAFKA_CHECKPOINT_OF_OTHER_TOPICS` before it logs one, or dropped",
+        ),
+        Feature(
             "loss.noInitialOffset",
             "A new partition without a first offset",
             "`INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS`",

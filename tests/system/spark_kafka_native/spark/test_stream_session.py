@@ -337,3 +337,34 @@ def test_broker_that_dies_fails_the_query_within_its_deadline(
         text = failure(lambda: query)
         assert broker.bootstrap_servers in text
         assert "no broker could be reached" in text
+
+
+@pytest.mark.feature("loss.otherTopics")
+def test_checkpoint_of_another_topic_is_refused_and_stays_usable(
+    read_stream: Reader, into: Starter, topics: Topics, checkpoint: Path
+) -> None:
+    source, other, target = topics.create(), topics.create(), topics.create()
+    topics.write(source, ["a"])
+    topics.write(other, ["x"])
+
+    def stream(topic: str) -> DataFrame:
+        return read_stream(subscribe=topic, startingOffsets="earliest")
+
+    finish(into(stream(source), target))
+    text = failure(lambda: into(stream(other), target))
+    assert f"offsets of topic {source}, and option subscribe={other} does not name any of them" in text
+    topics.write(source, ["b"])
+    finish(into(stream(source), target))
+    assert topics.values(target) == [b"a", b"b"]
+
+    # A batch that another run has planned for the other topic; and the repair that the error describes.
+    offsets = checkpoint / "offsets"
+    lines = (offsets / "1").read_text().splitlines()
+    (offsets / "2").write_text("\n".join([*lines[:-1], f'{{"{other}": {{"0": 1}}}}']))
+    text = failure(lambda: into(stream(source), target))
+    assert f"planned by an earlier run for {other}-0, without {source}-0" in text
+    (offsets / "2").unlink()
+    (offsets / ".2.crc").unlink(missing_ok=True)
+    topics.write(source, ["c"])
+    finish(into(stream(source), target))
+    assert topics.values(target) == [b"a", b"b", b"c"]

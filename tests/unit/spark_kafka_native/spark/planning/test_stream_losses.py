@@ -8,6 +8,7 @@ from tests.support.spark.fake_offsets import FakeCluster, ManualClock
 from tests.support.spark.stream_query import StreamQuery, query
 
 T0, T1 = (TopicPartition("t", partition) for partition in range(2))
+U0 = TopicPartition("u", 0)
 
 
 @pytest.mark.feature("loss.deleted", "source.failOnDataLoss")
@@ -151,3 +152,114 @@ def test_topic_added_to_a_running_subscription_must_exist(cluster: FakeCluster) 
         running.start().trigger()
     running.options = {"subscribe": "t,typo", "failOnDataLoss": "false"}
     assert not running.start().trigger()
+
+
+# --- options that name other topics than the checkpoint
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"subscribe": "u"}, "topic t, and option subscribe=u does not name any of them. "),
+        ({"subscribePattern": "^u$"}, "topic t, and option subscribePattern=^u$ does not name any of them. "),
+        ({"assign": '{"u":[0]}'}, "partitions t-0, t-1, and option assign=u-0 does not name any of them. "),
+        ({"assign": '{"t":[1]}'}, "partitions t-0, t-1, and option assign=t-1 does not name partition t-0. "),
+    ],
+)
+def test_checkpoint_of_other_topics_is_refused_before_an_end_is_logged(
+    cluster: FakeCluster, options: dict[str, str], reason: str
+) -> None:
+    cluster.add("u", 3)
+    running = query(cluster, startingOffsets="earliest").start()
+    running.run_to_the_end()
+    running.options = {**options, "startingOffsets": "earliest"}
+    with pytest.raises(PlanError) as caught:
+        running.start().trigger()
+    assert caught.value.code == "KAFKA_CHECKPOINT_OF_OTHER_TOPICS"
+    assert f"the checkpoint has offsets of {reason}" in str(caught.value)
+    assert running.offsets_log == [{T0: 10, T1: 4}]
+    assert running.clock.slept_ms == 0
+
+    running.options = {"subscribe": "t", "startingOffsets": "earliest"}
+    cluster.produce("t", 0, 2)
+    running.start().run_to_the_end()
+    assert running.read == {T0: list(range(12)), T1: list(range(4))}
+
+
+def test_all_topics_of_a_checkpoint_removed_is_no_case_for_fail_on_data_loss(cluster: FakeCluster) -> None:
+    running = query(cluster, startingOffsets="earliest").start()
+    running.run_to_the_end()
+    running.options = {"subscribe": "u"}
+    with pytest.raises(PlanError, match="Name topic t in option 'subscribe' again, or use a new") as caught:
+        running.start().trigger()
+    assert "failOnDataLoss" not in str(caught.value)
+
+
+@pytest.mark.feature("loss.otherTopics")
+def test_topic_is_removed_from_a_subscription_with_fail_on_data_loss_false(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.add("u", 3)
+    running = query(cluster, subscribe="t,u", startingOffsets="earliest").start()
+    running.run_to_the_end()
+    running.options = {"subscribe": "t"}
+    with pytest.raises(PlanError, match="of topics t, u, and option subscribe=t does not name topic u") as caught:
+        running.start().trigger()
+    assert "to remove topic u from the query, set option 'failOnDataLoss' to false until a batch" in str(caught.value)
+    cluster.produce("t", 0, 2)
+    running.options = {"subscribe": "t", "failOnDataLoss": "false"}
+    running.start().run_to_the_end()
+    assert running.offsets_log[-1] == {T0: 12, T1: 4}
+    assert "option subscribe=t does not name topic u; failOnDataLoss is false" in caplog.text
+    assert "PARTITIONS_DELETED" not in caplog.text
+    running.options = {"subscribe": "t"}
+    running.start().run_to_the_end()
+    assert running.read == {T0: list(range(12)), T1: list(range(4)), U0: list(range(3))}
+
+
+def test_planned_batch_of_a_removed_topic_is_refused_or_replayed(cluster: FakeCluster) -> None:
+    cluster.add("u", 3)
+    running = query(cluster, subscribe="t,u", startingOffsets="earliest").start()
+    running.trigger(crash=True)
+    running.options = {"subscribe": "t", "startingOffsets": "earliest"}
+    with pytest.raises(PlanError, match="does not name topic u"):
+        running.start()
+    running.options = {**running.options, "failOnDataLoss": "false"}
+    running.start().run_to_the_end()
+    assert running.offsets_log == [{T0: 10, T1: 4, U0: 3}, {T0: 10, T1: 4}]
+
+
+def test_batch_planned_for_another_topic_is_refused(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+    """As an earlier release, or the JVM connector, has logged it when the options named another topic by mistake."""
+    cluster.add("u", 3)
+    running = query(cluster, startingOffsets="earliest").start()
+    running.run_to_the_end()
+    running.offsets_log.append({U0: 3})
+    with pytest.raises(PlanError) as caught:
+        running.start()
+    assert (
+        "the checkpoint's last finished batch has offsets of t-0, t-1, but its next batch was planned by an earlier "
+        "run for u-0, without t-0, t-1: "
+    ) in str(caught.value)
+    assert """'startingOffsets' set to {"t":{"0":10,"1":4}}, which are those""" in str(caught.value)
+
+    repaired = query(cluster)
+    repaired.offsets_log, repaired.commits, repaired.read = running.offsets_log[:1], 1, dict(running.read)
+    cluster.produce("t", 1, 1)
+    repaired.start().run_to_the_end()
+    assert repaired.read == {T0: list(range(10)), T1: list(range(5))}
+
+    running.options = {"failOnDataLoss": "false"}
+    running.start()
+    assert "without t-0, t-1" in caplog.text
+    assert "PARTITIONS_DELETED" not in caplog.text
+
+
+def test_deleted_partition_is_reported_before_an_end_is_logged(cluster: FakeCluster) -> None:
+    """A partition that is there again at the next start is then read on."""
+    running = query(cluster, startingOffsets="earliest").start()
+    running.run_to_the_end()
+    cluster.remove("t", 1)
+    with pytest.raises(DataLossError, match="t-1 were read before; now the cluster does not have them"):
+        running.later().trigger()
+    assert running.offsets_log == [{T0: 10, T1: 4}]
