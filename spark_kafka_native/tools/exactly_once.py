@@ -130,6 +130,7 @@ def _run_again(cluster: Cluster, options: argparse.Namespace) -> None:
 def _release(cluster: Cluster, options: argparse.Namespace) -> None:
     carry_out(cluster, release(_existing_names(cluster, options.prefix), _TIMING))
     say(f"{options.prefix} is released: any query can use it")
+    say("a query that starts from an older or a new checkpoint writes the rows that it reads again twice")
 
 
 def _remove(cluster: Cluster, options: argparse.Namespace) -> None:

@@ -83,26 +83,57 @@ def is_new(plan: WritePlan, owner: Owner, batch_id: int) -> bool:
     last = plan.last
     if last is None:
         return True
-    if owner.kind is OwnerKind.JOB:
-        if last.owner.kind is OwnerKind.JOB:
-            return True
-        raise _refused(plan, f"it is in use by {last.owner}")
+    if owner.kind is OwnerKind.JOB and last.owner.kind is OwnerKind.JOB:
+        return True
     if owner != last.owner:
-        raise _refused(plan, f"its last batch was of {last.owner}, and this is {owner}")
+        raise _other_owner(plan, last, owner)
     if batch_id not in {last.batch_id, last.batch_id + 1}:
-        raise _refused(
-            plan,
-            f"its last batch was {last.batch_id}, and the query is at batch {batch_id}: its checkpoint was reset or "
-            "replaced",
-        )
+        raise _other_batch(plan, last.batch_id, batch_id)
     return batch_id != last.batch_id
 
 
-def _refused(plan: WritePlan, why: str) -> ExactlyOnceError:
+def _other_owner(plan: WritePlan, last: LastBatch, owner: Owner) -> ExactlyOnceError:
+    what = f"the last batch with this prefix is batch {last.batch_id} of {last.owner}, and this is {owner}"
+    release = command("release", plan.prefix)
+    if owner.kind is not last.owner.kind:
+        return _refused(
+            plan,
+            what,
+            "Set another prefix: batch writes and streaming queries need prefixes of their own. Release this one only "
+            f"if {last.owner} does not run again: {release}",
+        )
+    return _refused(
+        plan,
+        f"{what}: another query, or the same one with a new checkpoint",
+        "Set another prefix for another query. Start the same query from the newest checkpoint whose file 'metadata' "
+        f"has id {last.owner.id}: no row is lost. If it does not exist any more, release the prefix; after that, rows "
+        f"that the new checkpoint reads again are written twice: {release}",
+    )
+
+
+def _other_batch(plan: WritePlan, last_id: int, batch_id: int) -> ExactlyOnceError:
+    what = f"the last batch with this prefix is batch {last_id}, and the query is at batch {batch_id}"
+    release = command("release", plan.prefix)
+    if batch_id > last_id:
+        return _refused(
+            plan,
+            f"{what}: the batches in between were written with another prefix, without exactly-once or to another "
+            "cluster, or this prefix lacks their decisions",
+            "If their rows are in the topics, release the prefix, and the "
+            f"query continues at batch {batch_id}: {release}",
+        )
+    return _refused(
+        plan,
+        f"{what}: the checkpoint is an older copy",
+        "Start from the newest checkpoint: no row is lost. If it does not "
+        f"exist any more, release the prefix; after that, rows of batches that run again are written twice: {release}",
+    )
+
+
+def _refused(plan: WritePlan, why: str, advice: str) -> ExactlyOnceError:
     return ExactlyOnceError(
         ErrorKind.REFUSED,
-        f"option 'transactional.id.prefix' = {plan.prefix}: {why}. Nothing was written. Give every query, and batch "
-        f"writes, their own prefix, or release this one: {command('release', plan.prefix)}",
+        f"option 'transactional.id.prefix' = {plan.prefix}: {why}. This run has written nothing. {advice}",
     )
 
 

@@ -93,7 +93,7 @@ def test_recover_commits_the_decided_batch_and_aborts_others(on_broker: Tool, co
     written = query.write(2)  # and then its driver is never seen again
     assert written.handle is not None
     assert command("status", prefix)[2:] == ["open transactions: 1", f"  {written.handle.transactional_id}"]
-    command("release", prefix)
+    assert "writes the rows that it reads again twice" in command("release", prefix)[1]
     eventually(lambda: command("status", prefix)[2], "open transactions: 0")
     assert command("status", prefix)[1:] == [
         "last batch: none; any query may begin with this prefix",

@@ -187,9 +187,7 @@ def test_batch_writes_one_after_the_other(sink: Sink) -> None:
     message = sink.task(lost, ["c"], None)
     pickle.loads(lost).abort([message])
     sink.shows(["a", "b"])
-    with pytest.raises(
-        ExactlyOnceError, match=r"its last batch was of batch write .*, and this is streaming query c0ffee"
-    ):
+    with pytest.raises(ExactlyOnceError, match=r"is batch 0 of batch write .*, and this is streaming query c0ffee"):
         sink.run(0, ["d"])
 
 
