@@ -180,7 +180,7 @@ class ClientConfig(SecurityConfig):
         if config.security_protocol != "PLAINTEXT":
             from spark_kafka_native.client.security.factory import check_security  # noqa: PLC0415 -- a tenth of a worker's start
 
-            check_security(config)
+            check_security(config, given=config.given, option_prefix=option_prefix)
         return dataclasses.replace(config, **_settle(config))
 
     @property

@@ -6,7 +6,7 @@
 
 import dataclasses
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from spark_kafka_native.client.config_def import properties_of
@@ -42,6 +42,8 @@ from spark_kafka_native.net.secret import Secret, without_secrets
 from spark_kafka_native.net.tls import Tls, TlsSettings
 
 _JAAS: Final = "sasl.jaas.config"
+_MECHANISM: Final = "sasl.mechanism"
+_SERVICE: Final = "sasl.kerberos.service.name"
 _LOGIN_MODULES: Final = {
     "GSSAPI": "Krb5LoginModule",
     "PLAIN": "PlainLoginModule",
@@ -60,11 +62,16 @@ _LOGIN_HANDLERS: Final = frozenset(
 _CLIENT_HANDLERS: Final = frozenset({"IAMClientCallbackHandler", "OAuthBearerSaslClientCallbackHandler"})
 
 
-def check_security(config: SecurityConfig) -> None:
-    """Raise ConfigError where security properties are wrong or contradict each other."""
+def check_security(config: SecurityConfig, *, given: Collection[str], option_prefix: str) -> None:
+    """Raise ConfigError where security properties are wrong or contradict each other.
+
+    ``given`` are the properties that were set, with ``option_prefix`` before their names.
+    """
     if config.uses_tls:
         _check_tls(config)
     if config.uses_sasl:
+        if _MECHANISM not in given:
+            _check_default_mechanism(config, f"GSSAPI, the default of {option_prefix}{_MECHANISM}, which is not set")
         _check_sasl(config)
 
 
@@ -147,6 +154,15 @@ def _key_material(config: SecurityConfig) -> KeyMaterial | None:
 # --- SASL
 
 
+def _check_default_mechanism(config: SecurityConfig, default: str) -> None:
+    module = None if config.sasl_jaas_config is None else _parsed(config.sasl_jaas_config)
+    fitting = [name for name, login_module in _LOGIN_MODULES.items() if module and module.name == login_module]
+    if module is not None and fitting and "GSSAPI" not in fitting:
+        raise ConfigError(_JAAS, f"{module.name} is not for {default}; set it to {' or '.join(fitting)}")
+    if not _service_name(config, module):
+        raise ConfigError(_SERVICE, f"is required for {default}; set it to the cluster's mechanism")
+
+
 def _check_sasl(config: SecurityConfig) -> None:
     _mechanisms(config)
     handler = config.sasl_login_callback_handler_class
@@ -179,15 +195,19 @@ def _mechanisms(config: SecurityConfig) -> MechanismFactory:
 def _login_module(config: SecurityConfig) -> LoginModule | None:
     if config.sasl_jaas_config is None:
         return None
-    try:
-        module = parse_login_module(config.sasl_jaas_config)
-    except JaasError as error:
-        raise ConfigError(_JAAS, str(error)) from None
+    module = _parsed(config.sasl_jaas_config)
     expected = _LOGIN_MODULES[config.sasl_mechanism]
     # The token of AWS's signer goes over OAUTHBEARER, under which AWS's own Java client has it too.
     if module.name != expected and not (module.name == "IAMLoginModule" and config.sasl_mechanism == "OAUTHBEARER"):
         raise ConfigError(_JAAS, f"{module.name} is not for sasl.mechanism={config.sasl_mechanism}, {expected} is")
     return module
+
+
+def _parsed(jaas: Secret) -> LoginModule:
+    try:
+        return parse_login_module(jaas)
+    except JaasError as error:
+        raise ConfigError(_JAAS, str(error)) from None
 
 
 def _required(module: LoginModule | None, name: str) -> Secret:
@@ -199,10 +219,16 @@ def _required(module: LoginModule | None, name: str) -> Secret:
     return value
 
 
+def _service_name(config: SecurityConfig, module: LoginModule | None) -> str | None:
+    if config.sasl_kerberos_service_name is not None or module is None:
+        return config.sasl_kerberos_service_name
+    return module.text("serviceName")
+
+
 def _kerberos(config: SecurityConfig, module: LoginModule | None) -> KerberosLogin:
-    service = config.sasl_kerberos_service_name or (module and module.text("serviceName"))
+    service = _service_name(config, module)
     if not service:
-        raise ConfigError("sasl.kerberos.service.name", "is required for sasl.mechanism=GSSAPI; often it is kafka")
+        raise ConfigError(_SERVICE, "is required for sasl.mechanism=GSSAPI; often it is kafka")
     if module is None:
         return KerberosLogin(service=service)
     keytab = module.text("keyTab") if module.is_true("useKeyTab") else None

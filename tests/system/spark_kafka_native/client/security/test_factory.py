@@ -185,6 +185,21 @@ def test_missing_and_contradictory_properties_are_refused(options: dict[str, str
     assert complaint in error.message
 
 
+@pytest.mark.parametrize(
+    ("options", "problem", "advice"),
+    [
+        ({"sasl.jaas.config": PLAIN}, "sasl.jaas.config: PlainLoginModule is not", "PLAIN"),
+        ({"sasl.jaas.config": SCRAM}, "sasl.jaas.config: ScramLoginModule is not", "SCRAM-SHA-256 or SCRAM-SHA-512"),
+        ({}, "sasl.kerberos.service.name: is required", "the cluster's mechanism"),
+    ],
+)
+def test_missing_mechanism_is_named(options: dict[str, str], problem: str, advice: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ClientConfig.parse({**SERVERS, "security.protocol": "SASL_SSL", **options}, option_prefix="kafka.")
+    default = "GSSAPI, the default of kafka.sasl.mechanism, which is not set; set it to"
+    assert str(caught.value) == f"{problem} for {default} {advice}"
+
+
 @pytest.mark.feature("security.gssapi")
 def test_kerberos_logins(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Any] = []
