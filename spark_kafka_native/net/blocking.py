@@ -305,11 +305,11 @@ class Connection:
                 chunks = self._protocol.api_versions_response(self._next_frame(deadline))
             self._note_throttle()
         except _CLOSED as error:
-            raise BrokerUnreachable({self.address: closing_server(self.options.security.protocol)}) from error
+            raise BrokerUnreachable({self.address: closing_server(self.options.security)}) from error
         except (OSError, EOFError) as error:
             raise BrokerUnreachable({self.address: reason_of(error)}) from error
         except RemoteProtocolError as error:
-            hint = foreign_server(self._reader.head, self.options.security.protocol)
+            hint = foreign_server(self._reader.head, self.options.security)
             raise BrokerUnreachable({self.address: f"does not speak Kafka's protocol ({hint or error})"}) from error
         except (ConnectionLost, RequestTimeout) as error:
             raise BrokerUnreachable({self.address: str(error).removeprefix(f"{self.address}: ")}) from error
@@ -420,10 +420,10 @@ class Connection:
 
     def _unanswered_hint(self, error: Exception) -> str:
         """A listener with SASL answers to ApiVersions only, unless the client logs in."""
-        protocol = self.options.security.protocol
-        if self._has_responded or protocol.startswith("SASL") or not isinstance(error, _CLOSED):
+        security = self.options.security
+        if self._has_responded or security.sasl is not None or not isinstance(error, _CLOSED):
             return ""
-        return f"; the listener may need SASL (security.protocol is {protocol})"
+        return f"; the listener may need SASL ({security})"
 
     def _lost(self, reason: str, hint: str = "") -> KafkaError:
         oldest = self._protocol.oldest

@@ -21,6 +21,8 @@ class ChannelSecurity:
 
     tls: "Tls | None" = None
     sasl: MechanismFactory | None = None
+    option_prefix: str = ""
+    """What stands before a property's name where the user gave it."""
 
     def mechanism_for(self, address: HostPort) -> Mechanism | None:
         """A mechanism for one authentication; None: there is none.
@@ -33,15 +35,18 @@ class ChannelSecurity:
             return self.sasl(address)
         except SaslError as error:
             if error.retriable:
-                raise BrokerUnreachable({address: f"{error.option}: {error}"}) from error
+                raise BrokerUnreachable({address: f"{self.option_prefix}{error.option}: {error}"}) from error
             raise AuthenticationFailed(address, error.option, str(error)) from error
 
     @property
     def protocol(self) -> str:
-        """The ``security.protocol``."""
+        """The value of ``security.protocol``."""
         if self.sasl is None:
             return "PLAINTEXT" if self.tls is None else "SSL"
         return "SASL_PLAINTEXT" if self.tls is None else "SASL_SSL"
+
+    def __str__(self) -> str:
+        return f"{self.option_prefix}security.protocol is {self.protocol}"
 
 
 PLAINTEXT: Final = ChannelSecurity()

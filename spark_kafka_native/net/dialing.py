@@ -129,7 +129,7 @@ def connect(address: HostPort, target: Target, options: SocketOptions, deadline:
         return sock
     from spark_kafka_native.net.tls_socket import TlsSocket  # noqa: PLC0415 -- imports ssl
 
-    return TlsSocket.shake_hands(sock, address, tls, deadline, protocol=options.security.protocol)
+    return TlsSocket.shake_hands(sock, address, tls, deadline, setting=str(options.security))
 
 
 def _connect(address: HostPort, target: Target, options: SocketOptions, deadline: Deadline) -> socket.socket:
@@ -171,18 +171,16 @@ def reason_of(error: BaseException) -> str:
     return text[:1].lower() + text[1:]
 
 
-def closing_server(security_protocol: str) -> str:
+def closing_server(security: ChannelSecurity) -> str:
     """Why a server may have closed the connection instead of responding to ApiVersions."""
     reason = "the broker closed the connection at ApiVersions: it is older than Kafka 0.10, which is not supported"
-    if security_protocol.endswith("SSL"):
-        return reason
-    return f"{reason}, or its listener needs TLS (security.protocol is {security_protocol})"
+    return reason if security.tls is not None else f"{reason}, or its listener needs TLS ({security})"
 
 
-def foreign_server(head: bytearray, security_protocol: str) -> str | None:
+def foreign_server(head: bytearray, security: ChannelSecurity) -> str | None:
     """What else may listen there, going by the first four bytes that it sent."""
     if head[0] in {0x15, 0x16} and head[1] == 3:
-        return f"it answers like a TLS server; security.protocol is {security_protocol}"
+        return f"it answers like a TLS server; {security}"
     with contextlib.suppress(UnicodeDecodeError):
         word = bytes(head).decode("ascii")
         if word.isprintable():

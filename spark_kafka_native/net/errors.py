@@ -1,9 +1,13 @@
 """Errors of client properties, and errors between a client and one broker, which name the broker's address."""
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError, PicklableError
+
+_NAMES_SECURITY: Final = re.compile(r"\b(security\.protocol|sasl\.|ssl\.)")
 
 
 class ConfigError(PicklableError, ValueError):
@@ -18,7 +22,8 @@ class ConfigError(PicklableError, ValueError):
 class BrokerUnreachable(KafkaError):
     """No connection could be made. ``tried`` has the reason for every address, ``after`` the error before, if any.
 
-    ``bootstrap`` is the option with the bootstrap servers and its value, if no broker of a cluster could be reached.
+    ``bootstrap`` is the option with the bootstrap servers, if no broker of a cluster could be reached. The text advises
+    to check it, unless a reason names a property of security, which is the cause then.
     """
 
     _shows_code = False
@@ -28,11 +33,12 @@ class BrokerUnreachable(KafkaError):
         self.purpose = purpose
         self.after = after
         self.bootstrap = bootstrap
+        advised = bootstrap and not any(map(_NAMES_SECURITY.search, self.tried.values()))
         reasons = "; ".join(f"{address}: {reason}" for address, reason in self.tried.items())
         super().__init__(
             ErrorCode.NETWORK_EXCEPTION,
             f"no broker could be reached{purpose and f' {purpose}'} ({reasons}){after and f', after {after}'}"
-            f"{bootstrap and f'; check {bootstrap}'}",
+            f"{f'; check {bootstrap}' if advised else ''}",
         )
 
 

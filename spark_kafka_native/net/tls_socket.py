@@ -43,11 +43,11 @@ class TlsSocket:
 
     @classmethod
     def shake_hands(
-        cls, sock: socket.socket, address: HostPort, tls: Tls, deadline: Deadline, *, protocol: str
+        cls, sock: socket.socket, address: HostPort, tls: Tls, deadline: Deadline, *, setting: str
     ) -> "TlsSocket":
         """Take over a connected socket and agree on keys. Any error closes it.
 
-        ``protocol`` is the ``security.protocol`` that errors name.
+        ``setting`` is the ``security.protocol``, for errors that name it.
         Raises AuthenticationFailed: the handshake was refused, and a retry would be, too;
         BrokerUnreachable: no response in time, or the connection ended.
         """
@@ -58,7 +58,7 @@ class TlsSocket:
             sock.close()
             raise BrokerUnreachable({address: f"TLS cannot start: {error}"}) from error
         try:
-            _handshake(wrapped, address, tls, deadline, protocol)
+            _handshake(wrapped, address, tls, deadline, setting)
         except BaseException:
             wrapped.close()
             raise
@@ -134,8 +134,8 @@ class TlsSocket:
         return AuthenticationFailed(self._address, option, reason)
 
 
-def _handshake(sock: ssl.SSLSocket, address: HostPort, tls: Tls, deadline: Deadline, protocol: str) -> None:
-    ended = f"the connection ended in the TLS handshake, as it does at a listener without TLS; {_set(protocol)}"
+def _handshake(sock: ssl.SSLSocket, address: HostPort, tls: Tls, deadline: Deadline, setting: str) -> None:
+    ended = f"the connection ended in the TLS handshake, as it does at a listener without TLS; {setting}"
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     while True:
@@ -158,13 +158,9 @@ def _handshake(sock: ssl.SSLSocket, address: HostPort, tls: Tls, deadline: Deadl
         poll.modify(sock, events)
         if not poll.poll(deadline.remaining_ms) or deadline.expired:
             late = f"the TLS handshake did not complete within {round(deadline.allowed_ms)} ms"
-            raise BrokerUnreachable({address: f"{late}; a listener without TLS does not answer; {_set(protocol)}"})
+            raise BrokerUnreachable({address: f"{late}; a listener without TLS does not answer; {setting}"})
     if suite := tls.refused_suite(sock):
         raise AuthenticationFailed(address, "ssl.cipher.suites", f"the broker chose {suite}, which is not in the list")
-
-
-def _set(protocol: str) -> str:
-    return f"security.protocol is {protocol}"
 
 
 def _staged(pieces: Sequence[memoryview]) -> bytes | memoryview:

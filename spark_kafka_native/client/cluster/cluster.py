@@ -341,8 +341,9 @@ class Cluster:
                 if deadline.expired:
                     break
             if not deadline.pause(backoff.next_ms()):
-                servers = ",".join(map(str, self.config.bootstrap_servers))
-                bootstrap = f"{self.config.servers_option} ({servers})"
+                servers, bootstrap = self.config.bootstrap_servers, self.config.servers_option
+                if set(servers) != tried.keys():
+                    bootstrap += f" ({','.join(map(str, servers))})"
                 raise BrokerUnreachable(tried, f"for {request.api_name}", bootstrap=bootstrap)
 
     def _ask_at(

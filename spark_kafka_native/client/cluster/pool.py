@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import Final
 
 from spark_kafka_native.client.config import ClientConfig
@@ -160,7 +161,7 @@ class ConnectionPool:
         except AuthenticationFailed as error:
             option, reason = f"{config.option_prefix}{error.option}", error.reason
             if error.option == "security.protocol":
-                reason += f"; {option} is {config.security_protocol}"
+                reason = f"is {config.security_protocol}, but {reason}"
             raise AuthenticationFailed(error.address, option, reason, error.code) from error
         except BrokerUnreachable as error:
             with self._lock:
@@ -180,7 +181,7 @@ class ConnectionPool:
 
     def _current_security(self) -> ChannelSecurity:
         try:
-            return self._security.current()
+            return replace(self._security.current(), option_prefix=self._config.option_prefix)
         except ConfigError as error:
             raise ConfigError(f"{self._config.option_prefix}{error.option}", error.message) from error
 

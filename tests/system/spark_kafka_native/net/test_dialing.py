@@ -3,6 +3,7 @@ import socket
 import pytest
 
 from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.channel_security import ChannelSecurity
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.dialing import SocketOptions, connect, foreign_server, reason_of, targets_of
 from spark_kafka_native.net.errors import BrokerUnreachable
@@ -28,13 +29,13 @@ def test_no_listener() -> None:
 @pytest.mark.parametrize(
     ("head", "hint"),
     [
-        (b"\x15\x03\x03\x00", "it answers like a TLS server; security.protocol is SASL_PLAINTEXT"),
+        (b"\x15\x03\x03\x00", "it answers like a TLS server; kafka.security.protocol is PLAINTEXT"),
         (b"HTTP", "its response begins with 'HTTP'"),
         (b"\xff\xfe\x00\x01", None),
     ],
 )
 def test_servers_of_other_protocols_are_recognised(head: bytes, hint: str | None) -> None:
-    assert foreign_server(bytearray(head), "SASL_PLAINTEXT") == hint
+    assert foreign_server(bytearray(head), ChannelSecurity(option_prefix="kafka.")) == hint
 
 
 def test_reasons_are_ends_of_sentences() -> None:

@@ -226,7 +226,7 @@ def closing_notified(directory: Path) -> Iterator[TlsSocket]:
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
-    stream = TlsSocket.shake_hands(ours, HostPort("127.0.0.1", 9), tls, Deadline.after_ms(60_000), protocol="SSL")
+    stream = TlsSocket.shake_hands(ours, HostPort("127.0.0.1", 9), tls, Deadline.after_ms(60_000), setting="")
     try:
         stream.sendmsg([memoryview(b"x")])
         eventually(stream.is_quiet, False)

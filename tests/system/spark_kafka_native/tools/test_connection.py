@@ -78,10 +78,7 @@ def test_a_cluster_that_is_not_there_is_named(tool: Tool, tmp_path: Path) -> Non
     properties = tmp_path / "client.properties"
     properties.write_text("default.api.timeout.ms=200\nrequest.timeout.ms=100\n")
     response = tool("kafka-topics", "--list", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(properties))
-    reason = (
-        "no broker could be reached for Metadata (127.0.0.1:1: connection refused); "
-        "check --bootstrap-server (127.0.0.1:1)"
-    )
+    reason = "no broker could be reached for Metadata (127.0.0.1:1: connection refused); check --bootstrap-server"
     assert (response.status, response.out) == (1, f"Error while executing topic command : {reason}\n")
     assert response.err.splitlines()[-1] == f"kafka-topics: {reason}"
 
@@ -100,7 +97,7 @@ def test_a_server_that_cannot_be_reached_is_reported_once_while_the_tool_tries_a
             for host in ("127.0.0.1", "127.0.0.2")
         ]
         assert last.startswith("kafka-get-offsets: ")
-        assert last.endswith("; check --bootstrap-server (127.0.0.1:1,127.0.0.2:1)")
+        assert last.endswith("; check --bootstrap-server")
 
 
 @pytest.mark.parametrize(

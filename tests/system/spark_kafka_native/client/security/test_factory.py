@@ -13,10 +13,11 @@ from spark_kafka_native.client.errors import ProduceError
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.client.security.factory import security_of
 from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.errors import AuthenticationFailed, ConfigError
+from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable, ConfigError
 from spark_kafka_native.net.sasl.mechanism import SaslError
 from spark_kafka_native.net.sasl.oauthbearer import OAuthBearer
 from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.certificates import HOSTS, Authority, server_context
 from tests.support.clients.interface import Record
@@ -24,6 +25,7 @@ from tests.support.clients.native import rows_of
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import OneRange
 from tests.support.scripted.security import Guard
+from tests.support.scripted.steps import Drop
 
 SERVERS = {"bootstrap.servers": "a:1"}
 BROKER = HostPort("broker", 9092)
@@ -315,13 +317,23 @@ def test_errors_of_a_connection_name_the_option_as_it_was_given(guard: Guard, tm
                 cluster.metadata(["t"])
 
 
+def test_unreachable_brokers_with_a_property_as_cause() -> None:
+    """The advice to check the bootstrap servers is left out."""
+    with ScriptedCluster(topics={"t": 1}) as running:
+        running.script(ApiVersionsRequest, *[Drop()] * 100)
+        config = dataclasses.replace(running.config(default_api_timeout_ms=200), option_prefix="kafka.")
+        with Cluster(config) as cluster, pytest.raises(BrokerUnreachable) as caught:
+            cluster.metadata(["t"])
+    assert str(caught.value).endswith("or its listener needs TLS (kafka.security.protocol is PLAINTEXT))")
+
+
 def test_a_listener_without_sasl_is_an_error_with_the_value_of_security_protocol() -> None:
     sasl = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256", "sasl_jaas_config": SCRAM}
     with ScriptedCluster(topics={"t": 1}) as running:
         config = dataclasses.replace(running.config(**sasl), option_prefix="kafka.")
         with Cluster(config) as cluster, pytest.raises(AuthenticationFailed) as caught:
             cluster.metadata(["t"])
-    assert caught.value.reason == "the broker has no SASL; kafka.security.protocol is SASL_PLAINTEXT"
+    assert caught.value.reason == "is SASL_PLAINTEXT, but the broker has no SASL"
 
 
 def test_a_token_server_with_an_authority_of_its_own(tmp_path: Path) -> None:

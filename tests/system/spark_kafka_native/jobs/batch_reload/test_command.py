@@ -257,7 +257,7 @@ def test_cluster_that_cannot_be_reached(run: Run) -> None:
     run.arguments[1] = "127.0.0.1:1"
     status, text = run("--option", "kafka.default.api.timeout.ms=300", "--option", "kafka.request.timeout.ms=200")
     assert (status, "127.0.0.1:1" in text) == (1, True)
-    assert text.endswith("; check --bootstrap-servers (127.0.0.1:1)")
+    assert text.endswith("; check --bootstrap-servers")
 
 
 @pytest.mark.parametrize(

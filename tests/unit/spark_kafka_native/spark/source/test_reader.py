@@ -231,8 +231,8 @@ def test_poll_timeout_bounds_the_wait_for_records(log: Log) -> None:
             "(broker:9092: connection refused). Option 'kafka.default.api.timeout.ms' bounds the retries",
         ),
         (
-            BrokerUnreachable({HostPort("b", 9092): "refused"}, bootstrap="kafka.bootstrap.servers (b:9092)"),
-            "(b:9092: refused); check kafka.bootstrap.servers (b:9092). Option 'kafka.default.api.timeout.ms' bounds",
+            BrokerUnreachable({HostPort("b", 9092): "refused"}, bootstrap="kafka.bootstrap.servers"),
+            "(b:9092: refused); check kafka.bootstrap.servers. Option 'kafka.default.api.timeout.ms' bounds",
         ),
         (FetchTimeout(T0, 10, 60_000, "the log ends"), "'kafkaConsumer.pollTimeoutMs'"),
         (BatchTooLarge(T0, 10, 1_000), "'maxDecompressedBatchBytes'"),
