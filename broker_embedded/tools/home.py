@@ -3,7 +3,7 @@
     python -m broker_embedded.tools home DIRECTORY
 
 Programs that launch Apache Kafka by its scripts (trivup, pytest-kafka, the fixtures of kafka-python) launch this
-broker if they are configured with the directory.
+broker if they are configured with the directory. A directory with files that this command did not create is refused.
 """
 
 import shlex
@@ -14,8 +14,11 @@ from typing import Final
 
 from broker_embedded.tools.commands import SCRIPTS
 from broker_embedded.tools.server_stop import HOME_VARIABLE
+from spark_kafka_native.command_line import file_error
 from spark_kafka_native.tools.options import ToolParser
-from spark_kafka_native.tools.output import say
+from spark_kafka_native.tools.output import ToolError, ToolFailure, complain, refuse, say
+
+_TOOL: Final = "home"
 
 _SCRIPT: Final = """\
 #!/bin/sh
@@ -35,31 +38,47 @@ log.dirs={data_dir}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Create or update a KAFKA_HOME; the exit status, 0."""
-    parser = ToolParser("home", "Create a directory with Kafka's scripts, for programs that launch Kafka.")
-    parser.add_argument("directory", type=Path, help="the directory in which bin/ and config/ are created")
+    """Create or update a KAFKA_HOME; the exit status. 0: done. 1: a file cannot be written. 2: another directory."""
+    parser = ToolParser(_TOOL, "Create a directory with Kafka's scripts, for programs that launch Kafka.")
+    text = "a directory that does not exist, that is empty, or whose scripts are to be updated; config/ is kept then"
+    parser.add_argument("directory", type=Path, help=text)
     directory: Path = parser.parse_args(arguments).directory
-    make_home(directory)
+    try:
+        is_new = make_home(directory)
+    except ToolError as error:
+        return refuse(_TOOL, error)
+    except (OSError, ValueError) as error:
+        return refuse(_TOOL, ToolFailure(f"{directory}: {file_error(error)}"))
+    if not is_new:
+        complain(f"{_TOOL}: the scripts in {directory} are updated; its config/server.properties is kept")
     say(f"KAFKA_HOME={directory.resolve()}")
     return 0
 
 
-def make_home(directory: Path, python: str = sys.executable) -> None:
-    """Write ``README.md``, ``bin/*.sh`` and ``config/server.properties``; other files are kept. Raises OSError.
+def make_home(directory: Path, python: str = sys.executable) -> bool:
+    """Write ``README.md``, ``bin/*.sh`` and ``config/server.properties``; whether the directory was no KAFKA_HOME.
 
-    The scripts run ``python``: the one that has this package.
+    In a KAFKA_HOME of this function the files in ``config`` are kept. The scripts run ``python``: the one that has this
+    package. Raises ToolError if the directory contains other files; OSError.
     """
-    bin_dir, config_dir = directory / "bin", directory / "config"
-    for folder in (bin_dir, config_dir, directory / "libs"):
-        folder.mkdir(parents=True, exist_ok=True)
-    (directory / "README.md").write_text(_README, encoding="utf-8")  # trivup recognizes a Kafka by this file
+    readme = directory / "README.md"  # trivup recognizes a Kafka by this file
+    is_new = not directory.exists() or not any(directory.iterdir())
+    if not (is_new or (readme.is_file() and readme.read_bytes() == _README.encode())):
+        raise ToolError(
+            f"{directory} is not empty and was not created by this command; name a directory that does not exist"
+        )
+    directory.mkdir(parents=True, exist_ok=True)
+    readme.write_text(_README, encoding="utf-8")
+    for folder in ("bin", "config/kraft", "libs"):
+        (directory / folder).mkdir(parents=True, exist_ok=True)
     for name in SCRIPTS:
-        script = bin_dir / f"{name}.sh"
+        script = directory / "bin" / f"{name}.sh"
         script.write_text(
             _SCRIPT.format(variable=HOME_VARIABLE, python=shlex.quote(python), name=name), encoding="utf-8"
         )
         script.chmod(0o755)
     properties = _SERVER_PROPERTIES.format(data_dir=(directory / "data").resolve())
-    for folder in (config_dir, config_dir / "kraft"):
-        folder.mkdir(exist_ok=True)
-        (folder / "server.properties").write_text(properties, encoding="utf-8")
+    for file in (directory / "config/server.properties", directory / "config/kraft/server.properties"):
+        if not file.exists():
+            file.write_text(properties, encoding="utf-8")
+    return is_new

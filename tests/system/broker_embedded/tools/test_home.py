@@ -16,13 +16,40 @@ def test_every_script_is_there_and_runs(home: Path) -> None:
     assert "Start a broker" in run_script(home, "kafka-server-start", "--help")
 
 
-def test_making_it_again_renews_it(tool: Tool, home: Path) -> None:
+def test_making_it_again_updates_scripts_and_keeps_settings(tool: Tool, home: Path) -> None:
     (home / "bin" / "kafka-topics.sh").write_text("")
+    (home / "config" / "server.properties").write_text("node.id=2\n")
     (home / "data").mkdir()
     response = tool("home", str(home))
     assert (response.status, response.out) == (0, f"KAFKA_HOME={home}\n")
+    assert response.err == f"home: the scripts in {home} are updated; its config/server.properties is kept\n"
     assert "kafka-topics" in (home / "bin" / "kafka-topics.sh").read_text()
+    assert (home / "config" / "server.properties").read_text() == "node.id=2\n"
     assert (home / "data").is_dir()
+
+
+def test_a_directory_with_other_files_is_refused_and_kept(tool: Tool, tmp_path: Path) -> None:
+    """A project, and an installation of Apache Kafka."""
+    for files in ({"README.md": "ours"}, {"bin/kafka-topics.sh": "ours", "config/server.properties": "ours"}):
+        directory = tmp_path / str(len(files))
+        for name, text in files.items():
+            (directory / name).parent.mkdir(parents=True, exist_ok=True)
+            (directory / name).write_text(text)
+        response = tool("home", str(directory))
+        assert (response.status, response.out) == (2, "")
+        assert response.err == (
+            f"home: {directory} is not empty and was not created by this command; "
+            "name a directory that does not exist\n"
+        )
+        kept = {str(path.relative_to(directory)): path.read_text() for path in directory.rglob("*") if path.is_file()}
+        assert kept == files
+
+
+def test_a_file_is_refused_in_one_line(tool: Tool, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    response = tool("home", str(file))
+    assert (response.status, response.out, response.err) == (1, "", f"home: {file}: Not a directory\n")
 
 
 @pytest.mark.parametrize(
