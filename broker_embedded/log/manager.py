@@ -302,7 +302,7 @@ class LogManager:
         return [PeriodicTask(name, interval_ms, functools.partial(on_disk, work)) for name, interval_ms, work in tasks]
 
     def delete_old_segments(self) -> None:
-        """As ``Retention.delete_old_segments``, of all logs. An error of one is logged, and the others go on."""
+        """As ``Retention.delete_old_segments``, of all logs. An error of one log does not stop the others."""
         for log in list(self._logs.values()):
             try:
                 log.retention.delete_old_segments()

@@ -260,7 +260,7 @@ def test_a_topic_made_again_starts_from_nothing(driver: ManagerDriver) -> None:
     assert driver.ends() == {"t-0": 6}
 
 
-def test_retention_of_all_logs_goes_on_if_one_fails(driver: ManagerDriver) -> None:
+def test_retention_of_all_logs_continues_if_one_fails(driver: ManagerDriver) -> None:
     driver.manager.create_all([T0, T1], TOPIC_ID)
     for partition in (T0, T1):
         driver.append(partition, 6)
