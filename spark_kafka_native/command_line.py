@@ -16,9 +16,10 @@ _NEGATIVE_NUMBER: Final = re.compile(r"-\d+|-\d*\.\d+")
 
 
 class CommandParser(argparse.ArgumentParser):
-    """As argparse, but options are whole names, and those that are not known are reported before any other error.
+    """As argparse, but options are whole names, have no empty value, and are given once unless they collect values.
 
-    argparse reports required options that are missing first, which a mistyped one is.
+    Unknown options are reported before any other error: argparse first reports missing ones, as a mistyped one is.
+    An empty value is usually a shell variable that is not set. argparse ignores all values of an option but the last.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -31,12 +32,39 @@ class CommandParser(argparse.ArgumentParser):
         self._replaced |= dict.fromkeys(options, text)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As in argparse. Ends the program with status 2 if an option is unknown."""
+        """As in argparse. Ends the program with status 2 if an option is unknown, empty or repeated."""
         words = sys.argv[1:] if args is None else list(args)
-        unknown = [name for word in self._own_arguments(words) if (name := self._unknown(word)) is not None]
+        own = list(self._own_arguments(words))
+        unknown = [name for word in own if (name := self._unknown(word)) is not None]
         if unknown:
             self.error(f"unrecognized arguments: {', '.join(each + self._hint(each) for each in unknown)}")
+        self._check_empty(own)
+        self._check_repeated(own)
         return super().parse_known_args(words, namespace)
+
+    def _check_empty(self, words: Sequence[str]) -> None:
+        for before, word in itertools.pairwise(["", *words]):
+            name, separator, value = word.partition("=")
+            if not word:
+                self.error(f"{before if before in self._option_string_actions else 'an argument'}: must not be empty")
+            if separator and not value and name in self._option_string_actions:
+                self.error(f"{name}: must not be empty")
+
+    def _check_repeated(self, words: Sequence[str]) -> None:
+        collecting = self._registry_get("action", "append")
+        given: dict[argparse.Action, str] = {}
+        for word in words:
+            name = next(
+                (each for each in (word.partition("=")[0], word[:2]) if each in self._option_string_actions), ""
+            )
+            action = self._option_string_actions.get(name)
+            if action is None or action.nargs == 0 or isinstance(action, collecting):
+                continue
+            if given.get(action) == name:
+                self.error(f"{name} is given more than once; it takes one value")
+            if action in given:
+                self.error(f"{given[action]} and {name} are the same option; give it once")
+            given[action] = name
 
     def _hint(self, name: str) -> str:
         if name in self._replaced:
@@ -56,8 +84,7 @@ class CommandParser(argparse.ArgumentParser):
             option = self._option_string_actions.get(word)
             if option is not None:
                 values = 1 if option.nargs is None else option.nargs
-                for _ in range(values if isinstance(values, int) else 0):
-                    next(own, None)
+                yield from itertools.islice(own, values if isinstance(values, int) else 0)
 
     def _unknown(self, word: str) -> str | None:
         """The name of the option if it is unknown, without its value."""

@@ -37,6 +37,49 @@ def test_nearest_option_is_suggested(arguments: list[str], said: str, capsys: py
     assert capsys.readouterr().err.splitlines()[-1] == f"p: error: {said}"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--topic", ""], "--topic: must not be empty"),
+        (["--topic="], "--topic: must not be empty"),
+        (["-t", ""], "-t: must not be empty"),
+        (["--file", ""], "--file: must not be empty"),
+        (["--config", ""], "--config: must not be empty"),
+        (["", "--topic", "a"], "an argument: must not be empty"),
+        (["--topic", "a", "--topic", "b"], "--topic is given more than once; it takes one value"),
+        (["--topic=a", "--verbose", "--topic", "a"], "--topic is given more than once; it takes one value"),
+        (["-ta", "-tb"], "-t is given more than once; it takes one value"),
+        (["--topic", "a", "-t", "b"], "--topic and -t are the same option; give it once"),
+        (["--state", "--state", "a"], "--state is given more than once; it takes one value"),
+    ],
+)
+def test_empty_and_repeated_options_are_refused(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parser_of_values().parse_args(arguments)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"p: error: {said}"
+
+
+def test_flags_and_options_that_collect_values_can_be_repeated() -> None:
+    parsed = parser_of_values().parse_args(
+        ["--config", "a=", "--verbose", "--config", "b=", "--verbose", "--topic", "=", "--", ""]
+    )
+    assert (parsed.config, parsed.verbose, parsed.topic, parsed.name) == (["a=", "b="], True, "=", "")
+
+
+def parser_of_values() -> CommandParser:
+    made = CommandParser(prog="p")
+    made.add_argument("--topic", "-t")
+    made.add_argument("--file", type=Path)
+    made.add_argument("--state", nargs="?")
+    made.add_argument("--config", action="append")
+    made.add_argument("--verbose", action="store_true")
+    made.add_argument("name", nargs="?")
+    return made
+
+
 def parser_with_commands() -> CommandParser:
     made = CommandParser(prog="p")
     made.add_argument("--servers")
@@ -57,6 +100,9 @@ def parser_with_commands() -> CommandParser:
         (["--pair", "a", "b", "--quiet", "--srvers=a"], "unrecognized arguments: --srvers; did you mean --servers?"),
         (["--servers", "a", "list", "--filtr=x"], "unrecognized arguments: --filtr; did you mean --filter?"),
         (["--servers", "a"], "the following arguments are required: ACTION"),
+        (["--servers", "", "list"], "--servers: must not be empty"),
+        (["--servers", "a", "--servers", "b", "list"], "--servers is given more than once; it takes one value"),
+        (["--servers", "a", "list", "--filter="], "--filter: must not be empty"),
     ],
 )
 def test_options_before_a_command_are_checked(

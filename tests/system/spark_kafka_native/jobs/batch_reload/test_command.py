@@ -41,8 +41,10 @@ class Run:
         self._capsys = capsys
 
     def __call__(self, *more: str) -> tuple[int, str]:
+        """``more`` replaces the options of the same name."""
         self._capsys.readouterr()
-        status = main([*self.arguments, *more])
+        pairs = zip(self.arguments[::2], self.arguments[1::2], strict=True)
+        status = main([*(word for option, value in pairs if option not in more for word in (option, value)), *more])
         out, err = self._capsys.readouterr()
         return status, " ".join((err or out).split())
 
