@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 
 _FAILED: Final = 1
 _BAD_USAGE: Final = 2
+_OPTIONS: Final = {
+    "add.scram": "--add-scram",
+    "advertised.listeners": "--advertise",
+    "as.version": "--as-version",
+    "listeners": "--listen",
+    "metrics.listener": "--metrics-port",
+}
+"""Setting -> the option that also sets it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,8 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ValueError("--data-dir is required unless log.dirs is set")
         control = _control(options)
     except SettingError as error:
-        in_file = error.key in _file_settings(options) and error.key not in _option_settings(options)
-        return _print_error(ValueError(f"--config {options.config}: {error}") if in_file else error, _BAD_USAGE)
+        return _print_error(SettingError(_origin(options, error.key), error.problem), _BAD_USAGE)
     except ValueError as error:
         return _print_error(error, _BAD_USAGE)
     try:
@@ -112,6 +119,18 @@ def _file_settings(options: argparse.Namespace) -> dict[str, str]:
         return {} if options.config is None else read_properties(options.config)
     except (OSError, ValueError) as error:
         raise ValueError(f"--config {options.config}: {file_error(error)}") from None
+
+
+def _origin(options: argparse.Namespace, key: str) -> str:
+    """The option that sets ``key``, as the user has written it; a setting of a file with the file."""
+    if key in (item.partition("=")[0].strip() for item in options.set):
+        return f"--set {key}"
+    option = _OPTIONS.get(key)
+    if option is not None and vars(options)[option.removeprefix("--").replace("-", "_")]:
+        return option
+    if options.config is not None and key in _file_settings(options):
+        return f"--config {options.config}: {key}"
+    return key
 
 
 def _option_settings(options: argparse.Namespace) -> dict[str, object]:

@@ -92,8 +92,8 @@ def _users(text: str) -> Iterator[FirstUser]:
         found = _USER.match(text, position)
         if found is None:
             raise FirstUserError(
-                f"it cannot be read from character {position + 1} on: a user is "
-                'MECHANISM=[name=NAME,password=PASSWORD], with values in "" that have a comma or a bracket'
+                f"the text from character {position + 1} on is not a user, which is written as "
+                'MECHANISM=[name=NAME,password=PASSWORD]; a value with a comma or a bracket is written in ""'
             )
         position = found.end()
         pairs = _PAIR.findall(found[2])

@@ -151,6 +151,8 @@ class ControlledBroker(ABC):
         advance, and at its end. Raises ValueError: the duration is negative.
         """
         step = timedelta(milliseconds=ms, seconds=seconds, minutes=minutes, hours=hours, days=days)
+        if step < timedelta():
+            raise ValueError(f"advance: the duration of {step // timedelta(milliseconds=1)} ms is negative")
         return int(self._ask("POST", "/clock/advance", {"ms": step // timedelta(milliseconds=1)})["now_ms"])
 
     def now_ms(self) -> int:

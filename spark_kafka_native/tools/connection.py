@@ -52,7 +52,8 @@ def failing(what: str) -> Iterator[None]:
         raise ToolFailure(f"{what}: {error}") from error
 
 
-def open_cluster(options: argparse.Namespace, *more: tuple[str, Mapping[str, str]]) -> Cluster:
+@contextmanager
+def open_cluster(options: argparse.Namespace, *more: tuple[str, Mapping[str, str]]) -> Iterator[Cluster]:
     """The cluster that the options of ``add_cluster`` and ``add_timeout`` name.
 
     ``more`` are options with the properties that they set; later ones replace earlier ones. A property that no Kafka
@@ -79,7 +80,8 @@ def open_cluster(options: argparse.Namespace, *more: tuple[str, Mapping[str, str
     try:
         config = ClientConfig.parse({**given, "bootstrap.servers": options.bootstrap_server}, servers_option=_SERVERS)
         _refuse_unresolvable(config.bootstrap_servers)
-        return Cluster(config)
+        with Cluster(config) as cluster:
+            yield cluster  # which reads the files of the properties when it connects
     except ConfigError as error:
         # A property that is missing belongs to the file, if there is one.
         origin = origins.get(error.option) or (sources[0][0] if options.command_config is not None else "")

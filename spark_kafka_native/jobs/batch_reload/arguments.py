@@ -3,17 +3,19 @@
 import argparse
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from spark_kafka_native.client.config import ConfigError
 from spark_kafka_native.command_line import CommandParser, file_error, positive, read_properties
 from spark_kafka_native.jobs.batch_reload.bounds import Point, parse_offsets, parse_point
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
 from spark_kafka_native.jobs.batch_reload.formats import COMPRESSIONS
 from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocation
 from spark_kafka_native.protocol.nearest import did_you_mean
+from spark_kafka_native.spark.errors import OptionError
 
 DEFAULT_KEEP_VERSIONS: Final = 10
 DEFAULT_LEASE_MINUTES: Final = 60
@@ -90,6 +92,14 @@ class Arguments:
     version: int | None
     keep_versions: int
     lease_s: float
+    origins: Mapping[str, str]
+    """Option of the source, in lower case -> what the user has written for it."""
+
+    def named(self, error: ConfigError | OptionError) -> UsageError:
+        """The error with the option as the user has written it, if it is one of the command line or the file."""
+        key = error.option.lower()
+        origin = self.origins.get(key) or _GOVERNED.get(key)
+        return UsageError(f"{origin}: {error.message}" if origin else str(error))
 
     def __repr__(self) -> str:
         return f"Arguments({self.action}, {self.location})"  # options may be secret
@@ -138,6 +148,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> Arguments:
         version=given.version,
         keep_versions=given.keep_versions,
         lease_s=given.lease_minutes * 60.0,
+        origins=_origins(given),
     )
 
 
@@ -297,14 +308,29 @@ def _check_files(given: argparse.Namespace) -> None:
             raise UsageError(f"--{option} has an effect only with formats other than {', '.join(COMPRESSIONS)}")
 
 
+def _origins(given: argparse.Namespace) -> dict[str, str]:
+    in_file = {_option_of(key): f"--properties-file {given.properties_file}: {key}" for key in _properties(given)}
+    in_options = {key: f"--option {key}" for key, _ in _pairs(given.option, "--option")}
+    return {name.lower(): origin for name, origin in (in_file | in_options).items()}
+
+
+def _properties(given: argparse.Namespace) -> dict[str, str]:
+    if given.properties_file is None:
+        return {}
+    try:
+        return read_properties(given.properties_file)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--properties-file {given.properties_file}: {file_error(error)}") from None
+
+
+def _option_of(key: str) -> str:
+    """The option of the source for a property of a Kafka client."""
+    return f"kafka.{key.removeprefix('kafka.')}"
+
+
 def _source_options(given: argparse.Namespace, action: str) -> dict[str, str]:
     options: dict[str, str] = {"kafka.isolation.level": "read_committed"}
-    if given.properties_file is not None:
-        try:
-            properties = read_properties(given.properties_file)
-        except (OSError, ValueError) as error:
-            raise UsageError(f"--properties-file {given.properties_file}: {file_error(error)}") from None
-        options |= {f"kafka.{key.removeprefix('kafka.')}": value for key, value in properties.items()}
+    options |= {_option_of(key): value for key, value in _properties(given).items()}
     for key, value in _pairs(given.option, "--option"):
         if (governor := _GOVERNED.get(key.lower())) or _POSITION.fullmatch(key.lower()):
             raise UsageError(f"--option {key}: use {governor or '--from, --from-offsets and --until'}")

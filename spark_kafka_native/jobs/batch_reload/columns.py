@@ -26,10 +26,15 @@ def stored_format(
     stored = fields if wanted_name in COMPRESSIONS else []
     kinds = tuple((field.name, field.dataType.simpleString()) for field in stored)
     wanted = StoredFormat(name=wanted_name, columns=kinds)
+    if known is not None and wanted.name != known.name:
+        raise UsageError(
+            f"--format {wanted.name}: the target has {known.name}. All of its files have the same format, so omit this "
+            "option, or load into another target"
+        )
     if known is not None and wanted != known:
         raise UsageError(
-            f"--format, --columns: the target has {_describe(known)}, not {_describe(wanted)}. All of its files have "
-            "the same columns, so omit these options, or load into another target"
+            f"--columns: the target has {_describe(known)}, not {_describe(wanted)}. All of its files have the same "
+            "columns, so omit --columns, --key-as-string and --value-as-string, or load into another target"
         )
     return wanted
 
@@ -69,4 +74,4 @@ def schema_of(form: StoredFormat) -> StructType:
 
 
 def _describe(form: StoredFormat) -> str:
-    return f"{form.name} ({', '.join(f'{name} {kind}' for name, kind in form.columns)})" if form.columns else form.name
+    return ", ".join(f"{name} {kind}" for name, kind in form.columns)

@@ -64,10 +64,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run_and_report(arguments: Sequence[str] | None) -> int:
     console = Console(highlight=False, markup=False)
     try:
-        return Job(parse_arguments(arguments), console).run()
+        given = parse_arguments(arguments)
+        try:
+            return Job(given, console).run()
+        except (ConfigError, OptionError) as error:
+            raise given.named(error) from error
     except ReloadError as error:
         return _complain(str(error), error.status)
-    except (ConfigError, OptionError, PlanError) as error:
+    except PlanError as error:
         return _complain(str(error), UsageError.status)
     except (JavaMissing, KafkaError, OSError) as error:
         return _complain(str(error), ReloadError.status)

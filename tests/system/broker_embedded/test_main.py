@@ -32,7 +32,7 @@ def test_help_lists_every_setting_with_its_default(capsys: pytest.CaptureFixture
             ["--data-dir", "d", "--set", "num.partitons=3"],
             "num.partitons: no such setting; did you mean num.partitions?",
         ),
-        (["--data-dir", "d", "--set", "num.partitions=0"], "num.partitions: 0 is out of range"),
+        (["--data-dir", "d", "--set", "num.partitions=0"], "broker_embedded: --set num.partitions: 0 is out of range"),
         (["--data-dir", "d", "--set", "num.partitions"], "--set: 'num.partitions' is not KEY=VALUE"),
         (["--data-dir", "d", "--listen", "9092"], "--listen: '9092' is not HOST:PORT"),
         (["--data-dir", "d", "--advertise", "0.0.0.0:1"], "no client can reach 0.0.0.0"),
@@ -48,14 +48,17 @@ def test_help_lists_every_setting_with_its_default(capsys: pytest.CaptureFixture
             ["--data-dir", "d", "--control-listener", "127.0.0.1:0", "--clock", "slow"],
             "--clock: must be manual:MS or ahead:MS, not 'slow'",
         ),
-        (["--data-dir", "d", "--add-scram", "alice"], "add.scram: it cannot be read from character 1 on"),
+        (
+            ["--data-dir", "d", "--add-scram", "alice"],
+            "broker_embedded: --add-scram: the text from character 1 on is not a user",
+        ),
         (["--data-dir", "d", "--clock", "manual:5"], "--clock requires --control-listener"),
         (["--data-dir", "d", "--control-from-anywhere"], "--control-from-anywhere requires --control-listener"),
         (["--data-dir", "d", "--set", "broker.id=2"], "broker.id: only the default is allowed, because the id of this"),
         (["--data-dir", "d", "--as-version", "2.8.1.2"], "'2.8.1.2' is not a release"),
         (
             ["--data-dir", "d", "--as-version", "3"],
-            "as.version: '3' is not a release of Apache Kafka that can be emulated. Use one of 0.8.2, 0.9",
+            "broker_embedded: --as-version: '3' is not a release of Apache Kafka that can be",
         ),
         (
             ["--data-dir", "d", "--config", "missing.properties"],

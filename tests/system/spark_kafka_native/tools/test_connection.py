@@ -45,6 +45,15 @@ def test_an_invalid_property_is_named_with_its_file_and_option(
     assert f"kafka-console-producer: --producer.config {file}: " in tool("kafka-console-producer", *options).err
 
 
+def test_a_store_that_is_missing_is_named_with_the_file_that_names_it(tool: Tool, tmp_path: Path) -> None:
+    """It is read when the client connects."""
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location=/no/such.pem\n")
+    response = tool("kafka-topics", "--list", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(file))
+    problem = "ssl.truststore.location: /no/such.pem: cannot be read: No such file or directory"
+    assert (response.status, response.err) == (2, f"kafka-topics: --command-config {file}: {problem}\n")
+
+
 def test_an_invalid_property_of_an_option_is_named_with_it(tool: Tool) -> None:
     options = ("--bootstrap-server", "127.0.0.1:1", "--topic", "t")
     response = tool("kafka-console-producer", *options, "--request-required-acks", "5")

@@ -53,11 +53,11 @@ def test_without_iterations_and_salt() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("hunter2", "from character 1 on"),
-        ("SCRAM-SHA-256=name=alice,password=hunter2", "from character 1 on"),
-        ("SCRAM-SHA-256=[name=alice,password=hunter2", "from character 1 on"),
-        ("SCRAM-SHA-256=[name=alice,password=hunter2] hunter2", "from character 44 on"),
-        (f"SCRAM-SHA-256=[name=alice,password={'a=' * 1000}", "from character 1 on"),
+        ("hunter2", "the text from character 1 on is not a user"),
+        ("SCRAM-SHA-256=name=alice,password=hunter2", "the text from character 1 on is not a user"),
+        ("SCRAM-SHA-256=[name=alice,password=hunter2", "the text from character 1 on is not a user"),
+        ("SCRAM-SHA-256=[name=alice,password=hunter2] hunter2", "the text from character 44 on is not a user"),
+        (f"SCRAM-SHA-256=[name=alice,password={'a=' * 1000}", "the text from character 1 on is not a user"),
         ("PLAIN=[name=alice,password=hunter2]", "PLAIN is not one of SCRAM-SHA-256, SCRAM-SHA-512"),
         ("SCRAM-SHA-256=[password=hunter2]", "needs a name"),
         ("SCRAM-SHA-256=[name=alice]", "alice needs either password or saltedpassword"),

@@ -173,7 +173,15 @@ def test_records_that_are_gone(run: Run, topics: Topics) -> None:
             2,
             "topics no-such-topic of option --topics do",
         ),
-        (["--option", "kafka.bootstrap.server=x"], 2, "kafka.bootstrap.server"),
+        (["--option", "kafka.bootstrap.server=x"], 2, "batch_reload: --option kafka.bootstrap.server: is not a Kafka"),
+        (["--option", "kafka.acks=x"], 2, "batch_reload: --option kafka.acks: 'x' is not one of"),
+        (["--topics", ","], 2, "batch_reload: --topics: ',' names no topic"),
+        (["--bootstrap-servers", "h"], 2, "batch_reload: --bootstrap-servers: 'h' has no port"),
+        (
+            ["--option", "kafka.security.protocol=SASL_SSL"],
+            2,
+            "batch_reload: option 'kafka.sasl.kerberos.service.name'",
+        ),
         (["--option", "startingOffsets=x"], 2, "use --from"),
         (["--format", "parquet", "--compression", "zip"], 2, "--compression: parquet has snappy"),
         (["--columns", "valeu"], 2, "'valeu' is not a column of the source"),
@@ -186,6 +194,22 @@ def test_errors_are_one_line_and_a_status(run: Run, more: list[str], status: int
     found, text = run(*more)
     assert (found, text.startswith("batch_reload: ")) == (status, True)
     assert given in text
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("retries=many", "retries: 'many' is not an integer"),
+        (
+            "security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location=/no/such.pem",
+            "ssl.truststore.location: /no/such.pem: cannot be read: No such file or directory",
+        ),
+    ],
+)
+def test_an_invalid_property_is_named_with_its_file(run: Run, tmp_path: Path, lines: str, said: str) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f"{lines}\n")
+    assert run("--properties-file", str(file)) == (2, f"batch_reload: --properties-file {file}: {said}")
 
 
 def test_without_java_no_target_is_created(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
