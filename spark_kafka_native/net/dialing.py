@@ -133,24 +133,34 @@ def connect(address: HostPort, target: Target, options: SocketOptions, deadline:
 
 
 def _connect(address: HostPort, target: Target, options: SocketOptions, deadline: Deadline) -> socket.socket:
+    timeout_ms = max(deadline.remaining_ms, 1.0)
     try:
         sock = socket.socket(target.family, target.kind, target.protocol)
     except OSError as error:
         raise BrokerUnreachable({address: reason_of(error)}) from error
     try:
         _set_options(sock, options)
-        sock.settimeout(max(deadline.remaining_ms / 1000, 0.001))
+        sock.settimeout(timeout_ms / 1000)
         sock.connect(target.where)
         if sock.getsockname() == sock.getpeername():
             # TCP lets a socket connect to itself when it picks the port it connects to; no server listens there.
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
     except OSError as error:
         sock.close()
-        raise BrokerUnreachable({address: reason_of(error)}) from error
+        is_timeout = isinstance(error, TimeoutError) and error.errno is None  # not the operating system's
+        reason = _timeout_reason(timeout_ms, options) if is_timeout else reason_of(error)
+        raise BrokerUnreachable({address: reason}) from error
     except BaseException:
         sock.close()
         raise
     return sock
+
+
+def _timeout_reason(timeout_ms: float, options: SocketOptions) -> str:
+    reason = f"no connection within {round(timeout_ms / 1000, 2):g} s"
+    if timeout_ms < options.connect_timeout_ms * 0.99:  # the time that was left of a longer one
+        return reason
+    return f"{reason}; see socket.connection.setup.timeout.ms"
 
 
 def _set_options(sock: socket.socket, options: SocketOptions) -> None:

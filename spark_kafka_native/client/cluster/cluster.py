@@ -327,11 +327,12 @@ class Cluster:
             self._metadata = dataclasses.replace(self._metadata, brokers=brokers)
 
     def _ask_any(self, request: Request[ResponseT], deadline: Deadline, max_version: int | None = None) -> ResponseT:
-        """The first response of any broker. Raises BrokerUnreachable naming every address tried and the reason."""
+        """The first response of any broker. Raises BrokerUnreachable naming every address and the reason."""
         tried: dict[HostPort, str] = {}
         backoff = Backoff(self.config.reconnect_backoff_ms, self.config.reconnect_backoff_max_ms)
         while True:
-            for address in self._candidates():
+            candidates = self._candidates()
+            for address in candidates:
                 try:
                     return self._ask_at(address, request, deadline, max_version)
                 except BrokerUnreachable as error:
@@ -341,6 +342,7 @@ class Cluster:
                 if deadline.expired:
                     break
             if not deadline.pause(backoff.next_ms()):
+                tried |= {address: "not tried, no time was left" for address in candidates if address not in tried}
                 servers, bootstrap = self.config.bootstrap_servers, self.config.servers_option
                 if set(servers) != tried.keys():
                     bootstrap += f" ({','.join(map(str, servers))})"

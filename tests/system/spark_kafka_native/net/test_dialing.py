@@ -7,6 +7,7 @@ from spark_kafka_native.net.channel_security import ChannelSecurity
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.dialing import SocketOptions, connect, foreign_server, reason_of, targets_of
 from spark_kafka_native.net.errors import BrokerUnreachable
+from tests.support.servers.hanging import hanging_server
 
 
 def test_a_connection_is_made() -> None:
@@ -24,6 +25,23 @@ def test_no_listener() -> None:
     (target,) = targets_of(address)
     with pytest.raises(BrokerUnreachable, match="refused"):
         connect(address, target, SocketOptions(), Deadline.after_ms(5_000))
+
+
+@pytest.mark.parametrize(
+    ("time_left_ms", "connect_timeout_ms", "reason"),
+    [
+        (20, 10_000, "no connection within 0.02 s"),
+        (60_000, 20, "no connection within 0.02 s; see socket.connection.setup.timeout.ms"),
+    ],
+)
+def test_the_time_without_a_connection_is_named(time_left_ms: int, connect_timeout_ms: int, reason: str) -> None:
+    with hanging_server() as address:
+        (target,) = targets_of(address)
+        options = SocketOptions(connect_timeout_ms=connect_timeout_ms)
+        deadline = Deadline.after_ms(time_left_ms).at_most_ms(connect_timeout_ms)
+        with pytest.raises(BrokerUnreachable) as caught:
+            connect(address, target, options, deadline)
+    assert caught.value.tried == {address: reason}
 
 
 @pytest.mark.parametrize(

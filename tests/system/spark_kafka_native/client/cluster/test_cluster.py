@@ -31,6 +31,7 @@ from tests.support.refusals import refused
 from tests.support.scripted.cluster import KAFKA_0_11, ScriptedCluster
 from tests.support.scripted.fixtures import scripted_brokers
 from tests.support.scripted.steps import BROKEN_CONNECTIONS, Drop, Held, Raw, Refuse, Respond, Silent, Step
+from tests.support.servers.hanging import hanging_server
 from tests.support.waiting import eventually
 
 T0 = TopicPartition("t", 0)
@@ -280,6 +281,16 @@ def test_broker_unreachable_names_every_address_in_bounded_time(
     for port in dead_ports:
         assert f"127.0.0.1:{port}: connection refused" in str(caught.value)
     assert "for Metadata" in str(caught.value)
+
+
+def test_servers_that_were_not_tried_are_named_when_time_is_up(brokers: ScriptedCluster) -> None:
+    with hanging_server() as first_server:
+        servers = f"{first_server},{brokers.bootstrap_servers}"
+        with Cluster(brokers.config(bootstrap_servers=servers)) as cluster, pytest.raises(BrokerUnreachable) as caught:
+            cluster.metadata(timeout_ms=100)
+    first, *left = caught.value.tried.values()
+    assert first == "no connection within 0.1 s"
+    assert left == ["not tried, no time was left"] * len(brokers.bootstrap_servers.split(","))
 
 
 @pytest.mark.parametrize("step", [*BROKEN_CONNECTIONS, Raw(b"\0\0\0\1x")], ids=str)
