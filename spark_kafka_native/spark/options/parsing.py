@@ -125,10 +125,21 @@ _REFUSED_BY_SINK: Final[Mapping[str, str]] = {
 _ONLY_IN_STREAMS: Final = frozenset(
     option.name.lower() for option in SOURCE_OPTIONS if not option.batch and not option.ignored_in_batch
 )
+_ONLY_IN_BATCHES: Final = frozenset(option.name for option in SOURCE_OPTIONS if not option.stream)
 
 
 def parse_source_options(options: Mapping[str, str], query: Query) -> SourceOptions:
     """Options of ``spark.read`` or ``spark.readStream`` -> checked values. Raises OptionError naming the option."""
+    parsed = _parse_source(options, query)
+    if query is Query.BATCH:
+        names = {name.lower() for name in options}
+        for option in SOURCE_OPTIONS:
+            if option.ignored_in_batch and option.name.lower() in names:
+                _log.warning("option '%s' has no effect in a batch query", option.name)
+    return parsed
+
+
+def _parse_source(options: Mapping[str, str], query: Query) -> SourceOptions:
     given = _split_off_spark(options)
     values = _parse_table(given, SOURCE_OPTIONS, other_side=SINK_OPTIONS)
     client = _client({name: text for name, text in given.items() if name != "kafka.group.id"}, _REFUSED_BY_SOURCE)
@@ -175,15 +186,17 @@ def check_source_options(options: Mapping[str, str]) -> SourceOptions:
     has the errors of both.
     """
     try:
-        return parse_source_options(options, Query.STREAM)
+        return _parse_source(options, Query.STREAM)
     except OptionError as error:
         of_stream = error
     try:
-        return parse_source_options(options, Query.BATCH)
+        return _parse_source(options, Query.BATCH)
     except OptionError as of_batch:
         given = {name.lower() for name in options}
         if str(of_batch) == str(of_stream) or given & _ONLY_IN_STREAMS:
             raise of_stream from None
+        if of_batch.option in _ONLY_IN_BATCHES:
+            raise
         raise OptionError(of_batch.option, f"{of_batch.message}. With readStream: {of_stream}") from None
 
 
@@ -291,7 +304,5 @@ def _check_query(values: Mapping[str, Any], query: Query) -> None:
             continue
         if query is Query.STREAM and not option.stream:
             raise OptionError(option.name, "is valid only in a batch query")
-        if query is Query.BATCH and option.ignored_in_batch:
-            _log.warning("option '%s' has no effect in a batch query", option.name)
-        elif query is Query.BATCH and not option.batch:
+        if query is Query.BATCH and not option.batch and not option.ignored_in_batch:
             raise OptionError(option.name, "is valid only in a streaming query")

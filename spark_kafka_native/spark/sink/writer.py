@@ -111,8 +111,8 @@ def send_rows(producer: Producer, rows: SinkRows, batches: Iterator[pa.RecordBat
 
 def _failed(error: KafkaError | PartitionerError) -> TaskError:
     return TaskError(
-        f"writing failed: {error}. {advice(error)} No row was lost: rows that were acknowledged stay in their topics, "
-        "and a repeated task, or a restarted query, writes all of its rows, including those again"
+        f"writing failed: {error}. {advice(error)} Of this task, rows that were acknowledged stay in their topics, and "
+        "a retry writes all rows"
     )
 
 

@@ -209,6 +209,13 @@ def test_load_raises_the_error_of_the_query_that_has_these_options(options: dict
     assert str(caught.value).startswith(error)
 
 
+def test_invalid_option_that_only_a_batch_has_is_no_error_of_a_stream() -> None:
+    with pytest.raises(OptionError) as caught:
+        check_source_options(BASE | {"startingTimestamp": "20", "endingTimestamp": "10"})
+    assert str(caught.value).startswith("option 'endingTimestamp': the start timestamp 20")
+    assert "readStream" not in str(caught.value)
+
+
 def shown_in_a_batch(option: str, complaint: str) -> str:
     if "not in both" in complaint:
         return "offsets.sets"

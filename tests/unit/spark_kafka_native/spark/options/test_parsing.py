@@ -176,6 +176,11 @@ def test_rate_limits_in_a_batch_are_warned_of(option: str, caplog: pytest.LogCap
     assert batch(minOffsetsPerTrigger="20", maxOffsetsPerTrigger="15")
 
 
+def test_load_of_a_stream_with_an_error_has_no_warning_of_a_batch(caplog: pytest.LogCaptureFixture) -> None:
+    check_source_options(BASE | {"minOffsetsPerTrigger": "20", "maxOffsetsPerTrigger": "15"})
+    assert caplog.text == ""
+
+
 def test_load_accepts_what_a_batch_or_a_stream_accepts() -> None:
     assert check_source_options(BASE | {"startingOffsets": "latest", "includeHeaders": "true"}).include_headers
     with pytest.raises(OptionError):

@@ -160,6 +160,8 @@ def test_failed_write_task_names_option(notes: Notes, error: KafkaError | Partit
     assert str(error) in text
     assert says in text
     assert "rows that were acknowledged stay in their topics" in text
+    assert text.count("max.request.size") <= 1
+    assert "No row was lost" not in text
     assert notes.calls[-1] == "abort"
 
 
