@@ -185,6 +185,8 @@ def parse_offsets(stored: Mapping[str, Mapping[str, int]]) -> OffsetMap:
     Raises ValueError: the checkpoint was not written by this source or by the JVM connector.
     """
     example = '{"topicA":{"0":23}}'
+    if not isinstance(stored, Mapping):
+        raise ValueError(f"{stored!r} is not an object of topics; expected e.g. {example}")
     offsets: OffsetMap = {}
     for topic, value in stored.items():
         offsets.update(_partition_numbers(topic, value, least=0, what="offset", example=example))

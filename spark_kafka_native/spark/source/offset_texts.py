@@ -10,7 +10,18 @@ import sys
 from types import ModuleType
 from typing import Any, Final, Self
 
+from spark_kafka_native.spark.errors import PlanError
+
 _RUNNER: Final = "python_streaming_source_runner"
+
+
+def foreign_offsets(reason: str) -> PlanError:
+    """The error for a checkpoint that another source wrote."""
+    return PlanError(
+        "KAFKA_CHECKPOINT_OF_ANOTHER_SOURCE",
+        f"the offsets in the checkpoint are not of this source: {reason}. Set checkpointLocation to the checkpoint of "
+        "this query, or to a new directory",
+    )
 
 
 class OffsetTexts:
@@ -34,8 +45,11 @@ class OffsetTexts:
         return bool(texts) and texts[0] != json.dumps(offsets)
 
     def loads(self, text: str) -> Any:
-        """As ``json.loads``."""
-        parsed = json.loads(text)
+        """As ``json.loads``. Raises PlanError: the checkpoint has another text than JSON."""
+        try:
+            parsed = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise foreign_offsets(f"{text[:40]!r} is not JSON ({error})") from None
         self._parsed = [*self._parsed[-1:], (text, parsed)]
         return parsed
 

@@ -18,7 +18,7 @@ from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.spark.planning.pacing import Clock
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.stream import StreamOffsets
-from spark_kafka_native.spark.source.offset_texts import OffsetTexts
+from spark_kafka_native.spark.source.offset_texts import OffsetTexts, foreign_offsets
 from spark_kafka_native.spark.source.reader import read_task
 from spark_kafka_native.spark.source.schema import Layout
 
@@ -94,7 +94,7 @@ class PyKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The tasks of a micro-batch; none if ``start`` and ``end`` are equal."""
         stream = self._offsets
         from_elsewhere = self._texts is not None and self._texts.is_of_another_connector(end)
-        tasks = stream.plan(self._parse(start), parse_offsets(end), from_elsewhere=from_elsewhere)
+        tasks = stream.plan(self._parse(start), _offsets(end), from_elsewhere=from_elsewhere)
         return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -105,5 +105,12 @@ class PyKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _parse(self, start: OffsetJson) -> OffsetMap:
         """Spark's start; the same map while the start is the same, because Spark calls many times a second."""
         if self._parsed is None or self._parsed[0] != start:
-            self._parsed = start, parse_offsets(start)
+            self._parsed = start, _offsets(start)
         return self._parsed[1]
+
+
+def _offsets(stored: OffsetJson) -> OffsetMap:
+    try:
+        return parse_offsets(stored)
+    except ValueError as error:
+        raise foreign_offsets(str(error)) from None

@@ -41,7 +41,9 @@ def test_runner_uses_json_as_before(runner: ModuleType) -> None:
     OffsetTexts.recorded()
     assert runner.json.dumps({"t": {"0": 10}}) == OURS
     assert runner.json.JSONDecodeError is __import__("json").JSONDecodeError
-    with pytest.raises(ValueError, match="Expecting value"):
+    with pytest.raises(
+        ValueError, match=r"the offsets in the checkpoint are not of this source: 'nonsense' .*Expecting value"
+    ):
         runner.json.loads("nonsense")
 
 

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 import pytest
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -115,6 +116,15 @@ def test_first_end_offset_of_the_jvm_connector_is_refused(reader_of: ReaderOf, m
         else:
             with pytest.raises(PlanError, match="KAFKA_START_OF_FIRST_BATCH_UNKNOWN"):
                 reader.partitions(start, end)
+
+
+@pytest.mark.parametrize("stored", [{"foo": 1}, 17, [{"t": 1}], {"t": {"0": "x"}}])
+def test_offsets_of_another_source_in_the_checkpoint(reader_of: ReaderOf, stored: Any) -> None:
+    ours = {"t": {"0": 9, "1": 4}}
+    reader = reader_of()
+    for call in (lambda: reader.latestOffset(stored, ReadAllAvailable()), lambda: reader.partitions(ours, stored)):
+        with pytest.raises(PlanError, match=r"the offsets in the checkpoint are not of this source: .* checkpoint"):
+            call()
 
 
 def test_trigger_once_is_recognised_by_its_read_limit(reader_of: ReaderOf) -> None:
