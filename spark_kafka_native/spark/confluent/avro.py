@@ -66,6 +66,8 @@ def decode_avro(
     policy = _policy(on_bad)
     if not framed and headers is not None:
         raise ValueError("framed=False: values have no header, so that headers cannot name their schema")
+    if schema is not None and subject is not None:
+        raise ValueError("give schema or subject: values are converted to only one of them")
     if schema is None:
         found = _looked_up(client, subject, None)
         target = avro_schema(found.text, found.references)

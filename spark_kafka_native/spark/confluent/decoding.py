@@ -127,7 +127,9 @@ def _read(
         try:
             objects[row] = schemaless_reader(stream, writer, same)
         except Exception as error:  # fastavro raises different errors for invalid bytes
-            errors[row] = f"{type(error).__name__}: {error}"
+            ended = isinstance(error, (EOFError, IndexError)) and stream.tell() == len(data)
+            short = f"its {len(data)} bytes are too short for the schema"
+            errors[row] = short if ended else f"{type(error).__name__}: {error}"
             continue
         if stream.tell() != len(data):
             objects[row] = None

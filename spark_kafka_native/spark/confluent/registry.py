@@ -127,9 +127,18 @@ class Registry:
                 raise NoSuchSchema(f"{what}: the registry responded: {error.error_message}") from None
             reason = f"HTTP {error.http_status_code}: {error.error_message}"
         except Exception as error:  # errors of its HTTP library
-            reason = type(error).__name__
+            reason = f"{_system_error(error)} ({type(error).__name__})"
         # Errors of the HTTP library may contain the URL with a password.
         raise RegistryError(f"the schema registry at {self.where} did not return {what}: {reason}")
+
+
+def _system_error(error: BaseException | None) -> str:
+    """The system's reason for an error of the HTTP library: a text without a URL."""
+    while error is not None:
+        if isinstance(error, OSError) and error.strerror:
+            return error.strerror[:1].lower() + error.strerror[1:]
+        error = error.__cause__ or error.__context__
+    return "the request failed"
 
 
 _clients: dict[Registry, SchemaRegistryClient] = {}

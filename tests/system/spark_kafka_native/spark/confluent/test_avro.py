@@ -89,6 +89,7 @@ def test_bad_rows_and_guids_in_spark(
         ({"registry": "http://127.0.0.1:1"}, "give schema, or registry and subject"),
         ({"schema": ORDER, "on_bad": "skip"}, "on_bad='skip' is not one of fail, null, keep"),
         ({"schema": ORDER, "headers": "headers", "framed": False}, "headers cannot name their schema"),
+        ({"schema": ORDER, "registry": "http://a", "subject": "s"}, "give schema or subject: "),
         ({"schema": ORDER, "registry": {}}, "a schema registry needs its 'url'"),
     ],
 )

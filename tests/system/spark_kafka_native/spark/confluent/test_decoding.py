@@ -1,6 +1,7 @@
 import datetime
 import decimal
 import pickle
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -96,6 +97,7 @@ def test_bad_rows_are_null_or_kept_with_their_errors(registry: StubRegistry) -> 
         assert decoded.values.to_pylist() == [ROW, None, None, None, None, None, ROW]
         assert sorted(decoded.errors) == [1, 2, 3, 4]
         assert "does not begin with magic byte" in decoded.errors[1]
+        assert re.fullmatch("its [0-9]+ bytes are too short for the schema", decoded.errors[2])
         assert decoded.errors[3] == "1 bytes are left after the value"
         assert "schema 4711: the registry responded: Schema not found" in decoded.errors[4]
 
