@@ -36,7 +36,7 @@ class ChannelSecurity:
         except SaslError as error:
             if error.retriable:
                 raise BrokerUnreachable({address: f"{self.option_prefix}{error.option}: {error}"}) from error
-            raise AuthenticationFailed(address, error.option, str(error)) from error
+            raise AuthenticationFailed(address, error.option, str(error), local=error.local) from error
 
     @property
     def protocol(self) -> str:

@@ -100,7 +100,7 @@ class UnsupportedApiVersion(KafkaError):
 class AuthenticationFailed(KafkaError):
     """The TLS handshake or the authentication with a broker failed; a retry fails, too.
 
-    ``option`` is the Kafka property to look at. The text holds no secret.
+    ``option`` is the Kafka property to look at. The text holds no secret, and no address if the cause is ``local``.
     """
 
     _retriable = False
@@ -108,9 +108,16 @@ class AuthenticationFailed(KafkaError):
     _shows_code = False
 
     def __init__(
-        self, address: HostPort, option: str, reason: str, code: ErrorCode = ErrorCode.SASL_AUTHENTICATION_FAILED
+        self,
+        address: HostPort,
+        option: str,
+        reason: str,
+        code: ErrorCode = ErrorCode.SASL_AUTHENTICATION_FAILED,
+        *,
+        local: bool = False,
     ) -> None:
         self.address = address
         self.option = option
         self.reason = reason
-        super().__init__(code, f"{address}: {option}: {reason}")
+        self.local = local
+        super().__init__(code, f"{option}: {reason}" if local else f"{address}: {option}: {reason}")

@@ -162,7 +162,7 @@ class ConnectionPool:
             option, reason = f"{config.option_prefix}{error.option}", error.reason
             if error.option == "security.protocol":
                 reason = f"is {config.security_protocol}, but {reason}"
-            raise AuthenticationFailed(error.address, option, reason, error.code) from error
+            raise AuthenticationFailed(error.address, option, reason, error.code, local=error.local) from error
         except BrokerUnreachable as error:
             with self._lock:
                 self._failures[address] = failures + 1

@@ -54,19 +54,19 @@ class StoreFile:
         return ConfigError(f"{self.prefix}.{suffix}", f"{self.location}: {message}")
 
 
-def pem_key(text: Secret, option: str) -> Secret:
-    """The private key in a PEM text. Raises ConfigError naming ``option``."""
+def pem_key(text: Secret, option: str, file: str = "") -> Secret:
+    """The private key in a PEM text, of ``file`` if it is from one. Raises ConfigError naming ``option``."""
     keys = [block for kind, block in _blocks(text.reveal()) if kind.endswith("PRIVATE KEY")]
     if len(keys) != 1:
-        raise ConfigError(option, f"holds {len(keys)} private keys in PEM; one is needed")
+        raise ConfigError(option, f"{file and f'{file}: '}holds {len(keys)} private keys in PEM; one is needed")
     return Secret(keys[0])
 
 
-def pem_certificates(text: str, option: str) -> str:
-    """The certificates in a PEM text. Raises ConfigError naming ``option``."""
+def pem_certificates(text: str, option: str, file: str = "") -> str:
+    """The certificates in a PEM text, of ``file`` if it is from one. Raises ConfigError naming ``option``."""
     found = [block for kind, block in _blocks(text) if kind in {"CERTIFICATE", "X509 CERTIFICATE"}]
     if not found:
-        raise ConfigError(option, "holds no certificate in PEM")
+        raise ConfigError(option, f"{file and f'{file}: '}holds no certificate in PEM")
     return "".join(found)
 
 
@@ -75,8 +75,9 @@ def read_key_store(store: StoreFile, key_password: Secret | None) -> KeyMaterial
     data = _read(store)
     if _is_pem(store, data):
         text = data.decode("utf-8", "replace")
-        key = pem_key(Secret(text), f"{store.prefix}.location")
-        return KeyMaterial(key=key, chain=pem_certificates(text, f"{store.prefix}.location"), password=key_password)
+        option = f"{store.prefix}.location"
+        key = pem_key(Secret(text), option, store.location)
+        return KeyMaterial(key=key, chain=pem_certificates(text, option, store.location), password=key_password)
     if data.startswith(MAGIC):
         return _jks_key(store, data, key_password)
     return _pkcs12_key(store, data)
@@ -86,7 +87,7 @@ def read_trust_store(store: StoreFile) -> str:
     """The certificates that Java trusts: trusted certificates, and the first one of each key. Raises ConfigError."""
     data = _read(store)
     if _is_pem(store, data):
-        return pem_certificates(data.decode("utf-8", "replace"), f"{store.prefix}.location")
+        return pem_certificates(data.decode("utf-8", "replace"), f"{store.prefix}.location", store.location)
     if data.startswith(MAGIC):
         found = _jks(store, data)
         trusted = [*found.trusted, *(key.chain[0] for key in found.keys if key.chain)]

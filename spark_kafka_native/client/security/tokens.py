@@ -36,7 +36,7 @@ def token_from_function(function: str | Callable[..., Any], extensions: Mapping[
         raise
     except Exception as error:  # a user's function may raise anything
         # Its text may hold anything, and so may a traceback's variables.
-        raise SaslError(f"{_name(function)} failed with {type(error).__name__}", FUNCTION) from None
+        raise SaslError(f"{_name(function)} failed with {type(error).__name__}", FUNCTION, local=True) from None
     if isinstance(result, BearerToken):
         return result
     value, expires_at = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
@@ -102,7 +102,7 @@ def token_from_aws(module: LoginModule | None, address: HostPort) -> BearerToken
         signer: Any = importlib.import_module("aws_msk_iam_sasl_signer.MSKAuthTokenProvider")
     except ImportError as error:
         needed = install_hint("aws-msk-iam-sasl-signer-python", "aws")
-        raise SaslError(f"AWS_MSK_IAM needs {needed}", "sasl.mechanism") from error
+        raise SaslError(f"AWS_MSK_IAM needs {needed}", "sasl.mechanism", local=True) from error
     region = _region(address)
     role, profile = (module.text(name) if module else None for name in ("awsRoleArn", "awsProfileName"))
     session = module.text("awsRoleSessionName") if module else None
@@ -136,9 +136,9 @@ def _function(function: str | Callable[..., Any]) -> Callable[..., Any]:
     try:
         return find_function(function)
     except LookupError as error:
-        raise SaslError(f"{function} is not there: {error}", FUNCTION) from None
+        raise SaslError(f"function {function} does not exist: {error}", FUNCTION, local=True) from None
     except TypeError as error:
-        raise SaslError(str(error), FUNCTION) from None
+        raise SaslError(str(error), FUNCTION, local=True) from None
 
 
 def _name(function: str | Callable[..., Any]) -> str:

@@ -41,7 +41,7 @@ class Gssapi:
         except ImportError as error:
             needed = install_hint("gssapi", "kerberos")
             reason = f"GSSAPI needs {needed}; the machine needs MIT Kerberos' libraries ({error})"
-            raise SaslError(reason) from error
+            raise SaslError(reason, "sasl.mechanism", local=True) from error
         self._context: Any = None
         self._tokens = 0
         self._agreed = False

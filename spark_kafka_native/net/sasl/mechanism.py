@@ -8,12 +8,16 @@ from spark_kafka_native.net.secret import Secret
 class SaslError(Exception):
     """A mechanism that cannot begin or continue: no token can be had, or the broker's response is wrong.
 
-    ``option`` is the Kafka property to look at, ``retriable`` whether a later try may succeed. The text has no secret.
+    ``option`` is the Kafka property to look at, ``retriable`` whether a later try may succeed,
+    ``local`` whether something is missing on this machine, whatever the broker is. The text has no secret.
     """
 
-    def __init__(self, message: str, option: str = "sasl.jaas.config", *, retriable: bool = False) -> None:
+    def __init__(
+        self, message: str, option: str = "sasl.jaas.config", *, retriable: bool = False, local: bool = False
+    ) -> None:
         self.option = option
         self.retriable = retriable
+        self.local = local
         super().__init__(message)
 
 

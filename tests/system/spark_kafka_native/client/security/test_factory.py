@@ -317,6 +317,18 @@ def test_errors_of_a_connection_name_the_option_as_it_was_given(guard: Guard, tm
                 cluster.metadata(["t"])
 
 
+def test_missing_function_is_an_error_without_a_broker() -> None:
+    sasl = {"sasl_mechanism": "OAUTHBEARER", "sasl_login_callback_handler_class": "no_such_module:token"}
+    with ScriptedCluster(topics={"t": 1}) as running:
+        config = dataclasses.replace(running.config(security_protocol="SASL_SSL", **sasl), option_prefix="kafka.")
+        with Cluster(config) as cluster, pytest.raises(AuthenticationFailed) as caught:
+            cluster.metadata(["t"])
+    assert str(caught.value) == (
+        "kafka.sasl.login.callback.handler.class: function no_such_module:token does not exist: No module named "
+        "'no_such_module'"
+    )
+
+
 def test_unreachable_brokers_with_a_property_as_cause() -> None:
     """The advice to check the bootstrap servers is left out."""
     with ScriptedCluster(topics={"t": 1}) as running:

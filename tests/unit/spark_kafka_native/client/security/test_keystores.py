@@ -86,6 +86,17 @@ def test_no_certificate() -> None:
         pem_certificates("hunter2", "ssl.truststore.certificates")
 
 
+def test_file_without_a_certificate_or_key_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "store.pem"
+    file.write_text(CLIENT.key_pem)
+    store = StoreFile(prefix="ssl.keystore", location=str(file), type="PEM", password=None)
+    with pytest.raises(ConfigError, match=rf"ssl\.keystore\.location: {file}: holds no certificate"):
+        read_trust_store(store)
+    file.write_text(CLIENT.chain_pem)
+    with pytest.raises(ConfigError, match=rf"ssl\.keystore\.location: {file}: holds 0 private keys"):
+        read_key_store(store, None)
+
+
 def test_stores_of_another_type_are_refused(tmp_path: Path) -> None:
     pem, file = CLIENT.chain_pem.encode(), tmp_path / "store"
     for content, kind, option, complaint in [

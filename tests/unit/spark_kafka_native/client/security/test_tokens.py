@@ -59,8 +59,8 @@ def raising() -> str:
 @pytest.mark.parametrize(
     ("function", "complaint"),
     [
-        ("no_such_module:f", "is not there"),
-        ("os:no_such_function", "is not there"),
+        ("no_such_module:f", "function no_such_module:f does not exist: No module"),
+        ("os:no_such_function", "function os:no_such_function does not exist: "),
         ("os:sep", "is no function"),
         (raising, "raising failed with RuntimeError"),
         (lambda: None, "must return a token"),
