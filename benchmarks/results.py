@@ -122,7 +122,7 @@ def headline(results: Sequence[Result], root: Path) -> str:
         ]
         for result, each in compared
     ]
-    parts = [_table(["", "here", "beside", "times as good"], rows)]
+    parts = [_table(["", "this package", "compared with", "times as good"], rows)]
     if (root / RESULTS / f"{PLOT}.png").exists():
         parts.append(f"\n![Reading a topic through Spark]({(RESULTS / PLOT).as_posix()}.png)\n")
     processors = dict.fromkeys(result["machine"]["processor"] for result, _ in compared)

@@ -70,7 +70,9 @@ class ClientConfig(SecurityConfig):
     )
 
     # --- connections
-    client_id: str = define(text(), "", "Name that brokers log and meter this client by; empty: spark-kafka-native.")
+    client_id: str = define(
+        text(), "", "Name of this client in the brokers' logs, metrics and quotas; empty: spark-kafka-native."
+    )
     client_rack: str = define(
         text(), "", "Rack of this client; brokers may then name a closer replica to read from (KIP-392)."
     )
@@ -103,8 +105,10 @@ class ClientConfig(SecurityConfig):
     )
 
     # --- reading
-    fetch_min_bytes: int = define(integer(), 1, "A broker waits for this many bytes before it answers a Fetch ...")
-    fetch_max_wait_ms: int = define(integer(), 500, "... but no longer than this.")
+    fetch_min_bytes: int = define(
+        integer(), 1, "Bytes that a broker collects before it responds to a Fetch, up to fetch.max.wait.ms."
+    )
+    fetch_max_wait_ms: int = define(integer(), 500, "Longest wait of a broker for fetch.min.bytes.")
     fetch_max_bytes: int = define(
         integer(), 52_428_800, "Bound of one Fetch response; one batch always arrives (KIP-74)."
     )
@@ -114,7 +118,7 @@ class ClientConfig(SecurityConfig):
 
     # --- writing
     acks: int = define(choice(_ACKS), -1, "Replicas that must have the records before they count as written.")
-    enable_idempotence: bool = define(boolean(), True, "Have brokers drop what a retry sends twice (KIP-98).")
+    enable_idempotence: bool = define(boolean(), True, "Brokers discard batches that a retry sends again (KIP-98).")
     retries: int = define(
         integer(), 2**31 - 1, "Most times a batch is sent again; delivery.timeout.ms is the better bound."
     )

@@ -10,8 +10,10 @@ from typing import Final
 
 DEPARTURES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "batch.size": "16384 suits records that come one by one; here they come by the ten thousand",
-        "linger.ms": "5 suits records that come one by one; flush() ends the wait here",
+        "batch.size": "Java's producer gets single records; Spark passes up to 10,000 rows at once, and larger batches "
+        "take less CPU time",
+        "linger.ms": "Java's producer gets single records; here rows come in large batches, and a task's flush() sends "
+        "the last ones",
         "max.partition.fetch.bytes": "1048576 suits responses with many partitions; here one is read at a time, and "
         "the batch that the end of each response cuts off is sent again",
         "receive.buffer.bytes": "a fixed size turns off the system's own tuning of the TCP window",

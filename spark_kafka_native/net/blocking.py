@@ -427,6 +427,6 @@ class Connection:
 
     def _lost(self, reason: str, hint: str = "") -> KafkaError:
         oldest = self._protocol.oldest
-        waiting = f" while {oldest} was waiting for its response" if oldest else ""
+        waiting = f"; {oldest} has no response" if oldest else ""
         self.close()
         return ConnectionLost(self.address, reason + waiting + hint)

@@ -184,8 +184,9 @@ def explain(error: ssl.SSLError, address: HostPort, tls: Tls) -> tuple[str, str]
                 f"the broker's certificate is not for {address.host} ({why}); an empty value turns this check off",
             )
         if error.verify_code in _UNTRUSTED:
-            where = "no trust store is given, and the system" if tls.settings.trusted is None else "the trust store"
-            return "ssl.truststore.location", f"{where} does not vouch for the broker's certificate ({why})"
+            given = tls.settings.trusted is not None
+            where = "in the trust store" if given else "of this system (no trust store is given)"
+            return "ssl.truststore.location", f"the broker's certificate is not signed by an authority {where}: {why}"
         return "ssl.truststore.location", f"the broker's certificate is not accepted ({why})"
     reason: str = getattr(error, "reason", None) or ""
     if any(word in reason for word in _CERTIFICATES) or (

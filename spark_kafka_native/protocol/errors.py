@@ -230,7 +230,7 @@ class KafkaError(PicklableError):
     def __str__(self) -> str:
         if not self._shows_code:
             return self.detail
-        subject = f"{self.detail}: " if self.detail else ""
+        subject = f"{self.detail.removesuffix('.')}: " if self.detail else ""
         return f"{subject}{self.response_message or self.code.message} ({self.code.name}, {self.code.value})"
 
 

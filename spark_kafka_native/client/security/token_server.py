@@ -69,7 +69,7 @@ class TokenServer:
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             untrusted = isinstance(reason, ssl.SSLCertVerificationError)
-            raise SaslError(f"{self._address} cannot be asked: {reason}", OPTION, retriable=not untrusted) from None
+            raise SaslError(f"{self._address} cannot be reached: {reason}", OPTION, retriable=not untrusted) from None
         return _token_in(body, self._address)
 
     def _request(self) -> urllib.request.Request:

@@ -125,7 +125,7 @@ def _tokens(text: str) -> Iterator[_Token]:
     while position < len(text):
         found = _TOKEN.match(text, position)
         if found is None:
-            raise JaasError(f"cannot be read from character {position + 1} on; values belong in quotes")
+            raise JaasError(f"is invalid at character {position + 1}; put values in quotes")
         position = found.end()
         if found["word"] is not None:
             yield _Token("word", found["word"], *found.span())

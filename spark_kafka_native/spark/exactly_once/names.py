@@ -40,9 +40,9 @@ class Names:
     prefix: str
 
     def __post_init__(self) -> None:
-        problem = topic_name_problem(self.decisions_topic) if self.prefix else "is empty"
+        problem = topic_name_problem(self.decisions_topic) if self.prefix else "it is empty"
         if problem is not None:
-            raise ValueError(f"prefix {self.prefix!r} cannot be used: {problem}")
+            raise ValueError(f"prefix {self.prefix!r} is invalid: {problem}")
 
     @property
     def driver_id(self) -> str:

@@ -50,7 +50,7 @@ def exactly_once(
         return None
     _check_companions(client, options_of_spark)
     if PREFIX not in values:
-        raise OptionError(PREFIX, f"is required with '{GUARANTEE}' set to exactly-once, and must be this query's alone")
+        raise OptionError(PREFIX, f"is required with '{GUARANTEE}' = exactly-once, and no other query may use it")
     return ExactlyOnce(names=Names(prefix=values[PREFIX]), timing=_timing(values))
 
 
@@ -67,7 +67,8 @@ def timing_of(timeout_ms: int, recovery_ms: int) -> Timing:
 def _timing(values: Mapping[str, Any]) -> Timing:
     timeout_ms = values.get(TIMEOUT, DEFAULT_TIMEOUT_MS)
     if timeout_ms < LEAST_TIMEOUT_MS:
-        raise OptionError(TIMEOUT, f"{timeout_ms} is too short for '{GUARANTEE}'; at least {LEAST_TIMEOUT_MS}")
+        least = f"{LEAST_TIMEOUT_MS}, the least value with '{GUARANTEE}' = exactly-once"
+        raise OptionError(TIMEOUT, f"{timeout_ms} is less than {least}")
     recovery_ms = values.get(RECOVERY, min(DEFAULT_RECOVERY_MS, timeout_ms // 3))
     if recovery_ms > timeout_ms - LEAST_REST_MS:
         raise OptionError(

@@ -34,6 +34,8 @@ def select_existing(
 def unknown_topics(options: SourceOptions, topics: Iterable[str], option: str | None = None) -> PlanError:
     """The error for topics that the option names and the cluster does not have."""
     servers = ",".join(str(server) for server in options.client.bootstrap_servers)
-    option = option or describe(options.subscription)
-    text = f"topics {listed(topics)} of option {option} do not exist in the cluster at {servers}"
+    option = option or describe(options.subscription).partition("=")[0]
+    names = set(topics)
+    what, do = ("topic", "does") if len(names) == 1 else ("topics", "do")
+    text = f"{what} {listed(names)} of option {option} {do} not exist in the cluster at {servers}"
     return PlanError("KAFKA_UNKNOWN_TOPIC", text)

@@ -107,7 +107,7 @@ def test_an_authority_that_is_not_trusted(tmp_path: Path) -> None:
     with cluster(tmp_path) as running:
         error = refusal(running, trusted=Authority("other").certificate_pem)
     assert error.option == "ssl.truststore.location"
-    assert "the trust store does not vouch" in str(error)
+    assert "not signed by an authority in the trust store: " in str(error)
 
 
 def test_the_systems_authorities_do_not_know_ours(tmp_path: Path) -> None:

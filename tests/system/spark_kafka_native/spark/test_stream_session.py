@@ -308,7 +308,7 @@ def test_recreated_topic_is_data_loss(read_stream: Reader, into: Starter, topics
     [
         (
             {"subscribe": "no-such-topic", "fetchOffset.retryIntervalMs": "10"},
-            "topics no-such-topic of option subscribe",
+            "topic no-such-topic of option subscribe does",
         ),
         ({"subscribe": "t", "endingOffsets": "latest"}, "option 'endingOffsets': is valid only in a batch query"),
         (

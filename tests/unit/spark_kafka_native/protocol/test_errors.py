@@ -56,6 +56,11 @@ def test_an_error_names_its_subject_the_meaning_and_the_code() -> None:
     assert str(KafkaError(ErrorCode.MESSAGE_TOO_LARGE)).startswith(ErrorCode.MESSAGE_TOO_LARGE.message)
 
 
+def test_a_subject_that_is_a_sentence_has_no_full_stop_before_the_colon() -> None:
+    error = KafkaError(ErrorCode.INVALID_PARTITIONS, "topic t: an invalid non-positive value.")
+    assert "an invalid non-positive value: " in str(error)
+
+
 def test_the_message_for_a_response_is_the_detail_or_else_the_meaning() -> None:
     assert KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "too long by 7").message == "too long by 7"
     assert KafkaError(ErrorCode.MESSAGE_TOO_LARGE).message == ErrorCode.MESSAGE_TOO_LARGE.message

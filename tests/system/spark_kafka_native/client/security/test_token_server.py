@@ -120,4 +120,4 @@ def test_a_server_that_is_not_there(server: Server) -> None:
     gone = dataclasses.replace(source(server), url="http://127.0.0.1:1/token", read_timeout_ms=1_000)
     error = refusal(gone)
     assert error.retriable
-    assert "http://127.0.0.1:1/token cannot be asked" in str(error)
+    assert "http://127.0.0.1:1/token cannot be reached" in str(error)

@@ -171,7 +171,7 @@ def test_records_that_are_gone(run: Run, topics: Topics) -> None:
         (
             ["--topics", "no-such-topic", "--option", "fetchOffset.numRetries=0"],
             2,
-            "topics no-such-topic of option --topics do",
+            "topic no-such-topic of option --topics does",
         ),
         (["--option", "kafka.bootstrap.server=x"], 2, "batch_reload: --option kafka.bootstrap.server: is not a Kafka"),
         (["--option", "kafka.acks=x"], 2, "batch_reload: --option kafka.acks: 'x' is not one of"),

@@ -72,10 +72,13 @@ def test_default_recovery_time_is_a_third_of_a_short_timeout() -> None:
     ("more", "says"),
     [
         ({"delivery.guarantee": "exactly once"}, "'exactly once' is not one of at-least-once, exactly-once"),
-        ({"transactional.id.prefix": ""}, "transactional.id.prefix': prefix '' cannot be used: is empty"),
+        ({"transactional.id.prefix": ""}, "transactional.id.prefix': prefix '' is invalid: it is empty"),
         ({"transactional.id.prefix": "a b"}, "'a b.decisions' has characters other than"),
         ({"transactional.id.prefix": "p" * 240}, "the limit is 249"),
-        ({"kafka.transaction.timeout.ms": "29999"}, "29999 is too short for 'delivery.guarantee'; at least 30000"),
+        (
+            {"kafka.transaction.timeout.ms": "29999"},
+            "29999 is less than 30000, the least value with 'delivery.guarantee' = exactly-once",
+        ),
         ({"kafka.transaction.timeout.ms": "0"}, "out of bounds"),
         (
             {"transaction.recovery.time.ms": "880001"},
@@ -96,7 +99,9 @@ def test_what_cannot_be(more: dict[str, str], says: str) -> None:
 
 def test_transactional_id_prefix_is_required() -> None:
     without = {name: value for name, value in GIVEN.items() if name != "transactional.id.prefix"}
-    with pytest.raises(OptionError, match=r"'transactional.id.prefix': is required with .* this query's alone"):
+    with pytest.raises(
+        OptionError, match=r"'transactional.id.prefix': is required with .* and no other query may use it"
+    ):
         parse_sink_options(without)
 
 
