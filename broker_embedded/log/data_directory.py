@@ -52,12 +52,24 @@ class DataDirectory:
         return self._lock is not None
 
     def lock(self) -> None:
-        """Lock the directory, which is created if it does not exist. Raises OSError, also if it is locked."""
+        """Lock the directory, which is created if it does not exist.
+
+        Raises OSError: it is locked, or has other directories than logs and no ``meta.properties``. Nothing is written
+        then.
+        """
         _make_directories(self._file_system, self.path)
+        if not self._file_system.exists(self.file(META_PROPERTIES)):
+            self._check_new()
         try:
             self._lock = self._file_system.lock(self.file(_LOCK))
         except BlockingIOError as error:
             raise OSError(f"in use by another broker ({error.strerror})") from error
+
+    def _check_new(self) -> None:
+        """Raise OSError if the directory belongs to another program."""
+        for entry in self._file_system.list_directory(self.path):
+            if entry.is_directory and not _is_known(entry.name):
+                raise OSError(f"it is not a data directory: it has {entry.name!r}; name a new or an empty directory")
 
     def unlock(self) -> None:
         """Release the lock. A second call does nothing."""
@@ -117,8 +129,19 @@ class DataDirectory:
                 try:
                     partitions.append(parse_directory_name(entry.name))
                 except ValueError as error:
-                    raise OSError(f"{error}; a data directory must contain only logs") from None
+                    raise OSError(f"{error}, as the directory of a log is; move it out of the data directory") from None
         return partitions
+
+
+def _is_known(name: str) -> bool:
+    """Whether a directory is a log, or one that this broker or Apache Kafka makes beside logs."""
+    if name in _NOT_LOGS or _SET_ASIDE.fullmatch(name) or is_deleted_name(name):
+        return True
+    try:
+        parse_directory_name(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _make_directories(files: FileSystem, path: str) -> None:

@@ -145,8 +145,14 @@ class LogManager:
             self.abandon()
             raise
 
-    def _unusable(self, error: Exception) -> KafkaError:
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"data directory {self.data_dir}: {error}")
+    def _unusable(self, error: OSError | CorruptCheckpoint) -> KafkaError:
+        if isinstance(error, CorruptCheckpoint):
+            text = str(error)
+        elif error.filename in {None, self.data_dir}:
+            text = f"data directory {self.data_dir}: {error.strerror or error}"
+        else:
+            text = f"{error.filename}: {error.strerror}"
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, text)
 
     def close(self) -> None:
         """Close every log and unlock the directory; see the module. A second call does nothing.

@@ -50,7 +50,8 @@ class MetadataFile(Generic[ValueT]):
             raise MetadataFileError(f"{path}: {error}") from error
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             detail = "this broker did not write it" if self.credentials else error
-            raise MetadataFileError(f"{path}: {type(error).__name__}: {detail}") from error
+            problem = f"it is damaged ({type(error).__name__}: {detail}); restore the file from a copy"
+            raise MetadataFileError(f"{path}: {problem}") from error
 
     def path(self, data_dir: str) -> str:
         """The path of the file in a data directory."""

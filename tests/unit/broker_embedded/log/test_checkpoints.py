@@ -171,6 +171,18 @@ def test_the_clean_shutdown_file_is_deleted_when_it_is_read(disk: MemoryFileSyst
     assert not directory.take_clean_shutdown()
 
 
+def test_a_directory_of_another_program_is_refused_and_unchanged(disk: MemoryFileSystem) -> None:
+    disk.make_directory("/data")
+    disk.make_directory("/data/t-0")
+    disk.make_directory("/data/.ci")
+    directory = DataDirectory("/data", disk)
+    with pytest.raises(OSError, match=r"^it is not a data directory: it has '\.ci'; name a new or an empty directory$"):
+        directory.lock()
+    assert [entry.name for entry in disk.list_directory("/data")] == [".ci", "t-0"]
+    disk.remove_tree("/data/.ci")
+    directory.lock()
+
+
 def test_logs_and_what_is_none(disk: MemoryFileSystem) -> None:
     directory = DataDirectory("/data", disk)
     directory.lock()
@@ -184,5 +196,5 @@ def test_logs_and_what_is_none(disk: MemoryFileSystem) -> None:
     assert (deleted.remove_due(6), deleted.remove_due(7)) == (0, 1)
     assert disk.exists(directory.file(aside))
     disk.make_directory("/data/nonsense")
-    with pytest.raises(OSError, match="a data directory must contain only logs"):
+    with pytest.raises(OSError, match="move it out of the data directory"):
         directory.find_logs(deleted, elapsed_ms=7)

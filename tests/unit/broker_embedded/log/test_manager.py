@@ -102,7 +102,10 @@ def test_a_directory_that_is_no_log_stops_the_start(driver: ManagerDriver, name:
     driver.disk.make_directory(f"/data/{name}")
     error = refused(driver.start)
     assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert "is not of the form topic-partition; a data directory must contain only logs" in error.detail
+    assert error.detail == (
+        f"data directory /data: {name!r} is not of the form topic-partition, as the directory of a log is; "
+        "move it out of the data directory"
+    )
     driver.disk.remove_tree(f"/data/{name}")
     driver.start()
     assert driver.ends() == {"t-0": 1}

@@ -148,7 +148,7 @@ def test_a_file_that_does_not_read_is_named(broker: BrokerDriver) -> None:
     broker.run(broker.broker.close())
     path = broker.data_dir / CONFIGS.name
     path.write_bytes(b"{}")
-    with pytest.raises(DataDirectoryError, match=f"{CONFIGS.name}: KeyError"):
+    with pytest.raises(DataDirectoryError, match=rf"{CONFIGS.name}: it is damaged \(KeyError: "):
         broker.open()
     path.unlink()
     broker.open()

@@ -66,9 +66,9 @@ def test_a_disk_that_fails_leaves_the_old_file(files: FaultyFileSystem) -> None:
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
-        (b"", "JSONDecodeError"),
-        (b"[]", "TypeError"),
-        (b'{"text": "a"}', "KeyError: 'version'"),
+        (b"", r"it is damaged \(JSONDecodeError: .*\); restore the file from a copy$"),
+        (b"[]", r"it is damaged \(TypeError: "),
+        (b'{"text": "a"}', r"it is damaged \(KeyError: 'version'\); restore"),
         (b'{"version": 2, "text": "a"}', "version 2; this broker reads version 1"),
         (b'{"version": 1, "text": "a", "more": 1, "and": 2}', "unknown keys and, more"),
     ],
