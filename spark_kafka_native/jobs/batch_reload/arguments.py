@@ -60,7 +60,7 @@ exit status
   0 done, or nothing to do   1 it failed, or --verify found errors; no part of a failed load is visible
   2 a bad option, or a target that holds something else or cannot be written to
   3 another run published the same partitions meanwhile; run it again
-  130 interrupted; the version is published completely or not at all"""
+  130 interrupted; the last line says whether a version was published, which is complete then"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

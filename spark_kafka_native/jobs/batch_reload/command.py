@@ -53,20 +53,26 @@ _RAISED: Final = re.compile(r"^(?:[\w.]+\.)?(?:\w*Error|\w*Exception|Conflict): 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job, print its result, and return the exit status."""
-
-    def say_interrupted() -> None:
-        _note("interrupted; the version is published completely or not at all", style="red")
-
+    outcome = Outcome()
     open_closed_streams()
-    return run_interruptible(lambda: _run_and_report(arguments), say_interrupted)
+    return run_interruptible(
+        lambda: _run_and_report(arguments, outcome), lambda: _note(f"interrupted; {outcome.text}", style="red")
+    )
 
 
-def _run_and_report(arguments: Sequence[str] | None) -> int:
+@dataclasses.dataclass(slots=True)
+class Outcome:
+    """What a run has published so far, for the line that it prints if it is interrupted."""
+
+    text: str = "nothing was published"
+
+
+def _run_and_report(arguments: Sequence[str] | None, outcome: Outcome) -> int:
     console = Console(highlight=False, markup=False)
     try:
         given = parse_arguments(arguments)
         try:
-            return Job(given, console).run()
+            return Job(given, console, outcome).run()
         except (ConfigError, OptionError) as error:
             raise given.named(error) from error
     except ReloadError as error:
@@ -82,8 +88,9 @@ def _run_and_report(arguments: Sequence[str] | None) -> int:
 class Job:
     """One run of the job."""
 
-    def __init__(self, arguments: Arguments, console: Console) -> None:
+    def __init__(self, arguments: Arguments, console: Console, outcome: Outcome) -> None:
         """Raises UsageError: there is no such storage."""
+        self._outcome = outcome
         self._arguments = arguments
         self._console = console
         try:
@@ -105,6 +112,7 @@ class Job:
         given = self._arguments
         if self._version() is None:
             check_own(self._storage, given.location_option)
+        self._outcome.text = "--clean can be run again"
         removed = clean(self._storage, now_s=time.time(), lease_s=given.lease_s, keep_versions=given.keep_versions)
         self._say(report.cleaned_line(removed))
         return 0
@@ -147,14 +155,18 @@ class Job:
                 made = self._load_files(base, form, plan, load_id, runner, watch)
             else:
                 made = self._append(base, form, plan, load_id, spark, runner, watch)
+            self._outcome.text = f"version {made.version} was published"
             progress.update(bar, completed=len(plan.pieces))
         self._say(report.loaded_line(made, load_id, plan, given.target or given.table or form.name))
         return 0
 
     def _version(self, number: int | None = None) -> Manifest | None:
-        """As ``read_version``; errors name the option of the target."""
+        """As ``read_version``; errors name the option of the target, or --version."""
         with errors_named(self._storage, self._arguments.location_option):
-            return read_version(self._storage, number)
+            try:
+                return read_version(self._storage, number)
+            except UsageError as error:
+                raise UsageError(f"--version: {error}") from None
 
     def _plan(self, base: Manifest | None) -> Plan:
         given = self._arguments
@@ -218,11 +230,18 @@ class Job:
                     "format (--jars or --packages of spark-submit)"
                 ) from error
 
+        self._outcome.text = f"nothing was published; rows with load_id {load_id} that were written do not count"
         now_ms, check = time.time() * 1000, self._check_of(plan)
         return append_rows(self._storage, load_id, base, plan, form.name, write, check=check, now_ms=now_ms)
 
     def _check_of(self, plan: Plan) -> Callable[[], None]:
-        return lambda: check_unchanged(ClusterOffsets(self._options().client), plan)
+        """The last step before the version is published."""
+
+        def check() -> None:
+            check_unchanged(ClusterOffsets(self._options().client), plan)
+            self._outcome.text = "the version may have been published; the next run continues after the latest version"
+
+        return check
 
     def _verify(self) -> int:
         manifest = self._version(self._arguments.version)

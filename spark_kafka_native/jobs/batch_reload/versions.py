@@ -22,7 +22,7 @@ from typing import Final
 
 import crc32c
 
-from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
+from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError, UsageError
 from spark_kafka_native.jobs.batch_reload.manifest import (
     TAIL_ENTRIES,
     Entry,
@@ -58,13 +58,13 @@ def versions(storage: Storage) -> list[int]:
 def read_version(storage: Storage, version: int | None = None) -> Manifest | None:
     """A version, by default the latest, without the entries in its parts; None: nothing has been published.
 
-    Raises ReloadError, OSError.
+    Raises UsageError: there is no such version; ReloadError, OSError.
     """
     for _ in range(_TRIES):
         present = versions(storage)
         if version is not None and version not in present:
             there = f"its versions are {present[0]} to {present[-1]}" if present else "nothing has been published"
-            raise ReloadError(f"{storage.url} does not have version {version}; {there}")
+            raise UsageError(f"{storage.url} does not have version {version}; {there}")
         if not present:
             return None
         wanted = present[-1] if version is None else version

@@ -1,3 +1,4 @@
+import contextlib
 import functools
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from spark_kafka_native.jobs.batch_reload.appending import append_rows
 from spark_kafka_native.jobs.batch_reload.command import main
 from spark_kafka_native.jobs.batch_reload.errors import Conflict
 from spark_kafka_native.jobs.batch_reload.loading import FileLoad
-from spark_kafka_native.jobs.batch_reload.manifest import TAIL_ENTRIES, Manifest
+from spark_kafka_native.jobs.batch_reload.manifest import NO_FORMAT, TAIL_ENTRIES, Manifest
 from spark_kafka_native.jobs.batch_reload.plan import Plan
 from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.storage.storage import Stored
@@ -76,6 +77,8 @@ def test_load_load_again_verify_and_clean(
     assert sorted(int(row.value) for row in frame.collect()) == list(range(32))
     assert frame.select("partition", "offset").distinct().count() == 32
     assert load_dataframe(spark, target, 1).count() == 30
+    given = f"--version: {target} does not have version 4; its versions are 1 to 3"
+    assert run("--verify", "--version", "4") == (2, f"batch_reload: {given}")
     status, given = run("--verify")
     assert status == 0
     assert given.endswith("version 3 is correct: 5 ranges, 32 rows; the records of 5 ranges were counted in the topics")
@@ -302,6 +305,37 @@ def test_exit_statuses_of_the_job(
     monkeypatch.setattr(command.Job, "run", fail)
     found, text = run()
     assert (found, given in text) == (status, True)
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("check_unchanged", "nothing was published"),
+        ("load_files", "the version may have been published; the next run continues after the latest version"),
+        ("_say", "version 1 was published"),
+    ],
+)
+def test_an_interrupted_run_says_what_it_has_published(
+    run: Run, monkeypatch: pytest.MonkeyPatch, step: str, said: str
+) -> None:
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    def load_files(_storage: object, load: FileLoad, *_: object) -> Manifest:
+        load.check()
+        if step == "load_files":
+            raise KeyboardInterrupt
+        return Manifest(version=1, load_id="", kind="load", created_ms=0, format=NO_FORMAT)
+
+    monkeypatch.setattr(command, "ensure_java", lambda: None)
+    monkeypatch.setattr(command, "spark_session", lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr(command, "SparkRunner", lambda *_: None)
+    monkeypatch.setattr(command, "load_files", load_files)
+    if step == "check_unchanged":
+        monkeypatch.setattr(command, step, interrupt)
+    elif step == "_say":
+        monkeypatch.setattr(command.Job, step, interrupt)
+    assert run() == (130, f"batch_reload: interrupted; {said}")
 
 
 def test_nothing_to_verify_where_only_a_clean_has_been(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
