@@ -213,8 +213,10 @@ def settings_with_users(settings: Mapping[str, object], users: Mapping[str, str]
     Raises SettingError: a name that is not of letters, digits, ``_``, ``.``, ``+`` and ``-``; a password is empty.
     """
     for name, password in users.items():
-        if not _NAME.fullmatch(name) or not password:
-            raise SettingError("users", f"{name!r} is not the name of a user with a password")
+        if not _NAME.fullmatch(name):
+            raise SettingError("users", f"{name!r} is not a name of letters, digits, '_', '.', '+' and '-'")
+        if not password:
+            raise SettingError("users", f"the password of {name} must not be empty")
     options = " ".join(f'user_{name}="{_escaped(password)}"' for name, password in users.items())
     first = [_first_user(mechanism, name, users[name]) for mechanism in HASHES for name in users]
     return {

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from spark_kafka_native.protocol.nearest import did_you_mean
+from spark_kafka_native.protocol.nearest import nearest_name
 from spark_kafka_native.tools import dispatch
 from spark_kafka_native.tools.dispatch import Tool
 from spark_kafka_native.tools.output import ToolError, refuse
@@ -72,7 +72,9 @@ def tool_and_arguments(arguments: Sequence[str]) -> tuple[str, list[str]]:
     if not left:
         raise ToolError("the name of a Java class is required")
     if left[0] not in CLASSES:
-        raise ToolError(
-            f"{left[0]} is not the class of a tool, only {', '.join(sorted(CLASSES))}{did_you_mean(left[0], CLASSES)}"
-        )
+        simple_names = {name.rpartition(".")[2]: name for name in CLASSES}
+        simple = nearest_name(left[0].rpartition(".")[2], simple_names)
+        near = nearest_name(left[0], CLASSES) or (simple and simple_names[simple])
+        hint = f"; did you mean {near}?" if near else ""
+        raise ToolError(f"no tool has the class {left[0]}; the classes are {', '.join(sorted(CLASSES))}{hint}")
     return CLASSES[left[0]], left[1:]

@@ -58,7 +58,7 @@ examples
 
 exit status
   0 done, or nothing to do   1 it failed, or --verify found errors; no part of a failed load is visible
-  2 a bad option, or a target that holds something else or cannot be written to
+  2 a bad option, or a target that belongs to another program or cannot be written
   3 another run published the same partitions meanwhile; run it again
   130 interrupted; the last line says whether a version was published, which is complete then"""
 
@@ -167,9 +167,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="batch_reload", description=_ABOUT, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    _add_source(parser.add_argument_group("from"))
+    _add_source(parser.add_argument_group("source"))
     _add_range(parser.add_argument_group("which records"))
-    _add_target(parser.add_argument_group("into"))
+    _add_target(parser.add_argument_group("target"))
     _add_actions(parser.add_argument_group("instead of loading"))
     return parser
 
@@ -205,7 +205,7 @@ def _add_range(group: Any) -> None:
         help='as --from, by offsets: {"a":{"0":23},"b":"earliest"}; other partitions continue at their positions',
     )
     group.add_argument(
-        "--until", metavar="POINT", help="end here, as --from or --from-offsets have it (default: latest)"
+        "--until", metavar="POINT", help="end at this point, written as for --from or --from-offsets (default: latest)"
     )
     group.add_argument(
         "--accept-data-loss",
@@ -219,27 +219,38 @@ def _add_range(group: Any) -> None:
 
 
 def _add_target(group: Any) -> None:
-    group.add_argument("--target", metavar="DIR", help="a directory or s3://, gs://, abfs://; of other formats: a path")
+    group.add_argument(
+        "--target", metavar="DIR", help="a directory or s3://, gs://, abfs://; for other formats: a path"
+    )
     group.add_argument(
         "--format", metavar="NAME", help=f"{', '.join(COMPRESSIONS)}, or one that Spark knows (default: parquet)"
     )
-    group.add_argument("--compression", metavar="NAME", help="of the files; each format has a usual one")
+    group.add_argument(
+        "--compression",
+        metavar="NAME",
+        help="compression of the files (default: snappy for parquet and orc, deflate for avro, else none)",
+    )
     group.add_argument(
         "--columns",
         metavar="A,B",
-        help="of key, value, topic, partition, offset, timestamp, timestampType, headers (default: all; text: value)",
+        help="columns to write, of key, value, topic, partition, offset, timestamp, timestampType, headers (default: "
+        "all; text: value)",
     )
     group.add_argument("--key-as-string", action="store_true", help="key as UTF-8 text rather than binary")
     group.add_argument("--value-as-string", action="store_true", help="value as UTF-8 text rather than binary")
     group.add_argument(
-        "--storage-option", metavar="K=V", action="append", default=[], help="for the object store's client in Python"
+        "--storage-option",
+        metavar="K=V",
+        action="append",
+        default=[],
+        help="an option of the object store's client in Python",
     )
-    group.add_argument("--state", metavar="DIR", help="of other formats: the directory of positions")
+    group.add_argument("--state", metavar="DIR", help="for other formats: the directory for positions")
     group.add_argument(
-        "--table", metavar="NAME", help="of other formats: a table of Spark's catalog, in place of a path"
+        "--table", metavar="NAME", help="for other formats: a table of Spark's catalog, in place of a path"
     )
     group.add_argument(
-        "--write-option", metavar="K=V", action="append", default=[], help="of other formats: for df.write"
+        "--write-option", metavar="K=V", action="append", default=[], help="for other formats: an option of df.write"
     )
 
 
@@ -249,26 +260,28 @@ def _add_actions(group: Any) -> None:
     actions.add_argument(
         "--verify",
         action="store_true",
-        help="check the manifest, read the files again, and count the records in the topics as far as they are there: "
-        "deleted records and recreated topics are not counted (brokers before 2.8 have no topic ids to tell)",
+        help="check the manifest, read the files again, and compare their counts with the topics. Ranges with deleted "
+        "records and recreated topics are not compared; brokers before Kafka 2.8 do not say that a topic was recreated",
     )
     actions.add_argument(
         "--clean", action="store_true", help="remove files that no version names, and versions that are not kept"
     )
-    group.add_argument("--version", metavar="N", type=positive, help="of --verify: which (default: the latest)")
+    group.add_argument(
+        "--version", metavar="N", type=positive, help="for --verify: the version to check (default: the latest)"
+    )
     group.add_argument(
         "--keep-versions",
         metavar="N",
         type=positive,
         default=DEFAULT_KEEP_VERSIONS,
-        help="of --clean: how many, the latest included (default: %(default)s)",
+        help="for --clean: the number of latest versions to keep (default: %(default)s)",
     )
     group.add_argument(
         "--lease-minutes",
         metavar="N",
         type=positive,
         default=DEFAULT_LEASE_MINUTES,
-        help="of --clean: a run that has not renewed its lease for so long is dead (default: %(default)s)",
+        help="for --clean: delete files of runs that have not renewed their lease for N minutes (default: %(default)s)",
     )
 
 

@@ -10,7 +10,7 @@ class ReloadError(Exception):
 
 
 class UsageError(ReloadError):
-    """An invalid option, or a target that holds something else."""
+    """An invalid option, or a target that belongs to another program."""
 
     status = 2
 

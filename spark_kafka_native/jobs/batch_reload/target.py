@@ -39,7 +39,7 @@ def errors_named(storage: Storage, option: str) -> Iterator[None]:
 
 
 def check_own(storage: Storage, option: str) -> None:
-    """Raise UsageError if a target without a version holds entries, none of them this job's; ``option`` names it.
+    """Raise UsageError if a target without a version has entries, none of them this job's; ``option`` names it.
 
     Hidden entries (``.name``) and ``lost+found``, which a new volume has, do not count. Raises as ``errors_named``.
     """
@@ -51,7 +51,7 @@ def check_own(storage: Storage, option: str) -> None:
             return
     named = ", ".join(foreign[:_NAMED]) + (", ..." if len(foreign) > _NAMED else "")
     raise UsageError(
-        f"{option}: {storage.url} holds something else ({named}) and nothing of this job; "
+        f"{option}: {storage.url} is not a target of this job and not empty: it has {named}; "
         "name an empty or a new directory"
     )
 

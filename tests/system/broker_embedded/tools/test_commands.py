@@ -14,9 +14,22 @@ def test_options_for_the_jvm_are_passed_over() -> None:
     assert found == ("kafka-server-start", ["-x", "server.properties"])
 
 
-def test_a_class_that_is_not_stood_in_for_is_named() -> None:
-    with pytest.raises(ToolError, match=r"kafka\.tools\.MirrorMaker is not the class of a tool"):
-        tool_and_arguments(["kafka.tools.MirrorMaker"])
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("kafka.tools.GetOffsetsShell", "kafka.tools.GetOffsetShell"),
+        ("org.apache.kafka.admin.TopicCommand", "org.apache.kafka.tools.TopicCommand"),
+        ("TransactionsCommand", "org.apache.kafka.tools.TransactionsCommand"),
+    ],
+)
+def test_the_nearest_class_is_suggested(name: str, nearest: str) -> None:
+    with pytest.raises(ToolError, match=rf"^no tool has the class {name}; .*; did you mean {nearest}\?$"):
+        tool_and_arguments([name])
+
+
+def test_a_class_that_no_tool_has_is_named() -> None:
+    with pytest.raises(ToolError, match=r"^no tool has the class a\.Mirror; the classes are kafka\.Kafka, .*[a-z]$"):
+        tool_and_arguments(["a.Mirror"])
     with pytest.raises(ToolError, match="the name of a Java class is required"):
         tool_and_arguments(["-daemon"])
 
@@ -24,4 +37,4 @@ def test_a_class_that_is_not_stood_in_for_is_named() -> None:
 def test_the_tool_runs(tool: Tool) -> None:
     assert tool("kafka-run-class", "kafka.tools.StorageTool", "random-uuid").status == 0
     refused = tool("kafka-run-class", "a.B")
-    assert (refused.status, refused.err.startswith("kafka-run-class: a.B is not the class of a tool")) == (2, True)
+    assert (refused.status, refused.err.startswith("kafka-run-class: no tool has the class a.B")) == (2, True)

@@ -240,7 +240,7 @@ def test_directory_with_other_files_is_refused(run: Run, tmp_path: Path, more: l
     option = "--state" if state else "--target"
     assert status == 2
     assert given == (
-        f"batch_reload: {option}: {target} holds something else (bin, include, lib, ...) and nothing of this job; "
+        f"batch_reload: {option}: {target} is not a target of this job and not empty: it has bin, include, lib, ...; "
         "name an empty or a new directory"
     )
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["bin", "include", "lib", "lib64", "target"]

@@ -144,5 +144,5 @@ def test_help_names_delivery_guarantees(capsys: pytest.CaptureFixture[str]) -> N
     assert "EXACTLY ONCE. Files of a run" in text
     assert "AT LEAST ONCE. Rows are appended with a column load_id" in text
     assert "exit status" in text
-    assert "2 a bad option, or a target that holds something else" in text
+    assert "2 a bad option, or a target that belongs to another program" in text
     assert "130 interrupted" in text

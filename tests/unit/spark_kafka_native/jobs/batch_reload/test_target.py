@@ -20,11 +20,13 @@ def test_new_or_empty_target(storage: Storage) -> None:
 
 def test_other_entries_of_a_target_are_named(storage: Storage) -> None:
     storage.put("README.md", b"")
-    with pytest.raises(UsageError, match=r"^--state: .* holds something else \(README\.md\) and nothing of this job"):
+    with pytest.raises(
+        UsageError, match=r"^--state: .* is not a target of this job and not empty: it has README\.md; name"
+    ):
         check_own(storage, "--state")
     for name in ("bin/python", "lib/x", "share/y"):
         storage.put(name, b"")
-    with pytest.raises(UsageError, match=r"\(README\.md, bin, lib, \.\.\.\)"):
+    with pytest.raises(UsageError, match=r"it has README\.md, bin, lib, \.\.\.; name"):
         check_own(storage, "--target")
 
 
