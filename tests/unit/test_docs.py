@@ -1,5 +1,11 @@
-"""docs/options.md and its part of the README are what docs/build.py makes, and that is whole and true."""
+"""docs/options.md and its part of the README are what docs/build.py makes, and that is whole and true.
 
+Examples on other pages define their names, or the text says what they are.
+"""
+
+import ast
+import builtins
+import re
 from pathlib import Path
 
 import pytest
@@ -56,6 +62,32 @@ def test_a_table_of_options_has_their_defaults(page: Path) -> None:
     rows = [line.split("|") for line in table.partition("\n\n")[0].splitlines()[1:]]
     shown = {name.strip("` "): default.strip() for _, name, default, *_ in rows}
     assert shown == {name: declared[name] for name in shown}
+
+
+def names_of(code: str) -> tuple[set[str], set[str]]:
+    """The names that Python code defines, and those that it uses."""
+    defined, used = set(), set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Name):
+            (used if isinstance(node.ctx, ast.Load) else defined).add(node.id)
+        elif isinstance(node, ast.alias):
+            defined.add(node.asname or node.name.partition(".")[0])
+        elif isinstance(node, ast.FunctionDef):
+            defined |= {node.name, *(argument.arg for argument in node.args.args)}
+    return defined, used
+
+
+@pytest.mark.parametrize("page", ["batch-reload", "security", "testing"])
+def test_names_in_examples_are_defined_before_or_explained(page: str) -> None:
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    known = set(dir(builtins))
+    blocks = list(re.finditer(r"^```python[ \w]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    assert blocks
+    for block in blocks:
+        defined, used = names_of(block[1])
+        known |= defined
+        unknown = used - known
+        assert {name for name in unknown if f"`{name}`" not in text[: block.start()]} == set(), block[1]
 
 
 def test_a_readme_without_marks_is_refused() -> None:
