@@ -66,7 +66,8 @@ def test_a_table_of_options_has_their_defaults(page: Path) -> None:
 
 def names_of(code: str) -> tuple[set[str], set[str]]:
     """The names that Python code defines, and those that it uses."""
-    defined, used = set(), set()
+    defined: set[str] = set()
+    used: set[str] = set()
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Name):
             (used if isinstance(node.ctx, ast.Load) else defined).add(node.id)
