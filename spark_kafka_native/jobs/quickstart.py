@@ -209,6 +209,7 @@ def _cluster(options: Options, cluster: AbstractContextManager[str] | None, cons
 def _fresh_topics(cluster: Cluster, options: Options) -> Iterator[Topics]:
     topics = Topics.fresh()
     names = dataclasses.astuple(topics)
+    cluster.warns = True
     cluster.metadata(names, missing_ok=True)  # raises one error if no broker can be reached, not one for each topic
     create_topics(cluster, [NewTopic(name=name, partitions=options.partitions) for name in names])
     try:

@@ -6,13 +6,14 @@ wait has a deadline; within it, requests are retried after growing pauses.
 
 import atexit
 import dataclasses
+import logging
 import math
 import os
 import random
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, Self, TypeVar, cast
 from uuid import UUID
@@ -34,6 +35,7 @@ from spark_kafka_native.protocol.messages.metadata import MetadataRequest, Metad
 from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.topic import TopicPartition
 
+_log = logging.getLogger(__name__)
 ResponseT = TypeVar("ResponseT", bound=Response)
 T = TypeVar("T")
 
@@ -48,6 +50,12 @@ class Cluster:
     def __init__(self, config: ClientConfig) -> None:
         """Does not connect yet."""
         self.config = config
+        self.warns = False
+        """Whether a warning is logged when no broker can be reached. Only the driver of a query on Spark sets it.
+
+        It is logged once, and again after a response.
+        """
+        self._has_warned = False
         self.coordinators = KnownCoordinators()
         self.kept_producers = KeptProducers()
         self.pending_connections = PendingConnections()
@@ -334,19 +342,29 @@ class Cluster:
             candidates = self._candidates()
             for address in candidates:
                 try:
-                    return self._ask_at(address, request, deadline, max_version)
+                    response = self._ask_at(address, request, deadline, max_version)
+                    self._has_warned = False
+                    return response
                 except BrokerUnreachable as error:
                     tried |= error.tried
                 except (ConnectionLost, RequestTimeout, Throttled) as error:
                     tried[address] = error.detail.removeprefix(f"{address}: ")
                 if deadline.expired:
                     break
+            self._warn_unreachable(tried, candidates, deadline)
             if not deadline.pause(backoff.next_ms()):
                 tried |= {address: "not tried, no time was left" for address in candidates if address not in tried}
                 servers, bootstrap = self.config.bootstrap_servers, self.config.servers_option
                 if set(servers) != tried.keys():
                     bootstrap += f" ({','.join(map(str, servers))})"
                 raise BrokerUnreachable(tried, f"for {request.api_name}", bootstrap=bootstrap)
+
+    def _warn_unreachable(self, tried: Mapping[HostPort, str], candidates: list[HostPort], deadline: Deadline) -> None:
+        if self.warns and not self._has_warned and not deadline.expired and all(each in tried for each in candidates):
+            self._has_warned = True
+            reasons = "; ".join(f"{address}: {reason}" for address, reason in tried.items())
+            text = "no broker of %s can be reached (%s); trying again for %.3g s"
+            _log.warning(text, self.config.servers_option, reasons, deadline.remaining_ms / 1000)
 
     def _ask_at(
         self, address: HostPort, request: Request[ResponseT], deadline: Deadline, max_version: int | None

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
+from pyspark import TaskContext
+
 from spark_kafka_native.client.admin.committed_offsets import CommittedOffset, commit_offsets, fetch_offsets
 from spark_kafka_native.client.cluster.cluster import Cluster, shared_cluster
 from spark_kafka_native.client.cluster.metadata import ClusterMetadata, PartitionLeader
@@ -109,7 +111,9 @@ class ClusterOffsets:
 
     @property
     def _cluster(self) -> Cluster:
-        return shared_cluster(self._config)
+        cluster = shared_cluster(self._config)
+        cluster.warns = TaskContext.get() is None  # the driver, not one of many tasks
+        return cluster
 
 
 def _ids(response: ClusterMetadata) -> dict[str, UUID]:
