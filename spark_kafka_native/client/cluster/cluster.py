@@ -4,7 +4,6 @@ Metadata is kept per topic until it is older than ``metadata.max.age.ms`` or is 
 wait has a deadline; within it, requests are retried after growing pauses.
 """
 
-import atexit
 import dataclasses
 import logging
 import math
@@ -426,40 +425,12 @@ def _topic_error(response: ClusterMetadata, name: str) -> KafkaError | None:
 
 
 _clusters: "weakref.WeakSet[Cluster]" = weakref.WeakSet()
-_shared: dict[ClientConfig, Cluster] = {}
-_shared_lock = threading.Lock()
-
-
-def shared_cluster(config: ClientConfig) -> Cluster:
-    """The process's cluster for ``config``, made at the first call and kept open.
-
-    Its connections and metadata outlive the tasks that use it. Threads may share it; a forked child gets its own.
-    Callers do not close it: a connection that breaks is replaced at the next use.
-    """
-    with _shared_lock:
-        found = _shared.get(config)
-        if found is None:
-            found = _shared[config] = Cluster(config)
-        return found
-
-
-def close_shared_clusters() -> None:
-    """Close what ``shared_cluster`` has made in this process; the next call makes it again."""
-    with _shared_lock:
-        clusters = list(_shared.values())
-        _shared.clear()
-    for cluster in clusters:
-        cluster.close()
 
 
 def _after_fork_in_child() -> None:
     """Another thread may have held a lock when the process forked: replace the locks and drop the connections."""
-    global _shared_lock  # noqa: PLW0603 -- the only place where a held lock can be replaced
-    _shared_lock = threading.Lock()
-    _shared.clear()
     for cluster in list(_clusters):
         cluster._reset_after_fork()  # noqa: SLF001 -- same module
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
-atexit.register(close_shared_clusters)

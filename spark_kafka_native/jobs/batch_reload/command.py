@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from spark_kafka_native.client.admin.configs import Resource, ResourceType, describe_configs
-from spark_kafka_native.client.cluster.cluster import shared_cluster
+from spark_kafka_native.client.cluster.shared import shared_cluster
 from spark_kafka_native.command_line import open_closed_streams
 from spark_kafka_native.jobs.batch_reload import report
 from spark_kafka_native.jobs.batch_reload.appending import append_rows, append_to, records_of

@@ -7,8 +7,9 @@ from uuid import UUID
 from pyspark import TaskContext
 
 from spark_kafka_native.client.admin.committed_offsets import CommittedOffset, commit_offsets, fetch_offsets
-from spark_kafka_native.client.cluster.cluster import Cluster, shared_cluster
+from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.metadata import ClusterMetadata, PartitionLeader
+from spark_kafka_native.client.cluster.shared import shared_cluster
 from spark_kafka_native.client.config import READ_COMMITTED, READ_UNCOMMITTED, ClientConfig
 from spark_kafka_native.client.consumer.leader_epochs import ends_of_epochs
 from spark_kafka_native.client.consumer.offsets import MAX_TIMESTAMP, list_offsets

@@ -11,9 +11,10 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 
 from spark_kafka_native.client.admin.topics import NewTopic, TopicsError, create_topics
-from spark_kafka_native.client.cluster.cluster import Cluster, shared_cluster
+from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.coordinators import at_coordinators
 from spark_kafka_native.client.cluster.known_coordinators import CoordinatorType
+from spark_kafka_native.client.cluster.shared import shared_cluster
 from spark_kafka_native.client.config import READ_COMMITTED, READ_UNCOMMITTED
 from spark_kafka_native.client.consumer.cursor import PartitionRange
 from spark_kafka_native.client.consumer.fetcher import Fetcher

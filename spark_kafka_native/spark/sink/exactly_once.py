@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from spark_kafka_native.client.cluster.cluster import shared_cluster
+from spark_kafka_native.client.cluster.shared import shared_cluster
 from spark_kafka_native.client.producer.partitioners import PartitionerError
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from spark_kafka_native.client.cluster.cluster import shared_cluster
+from spark_kafka_native.client.cluster.shared import shared_cluster
 from spark_kafka_native.client.errors import NoSuchPartition, ProduceError, RecordTooLarge
 from spark_kafka_native.client.producer.partitioners import PartitionerError
 from spark_kafka_native.client.producer.producer import Producer

@@ -9,8 +9,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from spark_kafka_native.client.cluster.cluster import shared_cluster
 from spark_kafka_native.client.cluster.metadata import NO_EPOCH, PartitionLeader
+from spark_kafka_native.client.cluster.shared import shared_cluster
 from spark_kafka_native.client.consumer.cursor import PartitionRange
 from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.errors import (

@@ -4,7 +4,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster, close_shared_clusters
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.cluster.shared import close_shared_clusters
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets

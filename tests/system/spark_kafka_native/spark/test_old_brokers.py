@@ -6,7 +6,7 @@ import pytest
 
 from broker_embedded.config.releases import RELEASE_NAMES, release
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.client.cluster.cluster import close_shared_clusters
+from spark_kafka_native.client.cluster.shared import close_shared_clusters
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from spark_kafka_native.records.batch import CompressionType

@@ -10,13 +10,9 @@ from collections.abc import Iterator
 import pytest
 from dirty_equals import IsInstance, IsTrueLike
 
-from spark_kafka_native.client.cluster import cluster as cluster_module
-from spark_kafka_native.client.cluster.cluster import (
-    UNKNOWN_TOPIC_TRIES,
-    Cluster,
-    close_shared_clusters,
-    shared_cluster,
-)
+from spark_kafka_native.client.cluster import shared as shared_module
+from spark_kafka_native.client.cluster.cluster import UNKNOWN_TOPIC_TRIES, Cluster
+from spark_kafka_native.client.cluster.shared import close_shared_clusters, shared_cluster
 from spark_kafka_native.client.errors import BrokerNotAvailable, NoSuchPartition
 from spark_kafka_native.net import blocking
 from spark_kafka_native.net.blocking import Connection
@@ -433,7 +429,7 @@ def test_a_forked_child_gets_a_cluster_of_its_own_and_leaves_the_parents_alone(b
     parents = shared_cluster(config)
     parents.metadata(["t"])
     # Another thread may hold the locks at the moment of the fork.
-    with cluster_module._shared_lock, parents._lock, parents._pool._lock:
+    with shared_module._lock, parents._lock, parents._pool._lock:
         child = os.fork()
         if child == 0:
             code = 1

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.client.cluster.cluster import close_shared_clusters
+from spark_kafka_native.client.cluster.shared import close_shared_clusters
 from spark_kafka_native.jobs.batch_reload.bounds import check_unchanged, cluster_state
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError
 from spark_kafka_native.jobs.batch_reload.formats import file_format

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import UNKNOWN_TOPIC_TRIES, close_shared_clusters, shared_cluster
+from spark_kafka_native.client.cluster.cluster import UNKNOWN_TOPIC_TRIES
+from spark_kafka_native.client.cluster.shared import close_shared_clusters, shared_cluster
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.fetch import FetchRequest
 from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.client.cluster.cluster import close_shared_clusters
+from spark_kafka_native.client.cluster.shared import close_shared_clusters
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
