@@ -85,7 +85,7 @@ def test_a_listener_goes_by_its_own_settings_first() -> None:
         ({"listener.name.": "1"}, "listener.name.: must be listener.name.LISTENER.SETTING"),
         ({f"{OWN}connections.max.reauth.ms": None}, "with a string"),
         ({"as.version": "0.9"}, "SASL_PLAINTEXT has SASL, which Kafka 0.9 .as.version. does not have"),
-        ({"add.scram": "alice:hunter2"}, "add.scram: it cannot be read"),
+        ({"add.scram": "alice:hunter2"}, "add.scram: the text from character 1 on is not a user"),
         (
             {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_SSL"},
             "SASL_SSL .* not supported",
