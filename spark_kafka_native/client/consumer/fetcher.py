@@ -103,7 +103,7 @@ class Fetcher:
         self._jitter = jitter()
         """The same for all partitions, so that those that have an error at once are retried at once."""
         self._clock = PausableClock()
-        """Of timeouts. Paused while the caller uses rows, and between iterations; throttles and backoffs go on then."""
+        """For timeouts only: it is paused while the caller uses rows, and between iterations."""
         self.named_topics = False
         """Whether a Fetch named its topics, so that rows may be of another topic of a partition's name."""
         self._is_confirmed = False

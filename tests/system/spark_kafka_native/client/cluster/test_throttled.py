@@ -239,7 +239,7 @@ def test_one_brokers_throttle_does_not_hold_up_the_partitions_of_another(
     assert clock.slept_ms == [7_000]
 
 
-def test_a_throttle_goes_on_while_the_caller_uses_rows(
+def test_a_throttle_continues_while_the_caller_uses_rows(
     brokers: ScriptedCluster, cluster: Cluster, clock: Clock
 ) -> None:
     brokers.script(FetchRequest, Throttle(7_000), broker=1)
