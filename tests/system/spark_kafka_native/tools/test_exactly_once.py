@@ -148,7 +148,7 @@ def aborted(transactional_id: str) -> Steps[None]:
         (("status",), "status requires a PREFIX"),
         (("list", "orders"), "list takes no PREFIX"),
         (("release", "--accept-loss", "orders"), "--accept-loss is an option of recover only"),
-        (("status", "a b"), "prefix 'a b' cannot be used"),
+        (("status", "a b"), "prefix 'a b' is invalid: topic name"),
         (("repair", "orders"), "invalid choice: 'repair'"),
     ],
 )
