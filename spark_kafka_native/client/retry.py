@@ -56,12 +56,18 @@ def give_up(earlier: KafkaError | None, last: KafkaError) -> NoReturn:
     the reasons why other brokers or connections failed.
     """
     if isinstance(earlier, BrokerUnreachable) and isinstance(last, BrokerUnreachable):
-        tried, bootstrap = {**last.tried, **earlier.tried}, last.bootstrap or earlier.bootstrap
-        raise BrokerUnreachable(tried, last.purpose, last.after or earlier.after, bootstrap) from last
+        raise BrokerUnreachable(
+            {**last.tried, **earlier.tried},
+            last.purpose,
+            last.after or earlier.after,
+            last.bootstrap or earlier.bootstrap,
+            names_property=last.names_property or earlier.names_property,
+        ) from last
     if earlier is not None and last.code in _TRANSPORT and earlier.code not in _TRANSPORT:
         raise earlier from last
     if earlier is not None and isinstance(last, BrokerUnreachable):
-        raise BrokerUnreachable(last.tried, last.purpose, str(earlier), last.bootstrap) from last
+        named = last.names_property
+        raise BrokerUnreachable(last.tried, last.purpose, str(earlier), last.bootstrap, names_property=named) from last
     raise last
 
 

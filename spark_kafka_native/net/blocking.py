@@ -305,12 +305,11 @@ class Connection:
                 chunks = self._protocol.api_versions_response(self._next_frame(deadline))
             self._note_throttle()
         except _CLOSED as error:
-            raise BrokerUnreachable({self.address: closing_server(self.options.security)}) from error
+            raise closing_server(self.address, self.options.security) from error
         except (OSError, EOFError) as error:
             raise BrokerUnreachable({self.address: reason_of(error)}) from error
         except RemoteProtocolError as error:
-            hint = foreign_server(self._reader.head, self.options.security)
-            raise BrokerUnreachable({self.address: f"does not speak Kafka's protocol ({hint or error})"}) from error
+            raise foreign_server(self.address, self._reader.head, self.options.security, error) from error
         except (ConnectionLost, RequestTimeout) as error:
             raise BrokerUnreachable({self.address: str(error).removeprefix(f"{self.address}: ")}) from error
 
@@ -429,4 +428,4 @@ class Connection:
         oldest = self._protocol.oldest
         waiting = f"; {oldest} has no response" if oldest else ""
         self.close()
-        return ConnectionLost(self.address, reason + waiting + hint)
+        return ConnectionLost(self.address, reason + waiting + hint, names_property=bool(hint))

@@ -35,7 +35,8 @@ class ChannelSecurity:
             return self.sasl(address)
         except SaslError as error:
             if error.retriable:
-                raise BrokerUnreachable({address: f"{self.option_prefix}{error.option}: {error}"}) from error
+                reason = f"{self.option_prefix}{error.option}: {error}"
+                raise BrokerUnreachable({address: reason}, names_property=True) from error
             raise AuthenticationFailed(address, error.option, str(error), local=error.local) from error
 
     @property

@@ -13,6 +13,7 @@ from spark_kafka_native.net.channel_security import PLAINTEXT, ChannelSecurity
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.net.response_cache import ResponseCache
+from spark_kafka_native.protocol.errors import RemoteProtocolError
 
 T = TypeVar("T")
 
@@ -102,7 +103,7 @@ def first_to_succeed(
     Raises BrokerUnreachable naming every target and its reason, and what else ``attempt`` raises.
     """
     until = Deadline.after_ms(timeout_ms * len(targets)) if deadline is None else deadline
-    reasons = []
+    reasons, names_property = [], False
     known = preferred.get(address)
     for index, target in enumerate(sorted(targets, key=lambda target: target.where[0] != known)):
         share_ms = max(until.remaining_ms / (len(targets) - index), _LEAST_SHARE_MS)
@@ -112,13 +113,14 @@ def first_to_succeed(
             if len(targets) == 1:
                 raise
             reasons.append(f"{target.where[0]} {error.tried.get(address, error)}")
+            names_property |= error.names_property
         else:
             if reasons:
                 if len(preferred) >= MAX_PREFERRED:
                     preferred.clear()
                 preferred[address] = target.where[0]
             return made
-    raise BrokerUnreachable({address: ", ".join(reasons)})
+    raise BrokerUnreachable({address: ", ".join(reasons)}, names_property=names_property)
 
 
 def connect(address: HostPort, target: Target, options: SocketOptions, deadline: Deadline) -> Stream:
@@ -181,18 +183,22 @@ def reason_of(error: BaseException) -> str:
     return text[:1].lower() + text[1:]
 
 
-def closing_server(security: ChannelSecurity) -> str:
-    """Why a server may have closed the connection instead of responding to ApiVersions."""
+def closing_server(address: HostPort, security: ChannelSecurity) -> BrokerUnreachable:
+    """The error if a server closed the connection instead of responding to ApiVersions."""
     reason = "the broker closed the connection at ApiVersions: it is older than Kafka 0.10, which is not supported"
-    return reason if security.tls is not None else f"{reason}, or its listener needs TLS ({security})"
+    if security.tls is not None:
+        return BrokerUnreachable({address: reason})
+    return BrokerUnreachable({address: f"{reason}, or its listener needs TLS ({security})"}, names_property=True)
 
 
-def foreign_server(head: bytearray, security: ChannelSecurity) -> str | None:
-    """What else may listen there, going by the first four bytes that it sent."""
-    if head[0] in {0x15, 0x16} and head[1] == 3:
-        return f"it answers like a TLS server; {security}"
+def foreign_server(
+    address: HostPort, head: bytearray, security: ChannelSecurity, error: RemoteProtocolError
+) -> BrokerUnreachable:
+    """The error if a server broke the protocol. It names what listens there if ``head`` shows it."""
+    is_tls = head[0] in {0x15, 0x16} and head[1] == 3
+    hint = f"it answers like a TLS server; {security}" if is_tls else str(error)
     with contextlib.suppress(UnicodeDecodeError):
         word = bytes(head).decode("ascii")
         if word.isprintable():
-            return f"its response begins with {word!r}"
-    return None
+            hint = f"its response begins with {word!r}"
+    return BrokerUnreachable({address: f"does not speak Kafka's protocol ({hint})"}, names_property=is_tls)

@@ -1,13 +1,9 @@
 """Errors of client properties, and errors between a client and one broker, which name the broker's address."""
 
-import re
 from collections.abc import Mapping
-from typing import Final
 
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError, PicklableError
-
-_NAMES_SECURITY: Final = re.compile(r"\b(security\.protocol|sasl\.|ssl\.)")
 
 
 class ConfigError(PicklableError, ValueError):
@@ -23,36 +19,45 @@ class BrokerUnreachable(KafkaError):
     """No connection could be made. ``tried`` has the reason for every address, ``after`` the error before, if any.
 
     ``bootstrap`` is the option with the bootstrap servers, if no broker of a cluster could be reached. The text advises
-    to check it, unless a reason names a property of security, which is the cause then.
+    to check it, unless a reason ``names_property``: a client property that may be the cause.
     """
 
     _shows_code = False
 
-    def __init__(self, tried: Mapping[HostPort, str], purpose: str = "", after: str = "", bootstrap: str = "") -> None:
+    def __init__(
+        self,
+        tried: Mapping[HostPort, str],
+        purpose: str = "",
+        after: str = "",
+        bootstrap: str = "",
+        *,
+        names_property: bool = False,
+    ) -> None:
         self.tried = dict(tried)
         self.purpose = purpose
         self.after = after
         self.bootstrap = bootstrap
-        advised = bootstrap and not any(map(_NAMES_SECURITY.search, self.tried.values()))
+        self.names_property = names_property
         reasons = "; ".join(f"{address}: {reason}" for address, reason in self.tried.items())
         super().__init__(
             ErrorCode.NETWORK_EXCEPTION,
             f"no broker could be reached{purpose and f' {purpose}'} ({reasons}){after and f', after {after}'}"
-            f"{f'; check {bootstrap}' if advised else ''}",
+            f"{f'; check {bootstrap}' if bootstrap and not names_property else ''}",
         )
 
 
 class ConnectionLost(KafkaError):
     """A connection ended, or broke the protocol, while requests were without a response.
 
-    Whether the broker carried them out is unknown.
+    Whether the broker carried them out is unknown. ``names_property`` is as of BrokerUnreachable.
     """
 
     _shows_code = False
 
-    def __init__(self, address: HostPort, reason: str) -> None:
+    def __init__(self, address: HostPort, reason: str, *, names_property: bool = False) -> None:
         self.address = address
         self.reason = reason
+        self.names_property = names_property
         super().__init__(ErrorCode.NETWORK_EXCEPTION, f"{address}: {reason}")
 
 

@@ -336,6 +336,7 @@ class Cluster:
     def _ask_any(self, request: Request[ResponseT], deadline: Deadline, max_version: int | None = None) -> ResponseT:
         """The first response of any broker. Raises BrokerUnreachable naming every address and the reason."""
         tried: dict[HostPort, str] = {}
+        names_property = False
         backoff = Backoff(self.config.reconnect_backoff_ms, self.config.reconnect_backoff_max_ms)
         while True:
             candidates = self._candidates()
@@ -344,10 +345,13 @@ class Cluster:
                     response = self._ask_at(address, request, deadline, max_version)
                     self._has_warned = False
                     return response
-                except BrokerUnreachable as error:
-                    tried |= error.tried
-                except (ConnectionLost, RequestTimeout, Throttled) as error:
-                    tried[address] = error.detail.removeprefix(f"{address}: ")
+                except (BrokerUnreachable, ConnectionLost) as error:
+                    reasons = error.tried if isinstance(error, BrokerUnreachable) else {address: error.reason}
+                    names_property |= error.names_property
+                except (RequestTimeout, Throttled) as error:
+                    reasons = {address: error.detail.removeprefix(f"{address}: ")}
+                # The last attempt has little time: the reason of the one before says more.
+                tried = {**reasons, **tried} if deadline.expired else {**tried, **reasons}
                 if deadline.expired:
                     break
             self._warn_unreachable(tried, candidates, deadline)
@@ -356,7 +360,7 @@ class Cluster:
                 servers, bootstrap = self.config.bootstrap_servers, self.config.servers_option
                 if set(servers) != tried.keys():
                     bootstrap += f" ({','.join(map(str, servers))})"
-                raise BrokerUnreachable(tried, f"for {request.api_name}", bootstrap=bootstrap)
+                raise BrokerUnreachable(tried, f"for {request.api_name}", "", bootstrap, names_property=names_property)
 
     def _warn_unreachable(self, tried: Mapping[HostPort, str], candidates: list[HostPort], deadline: Deadline) -> None:
         if self.warns and not self._has_warned and not deadline.expired and all(each in tried for each in candidates):

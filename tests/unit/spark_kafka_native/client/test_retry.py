@@ -96,9 +96,11 @@ def test_all_brokers_that_could_not_be_reached_are_named() -> None:
     one, other = HostPort("a", 1), HostPort("b", 2)
     with pytest.raises(BrokerUnreachable) as caught:
         give_up(
-            BrokerUnreachable({one: "refused"}, "for x"), BrokerUnreachable({one: "no time", other: "no time"}, "for y")
+            BrokerUnreachable({one: "refused"}, "for x", names_property=True),
+            BrokerUnreachable({one: "no time", other: "no time"}, "for y"),
         )
     assert caught.value.tried == {one: "refused", other: "no time"}
+    assert caught.value.names_property
 
 
 def test_broker_unreachable_has_the_error_before_it() -> None:

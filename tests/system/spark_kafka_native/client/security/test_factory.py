@@ -331,9 +331,10 @@ def test_missing_function_is_an_error_without_a_broker() -> None:
 
 def test_unreachable_brokers_with_a_property_as_cause() -> None:
     """The advice to check the bootstrap servers is left out."""
+    patient = {"default_api_timeout_ms": 2_000, "reconnect_backoff_ms": 1_000, "reconnect_backoff_max_ms": 1_000}
     with ScriptedCluster(topics={"t": 1}) as running:
         running.script(ApiVersionsRequest, *[Drop()] * 100)
-        config = dataclasses.replace(running.config(default_api_timeout_ms=200), option_prefix="kafka.")
+        config = dataclasses.replace(running.config(**patient), option_prefix="kafka.")
         with Cluster(config) as cluster, pytest.raises(BrokerUnreachable) as caught:
             cluster.metadata(["t"])
     assert str(caught.value).endswith("or its listener needs TLS (kafka.security.protocol is PLAINTEXT))")
