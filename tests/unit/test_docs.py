@@ -78,7 +78,7 @@ def names_of(code: str) -> tuple[set[str], set[str]]:
     return defined, used
 
 
-@pytest.mark.parametrize("page", ["batch-reload", "security", "testing"])
+@pytest.mark.parametrize("page", ["batch-reload", "confluent", "exactly-once", "security", "testing"])
 def test_names_in_examples_are_defined_before_or_explained(page: str) -> None:
     text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
     known = set(dir(builtins))
