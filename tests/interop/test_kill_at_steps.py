@@ -49,7 +49,7 @@ ONCE = ("shutdown", "start", "start offsets")
 """What happens once in the life of a process, when it stops, starts, or has started."""
 
 
-class KeyedWriter(Writer):
+class CompactedTopicWriter(Writer):
     """Writes ever higher values under few keys, and remembers the last that was acknowledged of each."""
 
     _count = 0
@@ -59,17 +59,14 @@ class KeyedWriter(Writer):
         return self._count
 
     def _write_until_stopped(self) -> None:
-        producer = Producer(config_of(self.servers, linger_ms=0, batch_size=2000, reconnect_backoff_max_ms=200))
-        number = 0
-        while not self._ending.is_set():
-            numbers = range(number, number + 4 * KEYS)
-            number += len(numbers)
-            producer.send(self.topic, rows_of([self._record(n) for n in numbers]))
-            producer.flush()
-            self.acknowledged[0] |= {f"{n % KEYS}": n for n in numbers}
-            self._count += len(numbers)
-            self._ending.wait(self.pause_s)
-        producer.close()
+        with Producer(config_of(self.servers, linger_ms=0, batch_size=2000, reconnect_backoff_max_ms=200)) as producer:
+            while not self._ending.is_set():
+                numbers = range(self._count, self._count + 4 * KEYS)
+                producer.send(self.topic, rows_of([self._record(n) for n in numbers]))
+                producer.flush()
+                self.acknowledged[0] |= {f"{n % KEYS}": n for n in numbers}
+                self._count = numbers.stop
+                self._ending.wait(self.pause_s)
 
     def _record(self, number: int) -> Record:
         return Record(f"{number % KEYS}".encode(), b"%d:%s" % (number, PADDING), partition=0)
@@ -97,7 +94,7 @@ def test_what_was_acknowledged_survives_a_kill_at_every_step(broker: DoomedBroke
     dice = random.Random(seed)
     steps = steps_to_try(dice)
     broker.start("append: written, not answered", 10**9)
-    writers: list[Writer] = [OurWriter(broker.address, "plain", 2), KeyedWriter(broker.address, COMPACTED, 1)]
+    writers: list[Writer] = [OurWriter(broker.address, "plain", 2), CompactedTopicWriter(broker.address, COMPACTED, 1)]
     met = []
     try:
         for step in steps:

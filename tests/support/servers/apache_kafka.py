@@ -297,7 +297,7 @@ class ApacheKafka:
                 raise DidNotStart(f"node {node.node_id} ended with {code} while starting:\n{node.output()}")
             if time.monotonic() > deadline:
                 raise DidNotStart(f"node {node.node_id} was not ready in {START_TIMEOUT_S:.0f} s:\n{node.output()}")
-            time.sleep(0.05)
+            time.sleep(0.05)  # polls a process of another program
 
     def _end(self, node_id: int | None, how: signal.Signals) -> None:
         processes = [(node, node.process) for node in self._chosen(node_id) if node.process is not None]

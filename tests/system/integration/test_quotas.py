@@ -84,7 +84,7 @@ def throttled(
             client.ask(ApiVersionsRequest(), 0)
             assert time.monotonic() - begun >= throttle_ms(response) / 1000 - 0.01
             return response, throttle_ms(response)
-        time.sleep(0.01)
+        time.sleep(0.01)  # polls: the broker counts bytes after it responds
     raise AssertionError("nothing was throttled")
 
 

@@ -225,7 +225,7 @@ def test_a_server_that_sends_single_bytes_does_not_extend_the_deadline() -> None
     def dribble(connection: socket.socket) -> None:
         for byte in itertools.chain(b"\0\1\0\0", itertools.repeat(0)):  # until the client has gone
             connection.sendall(bytes([byte]))
-            time.sleep(0.02)
+            time.sleep(0.02)  # bytes must come during the whole timeout of the client
 
     with server(dribble) as address, pytest.raises(BrokerUnreachable, match="no response to ApiVersions within 500 ms"):
         Connection.open(address, SocketOptions(connect_timeout_ms=500))
