@@ -4,6 +4,7 @@ And the choice of a kernel for tests that run twice.
 """
 
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -41,6 +42,12 @@ OTHER_CLUSTER = "PYKAFKA_TEST_SERVERS"
 SPARK_TIMEOUT_S = 180
 
 pytest_plugins = ["tests.support.no_skips"]
+
+
+def pytest_configure() -> None:
+    """Handle SIGINT, which a shell ignores for a process that it starts in the background."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
