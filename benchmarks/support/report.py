@@ -7,6 +7,7 @@ them for people.
 
 import argparse
 import json
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -160,7 +161,7 @@ class Report:
         directory = directory or RESULTS
         directory.mkdir(parents=True, exist_ok=True)
         file: Path = directory / f"{self.name}.json"
-        file.write_text(json.dumps(self._content(), indent=1, default=_plain) + "\n", encoding="utf-8")
+        file.write_text(_readable(json.dumps(self._content(), indent=1, default=_plain)) + "\n", encoding="utf-8")
         if self._draw is not None:
             _paint(self._draw, file.with_suffix(".png"))
         self.console.print(f"saved to {file}")
@@ -193,6 +194,11 @@ def format_cell(cell: Cell) -> str:
     if isinstance(cell, int) or abs(cell) >= 100:
         return f"{cell:,.0f}"
     return f"{cell:.3g}"
+
+
+def _readable(text: str) -> str:
+    """Indented JSON with each list of numbers on one line."""
+    return re.sub(r'\[\n([^\[\]{}"]+)\]', lambda numbers: f"[{' '.join(numbers[1].split())}]", text)
 
 
 def _plain(value: Any) -> Any:
