@@ -29,6 +29,7 @@ from tests.support.requests.conversation import Conversation
 from tests.support.requests.of_topic import offset_delete, offset_fetch
 from tests.support.requests.same_responses import Both, compare_brokers
 from tests.support.servers.both_brokers import kafka_of_its_own
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop
 
@@ -87,6 +88,10 @@ def stable(broker: Conversation, **others: Any) -> str:
     )
     broker.ask(request, 5)
     return joined.member_id
+
+
+def state(broker: Conversation) -> str:
+    return broker.response(DescribeGroupsRequest(groups=(group_of(broker),)), 5).groups[0].group_state
 
 
 def leave(broker: Conversation, member_id: str) -> None:
@@ -237,6 +242,7 @@ def test_descriptions_and_lists(broker: Conversation) -> None:
 
     look("before")
     given = broker.response(join_request(broker), 9).member_id
+    eventually(lambda: state(broker), "Empty")  # Apache Kafka sends this response before it has written the group
     look("about to join")
     broker.response(LeaveGroupRequest(group_id=group_of(broker), member_id=given), 0)
     member_id = stable(broker, group_instance_id="i")
