@@ -99,7 +99,7 @@ def test_tombstones_that_cannot_be_written_leave_the_offsets(
     assert "offsets of group g cannot be deleted although topic t is deleted" in caplog.text
 
 
-def test_a_damaged_batch_loses_only_the_records_after_it_in_its_partition(
+def test_a_record_that_cannot_be_decoded_is_ignored_at_load(
     broker: BrokerDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker.create("t")

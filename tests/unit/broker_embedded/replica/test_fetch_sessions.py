@@ -331,7 +331,7 @@ def test_new_ids_are_positive_and_differ() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_books_are_right_whatever_happens(seed: int) -> None:
-    """Sessions, their order of eviction and their epochs under random clients, against a simple model."""
+    """Sessions and their epochs under random clients, against a simple model."""
     rng = random.Random(seed)
     story = Story(slots=4)
     epochs: dict[int, int] = {}
