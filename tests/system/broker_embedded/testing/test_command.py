@@ -12,7 +12,7 @@ from broker_embedded.testing.control_address import ControlAddress
 from tests.support.requests.raw_client import RawClient
 
 
-def test_options_name_what_is_wrong() -> None:
+def test_options_of_the_control_port() -> None:
     options = ControlOptions.parse("127.0.0.1:0", clock="manual:5")
     assert options.address == ControlAddress(host="127.0.0.1", port=0)
     assert options.clock.now_ms() == 5

@@ -88,7 +88,7 @@ def test_batches_are_located_by_any_of_their_offsets(driver: SegmentDriver) -> N
         assert segment.locate(BASE + 149, positions[-1]) is None
 
 
-def test_locating_does_without_an_index_that_lies(driver: SegmentDriver, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_wrong_index_entry_does_not_prevent_a_lookup(driver: SegmentDriver, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(50):
         driver.append()
     driver.segment.finish()
@@ -206,7 +206,7 @@ def test_a_segment_is_full_when_an_index_is(index_bytes: int, appends: int) -> N
     assert rolls.index(True) == (0 if index_bytes == 16 else appends - 1)
 
 
-def test_the_largest_timestamp_and_who_had_it_first(driver: SegmentDriver) -> None:
+def test_the_largest_timestamp_and_its_first_record(driver: SegmentDriver) -> None:
     assert driver.segment.largest == TimestampOffset(NO_TIMESTAMP, BASE)
     for timestamp in (500, 900, 900, 700):
         driver.append(count=2, timestamp=timestamp)
@@ -345,7 +345,7 @@ def test_a_segment_works_under_other_file_names(driver: SegmentDriver) -> None:
     driver.segment.remove()
 
 
-def test_the_first_batch_tells_when_a_segment_begins(driver: SegmentDriver) -> None:
+def test_a_segment_begins_at_the_timestamp_of_its_first_batch(driver: SegmentDriver) -> None:
     assert driver.segment.first_timestamp() == NO_TIMESTAMP
     driver.append(timestamp=7000)
     driver.append(timestamp=5000)

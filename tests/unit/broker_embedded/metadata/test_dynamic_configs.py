@@ -158,7 +158,7 @@ def test_reading_before_there_is_a_directory(tmp_path: Path) -> None:
     assert CONFIGS.read(RealFileSystem(), str(tmp_path / "none")) == StoredConfigs()
 
 
-def test_changes_at_once_take_turns(broker: BrokerDriver) -> None:
+def test_concurrent_changes_are_serialized(broker: BrokerDriver) -> None:
     def setting(key: str) -> Callable[[StoredConfigs], StoredConfigs]:
         return lambda now: now.with_broker(1, {**now.brokers.get(1, {}), key: "7"})
 

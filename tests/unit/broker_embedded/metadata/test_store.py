@@ -126,26 +126,23 @@ async def test_changes_of_different_kinds_do_not_wait_for_each_other(store: Meta
     assert (store.current.next_producer_id, store.current.image.cluster_id) == (first + 5, "c")
 
 
-def test_changes_of_topics_and_configs_wait_for_each_other(store: MetadataStore) -> None:
-    async def both() -> list[str]:
-        order: list[str] = []
+async def test_changes_of_topics_and_configs_wait_for_each_other(store: MetadataStore) -> None:
+    order: list[str] = []
 
-        async def wait(*_: object) -> None:
-            for _step in range(5):
-                await asyncio.sleep(0)
-            order.append("topics")
+    async def wait(*_: object) -> None:
+        for _step in range(5):
+            await asyncio.sleep(0)
+        order.append("topics")
 
-        async def note(*_: object) -> None:
-            order.append("configs")
+    async def note(*_: object) -> None:
+        order.append("configs")
 
-        store.watch(TOPICS, wait)
-        store.watch(CONFIGS, note)
-        await asyncio.gather(
-            store.commit(TOPICS, lambda now: _with_id(now, "c")), store.commit(CONFIGS, set_cluster(a="1"))
-        )
-        return order
-
-    assert asyncio.run(both()) == ["topics", "configs"]
+    store.watch(TOPICS, wait)
+    store.watch(CONFIGS, note)
+    await asyncio.gather(
+        store.commit(TOPICS, lambda now: _with_id(now, "c")), store.commit(CONFIGS, set_cluster(a="1"))
+    )
+    assert order == ["topics", "configs"]
 
 
 def _with_id(now: ClusterImage, cluster_id: str) -> ClusterImage:

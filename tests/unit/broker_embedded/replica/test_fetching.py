@@ -134,7 +134,7 @@ def test_a_diverging_epoch_is_answered_at_once(broker: BrokerDriver) -> None:
     assert found.is_done
 
 
-def test_followers_are_turned_away_and_debuggers_served(broker: BrokerDriver) -> None:
+def test_fetches_of_followers_are_refused_and_those_of_debuggers_served(broker: BrokerDriver) -> None:
     assert codes(reading(broker, wanted(0), replica_id=3)) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert sizes(reading(broker, wanted(0), replica_id=DEBUGGER)) == [3 * ONE]
 
@@ -165,7 +165,7 @@ def test_records_that_an_old_format_cannot_hold_are_an_error(broker: BrokerDrive
 
 
 def test_waiting_looks_again_at_what_has_changed_alone(broker: BrokerDriver) -> None:
-    async def story() -> list[PartitionRead]:
+    async def wait_for_records() -> list[PartitionRead]:
         delayed = DelayedOperations(VirtualTimers(ManualClock()))
         found = reading(broker, wanted(2), wanted(0, 3), min_bytes=2 * ONE)
         task = asyncio.create_task(found.wait(delayed, 1000))
@@ -178,4 +178,4 @@ def test_waiting_looks_again_at_what_has_changed_alone(broker: BrokerDriver) -> 
         await task
         return found.found
 
-    assert [read.size for read in asyncio.run(story())] == [2 * ONE, 0]
+    assert [read.size for read in asyncio.run(wait_for_records())] == [2 * ONE, 0]
