@@ -19,7 +19,7 @@ BASE = 1000
 class SegmentDriver:
     def __init__(self, **settings: Any) -> None:
         self.config = LogConfig(**{"index_interval_bytes": 100, **settings})
-        self.clock = ManualClock()
+        self.clock = ManualClock(NOW_MS)
         self.files = FaultyFileSystem(MemoryFileSystem(self.clock))
         self.files.make_directory("/t-0")
         self.platform = Platform(clock=self.clock, file_system=self.files)
