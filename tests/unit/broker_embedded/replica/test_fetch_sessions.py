@@ -32,7 +32,7 @@ FULL, LAST = 0, -1
 
 @dataclass
 class Read:
-    """What a read found in a partition."""
+    """What a read returned in a partition."""
 
     wanted: WantedPartition
     size: int = 0
@@ -90,11 +90,11 @@ class FetchingClient:
         epoch: int = FULL,
         forget: Iterable[str] = (),
         follower: bool = False,
-        found: Mapping[str, Mapping[str, Any]] | None = None,
+        results: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> tuple[int, list[str]]:
         """A whole fetch: the session id that is answered, and the partitions."""
         context = self.begin(wanted, session=session, epoch=epoch, forget=forget, follower=follower)
-        reads = [Read(each, **(found or {}).get(name_of(each), {})) for each in context.partitions]
+        reads = [Read(each, **(results or {}).get(name_of(each), {})) for each in context.partitions]
         selected = context.select(reads)
         returned = context.finish(reads)
         assert returned == selected
@@ -103,7 +103,7 @@ class FetchingClient:
 
 
 def name_of(wanted: WantedPartition) -> str:
-    return f"{wanted.topic or '?'}{wanted.asked.partition}"
+    return f"{wanted.topic or '?'}{wanted.requested.partition}"
 
 
 def code_of(client: FetchingClient, **request: Any) -> ErrorCode:
@@ -130,10 +130,10 @@ def test_session_epoch_minus_1_opens_no_session(client: FetchingClient) -> None:
 
 def test_a_session_returns_only_changed_partitions(client: FetchingClient) -> None:
     client.fetch(["a0", "a1", "b0", "b1"])
-    found = {"a0": {"size": 5}, "a1": {"high_watermark": 11}, "b0": {"log_start_offset": 3}}
-    assert client.fetch(session=101, epoch=1, found=found) == (101, ["a0", "a1", "b0"])
+    results = {"a0": {"size": 5}, "a1": {"high_watermark": 11}, "b0": {"log_start_offset": 3}}
+    assert client.fetch(session=101, epoch=1, results=results) == (101, ["a0", "a1", "b0"])
     same = {"a1": {"high_watermark": 11}, "b0": {"log_start_offset": 3}}
-    assert client.fetch(session=101, epoch=2, found=same) == (101, [])
+    assert client.fetch(session=101, epoch=2, results=same) == (101, [])
     assert client.fetch(session=101, epoch=3) == (101, ["a1", "b0"])
 
 
@@ -141,27 +141,27 @@ def test_errors_and_truncations_are_returned_each_time_and_once_when_they_are_ov
     client.fetch(["a0", "a1"])
     failing = {"a0": {"error_code": 6, "high_watermark": -1, "log_start_offset": -1}, "a1": {"diverges": 1}}
     for epoch in (1, 2):
-        assert client.fetch(session=101, epoch=epoch, found=failing) == (101, ["a0", "a1"])
+        assert client.fetch(session=101, epoch=epoch, results=failing) == (101, ["a0", "a1"])
     assert client.fetch(session=101, epoch=3) == (101, ["a0"])
     assert client.fetch(session=101, epoch=4) == (101, [])
 
 
 def test_a_partition_is_returned_once_after_an_error_with_a_known_high_watermark(client: FetchingClient) -> None:
     client.fetch(["a0"])
-    assert client.fetch(session=101, epoch=1, found={"a0": {"error_code": 6}}) == (101, ["a0"])
+    assert client.fetch(session=101, epoch=1, results={"a0": {"error_code": 6}}) == (101, ["a0"])
     assert client.fetch(session=101, epoch=2) == (101, ["a0"])
 
 
 def test_partitions_that_returned_records_move_to_the_end_of_the_session(client: FetchingClient) -> None:
     client.fetch(["a0", "a1", "b0"])
-    client.fetch(session=101, epoch=1, found={"a0": {"size": 1}, "a1": {"high_watermark": 99}})
+    client.fetch(session=101, epoch=1, results={"a0": {"size": 1}, "a1": {"high_watermark": 99}})
     assert [name_of(each) for each in client.begin(session=101, epoch=2).partitions] == ["a1", "b0", "a0"]
 
 
 def test_an_incremental_fetch_adds_changes_and_forgets_partitions(client: FetchingClient) -> None:
     client.fetch({"a0": 5, "a1": 6})
     context = client.begin({"a1": 16, "c0": 7}, session=101, epoch=1, forget=["a0", "b7"])
-    offsets = {name_of(each): each.asked.fetch_offset for each in context.partitions}
+    offsets = {name_of(each): each.requested.fetch_offset for each in context.partitions}
     assert offsets == {"a1": 16, "c0": 7}
     reads = [Read(each) for each in context.partitions]
     assert [name_of(each.wanted) for each in context.finish(reads)] == ["c0"]
@@ -190,7 +190,7 @@ def test_a_partition_that_is_requested_twice_is_read_once_at_the_last_offset(cli
     topic = FetchTopic(topic="a", topic_id=IDS["a"], partitions=(part, FetchPartition(partition=1), again))
     request = FetchRequest(session_epoch=FULL, topics=(topic,))
     context = client.sessions.begin(request, client.version, client.names.get, lambda: 0)
-    assert [(each.asked.partition, each.asked.fetch_offset) for each in context.partitions] == [(0, 2), (1, 0)]
+    assert [(each.requested.partition, each.requested.fetch_offset) for each in context.partitions] == [(0, 2), (1, 0)]
 
 
 @pytest.mark.parametrize(("session", "epoch"), [(0, 1), (77, 1), (-5, 1), (77, -7)])
