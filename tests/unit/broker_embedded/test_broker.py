@@ -77,6 +77,7 @@ def test_a_directory_of_another_node(broker: BrokerDriver) -> None:
         ("topics.json", "{", r"topics\.json: it is damaged \(JSONDecodeError: "),
         ("topics.json", '{"version": 9}', r"topics\.json: version 9"),
         ("producer-ids.json", "{}", r"producer-ids\.json"),
+        ("configs.json", "{}", r"configs\.json: it is damaged \(KeyError: "),
         ("meta.properties", "version=7", r"^/[^ :]*/meta\.properties: [^/]+$"),
     ],
 )

@@ -60,7 +60,7 @@ def driver() -> SegmentDriver:
 
 
 def test_files_have_twenty_digits(driver: SegmentDriver) -> None:
-    assert segment_path("/t-0", 5, ".log") == "/t-0/00000000000000000005.log"
+    assert segment_path("/t-0", 5, ".log.swap") == "/t-0/00000000000000000005.log.swap"
     assert driver.names() == [f"00000000000000001000{suffix}" for suffix in (".index", ".log", ".timeindex")]
 
 

@@ -6,15 +6,13 @@ import pytest
 
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.metadata.client_quotas import ClientQuotas
-from broker_embedded.metadata.files.metadata_file import MetadataFileError
 from broker_embedded.metadata.files.quotas import QUOTAS
 from broker_embedded.platform.platform import FileSystem
 from broker_embedded.quotas.entities import CLIENT_ID, IP, USER, ClientQuotaEntity, EntityFilter
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.alter_client_quotas import OpData
-from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, MemoryFileSystem, SimulatedCrash, new_disk
+from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, MemoryFileSystem, new_disk
 from tests.support.broker.metadata import at_once, open_store
-from tests.support.refusals import refused
 
 ANN, ETL = ClientQuotaEntity.of([(USER, "ann")]), ClientQuotaEntity.of([(CLIENT_ID, "etl")])
 RATE, PERCENT, CONNECTIONS = "producer_byte_rate", "request_percentage", "connection_creation_rate"
@@ -112,59 +110,3 @@ def test_addresses_may_open_so_many_connections(driver: QuotasDriver) -> None:
     refused = driver.alter(ClientQuotaEntity.of([(IP, "no.such.host.invalid")]), connection_creation_rate=3.0)
     assert refused is not None
     assert refused.detail == "no.such.host.invalid must be an address or a host with an address"
-
-
-def test_a_disk_that_fails_leaves_the_old_quotas_in_force(driver: QuotasDriver) -> None:
-    driver.alter(ANN, producer_byte_rate=100.0)
-    driver.files.fail("sync *")
-    error = refused(driver.alter, ANN, producer_byte_rate=200.0)
-    assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert QUOTAS.name in error.detail
-    assert driver.all() == {ANN: {RATE: 100}}
-    driver.files.heal()
-    driver.restart()
-    assert driver.all() == {ANN: {RATE: 100}}
-
-
-@pytest.mark.parametrize("torn", [False, True])
-@pytest.mark.parametrize("power_loss", [False, True])
-def test_a_crash_at_any_step_leaves_the_old_quotas_or_the_new(torn: bool, power_loss: bool) -> None:
-    for step in range(20):
-        disk = new_disk()
-        driver = QuotasDriver(disk)
-        driver.alter(ANN, producer_byte_rate=100.0)
-        driver.files.revive()
-        driver.files.crash_at, driver.files.torn = step, torn
-        try:
-            driver.alter(ETL, producer_byte_rate=200.0)
-        except SimulatedCrash:
-            crashed = True
-        else:
-            crashed = False
-        if power_loss:
-            disk.crash()
-        driver.files = FaultyFileSystem(disk)
-        driver.restart()
-        old, new = {ANN: {RATE: 100.0}}, {ANN: {RATE: 100.0}, ETL: {RATE: 200.0}}
-        assert driver.all() == new or (crashed and driver.all() == old)
-        if not crashed:
-            assert step > 3
-            return
-    raise AssertionError("the change had more steps than were looked at")
-
-
-def test_changes_at_the_same_time_all_hold(driver: QuotasDriver) -> None:
-    async def together() -> None:
-        entities = [ClientQuotaEntity.of([(USER, f"user-{number}")]) for number in range(20)]
-        changes = ([(entity, [OpData(key=RATE, value=5.0)])] for entity in entities)
-        await asyncio.gather(*(driver.quotas.alter(change, validate_only=False) for change in changes))
-
-    driver.run(together())
-    assert len(driver.all()) == 20
-
-
-def test_a_file_that_cannot_be_read_is_named() -> None:
-    disk = new_disk()
-    disk.create(f"{DATA_DIR}/{QUOTAS.name}").write_at(0, b"nonsense")
-    with pytest.raises(MetadataFileError, match=QUOTAS.name):
-        opened(disk)
