@@ -5,9 +5,9 @@ import asyncio
 import logging
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker_embedded.broker import DataDirectoryError
 from broker_embedded.config.addresses import format_address, parse_address, parse_port
@@ -25,14 +25,13 @@ if TYPE_CHECKING:
 
 _FAILED: Final = 1
 _BAD_USAGE: Final = 2
-_OPTIONS: Final = {
-    "add.scram": "--add-scram",
-    "advertised.listeners": "--advertise",
-    "as.version": "--as-version",
-    "listeners": "--listen",
-    "metrics.listener": "--metrics-port",
-}
-"""Setting -> the option that also sets it."""
+
+
+class _Given(NamedTuple):
+    """The value of a setting, and the option or file that sets it, as errors name it."""
+
+    value: object
+    origin: str
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,26 +47,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
         level=options.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     try:
-        config = BrokerConfig.parse(_settings(options))
+        given = _settings(options)
+        config = _parse(given)
         data_dir = options.data_dir or config.log_dirs
         if not data_dir:
             raise ValueError("--data-dir is required unless log.dirs is set")
         control = _control(options)
-    except SettingError as error:
-        return _print_error(SettingError(_origin(options, error.key), error.problem), _BAD_USAGE)
     except ValueError as error:
         return _print_error(error, _BAD_USAGE)
+    origins = {"listeners": "--listen", "CONTROL": "--control-listener"}
+    origins |= {key: setting.origin for key, setting in given.items()}
     try:
-        return asyncio.run(_run(config, data_dir) if control is None else _run_controlled(options, data_dir, control))
-    except (ListenError, DataDirectoryError, OSError) as error:
+        return asyncio.run(_run(config, data_dir) if control is None else _run_controlled(given, data_dir, control))
+    except ListenError as error:
+        return _print_error(f"{origins.get(error.listener, origins['listeners'])}: {error}", _FAILED)
+    except DataDirectoryError as error:
+        return _print_error(f"{'--data-dir' if options.data_dir else origins['log.dirs']}: {error}", _FAILED)
+    except OSError as error:
         return _print_error(error, _FAILED)
 
 
-async def _run_controlled(options: argparse.Namespace, data_dir: str, control: "ControlOptions") -> int:
+def _parse(given: Mapping[str, _Given]) -> BrokerConfig:
+    """The configuration. Raises SettingError naming the origin of the setting."""
+    try:
+        return BrokerConfig.parse({key: setting.value for key, setting in given.items()})
+    except SettingError as error:
+        origin = given[error.key].origin if error.key in given else error.key
+        raise SettingError(origin, error.problem) from None
+
+
+async def _run_controlled(given: Mapping[str, _Given], data_dir: str, control: "ControlOptions") -> int:
     from broker_embedded.testing.command import controlled_broker  # noqa: PLC0415  # only --control-listener needs it
 
     end = EndOfRun()
-    async with controlled_broker(_settings(options), data_dir, control, on_failed=end.fail) as lines:
+    settings = {key: setting.value for key, setting in given.items()}
+    async with controlled_broker(settings, data_dir, control, on_failed=end.fail) as lines:
         _print_lines(lines)
         return await end.wait()
 
@@ -100,58 +114,53 @@ def _print_lines(lines: Sequence[str]) -> None:
     sys.stdout.flush()
 
 
-def _print_error(error: Exception, status: int) -> int:
+def _print_error(error: Exception | str, status: int) -> int:
     sys.stderr.write(f"broker_embedded: {error}\n")
     return status
 
 
-def _settings(options: argparse.Namespace) -> dict[str, object]:
-    """The settings: those of --set override those of other options, which override those of the file."""
-    in_file, given = _file_settings(options), _option_settings(options)
-    if options.add_scram and "add.scram" in in_file:
-        given["add.scram"] = f"{in_file['add.scram']} {given['add.scram']}"
-    return {**in_file, **given}
+def _settings(options: argparse.Namespace) -> dict[str, _Given]:
+    """The settings: those of --set override those of other options, which override those of the file.
 
-
-def _file_settings(options: argparse.Namespace) -> dict[str, str]:
-    """The settings of the file. Raises ValueError naming it: it cannot be read."""
-    try:
-        return {} if options.config is None else read_properties(options.config)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"--config {options.config}: {file_error(error)}") from None
-
-
-def _origin(options: argparse.Namespace, key: str) -> str:
-    """The option that sets ``key``, as the user has written it; a setting of a file with the file."""
-    if key in (item.partition("=")[0].strip() for item in options.set):
-        return f"--set {key}"
-    option = _OPTIONS.get(key)
-    if option is not None and vars(options)[option.removeprefix("--").replace("-", "_")]:
-        return option
-    if options.config is not None and key in _file_settings(options):
-        return f"--config {options.config}: {key}"
-    return key
-
-
-def _option_settings(options: argparse.Namespace) -> dict[str, object]:
-    given: dict[str, object] = {}
+    Raises SettingError and ValueError naming the option or the file.
+    """
+    given = {} if options.config is None else _file_settings(options.config)
     if options.listen is not None:
-        given["listeners"] = f"PLAINTEXT://{format_address(*parse_address('--listen', options.listen))}"
+        address = format_address(*parse_address("--listen", options.listen))
+        given["listeners"] = _Given(f"PLAINTEXT://{address}", "--listen")
     if options.advertise is not None:
-        advertised = format_address(*parse_address("--advertise", options.advertise))
-        given["advertised.listeners"] = f"PLAINTEXT://{advertised}"
+        address = format_address(*parse_address("--advertise", options.advertise))
+        given["advertised.listeners"] = _Given(f"PLAINTEXT://{address}", "--advertise")
     if options.as_version is not None:
-        given["as.version"] = options.as_version
+        given["as.version"] = _Given(options.as_version, "--as-version")
     if options.metrics_port is not None:
-        given["metrics.listener"] = f"127.0.0.1:{parse_port('--metrics-port', options.metrics_port)}"
+        port = parse_port("--metrics-port", options.metrics_port)
+        given["metrics.listener"] = _Given(f"127.0.0.1:{port}", "--metrics-port")
     if options.add_scram:
-        given["add.scram"] = " ".join(options.add_scram)
+        given["add.scram"] = _all_users(given.get("add.scram"), _Given(" ".join(options.add_scram), "--add-scram"))
     for item in options.set:
         key, separator, value = item.partition("=")
         if not separator:
             raise SettingError("--set", f"{item!r} is not KEY=VALUE")
-        given[key.strip()] = value.strip()
+        given[key.strip()] = _Given(value.strip(), f"--set {key.strip()}")
     return given
+
+
+def _file_settings(path: Path) -> dict[str, _Given]:
+    """The settings of a file. Raises ValueError naming it: it cannot be read."""
+    try:
+        return {key: _Given(value, f"--config {path}: {key}") for key, value in read_properties(path).items()}
+    except (OSError, ValueError) as error:
+        raise ValueError(f"--config {path}: {file_error(error)}") from None
+
+
+def _all_users(in_file: _Given | None, added: _Given) -> _Given:
+    """The SCRAM users of the file and of the options. Raises SettingError naming the one that has the error."""
+    if in_file is None:
+        return added
+    for users in (in_file, added):
+        _parse({"add.scram": users})
+    return added._replace(value=f"{in_file.value} {added.value}")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -80,7 +80,7 @@ class Groups:
         self._markers = _Markers()
         self._due: set[tuple[str, TimerKey]] = set()
         """Timers that have fired and wait for the group's lock. A decision that sets or cancels one removes it."""
-        self._looked_up: set[str] = set()
+        self._looking_up: set[str] = set()
         """Groups whose regular expressions are being looked up."""
         self._resumed = False
         self._released = False
@@ -325,7 +325,7 @@ class Groups:
 
     def _on_timer(self, group_id: str, key: TimerKey) -> None:
         if key == REGEX_TIMER:
-            if group_id not in self._looked_up:  # otherwise a later heartbeat sets the timer again
+            if group_id not in self._looking_up:  # otherwise a later heartbeat sets the timer again
                 self._shielded_tasks.start(self._look_up_regexes(group_id))
             return
         due = group_id, key
@@ -356,7 +356,7 @@ class Groups:
         if not regexes:
             return
         view = self.context.consumer.topics()
-        self._looked_up.add(group_id)
+        self._looking_up.add(group_id)
         try:
             topics = await self._patterns.matching_each(group_id, regexes, view.by_name)
             await self.apply(
@@ -365,7 +365,7 @@ class Groups:
         except KafkaError as error:
             self._retry(group_id, REGEX_TIMER, error)
         finally:
-            self._looked_up.discard(group_id)
+            self._looking_up.discard(group_id)
             self._forget_patterns(group_id)
 
     def _forget_patterns(self, group_id: str) -> None:

@@ -34,7 +34,7 @@ from broker_embedded.metadata.topics import Topics
 from broker_embedded.platform.timers import Timers
 from broker_embedded.platform.worker_threads import WorkerThreads
 from broker_embedded.replica.delayed import DelayedOperations
-from broker_embedded.replica.fetch_sessions import FetchContext, FetchSessions
+from broker_embedded.replica.fetch_sessions import TOPIC_IDS_SINCE, FetchContext, FetchSessions
 from broker_embedded.replica.fetching import FetchLimits, PartitionRead, Reading
 from broker_embedded.replica.partitions import Partitions
 from spark_kafka_native.protocol.codec import encode
@@ -53,7 +53,6 @@ _LIMITED_SINCE: Final = 3
 _FORMAT_2_SINCE: Final = 4
 _STORAGE_ERROR_SINCE: Final = 6
 _ZSTD_SINCE: Final = 10
-_IDS_SINCE: Final = 13
 _REPLICA_STATE_SINCE: Final = 15
 _LEADER_IN_ERROR_SINCE: Final = 16
 _READ_COMMITTED: Final = 1
@@ -118,7 +117,7 @@ class _Fetching:
             min_bytes=min(request.min_bytes, max_bytes),
             replica_id=request.replica_state.replica_id if by_state else request.replica_id,
             committed=request.isolation_level == _READ_COMMITTED,
-            by_id=version >= _IDS_SINCE,
+            by_id=version >= TOPIC_IDS_SINCE,
             cuts_first=version < _LIMITED_SINCE,
         )
         self.reading = Reading(partitions, session.partitions, limits)
@@ -153,7 +152,7 @@ class _Fetching:
             return False
         now_ms, size = self._timers.elapsed_ms(), 0
         if quota.enabled:
-            selected = self._session.select(self.reading.found)
+            selected = self._session.select(self.reading.results)
             size = sum(map(len, encode(FetchResponse(responses=self._topics(selected)), context.version)))
             context.cost.throttle(quota.record(context.user, context.client_id, size, now_ms))
         wait_ms = charge_time(context, self._quotas, self._timers)
@@ -163,15 +162,15 @@ class _Fetching:
         return True
 
     def _response(self) -> FetchResponse:
-        found = self.reading.found
+        results = self.reading.results
         session = self._session
         try:
-            selected = session.finish(found)
+            selected = session.finish(results)
         except KafkaError as error:
             return FetchResponse(error_code=error.code, session_id=session.session_id)
         opened = 0
         if session.opens:
-            opened = self._fetch_sessions.open(session, found, self._timers.elapsed_ms())
+            opened = self._fetch_sessions.open(session, results, self._timers.elapsed_ms())
         for read in selected:
             if read.size:
                 assert read.partition is not None
@@ -193,7 +192,7 @@ class _Fetching:
         return tuple(topics)
 
     def _partition(self, read: PartitionRead) -> PartitionData:
-        index, version = read.wanted.asked.partition, self._context.version
+        index, version = read.wanted.requested.partition, self._context.version
         if (
             version < _ZSTD_SINCE
             and read.partition is not None
@@ -229,7 +228,7 @@ class _Fetching:
         """The current leader of a partition, for a client with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH."""
         if self._context.version < _LEADER_IN_ERROR_SINCE or read.error_code not in _LEADER_WANTED:
             return None
-        image = self._partitions.image_of(read.wanted.topic or "", read.wanted.asked.partition)
+        image = self._partitions.image_of(read.wanted.topic or "", read.wanted.requested.partition)
         return LeaderIdAndEpoch(leader_id=image.leader, leader_epoch=image.leader_epoch) if image else None
 
     def _endpoints(self, reads: Iterable[PartitionRead]) -> tuple[NodeEndpoint, ...]:

@@ -14,7 +14,6 @@ from broker_embedded.log.checkpoints import (
     write_meta_properties,
 )
 from broker_embedded.log.deleted import DeletedDirectories, is_deleted_name
-from broker_embedded.log.opening import parse_directory_name
 from broker_embedded.platform.platform import FileLock, FileSystem, remove_if_exists, write_file
 from spark_kafka_native.protocol.ids import format_id, new_id
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -29,6 +28,16 @@ _NOT_LOGS: Final = {
 }
 _SET_ASIDE: Final = re.compile(r".+-\d+\.[0-9a-f]{32}-(stray|future)")
 """A stray log or an incomplete copy of Apache Kafka."""
+_OF_LOG: Final = re.compile(r"\d{20}\..+|leader-epoch-checkpoint|partition\.metadata")
+"""A file of a log. ``version-2`` of ZooKeeper has none, but is of the form topic-partition."""
+
+
+def parse_directory_name(name: str) -> TopicPartition:
+    """The topic-partition that a log directory is named after. Raises ValueError."""
+    topic, dash, partition = name.rpartition("-")
+    if not (dash and topic and partition.isascii() and partition.isdigit()):
+        raise ValueError(f"{name!r} is not of the form topic-partition")
+    return TopicPartition(topic, int(partition))
 
 
 class DataDirectory:
@@ -55,7 +64,7 @@ class DataDirectory:
         """Lock the directory, which is created if it does not exist.
 
         Raises OSError: it is locked, or has other directories than logs and no ``meta.properties``. Nothing is written
-        then.
+        then. As in Apache Kafka, other files are ignored.
         """
         _make_directories(self._file_system, self.path)
         if not self._file_system.exists(self.file(META_PROPERTIES)):
@@ -68,8 +77,21 @@ class DataDirectory:
     def _check_new(self) -> None:
         """Raise OSError if the directory belongs to another program."""
         for entry in self._file_system.list_directory(self.path):
-            if entry.is_directory and not _is_known(entry.name):
-                raise OSError(f"it is not a data directory: it has {entry.name!r}; name a new or an empty directory")
+            if entry.is_directory and not self._is_known(entry.name):
+                raise OSError(
+                    f"not a Kafka data directory, because it contains {entry.name!r}; use a new or an empty directory"
+                )
+
+    def _is_known(self, name: str) -> bool:
+        """Whether a directory is a log, or one that this broker or Apache Kafka creates beside logs."""
+        if name in _NOT_LOGS or _SET_ASIDE.fullmatch(name) or is_deleted_name(name):
+            return True
+        try:
+            parse_directory_name(name)
+        except ValueError:
+            return False
+        files = self._file_system.list_directory(self.file(name))
+        return not files or any(_OF_LOG.fullmatch(file.name) for file in files)
 
     def unlock(self) -> None:
         """Release the lock. A second call does nothing."""
@@ -131,17 +153,6 @@ class DataDirectory:
                 except ValueError as error:
                     raise OSError(f"{error}, as the directory of a log is; move it out of the data directory") from None
         return partitions
-
-
-def _is_known(name: str) -> bool:
-    """Whether a directory is a log, or one that this broker or Apache Kafka makes beside logs."""
-    if name in _NOT_LOGS or _SET_ASIDE.fullmatch(name) or is_deleted_name(name):
-        return True
-    try:
-        parse_directory_name(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _make_directories(files: FileSystem, path: str) -> None:

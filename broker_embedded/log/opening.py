@@ -13,6 +13,7 @@ from broker_embedded.log.checkpoints import (
     read_partition_metadata,
     write_partition_metadata,
 )
+from broker_embedded.log.data_directory import parse_directory_name
 from broker_embedded.log.index import CorruptIndex
 from broker_embedded.log.leader_epochs import LeaderEpochFileCache
 from broker_embedded.log.local_log import LogParts
@@ -24,14 +25,6 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import UnreadableBatch
 
 logger = logging.getLogger(__name__)
-
-
-def parse_directory_name(name: str) -> TopicPartition:
-    """The topic-partition that a log directory is named after. Raises ValueError."""
-    topic, dash, partition = name.rpartition("-")
-    if not (dash and topic and partition.isascii() and partition.isdigit()):
-        raise ValueError(f"{name!r} is not of the form topic-partition")
-    return TopicPartition(topic, int(partition))
 
 
 def open_log(

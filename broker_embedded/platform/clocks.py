@@ -42,12 +42,16 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only by ``advance``."""
+    """A clock that moves only by ``advance``. It starts at the machine's time by default.
+
+    Clients put the machine's time into their records, and a broker refuses records more than an hour ahead of its clock
+    (message.timestamp.after.max.ms).
+    """
 
     flows: ClassVar[bool] = False
 
-    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
-        self._now_ms = self._elapsed_ms = now_ms
+    def __init__(self, now_ms: int | None = None) -> None:
+        self._now_ms = self._elapsed_ms = SystemClock().now_ms() if now_ms is None else now_ms
 
     def now_ms(self) -> int:
         """The time it was set to."""

@@ -13,32 +13,32 @@ from broker_embedded.quotas.rates import SampledRate, TokenBucket
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 UNUSED_MS: Final = 3_600_000
-_LOOK_MS: Final = 60_000
+_CLEAN_UP_MS: Final = 60_000
 
 MeterT = TypeVar("MeterT", SampledRate, TokenBucket)
 
 
 class _Meters(Generic[MeterT]):
-    """A meter per owner, dropped if unused."""
+    """A meter per owner, dropped after ``UNUSED_MS`` without use."""
 
     def __init__(self, kind: Callable[[int, int], MeterT], samples: int, window_ms: int) -> None:
         self._kind: Callable[[int, int], MeterT] = kind
         self._samples = samples
         self._window_ms = window_ms
         self._meters: dict[Owner, tuple[MeterT, list[int]]] = {}
-        self._looked_ms = 0
+        self._cleaned_up_ms = 0
 
     def get(self, owner: Owner, now_ms: int) -> MeterT:
         found = self._meters.get(owner)
         if found is None:
-            if now_ms - self._looked_ms >= _LOOK_MS:
+            if now_ms - self._cleaned_up_ms >= _CLEAN_UP_MS:
                 self._forget_unused(now_ms)
             found = self._meters[owner] = (self._kind(self._samples, self._window_ms), [now_ms])
         found[1][0] = now_ms
         return found[0]
 
     def _forget_unused(self, now_ms: int) -> None:
-        self._looked_ms = now_ms
+        self._cleaned_up_ms = now_ms
         unused = [owner for owner, (_, used) in self._meters.items() if now_ms - used[0] >= UNUSED_MS]
         for owner in unused:
             del self._meters[owner]
@@ -95,7 +95,7 @@ class MutationAllowance:
         self._buckets: _Meters[TokenBucket] = _Meters(TokenBucket, samples, window_ms)
 
     def use(self, values: Mapping[ClientQuotaEntity, float]) -> None:
-        """From now on these limits hold."""
+        """Replace the quotas. Measurements are kept."""
         self._limits = QuotaLimits(values)
 
     def of(self, user: str, client_id: str, *, strict: bool, now_ms: int) -> "Mutations":

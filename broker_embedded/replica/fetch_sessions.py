@@ -29,7 +29,7 @@ _OPENING_EPOCH: Final = 0
 _FINAL_EPOCH: Final = -1
 _LAST_EPOCH: Final = 2**31 - 1
 _LAST_ID: Final = 2**31 - 1
-_IDS_SINCE: Final = 13
+TOPIC_IDS_SINCE: Final = 13
 _UNKNOWN: Final = -1
 
 Key: TypeAlias = tuple[str | UUID, int]
@@ -48,12 +48,12 @@ class WantedPartition:
     key: Key
     topic: str | None
     topic_id: UUID
-    asked: FetchPartition
+    requested: FetchPartition
     high_watermark: int = _UNKNOWN
     log_start_offset: int = _UNKNOWN
 
 
-class Found(Protocol):
+class PartitionResult(Protocol):
     """The result of a partition, as far as sessions use it."""
 
     wanted: WantedPartition
@@ -67,7 +67,7 @@ class Found(Protocol):
         """Whether the client must truncate its log."""
 
 
-FoundT = TypeVar("FoundT", bound=Found)
+ResultT = TypeVar("ResultT", bound=PartitionResult)
 TopicNames: TypeAlias = Callable[[UUID], str | None]
 
 
@@ -85,14 +85,14 @@ class FetchSession:
         self.partitions: OrderedDict[Key, WantedPartition] = OrderedDict()
         self.priority: _Priority = (privileged, 0, id_)
 
-    def update(self, asked: Iterable[WantedPartition], forgotten: Iterable[Key]) -> None:
+    def update(self, requested: Iterable[WantedPartition], forgotten: Iterable[Key]) -> None:
         """Apply the partitions that a request adds, changes and forgets, in this order."""
-        for wanted in asked:
+        for wanted in requested:
             known = self.partitions.get(wanted.key)
             if known is None:
                 self.partitions[wanted.key] = wanted
             else:
-                known.asked = wanted.asked
+                known.requested = wanted.requested
         for key in forgotten:
             self.partitions.pop(key, None)
 
@@ -129,27 +129,27 @@ class FetchContext:
         self.privileged = privileged
         self.opens = opens
 
-    def select(self, found: Sequence[FoundT]) -> Sequence[FoundT]:
+    def select(self, results: Sequence[ResultT]) -> Sequence[ResultT]:
         """The partitions of the response, without changing the session."""
         if self.session is None:
-            return found
-        return [each for each in found if _must_respond(each)] if self._is_current(self.session) else []
+            return results
+        return [each for each in results if _must_respond(each)] if self._is_current(self.session) else []
 
     def _is_current(self, session: FetchSession) -> bool:
         return session.epoch == _next_epoch(self.epoch)
 
-    def finish(self, found: Sequence[FoundT]) -> Sequence[FoundT]:
+    def finish(self, results: Sequence[ResultT]) -> Sequence[ResultT]:
         """The partitions of the response, recorded as sent. Those with records move to the end of the session.
 
         Raises KafkaError INVALID_FETCH_SESSION_EPOCH: another request has continued the session meanwhile.
         """
         session = self.session
         if session is None:
-            return found
+            return results
         if not self._is_current(session):
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, _stale(session, _next_epoch(self.epoch)))
         selected = []
-        for each in found:
+        for each in results:
             if _must_respond(each):
                 selected.append(each)
                 _mark_sent(each)
@@ -211,33 +211,33 @@ class FetchSessions:
         Raises KafkaError: FETCH_SESSION_ID_NOT_FOUND; INVALID_FETCH_SESSION_EPOCH; FETCH_SESSION_TOPIC_ID_ERROR: the
         session was opened with topic names and continues with ids, or the reverse.
         """
-        by_id = version >= _IDS_SINCE
-        asked = {wanted.key: wanted for wanted in _wanted(request, name_of if by_id else None)}
+        by_id = version >= TOPIC_IDS_SINCE
+        requested = {wanted.key: wanted for wanted in _wanted(request, name_of if by_id else None)}
         if request.session_epoch in {_OPENING_EPOCH, _FINAL_EPOCH}:
             self.close(request.session_id)
             privileged = max(request.replica_id, request.replica_state.replica_id) >= 0
             opens = request.session_epoch == _OPENING_EPOCH
-            return FetchContext(tuple(asked.values()), by_id=by_id, privileged=privileged, opens=opens)
+            return FetchContext(tuple(requested.values()), by_id=by_id, privileged=privileged, opens=opens)
         session = self._continued(request, by_id)
-        session.update(asked.values(), _forgotten(request, by_id))
+        session.update(requested.values(), _forgotten(request, by_id))
         if not session.partitions:
             self._remove(session)
-            return FetchContext(tuple(asked.values()))
+            return FetchContext(tuple(requested.values()))
         if by_id:
             session.name_topics(name_of)
         self._touch(session, now_ms())
         epoch, session.epoch = session.epoch, _next_epoch(session.epoch)
         return FetchContext(tuple(session.partitions.values()), session=session, epoch=epoch)
 
-    def open(self, context: FetchContext, selected: Sequence[Found], now_ms: int) -> int:
+    def open(self, context: FetchContext, results: Sequence[PartitionResult], now_ms: int) -> int:
         """Open the session of a full fetch. Returns its id, or 0 if no slot is free."""
-        if not context.opens or not self._make_space(context.privileged, len(selected), now_ms):
+        if not context.opens or not self._make_space(context.privileged, len(results), now_ms):
             return NO_SESSION
         id_ = self._new_id()
         while id_ in self._sessions or id_ == NO_SESSION:
             id_ = self._new_id()
         session = FetchSession(id_, by_id=context.by_id, privileged=context.privileged, now_ms=now_ms)
-        for each in selected:
+        for each in results:
             each.wanted.high_watermark, each.wanted.log_start_offset = each.high_watermark, each.log_start_offset
             session.partitions[each.wanted.key] = each.wanted
         self._sessions[id_] = session
@@ -317,8 +317,10 @@ def _wanted(request: FetchRequest, name_of: TopicNames | None) -> Iterator[Wante
     for topic in request.topics:
         name = topic.topic if name_of is None else name_of(topic.topic_id)
         identity: str | UUID = topic.topic if name_of is None else topic.topic_id
-        for asked in topic.partitions:
-            yield WantedPartition(key=(identity, asked.partition), topic=name, topic_id=topic.topic_id, asked=asked)
+        for requested in topic.partitions:
+            yield WantedPartition(
+                key=(identity, requested.partition), topic=name, topic_id=topic.topic_id, requested=requested
+            )
 
 
 def _forgotten(request: FetchRequest, by_id: bool) -> Iterator[Key]:
@@ -327,19 +329,19 @@ def _forgotten(request: FetchRequest, by_id: bool) -> Iterator[Key]:
             yield (topic.topic_id if by_id else topic.topic, partition)
 
 
-def _must_respond(found: Found) -> bool:
-    wanted = found.wanted
+def _must_respond(result: PartitionResult) -> bool:
+    wanted = result.wanted
     return (
-        found.size > 0
-        or found.error_code != ErrorCode.NONE
-        or found.high_watermark != wanted.high_watermark
-        or found.log_start_offset != wanted.log_start_offset
-        or found.diverges
+        result.size > 0
+        or result.error_code != ErrorCode.NONE
+        or result.high_watermark != wanted.high_watermark
+        or result.log_start_offset != wanted.log_start_offset
+        or result.diverges
     )
 
 
-def _mark_sent(found: Found) -> None:
+def _mark_sent(result: PartitionResult) -> None:
     """Record the state that was sent to the client; none after an error, so that the end of the error is sent."""
-    failed = found.error_code != ErrorCode.NONE
-    found.wanted.high_watermark = _UNKNOWN if failed else found.high_watermark
-    found.wanted.log_start_offset = found.log_start_offset
+    failed = result.error_code != ErrorCode.NONE
+    result.wanted.high_watermark = _UNKNOWN if failed else result.high_watermark
+    result.wanted.log_start_offset = result.log_start_offset

@@ -91,7 +91,7 @@ class Reading:
         self._limits = limits
         self._reads: dict[TopicPartition, PartitionRead] = {}
         self._missing: list[PartitionRead] = []
-        self._found: list[PartitionRead] | None = None
+        self._results: list[PartitionRead] | None = None
         self._done = False
         self._bytes = 0
         for each in wanted:
@@ -102,19 +102,19 @@ class Reading:
         read = PartitionRead(wanted)
         if wanted.topic is None:
             read.fail(ErrorCode.UNKNOWN_TOPIC_ID)
-        elif not self._partitions.has(wanted.topic, wanted.asked.partition):
+        elif not self._partitions.has(wanted.topic, wanted.requested.partition):
             read.fail(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
-            self._reads[TopicPartition(wanted.topic, wanted.asked.partition)] = read
+            self._reads[TopicPartition(wanted.topic, wanted.requested.partition)] = read
             return
         self._missing.append(read)
 
     @property
-    def found(self) -> list[PartitionRead]:
+    def results(self) -> list[PartitionRead]:
         """Every partition in the order of the response, missing ones last."""
-        if self._found is None:
-            self._found = [*self._reads.values(), *self._missing]
-        return self._found
+        if self._results is None:
+            self._results = [*self._reads.values(), *self._missing]
+        return self._results
 
     @property
     def is_done(self) -> bool:
@@ -141,7 +141,7 @@ class Reading:
     def convert(self, read: PartitionRead, magic: int, cancellation: Cancellation = NEVER_CANCELLED) -> None:
         """Down-convert the records of one partition. Blocks. Raises WorkCancelled."""
         assert read.partition is not None
-        log, offset = read.partition.log, read.wanted.asked.fetch_offset
+        log, offset = read.partition.log, read.wanted.requested.fetch_offset
         try:
             read.records = down_convert(
                 log,
@@ -181,7 +181,7 @@ class Reading:
     def _partition_of(self, wanted: WantedPartition) -> LocalPartition:
         """The present partition. Raises KafkaError: it was deleted, or another topic has the name."""
         assert wanted.topic is not None
-        partition = self._partitions.get(wanted.topic, wanted.asked.partition)
+        partition = self._partitions.get(wanted.topic, wanted.requested.partition)
         if self._limits.by_id and partition.topic_id != wanted.topic_id:
             detail = f"{partition.id} has topic id {partition.topic_id}, not {wanted.topic_id}"
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, detail)
@@ -189,14 +189,14 @@ class Reading:
 
     def _read_log(self, read: PartitionRead, partition: LocalPartition, left: int, first_batch: FirstBatch) -> None:
         read.partition = partition
-        asked, log = read.wanted.asked, partition.log
-        partition.check_leader_epoch(max(_ANY_EPOCH, asked.current_leader_epoch))
+        requested, log = read.wanted.requested, partition.log
+        partition.check_leader_epoch(max(_ANY_EPOCH, requested.current_leader_epoch))
         until = self._visible_until(partition)
-        read.diverging_epoch = None if asked.last_fetched_epoch < 0 else _divergence(partition, read.wanted)
+        read.diverging_epoch = None if requested.last_fetched_epoch < 0 else _divergence(partition, read.wanted)
         if read.diverging_epoch is None:
             found = log.reader.read(
-                asked.fetch_offset,
-                max_bytes=min(asked.partition_max_bytes, left),
+                requested.fetch_offset,
+                max_bytes=min(requested.partition_max_bytes, left),
                 first_batch=first_batch,
                 upper_bound_offset=until,
                 with_aborted=self._limits.committed,
@@ -229,14 +229,14 @@ def _divergence(partition: LocalPartition, wanted: WantedPartition) -> EpochEndO
 
     Raises KafkaError OFFSET_OUT_OF_RANGE: the last fetched epoch is unknown, or the offset is before the log start.
     """
-    asked, log = wanted.asked, partition.log
-    found = log.end_of_leader_epoch(asked.last_fetched_epoch)
+    requested, log = wanted.requested, partition.log
+    found = log.end_of_leader_epoch(requested.last_fetched_epoch)
     if found is None:
-        detail = f"{partition.id}: the end offset of leader epoch {asked.last_fetched_epoch} is unknown"
+        detail = f"{partition.id}: the end offset of leader epoch {requested.last_fetched_epoch} is unknown"
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
-    if asked.fetch_offset < log.log_start_offset:
+    if requested.fetch_offset < log.log_start_offset:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition.id} starts at {log.log_start_offset}")
     epoch, end_offset = found
-    if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
+    if epoch < requested.last_fetched_epoch or end_offset < requested.fetch_offset:
         return EpochEndOffset(epoch=epoch, end_offset=end_offset)
     return None

@@ -24,7 +24,11 @@ HasSpace = Callable[[], bool]
 
 
 class ListenError(Exception):
-    """A listener's address cannot be bound. ``str()`` has the address and the error."""
+    """A listener's address cannot be bound. ``listener`` is its name. ``str()`` has the address and the error."""
+
+    def __init__(self, endpoint: Endpoint, problem: str) -> None:
+        super().__init__(f"cannot listen on {endpoint.address}: {problem}")
+        self.listener = endpoint.name
 
 
 class Listener:
@@ -106,7 +110,7 @@ def _bind(endpoint: Endpoint, backlog: int) -> list[socket.socket]:
             endpoint.host or None, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     except OSError as error:
-        raise ListenError(f"cannot listen on {endpoint.address}: {error.strerror or error}") from error
+        raise ListenError(endpoint, error.strerror or str(error)) from error
     sockets: list[socket.socket] = []
     for family, kind, protocol, _, address in dict.fromkeys(found):
         port = sockets[0].getsockname()[1] if sockets else endpoint.port
@@ -115,9 +119,9 @@ def _bind(endpoint: Endpoint, backlog: int) -> list[socket.socket]:
         except OSError as error:
             # The system may lack one of two address families of a host; the first one is sufficient.
             if not sockets and error.errno != errno.EAFNOSUPPORT:
-                raise ListenError(f"cannot listen on {endpoint.address}: {error.strerror}") from error
+                raise ListenError(endpoint, error.strerror or str(error)) from error
     if not sockets:
-        raise ListenError(f"cannot listen on {endpoint.address}: the system has none of its address families")
+        raise ListenError(endpoint, "the system has none of its address families")
     return sockets
 
 

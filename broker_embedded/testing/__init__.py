@@ -10,8 +10,8 @@
 Both keep their data directory and their port over ``restart``, so that clients can reconnect. See docs/testing.md.
 """
 
+from broker_embedded.platform.clocks import ManualClock
 from broker_embedded.testing.brokers import ControlledBroker
-from broker_embedded.testing.clocks import ManualClock
 from broker_embedded.testing.embedded import EmbeddedBroker
 from broker_embedded.testing.faults import Fault, Faults
 from broker_embedded.testing.fields import FieldError

@@ -3,22 +3,10 @@
 from typing import Final
 
 from broker_embedded.config.settings import SettingError
-from broker_embedded.platform import clocks
-from broker_embedded.platform.clocks import MovableClock, ShiftedClock, SystemClock
+from broker_embedded.platform.clocks import ManualClock, MovableClock, ShiftedClock
 
 _MANUAL: Final = "manual"
 _AHEAD: Final = "ahead"
-
-
-class ManualClock(clocks.ManualClock):
-    """A clock that stands still until a test advances it. It starts at the machine's time by default.
-
-    Clients put the machine's time into their records, and a broker refuses records more than an hour ahead of its clock
-    (message.timestamp.after.max.ms).
-    """
-
-    def __init__(self, now_ms: int | None = None) -> None:
-        super().__init__(SystemClock().now_ms() if now_ms is None else now_ms)
 
 
 def parse_clock(key: str, text: str) -> MovableClock:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from broker_embedded.broker import Broker
+from broker_embedded.replica.fetch_sessions import TOPIC_IDS_SINCE
 from broker_embedded.replica.partitions import LocalPartition
 from broker_embedded.testing.scopes import Scope, TopicNames
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -24,7 +25,6 @@ from spark_kafka_native.protocol.messages.fetch import (
 
 _NO_SESSION: Final = 0
 _NO_EPOCH: Final = -1
-_IDS_SINCE: Final = 13
 SESSION_REFUSED: Final = FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 """The response to a request of a session."""
 
@@ -97,14 +97,16 @@ class Pauses:
             topics.append(dataclasses.replace(topic, partitions=parts))
         return dataclasses.replace(response, responses=tuple(topics))
 
-    def _find(self, topic: FetchTopic, asked: FetchPartition, version: int, broker: Broker) -> LocalPartition | None:
+    def _find(
+        self, topic: FetchTopic, requested: FetchPartition, version: int, broker: Broker
+    ) -> LocalPartition | None:
         """The partition, if it exists, is paused, and the client's leader epoch is correct."""
         try:
-            if version >= _IDS_SINCE:
-                partition = broker.partitions.get_by_id(topic.topic_id, asked.partition)
+            if version >= TOPIC_IDS_SINCE:
+                partition = broker.partitions.get_by_id(topic.topic_id, requested.partition)
             else:
-                partition = broker.partitions.get(topic.topic, asked.partition)
-            partition.check_leader_epoch(asked.current_leader_epoch)
+                partition = broker.partitions.get(topic.topic, requested.partition)
+            partition.check_leader_epoch(requested.current_leader_epoch)
         except KafkaError:
             return None
         return partition if self.cover(*partition.id) else None

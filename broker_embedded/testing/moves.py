@@ -14,8 +14,15 @@ from broker_embedded.testing.scopes import Scope
 from spark_kafka_native.protocol.errors import ErrorCode
 
 ASKED_OF_LEADERS: Final = frozenset(
-    {"Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "DeleteRecords", "DescribeProducers"}
-    | {"WriteTxnMarkers"}
+    {
+        "Produce",
+        "Fetch",
+        "ListOffsets",
+        "OffsetForLeaderEpoch",
+        "DeleteRecords",
+        "DescribeProducers",
+        "WriteTxnMarkers",
+    }
 )
 ASKED_OF_COORDINATORS: Final = frozenset(
     {
@@ -27,8 +34,11 @@ ASKED_OF_COORDINATORS: Final = frozenset(
         "SyncGroup",
         "Heartbeat",
         "LeaveGroup",
+        "DescribeGroups",
+        "DeleteGroups",
+        "ConsumerGroupHeartbeat",
+        "ConsumerGroupDescribe",
     }
-    | {"DescribeGroups", "DeleteGroups", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe"}
 )
 
 

@@ -4,7 +4,7 @@
     {"action": "delay", "api": "Fetch", "ms": 500}
     {"action": "drop", "api": "*", "when": "after", "on_call": 3}
 
-A `Rule` is parsed from such a mapping. A `ActiveFault` is a rule with its counts.
+A `Rule` is parsed from such a mapping. An `ActiveFault` is a rule with its counts.
 """
 
 import dataclasses

@@ -65,7 +65,7 @@ def make_home(directory: Path, python: str = sys.executable) -> bool:
     is_new = not directory.exists() or not any(directory.iterdir())
     if not (is_new or (readme.is_file() and readme.read_bytes() == _README.encode())):
         raise ToolError(
-            f"{directory} is not empty and was not created by this command; name a directory that does not exist"
+            f"{directory} is not empty and was not created by this command; use a new or an empty directory"
         )
     directory.mkdir(parents=True, exist_ok=True)
     readme.write_text(_README, encoding="utf-8")

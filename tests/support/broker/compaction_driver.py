@@ -19,6 +19,7 @@ from spark_kafka_native.records.control import ControlType
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
 from tests.support.broker.log_driver import batches_of
 from tests.support.records import reference
+from tests.support.records.log_batches import NOW_MS
 from tests.support.records.record_batches import marker
 
 PARTITION = TopicPartition("t", 0)
@@ -38,7 +39,7 @@ class CompactionDriver:
     def __init__(self, settings: Mapping[str, object] | None = None, cleaner: CleanerConfig | None = None) -> None:
         self.config = LogConfig.parse({**EAGER, **(settings or {})})
         self.cleaner_config = cleaner or CleanerConfig()
-        self.clock = ManualClock()
+        self.clock = ManualClock(NOW_MS)
         self.disk = MemoryFileSystem(self.clock)
         self.faults = FaultyFileSystem(self.disk)
         self.written: list[Row] = []

@@ -3,8 +3,8 @@
 import asyncio
 import socket
 import struct
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, ClassVar, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import ClassVar, TypeAlias
 
 from broker_embedded.handlers.support.request_cost import RequestCost
 from broker_embedded.platform.platform import ManualClock
@@ -81,17 +81,6 @@ class Client:
             return await asyncio.wait_for(self._loop.sock_recv(self.sock, 1), 60) == b""
         except ConnectionResetError:  # bytes of ours were not read
             return True
-
-
-def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    async def in_time() -> None:
-        try:
-            await asyncio.wait_for(story(), 100)
-        finally:
-            while Client.opened:
-                Client.opened.pop().close()
-
-    asyncio.run(in_time())
 
 
 async def settle() -> None:

@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from typing import TypeAlias
 
 from broker_embedded.platform.platform import Buffer, Clock, DirectoryEntry, File, FileLock, FileSystem, ManualClock
+from tests.support.records.log_batches import NOW_MS
 
 Change: TypeAlias = tuple[int, bytes | None]
 """A write: position and bytes; or a truncation: size and None."""
@@ -81,7 +82,7 @@ class MemoryFileSystem:
     """Files in memory. Paths are absolute. A file that is open can be read though its name is gone."""
 
     def __init__(self, clock: Clock | None = None) -> None:
-        self._clock = clock or ManualClock()
+        self._clock = clock or ManualClock(NOW_MS)
         self._root = _Directory()
         self._locked: set[str] = set()
         self.crashes = 0

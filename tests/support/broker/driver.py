@@ -31,6 +31,7 @@ from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.wire import Buffer, Chunk, FileRegion
 from spark_kafka_native.records.batch import BatchHeader, iter_batches, set_producer
 from spark_kafka_native.records.conversion import read_records
+from tests.support.records.log_batches import NOW_MS
 from tests.support.requests.of_topic import offset_commit
 from tests.support.waiting import eventually_async
 
@@ -93,7 +94,7 @@ class BrokerDriver:
     ) -> None:
         self.data_dir = data_dir
         self.settings = {**SMALL_SETTINGS, **(settings or {})}
-        self.clock = ManualClock()
+        self.clock = ManualClock(NOW_MS)
         self._clock = clock or self.clock
         self._file_system = file_system
         self.cost = RequestCost()

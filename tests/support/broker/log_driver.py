@@ -15,7 +15,7 @@ from spark_kafka_native.protocol.wire import FileRegion
 from spark_kafka_native.records.batch import BatchHeader
 from spark_kafka_native.records.formats import iter_any
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
-from tests.support.records.log_batches import batch, rows
+from tests.support.records.log_batches import NOW_MS, batch, rows
 
 DATA_DIR = "/data"
 DIRECTORY = "/data/t-0"
@@ -57,7 +57,7 @@ class LogDriver:
 
     def __init__(self, settings: Mapping[str, object] | None = None) -> None:
         self.config = LogConfig.parse(settings or {})
-        self.clock = ManualClock()
+        self.clock = ManualClock(NOW_MS)
         self.disk = MemoryFileSystem(self.clock)
         self.faults = FaultyFileSystem(self.disk)
         self.values: list[bytes] = []

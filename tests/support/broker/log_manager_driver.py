@@ -9,7 +9,7 @@ from broker_embedded.log.manager import LogManager
 from broker_embedded.platform.platform import ManualClock, Platform, read_file
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
-from tests.support.records.log_batches import batch
+from tests.support.records.log_batches import NOW_MS, batch
 
 TOPIC_ID = UUID(int=77)
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -20,7 +20,7 @@ class ManagerDriver:
     """A data directory and the manager on it; ``disk`` is what is there, ``faults`` what may fail on the way."""
 
     def __init__(self) -> None:
-        self.clock = ManualClock()
+        self.clock = ManualClock(NOW_MS)
         self.disk = MemoryFileSystem(self.clock)
         self.faults = FaultyFileSystem(self.disk)
         self.manager = self.new_manager()

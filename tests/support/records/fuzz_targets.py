@@ -32,6 +32,7 @@ from tests.support.broker.disk import MemoryFileSystem
 from tests.support.broker.driver import NODE, SMALL_SETTINGS, BrokerDriver, batch, to_bytes
 from tests.support.broker.log_driver import DIRECTORY, LogDriver, offset_for_timestamp, slice_bytes
 from tests.support.records.both_kernels import decode_both
+from tests.support.records.log_batches import NOW_MS
 
 _RAW: Final = 255
 _MOST_TOPICS: Final = 40
@@ -179,7 +180,7 @@ def records_target(data: bytes) -> None:
     assert headers[-1].next_offset == result.last_offset + 1
     end = driver.log.log_end_offset
     driver.disk.restart()
-    again = open_log(DIRECTORY, driver.config, Platform(clock=ManualClock(), file_system=driver.disk))
+    again = open_log(DIRECTORY, driver.config, Platform(clock=ManualClock(NOW_MS), file_system=driver.disk))
     assert again.log_end_offset == end, "recovery cuts off what was taken"
 
 
@@ -223,7 +224,7 @@ def indexes_target(data: bytes) -> None:
     driver.log.close()
     driver.disk.restart()
     driver.disk.create(f"{DIRECTORY}/{which}").write_at(0, data[1:])
-    platform = Platform(clock=ManualClock(), file_system=driver.disk)
+    platform = Platform(clock=ManualClock(NOW_MS), file_system=driver.disk)
     try:
         log = open_log(DIRECTORY, LogConfig.parse({"index.interval.bytes": 0}), platform, clean_shutdown=clean)
     except KafkaError as error:

@@ -20,7 +20,7 @@ from spark_kafka_native.records.decompression import decompress
 from spark_kafka_native.records.record import VARLONG_BYTES, read_varint, varint
 
 NOW_MS = 1_700_000_000_000
-"""What a ``ManualClock`` says at first."""
+"""The time at which clocks of tests start."""
 
 
 class Row(NamedTuple):

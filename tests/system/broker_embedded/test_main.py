@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 import urllib.request
@@ -5,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.__main__ import _parser, _settings, main
+from broker_embedded.__main__ import _parse, _parser, _settings, main
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.testing import EmbeddedBroker
 
@@ -126,12 +127,20 @@ def test_the_reason_of_a_failed_start_is_printed_in_one_line(
 ) -> None:
     with EmbeddedBroker(tmp_path / "data") as broker:
         assert main(["--data-dir", str(tmp_path / "other"), "--listen", broker.bootstrap_servers]) == 1
-        assert f"cannot listen on {broker.bootstrap_servers}: Address already in use" in capsys.readouterr().err
+        address = broker.bootstrap_servers
+        problem = f"cannot listen on {address}: Address already in use"
+        assert capsys.readouterr().err == f"broker_embedded: --listen: {problem}\n"
+        free = ["--data-dir", str(tmp_path / "other"), "--listen", "127.0.0.1:0"]
+        assert main([*free, "--set", f"metrics.listener={address}"]) == 1
+        assert capsys.readouterr().err == f"broker_embedded: --set metrics.listener: {problem}\n"
+        assert main([*free, "--control-listener", address]) == 1
+        assert f"broker_embedded: --control-listener: {problem}\n" in capsys.readouterr().err
         assert main(["--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0"]) == 1
-        assert "in use by another broker" in capsys.readouterr().err
+        assert "broker_embedded: --data-dir: data directory" in (error := capsys.readouterr().err)
+        assert "in use by another broker" in error
     (tmp_path / "file").write_text("")
-    assert main(["--data-dir", str(tmp_path / "file" / "data"), "--listen", "127.0.0.1:0"]) == 1
-    assert "Not a directory" in capsys.readouterr().err
+    assert main(["--set", f"log.dirs={tmp_path / 'file' / 'data'}", "--listen", "127.0.0.1:0"]) == 1
+    assert re.search(r"broker_embedded: --set log\.dirs: .*Not a directory", capsys.readouterr().err)
 
 
 def test_the_address_of_the_metrics_is_printed_at_the_start(tmp_path: Path) -> None:
@@ -170,9 +179,26 @@ def test_users_of_scram_come_from_the_file_and_from_options(tmp_path: Path) -> N
         ["--config", str(file), "--add-scram", "SCRAM-SHA-256=[name=bob,password=two]",
          "--add-scram", "SCRAM-SHA-512=[name=bob,password=two]"]
     )  # fmt: skip
-    users = BrokerConfig.parse(_settings(options)).first_users()
+    users = _parse(_settings(options)).first_users()
     assert [user.user for user in users] == [
         ("alice", "SCRAM-SHA-256"),
         ("bob", "SCRAM-SHA-256"),
         ("bob", "SCRAM-SHA-512"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("in_file", "option", "origin"),
+    [
+        ("alice", "SCRAM-SHA-256=[name=bob,password=two]", "--config {file}: add.scram: the text from character 1 on"),
+        ("SCRAM-SHA-256=[name=bob,password=two]", "alice", "--add-scram: the text from character 1 on"),
+        (*["SCRAM-SHA-256=[name=bob,password=two]"] * 2, "--add-scram: a user is repeated with the same mechanism"),
+    ],
+)
+def test_an_error_of_a_user_names_the_option_or_the_file(
+    in_file: str, option: str, origin: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "broker.properties"
+    file.write_text(f"add.scram={in_file}\n")
+    assert main(["--data-dir", "d", "--config", str(file), "--add-scram", option]) == 2
+    assert capsys.readouterr().err.startswith(f"broker_embedded: {origin.format(file=file)}")

@@ -70,7 +70,7 @@ def join(broker: EmbeddedBroker, client: RawClient, **others: Any) -> tuple[str,
     return joined.member_id, joined.generation_id
 
 
-def test_a_group_waits_for_members_and_a_silent_one_is_thrown_out(broker: EmbeddedBroker, client: RawClient) -> None:
+def test_a_group_waits_for_members_and_fences_a_silent_one(broker: EmbeddedBroker, client: RawClient) -> None:
     member_id, generation = join(broker, client, session_timeout_ms=10_000)
 
     def heartbeat() -> int:
@@ -83,7 +83,7 @@ def test_a_group_waits_for_members_and_a_silent_one_is_thrown_out(broker: Embedd
     assert heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_silent_member_of_the_new_protocol_is_thrown_out_too(broker: EmbeddedBroker, client: RawClient) -> None:
+def test_a_silent_member_of_the_consumer_protocol_is_fenced(broker: EmbeddedBroker, client: RawClient) -> None:
     first = ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="m", rebalance_timeout_ms=60_000, subscribed_topic_names=("t",), topic_partitions=()
     )
@@ -164,7 +164,7 @@ def test_the_pause_between_compactions_changes_at_run_time(broker: EmbeddedBroke
     assert values() == [b"2", b"3"], "the active segment is not compacted"
 
 
-def test_a_throttled_client_is_heard_again_when_its_time_is_over(broker: EmbeddedBroker, client: RawClient) -> None:
+def test_a_throttled_client_is_served_again_after_its_throttle_time(broker: EmbeddedBroker, client: RawClient) -> None:
     alter(client, {"client-id": "raw"}, producer_byte_rate=1000.0)
     response = client.ask(produce_request("t", batch(b"x" * 30_000)), 9)
     assert response.throttle_time_ms > 1000

@@ -77,6 +77,7 @@ def test_a_directory_of_another_node(broker: BrokerDriver) -> None:
         ("topics.json", "{", r"topics\.json: it is damaged \(JSONDecodeError: "),
         ("topics.json", '{"version": 9}', r"topics\.json: version 9"),
         ("producer-ids.json", "{}", r"producer-ids\.json"),
+        ("configs.json", "{}", r"configs\.json: it is damaged \(KeyError: "),
         ("meta.properties", "version=7", r"^/[^ :]*/meta\.properties: [^/]+$"),
     ],
 )
@@ -181,7 +182,7 @@ def test_leader_epochs_are_taken_up_with_logs(broker: BrokerDriver) -> None:
     assert broker.broker.logs.logs[TopicPartition("t", 0)].epochs.latest == 4
 
 
-def test_a_directory_of_another_topic_of_that_name_is_for_a_person_to_decide(broker: BrokerDriver) -> None:
+def test_a_directory_of_another_topic_of_that_name_stops_the_start(broker: BrokerDriver) -> None:
     broker.create("t")
     broker.create("u")
     broker.drop()
@@ -297,7 +298,7 @@ def test_a_file_that_cannot_be_written_fails_its_partition_alone() -> None:
         assert broker.produce("bad", batch(b"y")).error_code == 0
 
 
-def test_fetch_versions_that_do_not_know_storage_errors_hear_another(broker: BrokerDriver) -> None:
+def test_fetch_versions_without_storage_errors_get_another_error_code(broker: BrokerDriver) -> None:
     broker.create("t")
     broker.broker.partitions.get("t", 0).log.local.offline = "pulled out"
     assert broker.fetch("t", version=6).error_code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -339,7 +340,7 @@ def test_removing_files_does_not_hold_up_the_event_loop(tmp_path: Path) -> None:
         broker.create("u")
         broker.delete("t")
 
-        async def story() -> None:
+        async def require_while_removing() -> None:
             removing = asyncio.create_task(run_periodic(broker.broker, "removal of deleted files"))
             await eventually_async(slow.begun.is_set, True)
             await asyncio.wait_for(broker.broker.topic_lifecycle.require("v"), 20)
@@ -347,7 +348,7 @@ def test_removing_files_does_not_hold_up_the_event_loop(tmp_path: Path) -> None:
             slow.gate.set()
             await removing
 
-        broker.run(story())
+        broker.run(require_while_removing())
         assert directories(broker) == {"u-0", "v-0"}
 
 

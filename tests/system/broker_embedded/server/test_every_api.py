@@ -70,7 +70,7 @@ def test_the_releases_have_every_version() -> None:
     assert GOOD_REQUESTS.keys() == registered_apis().keys()
 
 
-def test_every_api_answers_in_every_version(broker: EmbeddedBroker) -> None:
+def test_every_api_is_served_in_every_version(broker: EmbeddedBroker) -> None:
     inner = broker._server.broker
     release, topic_id = inner.config.release.name, inner.image.topics["t"].topic_id
     before = RELEASES[: RELEASES.index(release)]

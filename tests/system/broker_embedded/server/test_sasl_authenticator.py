@@ -187,7 +187,9 @@ def test_a_login_fails_where_a_fault_raises(running: EmbeddedBroker, client: Raw
     assert client.is_closed()
 
 
-def test_a_delayed_response_is_no_way_around(running: EmbeddedBroker, client: RawClient) -> None:
+def test_a_delayed_response_to_a_wrong_password_closes_the_connection(
+    running: EmbeddedBroker, client: RawClient
+) -> None:
     running.faults.delay("SaslAuthenticate", ms=20, times=1)
     shake(client)
     assert authenticate(client, WRONG).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED

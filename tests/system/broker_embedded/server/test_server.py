@@ -75,7 +75,7 @@ def test_a_slow_reader_gets_everything_and_others_do_not_wait_for_it(broker: Emb
             assert len(values_in(response.responses[0].partitions[0])) == 5
 
 
-def test_answers_come_in_the_order_of_the_requests(client: RawClient) -> None:
+def test_responses_have_the_order_of_their_requests(client: RawClient) -> None:
     requests: list[tuple[Request[Any], int]] = []
     for number in range(100):
         requests += [
@@ -133,7 +133,7 @@ def test_a_topic_deleted_while_it_is_sent_arrives_until_its_files_are_removed(
         (struct.pack(">i", 10) + struct.pack(">hhih", 0, 2, 1, -1), "Produce v2"),
     ],
 )
-def test_garbage_closes_its_connection_with_a_reason_and_no_other(
+def test_a_malformed_request_closes_its_connection_only(
     broker: EmbeddedBroker, client: RawClient, caplog: pytest.LogCaptureFixture, data: bytes, said: str
 ) -> None:
     with caplog.at_level(logging.INFO, logger="broker_embedded"):
@@ -144,7 +144,7 @@ def test_garbage_closes_its_connection_with_a_reason_and_no_other(
     assert_alive(broker)
 
 
-def test_half_a_frame_and_away(broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_disconnects_within_a_frame(broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture) -> None:
     whole = request_bytes(produce_request("t", batch(b"never" * 100)), 9)
     with RawClient(broker.bootstrap_servers) as client:
         before = client.ask(fetch_request("t", 0), 11).responses[0].partitions[0].high_watermark
@@ -184,7 +184,7 @@ def test_acks_0_with_an_error_closes_the_connection(broker: EmbeddedBroker, clie
     assert_alive(broker)
 
 
-def test_a_client_that_is_too_new_finds_its_way(client: RawClient) -> None:
+def test_a_client_that_is_too_new_gets_the_versions(client: RawClient) -> None:
     client.send(struct.pack(">ihhih", 14, 18, 9, 5, -1) + b"\0\x02a\x02")
     correlation_id, response = decode_response(ApiVersionsResponse, 0, client.frame())
     assert (correlation_id, response.error_code) == (5, ErrorCode.UNSUPPORTED_VERSION)
@@ -193,7 +193,7 @@ def test_a_client_that_is_too_new_finds_its_way(client: RawClient) -> None:
     assert client.ask(request, own.max_version).error_code == 0
 
 
-def test_each_listener_tells_its_own_address(tmp_path: Path) -> None:
+def test_metadata_has_the_address_of_the_listener(tmp_path: Path) -> None:
     settings = {
         "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
         "advertised.listeners": "OUTSIDE://broker.example.org:19092",

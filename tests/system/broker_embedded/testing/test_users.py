@@ -30,7 +30,7 @@ def topics_seen_by(servers: str, user: str, mechanism: str) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", [EmbeddedBroker, BrokerProcess])
-def test_everybody_logs_in(kind: type[EmbeddedBroker | BrokerProcess], tmp_path: Path) -> None:
+def test_every_user_logs_in(kind: type[EmbeddedBroker | BrokerProcess], tmp_path: Path) -> None:
     with kind(tmp_path, topics={"t": 1}, users=USERS) as broker:
         servers = broker.servers_of("SASL_PLAINTEXT")
         assert broker.servers_of("PLAINTEXT") == broker.bootstrap_servers != servers

@@ -99,7 +99,7 @@ def test_tombstones_that_cannot_be_written_leave_the_offsets(
     assert "offsets of group g cannot be deleted although topic t is deleted" in caplog.text
 
 
-def test_a_damaged_batch_loses_only_the_records_after_it_in_its_partition(
+def test_a_record_that_cannot_be_decoded_is_ignored_at_load(
     broker: BrokerDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker.create("t")
@@ -184,7 +184,7 @@ def test_a_group_that_had_no_generation_yet_comes_back_empty(broker: BrokerDrive
     task.cancel()
 
 
-def test_positions_grow_old_once_the_last_member_is_gone(broker: BrokerDriver) -> None:
+def test_committed_offsets_expire_after_the_last_member_has_left(broker: BrokerDriver) -> None:
     broker.create("t")
     member_id = stable(broker)
     commit(broker, "g", 5, generation_id_or_member_epoch=1, member_id=member_id)
@@ -201,7 +201,7 @@ def test_positions_grow_old_once_the_last_member_is_gone(broker: BrokerDriver) -
         broker.restart()
 
 
-def test_positions_of_a_stable_group_stay_where_its_members_read(broker: BrokerDriver) -> None:
+def test_committed_offsets_of_subscribed_topics_do_not_expire_in_a_stable_group(broker: BrokerDriver) -> None:
     for topic in ("t", "u"):
         broker.create(topic)
     member_id = stable(broker)  # it reads t
@@ -295,7 +295,7 @@ def test_a_decision_that_has_another_one_for_failures(disk: tuple[BrokerDriver, 
     assert broker.run(broker.broker.groups.apply("g", decide)) is ErrorCode.NOT_COORDINATOR
 
 
-def test_decisions_about_a_group_take_turns_while_the_disk_is_waited_for(broker: BrokerDriver) -> None:
+def test_decisions_about_a_group_are_serialized_while_an_append_waits_for_the_disk(broker: BrokerDriver) -> None:
     broker.restart({"log.flush.interval.messages": 1})
     groups = broker.broker.groups
     seen: list[tuple[int, int]] = []

@@ -95,7 +95,7 @@ def test_a_commit_counts_from_its_marker_on(
         getattr(broker, how)()
 
 
-def test_a_marker_of_which_the_broker_did_not_hear_any_more_counts_after_the_restart(broker: BrokerDriver) -> None:
+def test_a_marker_that_was_not_applied_before_a_crash_counts_after_the_restart(broker: BrokerDriver) -> None:
     broker.create("t")
     commit(broker, to=5, producer=P)
     write_marker(broker, broker.broker.groups.log.partition_of("g").partition, P, commit=True)
@@ -141,7 +141,7 @@ def test_where_groups_are_kept_is_not_known_before_there_is_a_log(broker: Broker
     assert refused(broker.broker.groups.log.partition_of, "g").code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_a_deleted_topic_takes_pending_ones_along(with_topic: BrokerDriver) -> None:
+def test_pending_offsets_of_a_deleted_topic_are_deleted(with_topic: BrokerDriver) -> None:
     broker = with_topic
     commit(broker, to=5, producer=P)
     broker.delete("t")
@@ -153,7 +153,7 @@ def test_a_deleted_topic_takes_pending_ones_along(with_topic: BrokerDriver) -> N
         broker.restart()
 
 
-def test_a_group_lives_as_long_as_it_has_pending_ones(with_topic: BrokerDriver) -> None:
+def test_a_group_with_pending_offsets_does_not_expire(with_topic: BrokerDriver) -> None:
     broker = with_topic
     commit(broker, to=5, producer=P)
     broker.advance(WEEK_MS)
@@ -167,7 +167,7 @@ def test_a_group_lives_as_long_as_it_has_pending_ones(with_topic: BrokerDriver) 
         broker.restart()
 
 
-def test_with_the_offsets_topic_pending_ones_are_gone(with_topic: BrokerDriver) -> None:
+def test_pending_offsets_are_deleted_with_the_offsets_topic(with_topic: BrokerDriver) -> None:
     broker = with_topic
     commit(broker, to=5, producer=P)
     broker.delete("__consumer_offsets")
@@ -177,7 +177,7 @@ def test_with_the_offsets_topic_pending_ones_are_gone(with_topic: BrokerDriver) 
 
 
 @pytest.mark.parametrize(("decision", "decided"), [(True, {T0: 5}), (False, {})])
-def test_a_marker_may_be_heard_of_before_the_commit_in_front_of_it(
+def test_a_marker_may_be_applied_before_the_commit_that_precedes_it(
     broker: BrokerDriver, decision: bool, decided: dict[TopicPartition, int]
 ) -> None:
     broker.restart({"log.flush.interval.messages": 1})
@@ -236,7 +236,7 @@ def test_commits_of_many_transactions_at_once(with_topic: BrokerDriver) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_compaction_changes_no_position(tmp_path: Path, seed: int) -> None:
+def test_compaction_changes_no_committed_offset(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     settings = {"offsets.topic.num.partitions": 1, "offsets.topic.segment.bytes": 1500}
     with BrokerDriver(tmp_path, settings) as broker:

@@ -62,7 +62,7 @@ def test_only_the_last_record_of_a_key_is_returned_in_log_order(broker: BrokerDr
 
 
 @pytest.mark.parametrize("flush", [False, True])
-def test_an_append_tells_where_it_is_and_may_be_part_of_a_transaction(broker: BrokerDriver, flush: bool) -> None:
+def test_an_append_returns_its_offset_and_may_be_transactional(broker: BrokerDriver, flush: bool) -> None:
     log = log_of(broker)
     broker.run(log.make_ready())
 

@@ -191,7 +191,7 @@ def test_no_end_comes_between_a_check_and_an_append_in_one_loop_iteration(broker
     assert len(markers(broker, T1)) == 1
 
 
-def test_requests_about_one_id_at_once_take_turns(broker: BrokerDriver) -> None:
+def test_concurrent_requests_for_one_transactional_id_are_serialized(broker: BrokerDriver) -> None:
     broker.restart({"log.flush.interval.messages": 1})
     transactions = broker.broker.transactions
 

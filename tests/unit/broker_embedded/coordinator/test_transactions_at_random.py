@@ -20,7 +20,7 @@ STEPS: Final = 60
 LONG_MS: Final = 61_000
 
 
-class Story:
+class RandomTransactions:
     """Random steps and the records that must be visible. ``open`` has the records of each id's transaction."""
 
     def __init__(self, seed: int) -> None:
@@ -130,8 +130,8 @@ class Story:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_visible_transactions_are_complete(seed: int) -> None:
-    story = Story(seed)
-    with story.broker:
+    transactions = RandomTransactions(seed)
+    with transactions.broker:
         for _ in range(STEPS):
-            story.step()
-        story.check()
+            transactions.step()
+        transactions.check()

@@ -33,7 +33,7 @@ STABLE = ClassicGroup(
 )
 
 
-class Story:
+class OffsetsDriver:
     """Groups, their offsets, a log and a clock: every decision is read from the log, as in the broker."""
 
     def __init__(self) -> None:
@@ -93,106 +93,106 @@ class Story:
 
 
 @pytest.fixture
-def story() -> Story:
-    return Story()
+def driver() -> OffsetsDriver:
+    return OffsetsDriver()
 
 
-def test_the_last_commit_of_each_group_counts(story: Story) -> None:
-    assert (story.offset("g", A0), story.state.all_committed("g")) == (None, {})
-    story.decide_commit("g", A0, 5)
-    assert story.offset("g", A0) is None, "a decision changes nothing before its record is replayed"
-    story.commit("g", A0, 5)
-    story.commit("g", A0, 7)
-    story.commit("g", A1, 1)
-    story.commit("h", A0, 2)
-    assert [story.offset("g", A0), story.offset("g", A1), story.offset("h", A0)] == [7, 1, 2]
-    assert set(story.state.all_committed("g")) == {A0, A1}
-    assert story.state.groups_in("a") == ["g", "h"]
-    assert story.state.groups_in("b") == []
+def test_the_last_commit_of_each_group_counts(driver: OffsetsDriver) -> None:
+    assert (driver.offset("g", A0), driver.state.all_committed("g")) == (None, {})
+    driver.decide_commit("g", A0, 5)
+    assert driver.offset("g", A0) is None, "a decision changes nothing before its record is replayed"
+    driver.commit("g", A0, 5)
+    driver.commit("g", A0, 7)
+    driver.commit("g", A1, 1)
+    driver.commit("h", A0, 2)
+    assert [driver.offset("g", A0), driver.offset("g", A1), driver.offset("h", A0)] == [7, 1, 2]
+    assert set(driver.state.all_committed("g")) == {A0, A1}
+    assert driver.state.groups_in("a") == ["g", "h"]
+    assert driver.state.groups_in("b") == []
 
 
-def test_commits_are_written_as_the_release_does(story: Story) -> None:
-    story.config = ClassicConfig(record_versions=RecordVersions(offset=3))
-    story.commit("g", A0, 5)
-    story.commit("g", A0, 6, retention_time_ms=10)
-    assert [record.value[:2] for record in story.log if record.value is not None] == [b"\x00\x03", b"\x00\x01"]
-    assert story.offset("g", A0) == 6
+def test_commits_are_written_as_the_release_does(driver: OffsetsDriver) -> None:
+    driver.config = ClassicConfig(record_versions=RecordVersions(offset=3))
+    driver.commit("g", A0, 5)
+    driver.commit("g", A0, 6, retention_time_ms=10)
+    assert [record.value[:2] for record in driver.log if record.value is not None] == [b"\x00\x03", b"\x00\x01"]
+    assert driver.offset("g", A0) == 6
 
 
-def test_a_commit_makes_a_simple_group(story: Story) -> None:
-    story.commit("g", A0, 5)
-    assert (story.groups["g"].protocol_type, story.groups["g"].state_name) == ("", "Empty")
-    before = story.groups
-    story.restart()
-    assert story.groups == before
+def test_a_commit_makes_a_simple_group(driver: OffsetsDriver) -> None:
+    driver.commit("g", A0, 5)
+    assert (driver.groups["g"].protocol_type, driver.groups["g"].state_name) == ("", "Empty")
+    before = driver.groups
+    driver.restart()
+    assert driver.groups == before
 
 
-def test_the_log_alone_brings_the_state_back(story: Story) -> None:
-    story.commit("g", A0, 5, metadata="note")
-    story.commit("g", B0, 6)
-    story.carry_out("g", story.state.forget_topic("g", "b"))
-    story.restart()
-    assert story.offset("g", A0) == 5
-    assert story.offset("g", B0) is None
-    assert story.state.all_committed("g")[A0].metadata == "note"
-    story.state.clear()
-    assert story.state.all_committed("g") == {}
+def test_the_log_alone_brings_the_state_back(driver: OffsetsDriver) -> None:
+    driver.commit("g", A0, 5, metadata="note")
+    driver.commit("g", B0, 6)
+    driver.carry_out("g", driver.state.forget_topic("g", "b"))
+    driver.restart()
+    assert driver.offset("g", A0) == 5
+    assert driver.offset("g", B0) is None
+    assert driver.state.all_committed("g")[A0].metadata == "note"
+    driver.state.clear()
+    assert driver.state.all_committed("g") == {}
 
 
-def test_commit_metadata_that_is_too_long_is_refused_for_its_partition(story: Story) -> None:
-    assert story.commit("g", A1, 5, metadata="ä" * 9) is ErrorCode.OFFSET_METADATA_TOO_LARGE
-    assert story.commit("g", A1, 5, metadata="😀" * 5) is ErrorCode.OFFSET_METADATA_TOO_LARGE  # two chars each in Java
-    assert not story.groups
-    assert story.commit("g", A0, 5, metadata="ä" * 8) is ErrorCode.NONE
-    assert story.offset("g", A1) is None
+def test_commit_metadata_that_is_too_long_is_refused_for_its_partition(driver: OffsetsDriver) -> None:
+    assert driver.commit("g", A1, 5, metadata="ä" * 9) is ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert driver.commit("g", A1, 5, metadata="😀" * 5) is ErrorCode.OFFSET_METADATA_TOO_LARGE  # two chars each in Java
+    assert not driver.groups
+    assert driver.commit("g", A0, 5, metadata="ä" * 8) is ErrorCode.NONE
+    assert driver.offset("g", A1) is None
 
 
-def test_the_client_may_say_when_it_committed(story: Story) -> None:
-    story.commit("g", A0, 5, timestamp_ms=77)
-    story.commit("g", A1, 5)
-    assert [story.state.all_committed("g")[part].commit_timestamp for part in (A0, A1)] == [77, 1000]
+def test_a_request_may_set_the_commit_timestamp(driver: OffsetsDriver) -> None:
+    driver.commit("g", A0, 5, timestamp_ms=77)
+    driver.commit("g", A1, 5)
+    assert [driver.state.all_committed("g")[part].commit_timestamp for part in (A0, A1)] == [77, 1000]
 
 
-def test_a_member_unknown_to_a_group_is_refused(story: Story) -> None:
-    story.commit("g", A0, 5)
+def test_a_member_unknown_to_a_group_is_refused(driver: OffsetsDriver) -> None:
+    driver.commit("g", A0, 5)
     assert (
-        refused(story.commit, "g", A0, 6, generation_id_or_member_epoch=0, member_id="m").code
+        refused(driver.commit, "g", A0, 6, generation_id_or_member_epoch=0, member_id="m").code
         is ErrorCode.UNKNOWN_MEMBER_ID
     )
-    assert story.offset("g", A0) == 5
+    assert driver.offset("g", A0) == 5
 
 
-def test_members_commit_and_are_alive(story: Story) -> None:
-    story.groups["g"] = STABLE
-    outcome = story.decide_commit("g", A0, 5, generation_id_or_member_epoch=3, member_id="m")
+def test_members_commit_and_are_alive(driver: OffsetsDriver) -> None:
+    driver.groups["g"] = STABLE
+    outcome = driver.decide_commit("g", A0, 5, generation_id_or_member_epoch=3, member_id="m")
     assert outcome.timers == (SetTimer(key=session_timer("m"), after_ms=10_000),)
     assert outcome.group is None
     with pytest.raises(KafkaError, match="UNKNOWN_MEMBER_ID"):
-        story.commit("g", A0, 5)
+        driver.commit("g", A0, 5)
 
 
-def test_an_offset_of_a_topic_made_again_does_not_count(story: Story) -> None:
-    story.commit("g", A0, 5)
-    assert story.offset("g", A0, UUID(int=2)) is None
-    assert story.offset("g", A0, ZERO_UUID) == 5
+def test_an_offset_of_a_topic_made_again_does_not_count(driver: OffsetsDriver) -> None:
+    driver.commit("g", A0, 5)
+    assert driver.offset("g", A0, UUID(int=2)) is None
+    assert driver.offset("g", A0, ZERO_UUID) == 5
 
 
-def test_offset_delete_refuses_partitions_of_subscribed_topics(story: Story) -> None:
+def test_offset_delete_refuses_partitions_of_subscribed_topics(driver: OffsetsDriver) -> None:
     for partition in (A0, B0):
-        story.commit("g", partition, 5)
-    story.groups["g"] = STABLE
-    outcome = story.state.delete(STABLE, "g", [A0, B0, TopicPartition("b", 1)])
+        driver.commit("g", partition, 5)
+    driver.groups["g"] = STABLE
+    outcome = driver.state.delete(STABLE, "g", [A0, B0, TopicPartition("b", 1)])
     assert outcome.response == {
         A0: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
         B0: ErrorCode.NONE,
         TopicPartition("b", 1): ErrorCode.NONE,
     }
     assert len(outcome.records) == 1
-    story.carry_out("g", outcome)
-    assert [story.offset("g", A0), story.offset("g", B0)] == [5, None]
+    driver.carry_out("g", outcome)
+    assert [driver.offset("g", A0), driver.offset("g", B0)] == [5, None]
 
 
-def test_positions_of_a_group_that_is_not_there_or_busy_are_not_to_be_forgotten(story: Story) -> None:
+def test_offset_delete_refuses_unknown_and_active_groups(driver: OffsetsDriver) -> None:
     busy = replace(STABLE, protocol_type="connect")
     for group, group_id, code in (
         (None, "g", "GROUP_ID_NOT_FOUND"),
@@ -200,108 +200,108 @@ def test_positions_of_a_group_that_is_not_there_or_busy_are_not_to_be_forgotten(
         (busy, "g", "NON_EMPTY_GROUP"),
     ):
         with pytest.raises(KafkaError, match=code):
-            story.state.delete(group, group_id, [A0])
+            driver.state.delete(group, group_id, [A0])
 
 
-def test_an_empty_group_goes_with_all_its_positions(story: Story) -> None:
+def test_an_empty_group_is_deleted_with_all_its_committed_offsets(driver: OffsetsDriver) -> None:
     for partition in (A0, B0):
-        story.commit("g", partition, 5)
-    outcome = story.state.delete_group(story.groups["g"], "g")
+        driver.commit("g", partition, 5)
+    outcome = driver.state.delete_group(driver.groups["g"], "g")
     assert len(outcome.records) == 3
-    story.carry_out("g", outcome)
+    driver.carry_out("g", outcome)
     for _ in range(2):
-        assert (story.groups, story.state.all_committed("g")) == ({}, {})
-        story.restart()
+        assert (driver.groups, driver.state.all_committed("g")) == ({}, {})
+        driver.restart()
 
 
-def test_a_group_that_is_not_there_or_busy_is_not_deleted(story: Story) -> None:
+def test_a_group_that_is_not_there_or_busy_is_not_deleted(driver: OffsetsDriver) -> None:
     for group, code in ((None, "GROUP_ID_NOT_FOUND"), (STABLE, "NON_EMPTY_GROUP")):
         with pytest.raises(KafkaError, match=code):
-            story.state.delete_group(group, "g")
+            driver.state.delete_group(group, "g")
 
 
-def test_positions_expire_by_their_commit_or_by_their_own_time(story: Story) -> None:
-    story.commit("g", A0, 5)
-    story.commit("g", A1, 6, retention_time_ms=50)
-    story.commit("h", B0, 7, retention_time_ms=500)
-    story.now_ms += 100
-    story.expire("g", 101)
-    assert [story.offset("g", A0), story.offset("g", A1)] == [5, None]
-    story.now_ms += 1
+def test_committed_offsets_expire_by_their_commit_or_by_their_own_time(driver: OffsetsDriver) -> None:
+    driver.commit("g", A0, 5)
+    driver.commit("g", A1, 6, retention_time_ms=50)
+    driver.commit("h", B0, 7, retention_time_ms=500)
+    driver.now_ms += 100
+    driver.expire("g", 101)
+    assert [driver.offset("g", A0), driver.offset("g", A1)] == [5, None]
+    driver.now_ms += 1
     for group in "gh":
-        story.expire(group, 101)
-    assert story.state.all_committed("g") == {}
-    assert story.offset("h", B0) == 7
-    assert set(story.groups) == {"h"}
-    story.restart()
-    assert set(story.groups) == {"h"}
+        driver.expire(group, 101)
+    assert driver.state.all_committed("g") == {}
+    assert driver.offset("h", B0) == 7
+    assert set(driver.groups) == {"h"}
+    driver.restart()
+    assert set(driver.groups) == {"h"}
 
 
-def test_positions_of_a_group_that_is_empty_expire_together(story: Story) -> None:
-    story.commit("g", A0, 5)
-    story.groups["g"] = replace(STABLE, state=ClassicState.EMPTY, state_since_ms=2000, members={}, subscribed=None)
-    story.now_ms = 2099
-    story.commit("g", B0, 5)
-    story.groups["g"] = replace(story.groups["g"], subscribed=frozenset())  # type: ignore[type-var]  # a classic one
-    story.expire("g", 100)
-    assert len(story.state.all_committed("g")) == 2
-    story.now_ms = 2100
-    story.expire("g", 100)
-    assert (story.groups, story.state.all_committed("g")) == ({}, {})
+def test_committed_offsets_of_an_empty_group_expire_together(driver: OffsetsDriver) -> None:
+    driver.commit("g", A0, 5)
+    driver.groups["g"] = replace(STABLE, state=ClassicState.EMPTY, state_since_ms=2000, members={}, subscribed=None)
+    driver.now_ms = 2099
+    driver.commit("g", B0, 5)
+    driver.groups["g"] = replace(driver.groups["g"], subscribed=frozenset())  # type: ignore[type-var]  # a classic one
+    driver.expire("g", 100)
+    assert len(driver.state.all_committed("g")) == 2
+    driver.now_ms = 2100
+    driver.expire("g", 100)
+    assert (driver.groups, driver.state.all_committed("g")) == ({}, {})
 
 
-def test_positions_that_members_need_do_not_expire(story: Story) -> None:
-    story.commit("g", A0, 5)
-    story.commit("g", B0, 5)
-    story.groups["g"] = STABLE
-    story.now_ms += 1000
-    story.expire("g", 1000)
-    assert set(story.state.all_committed("g")) == {A0}
-    assert "g" in story.groups
-    story.groups["g"] = replace(STABLE, state=ClassicState.PREPARING_REBALANCE, subscribed=frozenset())
-    story.expire("g", 1000)
-    assert set(story.state.all_committed("g")) == {A0}
+def test_committed_offsets_of_subscribed_topics_do_not_expire(driver: OffsetsDriver) -> None:
+    driver.commit("g", A0, 5)
+    driver.commit("g", B0, 5)
+    driver.groups["g"] = STABLE
+    driver.now_ms += 1000
+    driver.expire("g", 1000)
+    assert set(driver.state.all_committed("g")) == {A0}
+    assert "g" in driver.groups
+    driver.groups["g"] = replace(STABLE, state=ClassicState.PREPARING_REBALANCE, subscribed=frozenset())
+    driver.expire("g", 1000)
+    assert set(driver.state.all_committed("g")) == {A0}
 
 
-def test_an_empty_group_without_positions_goes_at_the_next_look(story: Story) -> None:
-    story.groups["g"] = ClassicGroup(group_id="g", config=CONFIG)
-    story.expire("g", 1000)
-    assert not story.groups
-    story.groups["g"] = replace(STABLE)
-    story.expire("g", 1000)
-    assert story.groups
-    assert not story.expire("unknown", 1000)
+def test_an_empty_group_without_committed_offsets_is_deleted_by_the_next_expiration(driver: OffsetsDriver) -> None:
+    driver.groups["g"] = ClassicGroup(group_id="g", config=CONFIG)
+    driver.expire("g", 1000)
+    assert not driver.groups
+    driver.groups["g"] = replace(STABLE)
+    driver.expire("g", 1000)
+    assert driver.groups
+    assert not driver.expire("unknown", 1000)
 
 
-def test_many_expired_offsets_are_deleted_in_batches(story: Story) -> None:
+def test_many_expired_offsets_are_deleted_in_batches(driver: OffsetsDriver) -> None:
     for index in range(2500):
-        story.commit("g", TopicPartition("a", index), 5)
-    story.now_ms += 1000
-    assert [story.expire("g", 1000) for _ in range(3)] == [True, True, False]
-    assert not story.groups
+        driver.commit("g", TopicPartition("a", index), 5)
+    driver.now_ms += 1000
+    assert [driver.expire("g", 1000) for _ in range(3)] == [True, True, False]
+    assert not driver.groups
 
 
-def test_a_deleted_topic_takes_its_positions_along(story: Story) -> None:
+def test_committed_offsets_of_a_deleted_topic_are_deleted(driver: OffsetsDriver) -> None:
     for group in ("g", "h"):
-        story.commit(group, A0, 5)
-        story.commit(group, B0, 5)
-    for group in story.state.groups_in("a"):
-        outcome = story.state.forget_topic(group, "a")
+        driver.commit(group, A0, 5)
+        driver.commit(group, B0, 5)
+    for group in driver.state.groups_in("a"):
+        outcome = driver.state.forget_topic(group, "a")
         assert outcome.response is False
-        story.carry_out(group, outcome)
-    assert [story.offset(group, part) for group in ("g", "h") for part in (A0, B0)] == [None, 5, None, 5]
+        driver.carry_out(group, outcome)
+    assert [driver.offset(group, part) for group in ("g", "h") for part in (A0, B0)] == [None, 5, None, 5]
 
 
-def test_a_tombstone_for_nothing_changes_nothing(story: Story) -> None:
-    story.commit("g", A0, 5)
-    stones = story.state.forget_topic("g", "a")
-    story.carry_out("g", stones)
-    story.carry_out("g", stones)
-    assert story.state.all_committed("g") == {}
+def test_a_tombstone_for_nothing_changes_nothing(driver: OffsetsDriver) -> None:
+    driver.commit("g", A0, 5)
+    stones = driver.state.forget_topic("g", "a")
+    driver.carry_out("g", stones)
+    driver.carry_out("g", stones)
+    assert driver.state.all_committed("g") == {}
 
 
-def test_a_corrupt_record_changes_nothing(story: Story) -> None:
-    story.commit("g", A0, 5)
+def test_a_corrupt_record_changes_nothing(driver: OffsetsDriver) -> None:
+    driver.commit("g", A0, 5)
     with pytest.raises(CorruptBatch):
-        story.state.replay(CoordinatorRecord(key=story.log[0].key, value=b"\x00\x03"), 1)
-    assert story.offset("g", A0) == 5
+        driver.state.replay(CoordinatorRecord(key=driver.log[0].key, value=b"\x00\x03"), 1)
+    assert driver.offset("g", A0) == 5

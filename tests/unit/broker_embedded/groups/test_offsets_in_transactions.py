@@ -30,8 +30,8 @@ CONFIG = ClassicConfig()
 P, Q = 7, 8
 
 
-class Story:
-    """Groups, their offsets, and their log in bytes: ``story.commit(A0, 5, producer=P)``."""
+class PendingOffsetsDriver:
+    """Groups, their offsets, and their log in bytes: ``driver.commit(A0, 5, producer=P)``."""
 
     def __init__(self) -> None:
         self.state = GroupOffsets(max_metadata_chars=8)
@@ -108,67 +108,69 @@ class Story:
 
 
 @pytest.fixture
-def story() -> Story:
-    return Story()
+def driver() -> PendingOffsetsDriver:
+    return PendingOffsetsDriver()
 
 
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize(("commit", "offset"), [(True, 7), (False, 5)])
-def test_a_commit_is_pending_until_the_marker(story: Story, commit: bool, offset: int, restarts: bool) -> None:
-    story.commit(A0, A1, to=5)
-    story.commit(A0, to=7, producer=P)
+def test_a_commit_is_pending_until_the_marker(
+    driver: PendingOffsetsDriver, commit: bool, offset: int, restarts: bool
+) -> None:
+    driver.commit(A0, A1, to=5)
+    driver.commit(A0, to=7, producer=P)
     if restarts:
-        story.restart()
-    assert (story.offset(A0), story.unstable(A0, A1, B0)) == (5, [True, False, False])
-    story.end(P, commit=commit)
+        driver.restart()
+    assert (driver.offset(A0), driver.unstable(A0, A1, B0)) == (5, [True, False, False])
+    driver.end(P, commit=commit)
     for _ in range(2):
-        assert (story.offset(A0), story.offset(A1), story.unstable(A0)) == (offset, 5, [False])
-        story.restart()
+        assert (driver.offset(A0), driver.offset(A1), driver.unstable(A0)) == (offset, 5, [False])
+        driver.restart()
 
 
-def test_a_commit_in_a_transaction_makes_a_simple_group(story: Story) -> None:
-    story.commit(A0, to=5, producer=P)
-    assert story.groups == {"g": ClassicGroup(group_id="g", config=CONFIG)}
-    assert story.state.all_committed("g") == {}
-    before = story.groups
-    story.restart()
-    assert story.groups == before
+def test_a_commit_in_a_transaction_makes_a_simple_group(driver: PendingOffsetsDriver) -> None:
+    driver.commit(A0, to=5, producer=P)
+    assert driver.groups == {"g": ClassicGroup(group_id="g", config=CONFIG)}
+    assert driver.state.all_committed("g") == {}
+    before = driver.groups
+    driver.restart()
+    assert driver.groups == before
 
 
-def test_markers_of_other_producers_decide_nothing(story: Story) -> None:
-    story.commit(A0, to=5, producer=P)
-    story.end(Q, commit=True)
-    story.state.end_transaction(PendingTransaction(1, P), story.end_offset, commit=True)
-    assert (story.offset(), story.unstable(A0)) == (None, [True])
+def test_markers_of_other_producers_decide_nothing(driver: PendingOffsetsDriver) -> None:
+    driver.commit(A0, to=5, producer=P)
+    driver.end(Q, commit=True)
+    driver.state.end_transaction(PendingTransaction(1, P), driver.end_offset, commit=True)
+    assert (driver.offset(), driver.unstable(A0)) == (None, [True])
 
 
-def test_the_commit_written_last_counts_not_the_one_decided_last(story: Story) -> None:
-    story.commit(A0, to=1, producer=P)
-    story.commit(A0, to=2, producer=Q)
-    story.end(Q, commit=True)
-    story.end(P, commit=True)
-    story.commit(A1, to=3, producer=P)
-    story.commit(A1, to=4)
-    story.end(P, commit=True)
+def test_the_commit_written_last_counts_not_the_one_decided_last(driver: PendingOffsetsDriver) -> None:
+    driver.commit(A0, to=1, producer=P)
+    driver.commit(A0, to=2, producer=Q)
+    driver.end(Q, commit=True)
+    driver.end(P, commit=True)
+    driver.commit(A1, to=3, producer=P)
+    driver.commit(A1, to=4)
+    driver.end(P, commit=True)
     for _ in range(2):
-        assert (story.offset(A0), story.offset(A1)) == (2, 4)
-        story.restart()
+        assert (driver.offset(A0), driver.offset(A1)) == (2, 4)
+        driver.restart()
 
 
-def test_a_position_of_a_topic_made_again_is_not_pending(story: Story) -> None:
-    story.commit(A0, to=5, producer=P)
-    unstable = [story.state.is_unstable("g", A0, topic_id) for topic_id in (ID, UUID(int=2), ZERO_UUID)]
+def test_an_offset_of_a_recreated_topic_is_not_pending(driver: PendingOffsetsDriver) -> None:
+    driver.commit(A0, to=5, producer=P)
+    unstable = [driver.state.is_unstable("g", A0, topic_id) for topic_id in (ID, UUID(int=2), ZERO_UUID)]
     assert unstable == [True, False, True]
-    story.state.clear()
-    assert story.unstable(A0) == [False]
+    driver.state.clear()
+    assert driver.unstable(A0) == [False]
 
 
-def test_a_note_too_long_is_refused_for_its_partition(story: Story) -> None:
-    assert story.commit(A0, to=5, producer=P, metadata="x" * 9) == {A0: ErrorCode.OFFSET_METADATA_TOO_LARGE}
-    assert (story.log, story.groups) == ([], {})
+def test_commit_metadata_that_is_too_long_is_refused_for_its_partition(driver: PendingOffsetsDriver) -> None:
+    assert driver.commit(A0, to=5, producer=P, metadata="x" * 9) == {A0: ErrorCode.OFFSET_METADATA_TOO_LARGE}
+    assert (driver.log, driver.groups) == ([], {})
 
 
-def test_the_group_checks_transactional_commits(story: Story) -> None:
+def test_the_group_checks_transactional_commits(driver: PendingOffsetsDriver) -> None:
     member = ClassicMember(member_id="m", session_timeout_ms=10_000, rebalance_timeout_ms=0, protocols=())
     group = ClassicGroup(
         group_id="g", config=CONFIG, state=ClassicState.STABLE, generation=3, leader="m", members={"m": member}
@@ -176,60 +178,62 @@ def test_the_group_checks_transactional_commits(story: Story) -> None:
     request = TxnOffsetCommitRequest(group_id="g", producer_id=P, generation_id=2, member_id="m")
     for known in (None, group):
         with pytest.raises(KafkaError, match="ILLEGAL_GENERATION"):
-            story.state.commit_in_transaction(known, request, [], now_ms=0, config=CONFIG)
-    outcome = story.state.commit_in_transaction(group, replace(request, generation_id=3), [], now_ms=0, config=CONFIG)
+            driver.state.commit_in_transaction(known, request, [], now_ms=0, config=CONFIG)
+    outcome = driver.state.commit_in_transaction(group, replace(request, generation_id=3), [], now_ms=0, config=CONFIG)
     assert (outcome.response, outcome.timers) == ({}, ())
 
 
-def test_a_position_that_is_forgotten_takes_what_is_pending_along(story: Story) -> None:
-    story.commit(A1, to=1)
-    story.commit(A0, A1, to=5, producer=P)
-    story.forget(A0)
-    assert story.unstable(A0, A1) == [False, True]
-    story.end(P, commit=True)
+def test_offset_delete_deletes_pending_offsets_too(driver: PendingOffsetsDriver) -> None:
+    driver.commit(A1, to=1)
+    driver.commit(A0, A1, to=5, producer=P)
+    driver.forget(A0)
+    assert driver.unstable(A0, A1) == [False, True]
+    driver.end(P, commit=True)
     for _ in range(2):
-        assert (story.offset(A0), story.offset(A1)) == (None, 5)
-        story.restart()
+        assert (driver.offset(A0), driver.offset(A1)) == (None, 5)
+        driver.restart()
 
 
-def test_a_deleted_topic_takes_what_is_pending_along(story: Story) -> None:
-    story.commit(A0, B0, to=5, producer=P)
-    story.commit(B0, to=6, group="h")
-    assert (story.state.groups_in("a"), story.state.groups_in("b")) == (["g"], ["h", "g"])
-    story.carry_out("g", story.state.forget_topic("g", "a"))
-    story.end(P, commit=True)
+def test_pending_offsets_of_a_deleted_topic_are_deleted(driver: PendingOffsetsDriver) -> None:
+    driver.commit(A0, B0, to=5, producer=P)
+    driver.commit(B0, to=6, group="h")
+    assert (driver.state.groups_in("a"), driver.state.groups_in("b")) == (["g"], ["h", "g"])
+    driver.carry_out("g", driver.state.forget_topic("g", "a"))
+    driver.end(P, commit=True)
     for _ in range(2):
-        assert (story.offset(A0), story.offset(B0)) == (None, 5)
-        story.restart()
+        assert (driver.offset(A0), driver.offset(B0)) == (None, 5)
+        driver.restart()
 
 
-def test_a_deleted_group_takes_what_is_pending_along(story: Story) -> None:
-    story.commit(A0, to=1)
-    story.commit(A0, A1, to=5, producer=P)
-    outcome = story.state.delete_group(story.groups["g"], "g")
+def test_pending_offsets_of_a_deleted_group_are_deleted(driver: PendingOffsetsDriver) -> None:
+    driver.commit(A0, to=1)
+    driver.commit(A0, A1, to=5, producer=P)
+    outcome = driver.state.delete_group(driver.groups["g"], "g")
     assert len(outcome.records) == 3
-    story.carry_out("g", outcome)
-    story.end(P, commit=True)
+    driver.carry_out("g", outcome)
+    driver.end(P, commit=True)
     for _ in range(2):
-        assert (story.groups, story.state.all_committed("g")) == ({}, {})
-        story.restart()
+        assert (driver.groups, driver.state.all_committed("g")) == ({}, {})
+        driver.restart()
 
 
-def test_neither_a_position_nor_a_group_expires_while_something_is_pending(story: Story) -> None:
-    story.commit(A0, A1, to=1)
-    story.commit(A0, to=5, producer=P)
-    story.commit(A0, to=5, producer=P, group="h")
-    story.now_ms += 100
+def test_neither_a_committed_offset_nor_a_group_expires_while_an_offset_is_pending(
+    driver: PendingOffsetsDriver,
+) -> None:
+    driver.commit(A0, A1, to=1)
+    driver.commit(A0, to=5, producer=P)
+    driver.commit(A0, to=5, producer=P, group="h")
+    driver.now_ms += 100
     for group in "gh":
-        story.expire(group)
-    assert set(story.state.all_committed("g")) == {A0}
-    assert set(story.groups) == {"g", "h"}
-    story.end(P, commit=False)
+        driver.expire(group)
+    assert set(driver.state.all_committed("g")) == {A0}
+    assert set(driver.groups) == {"g", "h"}
+    driver.end(P, commit=False)
     for group in "gh":
-        story.expire(group)
+        driver.expire(group)
     for _ in range(2):
-        assert (story.groups, story.state.all_committed("g")) == ({}, {})
-        story.restart()
+        assert (driver.groups, driver.state.all_committed("g")) == ({}, {})
+        driver.restart()
 
 
 _PARTITIONS = st.sampled_from([A0, A1])
@@ -241,15 +245,15 @@ _STEPS = st.one_of(
 )
 
 
-def play(story: Story, steps: Iterable[tuple[object, ...]]) -> None:
+def play(driver: PendingOffsetsDriver, steps: Iterable[tuple[object, ...]]) -> None:
     for number, step in enumerate(steps):
         match step:
             case "commit", TopicPartition() as partition, int() | None as producer:
-                story.commit(partition, to=number, producer=producer)
+                driver.commit(partition, to=number, producer=producer)
             case "end", int() as producer, bool() as commit:
-                story.end(producer, commit=commit)
+                driver.end(producer, commit=commit)
             case "forget", TopicPartition() as partition:
-                story.forget(partition)
+                driver.forget(partition)
 
 
 @settings(max_examples=150)
@@ -257,13 +261,13 @@ def play(story: Story, steps: Iterable[tuple[object, ...]]) -> None:
 def test_replaying_the_log_gives_the_offsets_of_the_run(
     before: list[tuple[object, ...]], after: list[tuple[object, ...]]
 ) -> None:
-    running, restarted = Story(), Story()
-    for story in (running, restarted):
-        play(story, before)
+    running, restarted = PendingOffsetsDriver(), PendingOffsetsDriver()
+    for driver in (running, restarted):
+        play(driver, before)
     restarted.restart()
-    for story in (running, restarted):
-        story.groups.setdefault("g", ClassicGroup(group_id="g", config=CONFIG))  # it is empty after an abort
-        play(story, after)
+    for driver in (running, restarted):
+        driver.groups.setdefault("g", ClassicGroup(group_id="g", config=CONFIG))  # it is empty after an abort
+        play(driver, after)
     assert restarted.state.all_committed("g") == running.state.all_committed("g")
     assert restarted.unstable(A0, A1) == running.unstable(A0, A1)
 
@@ -299,7 +303,7 @@ def test_a_pending_commit_replaces_the_one_before(pending: PendingOffsets) -> No
     assert ("g", A0, position(9, 14)) in pending.end(FIRST, 15)
 
 
-def test_the_end_of_a_transaction_takes_out_what_is_its_own(pending: PendingOffsets) -> None:
+def test_the_end_of_a_transaction_removes_its_pending_offsets_only(pending: PendingOffsets) -> None:
     ended = pending.end(FIRST, 20)
     assert ended == [("g", A0, position(5, 10)), ("g", A1, position(7, 12)), ("h", A0, position(8, 13))]
     assert (set(pending.groups), set(pending.partitions("g"))) == ({"g"}, {A0})

@@ -60,7 +60,7 @@ def test_a_commit_can_be_written_as_older_releases_did(version: int, expires: in
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
-def test_an_expiry_time_asks_for_the_version_that_has_one(version: int) -> None:
+def test_an_expiry_time_is_written_in_version_1(version: int) -> None:
     record = offset_record(KEY, OffsetCommitValue(expire_timestamp=11), RecordVersions(offset=version))
     assert record.value is not None
     assert record.value[:2] == b"\x00\x01"
@@ -139,13 +139,13 @@ def after(*records: CoordinatorRecord) -> dict[str, Group]:
     return groups
 
 
-def test_a_position_makes_a_simple_group() -> None:
+def test_a_committed_offset_creates_a_simple_group() -> None:
     record = offset_record(POSITION, OffsetCommitValue(offset=5))
     assert after(record) == {"g": ClassicGroup(group_id="g", config=CONTEXT.classic)}
     assert after(offset_record(POSITION, None)) == {}
 
 
-def test_a_position_does_not_touch_a_group_that_is_there() -> None:
+def test_a_committed_offset_does_not_change_an_existing_group() -> None:
     made = new_group_record("g", 9)
     assert after(made, offset_record(POSITION, OffsetCommitValue(offset=5))) == after(made)
     assert after(made, offset_record(POSITION, None)) == after(made)

@@ -112,7 +112,7 @@ def test_clients_do_not_add_internal_topics(broker: BrokerDriver, mine: Coordina
 
 
 @pytest.mark.parametrize("version", BETWEEN_BROKERS)
-def test_asking_adds_nothing(broker: BrokerDriver, mine: Coordinated, version: int) -> None:
+def test_verify_only_adds_no_partition(broker: BrokerDriver, mine: Coordinated, version: int) -> None:
     outside = ErrorCode.TRANSACTION_ABORTABLE
     mine.add(T0)
     asked = transaction(mine.producer, T0, T1, verify_only=True)
@@ -145,7 +145,7 @@ def add(broker: BrokerDriver, version: int, producer: ProducerIdAndEpoch, *, nam
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_the_partition_of_the_group_joins(broker: BrokerDriver, version: int) -> None:
+def test_add_offsets_to_txn_adds_the_partition_of_the_group(broker: BrokerDriver, version: int) -> None:
     mine = Coordinated.begun(broker)
     for groups in (["g"], ["g", "another"]):
         assert add(broker, version, mine.producer, group=groups[-1]) == 0

@@ -94,13 +94,13 @@ def test_the_response_to_a_version_that_is_too_new_names_the_range_since_2_4(
 @pytest.mark.parametrize(
     ("name", "software_version"), [("", "1"), ("a", ""), ("-a", "1"), ("a b", "1"), ("a", "1-"), ("a", "1\n")]
 )
-def test_a_client_must_name_itself_properly(broker: BrokerDriver, name: str, software_version: str) -> None:
+def test_invalid_client_software_names_are_refused(broker: BrokerDriver, name: str, software_version: str) -> None:
     request = ApiVersionsRequest(client_software_name=name, client_software_version=software_version)
     assert broker.ask(request, 3).error_code == ErrorCode.INVALID_REQUEST
     assert broker.ask(request, 2).error_code == 0
 
 
-def test_names_as_clients_have_them(broker: BrokerDriver) -> None:
+def test_valid_client_software_names(broker: BrokerDriver) -> None:
     for name, software_version in [
         ("apache-kafka-java", "4.3.1"),
         ("confluent-kafka-python", "2.16.1-rdkafka-2.16.1"),

@@ -52,7 +52,7 @@ def commit(broker: BrokerDriver, member_id: str, epoch: int, version: int = 9) -
     return commit_offset(broker, 5, version=version, generation_id_or_member_epoch=epoch, member_id=member_id)
 
 
-def test_members_come_and_share(broker: BrokerDriver) -> None:
+def test_members_share_the_partitions(broker: BrokerDriver) -> None:
     first = join(broker, "a")
     assert (first.error_code, first.member_id, first.member_epoch, first.heartbeat_interval_ms) == (0, "a", 2, 5000)
     assert numbers(first) == [0, 1, 2, 3]
@@ -72,7 +72,7 @@ def test_a_member_without_an_id_is_given_one_in_version_0(broker: BrokerDriver) 
     assert beat(broker, response.member_id, response.member_epoch, version=0).error_code == 0
 
 
-def test_refusals_say_why(broker: BrokerDriver) -> None:
+def test_refused_heartbeats_have_an_error_message(broker: BrokerDriver) -> None:
     response = join(broker, "")
     assert (response.error_code, response.error_message) == (ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
     response = join(broker, "a", server_assignor="magic")
@@ -93,7 +93,7 @@ def test_older_releases_have_the_protocol_off(tmp_path: Path, release: str, code
 
 
 @pytest.mark.parametrize("restart", ["restart", "crash"])
-def test_a_group_survives_the_broker(broker: BrokerDriver, restart: str) -> None:
+def test_a_group_survives_a_restart(broker: BrokerDriver, restart: str) -> None:
     join(broker, "a", instance_id="i", rack_id="r")
     join(broker, "b", subscribed_topic_regex="t|u")
     broker.advance(0)
@@ -103,7 +103,7 @@ def test_a_group_survives_the_broker(broker: BrokerDriver, restart: str) -> None
     assert beat(broker, "a", 2).error_code == 0
 
 
-def test_silent_members_are_given_up(broker: BrokerDriver) -> None:
+def test_the_sessions_of_silent_members_expire(broker: BrokerDriver) -> None:
     join(broker, "a")
     broker.advance(44_999)
     assert beat(broker, "a", 2).error_code == 0
@@ -170,7 +170,7 @@ def test_members_commit_at_their_epoch(broker: BrokerDriver) -> None:
     ("member_id", "epoch", "code"),
     [(None, -1, 0), ("a", 2, 0), ("a", 9, ErrorCode.STALE_MEMBER_EPOCH), ("x", 2, ErrorCode.UNKNOWN_MEMBER_ID)],
 )
-def test_members_fetch_positions_at_their_epoch(
+def test_members_fetch_committed_offsets_at_their_epoch(
     broker: BrokerDriver, member_id: str | None, epoch: int, code: int
 ) -> None:
     join(broker, "a")
@@ -181,7 +181,7 @@ def test_members_fetch_positions_at_their_epoch(
         assert group.topics[0].partitions[0].committed_offset == 5
 
 
-def test_positions_of_topics_that_are_read_cannot_be_deleted(broker: BrokerDriver) -> None:
+def test_committed_offsets_of_subscribed_topics_cannot_be_deleted(broker: BrokerDriver) -> None:
     join(broker, "a")
     commit(broker, "a", 2)
     request = offset_delete("t")

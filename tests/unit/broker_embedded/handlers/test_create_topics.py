@@ -155,7 +155,7 @@ def test_a_topic_named_twice_is_made_not_at_all(broker: BrokerDriver) -> None:
     assert set(broker.broker.image.topics) == {"once"}
 
 
-def test_two_who_want_the_same_topic_at_once(broker: BrokerDriver) -> None:
+def test_concurrent_requests_create_the_topic_once(broker: BrokerDriver) -> None:
     tasks = [broker.begin(CreateTopicsRequest(topics=(wanted(),)), 7) for _ in range(2)]
     codes = {response.topics[0].error_code for task in tasks if (response := broker.run(task))}
     assert codes == {0, ErrorCode.TOPIC_ALREADY_EXISTS}

@@ -77,7 +77,7 @@ def test_the_broker_may_forbid_it(broker: BrokerDriver, version: int, code: Erro
     assert set(broker.broker.image.topics) == {"a"}
 
 
-def test_two_who_delete_the_same_topic_at_once(broker: BrokerDriver) -> None:
+def test_concurrent_requests_delete_the_topic_once(broker: BrokerDriver) -> None:
     broker.create("a")
     tasks = [broker.begin(DeleteTopicsRequest(topic_names=("a",)), 5) for _ in range(2)]
     codes = [response.responses[0].error_code for task in tasks if (response := broker.run(task))]

@@ -54,7 +54,7 @@ def test_null_or_no_names_describe_all_configs(broker: BrokerDriver, keys: tuple
     assert all(config.synonyms == () and config.documentation is None for config in result.configs)
 
 
-def test_each_resource_stands_for_itself(broker: BrokerDriver) -> None:
+def test_an_error_of_one_resource_does_not_affect_the_others(broker: BrokerDriver) -> None:
     broker.create("t")
     wanted = ((TOPIC, "t"), (TOPIC, "missing"), (BROKER, "1"), (BROKER, "7"), (LOGGER, "1"))
     resources = tuple(DescribeConfigsResource(resource_type=kind, resource_name=name) for kind, name in wanted)
@@ -65,7 +65,7 @@ def test_each_resource_stands_for_itself(broker: BrokerDriver) -> None:
     assert [bool(result.configs) for result in results] == [True, False, True, False, True]
 
 
-def test_a_type_that_does_not_exist_spoils_the_request(broker: BrokerDriver) -> None:
+def test_a_type_that_does_not_exist_fails_the_request(broker: BrokerDriver) -> None:
     broker.create("t")
     resources = tuple(DescribeConfigsResource(resource_type=kind, resource_name="t") for kind in (TOPIC, 64))
     results = broker.ask(DescribeConfigsRequest(resources=resources), 4).results
@@ -113,12 +113,12 @@ def test_other_requests_are_handled_between_the_configs_of_two_brokers(
     names = ("1", "01", "001")
     resources = tuple(DescribeConfigsResource(resource_type=BROKER, resource_name=name) for name in names)
 
-    async def story() -> None:
+    async def concurrent_requests() -> None:
         other = asyncio.ensure_future(beside())
         await broker.begin(DescribeConfigsRequest(resources=resources), 4)
         other.cancel()
 
-    broker.run(story())
+    broker.run(concurrent_requests())
     assert {1, 2, 3} <= set(turns)
 
 

@@ -89,7 +89,7 @@ def test_topics_that_are_not_there_take_no_room(broker: BrokerDriver) -> None:
 
 
 @pytest.mark.parametrize("start", [("c", 0), ("z", 0), ("a", -1)])
-def test_a_cursor_that_leads_nowhere_spoils_the_request(broker: BrokerDriver, start: tuple[str, int]) -> None:
+def test_an_invalid_cursor_fails_the_request(broker: BrokerDriver, start: tuple[str, int]) -> None:
     response = page(broker, "a", "b", start=start)
     assert [topic.error_code for topic in response.topics] == [ErrorCode.INVALID_REQUEST] * 2
     assert page(broker, start=("a", -1)).topics == ()

@@ -178,7 +178,7 @@ def test_an_old_leader_epoch_is_fenced_and_answered_with_the_leader(broker: Brok
 @pytest.mark.parametrize(
     ("version", "others"), [(11, {"replica_id": 3}), (15, {"replica_state": ReplicaState(replica_id=3)})]
 )
-def test_followers_are_turned_away(broker: BrokerDriver, version: int, others: dict[str, object]) -> None:
+def test_fetches_of_followers_are_refused(broker: BrokerDriver, version: int, others: dict[str, object]) -> None:
     broker.create("t")
     topic = FetchTopic(
         topic="t", topic_id=broker.topic_id("t"), partitions=(FetchPartition(partition=0, partition_max_bytes=1),)
@@ -199,7 +199,7 @@ def values(broker: BrokerDriver, task: "asyncio.Task[FetchResponse | None]") -> 
     return values_in(broker.response(task).responses[0].partitions[0])
 
 
-def test_an_append_wakes_who_waits(broker: BrokerDriver) -> None:
+def test_an_append_ends_a_waiting_fetch(broker: BrokerDriver) -> None:
     broker.create("t")
     tasks = [broker.pending(fetch_request("t", max_wait_ms=LONG_MS, min_bytes=1), 11) for _ in range(3)]
     broker.produce("t", batch(b"0"))
@@ -207,7 +207,7 @@ def test_an_append_wakes_who_waits(broker: BrokerDriver) -> None:
     assert broker.broker.delayed.count == 0
 
 
-def test_an_append_wakes_who_is_about_to_wait(broker: BrokerDriver) -> None:
+def test_an_append_ends_a_fetch_that_is_about_to_wait(broker: BrokerDriver) -> None:
     broker.create("t")
 
     def append() -> None:
@@ -264,7 +264,7 @@ def test_deleting_a_topic_ends_a_waiting_fetch(broker: BrokerDriver, again: bool
     assert code(response.responses[0].partitions[0]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_stop_answers_who_waits(broker: BrokerDriver) -> None:
+def test_a_stop_ends_waiting_fetches(broker: BrokerDriver) -> None:
     broker.create("t")
     task = broker.pending(fetch_request("t", max_wait_ms=LONG_MS, min_bytes=1), 11)
     broker.broker.delayed.release()
@@ -323,7 +323,7 @@ def test_an_old_client_waits_too(old_broker: BrokerDriver) -> None:
 
 
 @pytest.mark.parametrize(("version", "expected"), [(9, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (10, ErrorCode.NONE)])
-def test_a_topic_in_zstd_is_not_for_those_who_do_not_know_it(
+def test_zstd_is_refused_in_versions_that_do_not_know_it(
     broker: BrokerDriver, version: int, expected: ErrorCode
 ) -> None:
     broker.create("t", compression_type="zstd")

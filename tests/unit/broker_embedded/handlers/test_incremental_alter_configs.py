@@ -1,16 +1,11 @@
-import errno
-from pathlib import Path
-
 import pytest
 
-from broker_embedded.platform.platform import RealFileSystem
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from tests.support.broker.configs import APPEND, DELETE, LOGGER, SET, SUBTRACT, TOPIC, change, configs_of, put
-from tests.support.broker.disk import FaultyFileSystem, SimulatedCrash
 from tests.support.broker.driver import BrokerDriver, batch
 
 
@@ -122,31 +117,3 @@ def test_levels_of_loggers(broker: BrokerDriver) -> None:
     assert change(broker, LOGGER, "1", (name, DELETE, None)).error_code == 0
     assert configs_of(broker, LOGGER, "1")[name].value == before
     assert change(broker, LOGGER, "7", (name, SET, "INFO")).error_code == ErrorCode.INVALID_REQUEST
-
-
-def test_a_full_disk_leaves_everything_as_it_was(tmp_path: Path) -> None:
-    disk = FaultyFileSystem(RealFileSystem())
-    with BrokerDriver(tmp_path / "data", file_system=disk) as broker:
-        broker.create("t", retention_ms="5")
-        disk.fail("* topics.json.tmp", errno.ENOSPC)
-        result = change(broker, TOPIC, "t", ("retention.ms", SET, "6"))
-        assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-        assert own(broker) == {"retention.ms": "5"}
-        assert broker.broker.partitions.get("t", 0).log.config.retention_ms == 5
-        disk.heal()
-
-
-@pytest.mark.parametrize(
-    ("step", "retention_ms"), [("write topics.json.tmp", 5), ("rename topics.json.tmp", 5), ("sync_directory data", 6)]
-)
-def test_a_crash_leaves_the_old_or_the_new_setting(tmp_path: Path, step: str, retention_ms: int) -> None:
-    disk = FaultyFileSystem(RealFileSystem())
-    with BrokerDriver(tmp_path / "data", file_system=disk) as broker:
-        broker.create("t", retention_ms="5")
-        disk.crash_at = step
-        with pytest.raises(SimulatedCrash):
-            change(broker, TOPIC, "t", ("retention.ms", SET, "6"))
-        disk.revive()
-        broker.crash()
-        assert own(broker) == {"retention.ms": str(retention_ms)}
-        assert broker.broker.partitions.get("t", 0).log.config.retention_ms == retention_ms

@@ -76,7 +76,9 @@ def test_a_producer_that_sends_its_id_and_epoch_gets_the_next_epoch(broker: Brok
 
 @pytest.mark.parametrize("claim", [{"producer_id": 5}, {"producer_epoch": 5}])
 @pytest.mark.parametrize("name", [None, "mine"])
-def test_half_a_claim_is_none(broker: BrokerDriver, claim: dict[str, Any], name: str | None) -> None:
+def test_a_producer_id_without_an_epoch_is_refused(
+    broker: BrokerDriver, claim: dict[str, Any], name: str | None
+) -> None:
     request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1000, **claim)
     assert broker.ask(request, 5).error_code == ErrorCode.INVALID_REQUEST
 

@@ -88,14 +88,14 @@ def test_unknown_partitions_and_long_metadata_are_refused_and_other_offsets_stor
 
 
 @pytest.mark.parametrize(("version", "code"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)])
-def test_members_of_groups_are_refused(broker: BrokerDriver, version: int, code: ErrorCode) -> None:
+def test_commits_of_unknown_members_are_refused(broker: BrokerDriver, version: int, code: ErrorCode) -> None:
     broker.create("t")
     codes = commit(broker, part(0, 5), part(9, 5), version=version, generation_id_or_member_epoch=3, member_id="m")
     assert codes == [code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert committed(broker) is None
 
 
-def test_old_clients_may_say_how_long(broker: BrokerDriver) -> None:
+def test_old_versions_may_set_the_retention_time(broker: BrokerDriver) -> None:
     broker.create("t", partitions=2)
     commit(broker, part(0, 5), version=2, retention_time_ms=1000)
     commit(broker, part(1, 6), version=5)
@@ -126,7 +126,7 @@ def test_a_commit_too_large_for_the_log_is_refused_as_a_whole(broker: BrokerDriv
     assert commit(broker, part(1, 5)) == [0]
 
 
-def test_a_deleted_topic_takes_its_offsets_along(broker: BrokerDriver) -> None:
+def test_committed_offsets_of_a_deleted_topic_are_deleted(broker: BrokerDriver) -> None:
     broker.create("t")
     broker.create("u")
     commit(broker, part(0, 5))

@@ -44,7 +44,7 @@ def test_committed_offsets_are_deleted(filled: BrokerDriver) -> None:
     assert codes(delete(filled, "t")) == {("t", 0): 0}, "an offset that was never committed is no error"
 
 
-def test_positions_that_members_need_stay(filled: BrokerDriver) -> None:
+def test_committed_offsets_of_subscribed_topics_are_not_deleted(filled: BrokerDriver) -> None:
     stable(filled)  # it reads t
     assert codes(delete(filled, "t", "u")) == {("t", 0): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ("u", 0): 0}
     assert left(filled) == {"t-0", "t-1", "u-1"}

@@ -150,7 +150,7 @@ def test_require_stable_answers_unstable_offset_commit_for_pending_offsets(
     ]
 
 
-def test_stable_positions_in_the_first_version_that_knows_them(filled: BrokerDriver) -> None:
+def test_require_stable_in_its_first_version(filled: BrokerDriver) -> None:
     commit_in_transaction(filled, "t", 0, 9)
     for require_stable, expected in ((True, UNSTABLE), (False, (5, 0, "note", 0))):
         request = offset_fetch("t", 0, 1, version=7, require_stable=require_stable)
@@ -160,14 +160,14 @@ def test_stable_positions_in_the_first_version_that_knows_them(filled: BrokerDri
         assert (second.committed_offset, second.error_code) == (-1, 0)
 
 
-def test_the_oldest_version_takes_absence_for_an_error(filled: BrokerDriver) -> None:
+def test_the_oldest_version_has_an_error_for_a_missing_offset(filled: BrokerDriver) -> None:
     filled.passing_for("0.9")
     for version, absent in ((0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (1, ErrorCode.NONE)):
         (topic,) = filled.ask(offset_fetch("t", 0, 1, version=version), version).topics
         assert [(part.committed_offset, part.error_code) for part in topic.partitions] == [(5, 0), (-1, absent)]
 
 
-def test_old_versions_tell_a_groups_error_with_each_partition(filled: BrokerDriver) -> None:
+def test_old_versions_have_the_error_of_the_group_in_each_partition(filled: BrokerDriver) -> None:
     filled.passing_for("0.9")
 
     async def fails() -> None:

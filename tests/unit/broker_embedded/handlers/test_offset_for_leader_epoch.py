@@ -31,13 +31,13 @@ def test_the_present_epoch_ends_where_the_log_does(broker: BrokerDriver, version
 
 
 @pytest.mark.parametrize("epoch", [-1, 1, 99])
-def test_epochs_yet_to_come_and_none(broker: BrokerDriver, epoch: int) -> None:
+def test_future_and_unknown_epochs_have_no_end_offset(broker: BrokerDriver, epoch: int) -> None:
     broker.create("t")
     broker.produce("t", batch(b"a"))
     assert end_of(broker, epoch) == (0, -1, -1)
 
 
-def test_an_epoch_that_is_over(broker: BrokerDriver) -> None:
+def test_the_end_offsets_of_earlier_epochs(broker: BrokerDriver) -> None:
     broker.create("t")
     log = broker.broker.partitions.get("t", 0).log
     for epoch in (0, 2, 5):
@@ -50,7 +50,7 @@ def test_an_epoch_that_is_over(broker: BrokerDriver) -> None:
 @pytest.mark.parametrize(
     ("present", "code"), [(0, 0), (1, ErrorCode.UNKNOWN_LEADER_EPOCH), (-2, ErrorCode.FENCED_LEADER_EPOCH)]
 )
-def test_the_clients_idea_of_the_present_epoch_is_checked(broker: BrokerDriver, present: int, code: int) -> None:
+def test_the_current_leader_epoch_of_the_request_is_checked(broker: BrokerDriver, present: int, code: int) -> None:
     broker.create("t")
     assert end_of(broker, 0, present=present)[0] == code
 

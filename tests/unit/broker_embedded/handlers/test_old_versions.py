@@ -81,7 +81,7 @@ def test_a_producer_and_a_consumer_of_each_release(broker: BrokerDriver, release
     assert {shape[0] for shape in shapes(raw(broker.passing_for("4.0").fetch("t")))} == {stored}
 
 
-def test_answers_have_what_their_version_has(old: BrokerDriver) -> None:
+def test_responses_have_the_fields_of_their_version(old: BrokerDriver) -> None:
     old.run(old.broker.close())
     old.settings["log.message.timestamp.type"] = "LogAppendTime"
     old.open()

@@ -45,7 +45,7 @@ def test_partitions_that_are_not_there(broker: BrokerDriver, replicas: tuple[int
     assert move(broker, replicas, topic="missing") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_the_leave_to_change_the_number_of_replicas_comes_back(broker: BrokerDriver) -> None:
+def test_allow_replication_factor_change_is_returned(broker: BrokerDriver) -> None:
     request = AlterPartitionReassignmentsRequest(allow_replication_factor_change=False)
     assert not broker.ask(request, 1).allow_replication_factor_change
 

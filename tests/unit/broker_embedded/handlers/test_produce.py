@@ -112,7 +112,7 @@ def test_min_insync_replicas_counts_as_the_number_of_replicas_at_most(broker: Br
     assert broker.values("t") == [b"x"]
 
 
-def test_acks_all_needs_the_in_sync_replicas_that_the_topic_asks_for_before_3_7(broker: BrokerDriver) -> None:
+def test_acks_all_requires_min_insync_replicas_before_3_7(broker: BrokerDriver) -> None:
     broker.passing_for("3.6")
     broker.create("t", min_insync_replicas="2")
     refused = broker.produce("t", batch(b"x"), acks=-1)
@@ -206,7 +206,9 @@ def test_appends_that_wait_for_the_disk_do_it_beside_the_event_loop(broker: Brok
     assert values_in(broker.response(waiting).responses[0].partitions[0]) == [b"x"]
 
 
-def test_an_append_whose_client_has_left_wakes_who_waits(broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_append_whose_client_has_left_ends_a_waiting_fetch(
+    broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broker.create("t", flush_messages="1")
     on_disk, disk_is_free = broker.broker.threads.on_disk, asyncio.Event()
 

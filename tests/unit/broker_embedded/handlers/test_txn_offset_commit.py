@@ -166,7 +166,7 @@ def test_members_commit_for_their_group(broker: BrokerDriver, producer: Producer
 
 @pytest.mark.parametrize("version", [3, 5])
 @pytest.mark.parametrize("flush", [False, True])
-def test_commits_and_the_end_at_once_take_turns(broker: BrokerDriver, version: int, flush: bool) -> None:
+def test_concurrent_commits_and_the_end_are_serialized(broker: BrokerDriver, version: int, flush: bool) -> None:
     """Commits that succeed are before the marker, and refused ones are not in the log."""
     if flush:
         broker.restart({"log.flush.interval.messages": 1})

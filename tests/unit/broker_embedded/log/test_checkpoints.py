@@ -1,4 +1,5 @@
 import random
+import re
 from collections.abc import Callable
 from uuid import UUID
 
@@ -6,7 +7,7 @@ import pytest
 
 from broker_embedded.log import checkpoints
 from broker_embedded.log.checkpoints import CorruptCheckpoint, MetaProperties
-from broker_embedded.log.data_directory import DataDirectory
+from broker_embedded.log.data_directory import DataDirectory, parse_directory_name
 from broker_embedded.log.deleted import DeletedDirectories
 from broker_embedded.platform.platform import Platform, read_file, write_file
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -171,16 +172,41 @@ def test_the_clean_shutdown_file_is_deleted_when_it_is_read(disk: MemoryFileSyst
     assert not directory.take_clean_shutdown()
 
 
-def test_a_directory_of_another_program_is_refused_and_unchanged(disk: MemoryFileSystem) -> None:
-    disk.make_directory("/data")
-    disk.make_directory("/data/t-0")
-    disk.make_directory("/data/.ci")
+@pytest.mark.parametrize(("other", "file"), [(".ci", "run.sh"), ("version-2", "log.1")])
+def test_a_directory_of_another_program_is_refused_and_unchanged(disk: MemoryFileSystem, other: str, file: str) -> None:
+    for name in ("", "/t-0", f"/{other}"):
+        disk.make_directory(f"/data{name}")
+    disk.create(f"/data/{other}/{file}")
     directory = DataDirectory("/data", disk)
-    with pytest.raises(OSError, match=r"^it is not a data directory: it has '\.ci'; name a new or an empty directory$"):
+    problem = f"not a Kafka data directory, because it contains {other!r}; use a new or an empty directory"
+    with pytest.raises(OSError, match=f"^{re.escape(problem)}$"):
         directory.lock()
-    assert [entry.name for entry in disk.list_directory("/data")] == [".ci", "t-0"]
-    disk.remove_tree("/data/.ci")
+    assert [entry.name for entry in disk.list_directory("/data")] == sorted([other, "t-0"])
+    disk.remove_tree(f"/data/{other}")
     directory.lock()
+
+
+@pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "partition.metadata", f"{7:020}.log", f"{0:020}.snapshot"])
+def test_a_directory_of_logs_without_meta_properties_is_accepted(disk: MemoryFileSystem, name: str) -> None:
+    for directory in ("/data", "/data/version-2"):
+        disk.make_directory(directory)
+    for file in ("/data/notes.txt", f"/data/version-2/{name}"):
+        disk.create(file)
+    DataDirectory("/data", disk).lock()
+
+
+@pytest.mark.parametrize(
+    ("name", "partition"),
+    [("t-0", TopicPartition("t", 0)), ("a-b-12", TopicPartition("a-b", 12)), ("a.b_c--7", TopicPartition("a.b_c-", 7))],
+)
+def test_a_partition_of_a_directory_name(name: str, partition: TopicPartition) -> None:
+    assert parse_directory_name(name) == partition
+
+
+@pytest.mark.parametrize("name", ["", "t", "t-", "-0", "t-x", "t--1x", "t-1.abc-delete", "t-\N{SUPERSCRIPT TWO}"])
+def test_names_that_are_no_topic_partition(name: str) -> None:
+    with pytest.raises(ValueError, match="is not of the form topic-partition"):
+        parse_directory_name(name)
 
 
 def test_logs_and_what_is_none(disk: MemoryFileSystem) -> None:

@@ -70,7 +70,7 @@ def test_flush_messages_flushes_while_appending() -> None:
     assert driver.log.log_end_offset == 6
 
 
-def test_flush_ms_asks_for_a_flush_in_time() -> None:
+def test_flush_ms_makes_a_log_due_for_a_flush() -> None:
     driver = LogDriver({"flush.ms": 100})
     driver.clock.advance(1000)
     assert not driver.log.local.flush_due(driver.clock.now_ms())

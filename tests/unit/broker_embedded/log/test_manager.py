@@ -56,7 +56,7 @@ def test_a_topic_that_could_not_be_created_for_lack_of_descriptors_can_be_create
     assert driver.ends() == {"t-0": 3}
 
 
-def test_a_clean_shutdown_leaves_word_and_checkpoints(driver: ManagerDriver) -> None:
+def test_a_clean_shutdown_writes_its_file_and_the_checkpoints(driver: ManagerDriver) -> None:
     driver.create(T0, 7)
     driver.manager.delete_records(T0, 2)
     driver.manager.close()
@@ -163,7 +163,7 @@ def test_a_disk_error_at_the_start_is_raised_and_releases_the_lock(driver: Manag
         _ = driver.new_manager().meta
 
 
-def test_a_log_that_is_not_in_order_leaves_no_word_of_a_clean_shutdown(driver: ManagerDriver) -> None:
+def test_after_a_failed_close_of_a_log_the_shutdown_is_unclean(driver: ManagerDriver) -> None:
     driver.manager.create_all([T0, T1], TOPIC_ID)
     driver.append(T0, 3)
     driver.append(T1, 3)
@@ -188,7 +188,7 @@ def test_a_damaged_log_does_not_make_the_others_recover(driver: ManagerDriver) -
     assert driver.text("recovery-point-offset-checkpoint") == "0\n2\nt 0 0\nt 1 3\n"
 
 
-def test_checkpoints_that_cannot_be_written_leave_no_word_either(driver: ManagerDriver) -> None:
+def test_after_a_failed_write_of_a_checkpoint_the_shutdown_is_unclean(driver: ManagerDriver) -> None:
     driver.manager.create_all([T0], TOPIC_ID)
     driver.append(T0)
     driver.faults.fail("rename *checkpoint.tmp")

@@ -39,7 +39,7 @@ def everything(driver: ManagerDriver, done: dict[str, int]) -> None:
     done.update({"t-0": 9, "u-0": 3})
 
 
-def test_a_crash_at_any_step_loses_nothing_that_was_promised() -> None:
+def test_a_crash_at_any_step_loses_no_acknowledged_record() -> None:
     probe = ManagerDriver()
     everything(probe, {})
     steps = len(probe.faults.steps)

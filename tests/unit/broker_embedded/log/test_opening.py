@@ -5,30 +5,15 @@ import pytest
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.checkpoints import LEADER_EPOCHS, PARTITION_METADATA
 from broker_embedded.log.log import Log
-from broker_embedded.log.opening import open_log, parse_directory_name
+from broker_embedded.log.opening import open_log
 from broker_embedded.platform.platform import Platform, read_file, write_file
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 from tests.support.broker.log_driver import DIRECTORY, LogDriver
 from tests.support.refusals import refused
 
 TOPIC_ID = UUID(int=77)
 METADATA = f"{DIRECTORY}/{PARTITION_METADATA}"
-
-
-@pytest.mark.parametrize(
-    ("name", "partition"),
-    [("t-0", TopicPartition("t", 0)), ("a-b-12", TopicPartition("a-b", 12)), ("a.b_c--7", TopicPartition("a.b_c-", 7))],
-)
-def test_a_partition_of_a_directory_name(name: str, partition: TopicPartition) -> None:
-    assert parse_directory_name(name) == partition
-
-
-@pytest.mark.parametrize("name", ["", "t", "t-", "-0", "t-x", "t--1x", "t-1.abc-delete", "t-\N{SUPERSCRIPT TWO}"])
-def test_names_that_are_no_topic_partition(name: str) -> None:
-    with pytest.raises(ValueError, match="is not of the form topic-partition"):
-        parse_directory_name(name)
 
 
 def opened(files: FaultyFileSystem | MemoryFileSystem, topic_id: UUID | None = None) -> Log:

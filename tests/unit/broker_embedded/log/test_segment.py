@@ -19,7 +19,7 @@ BASE = 1000
 class SegmentDriver:
     def __init__(self, **settings: Any) -> None:
         self.config = LogConfig(**{"index_interval_bytes": 100, **settings})
-        self.clock = ManualClock()
+        self.clock = ManualClock(NOW_MS)
         self.files = FaultyFileSystem(MemoryFileSystem(self.clock))
         self.files.make_directory("/t-0")
         self.platform = Platform(clock=self.clock, file_system=self.files)
@@ -60,7 +60,7 @@ def driver() -> SegmentDriver:
 
 
 def test_files_have_twenty_digits(driver: SegmentDriver) -> None:
-    assert segment_path("/t-0", 5, ".log") == "/t-0/00000000000000000005.log"
+    assert segment_path("/t-0", 5, ".log.swap") == "/t-0/00000000000000000005.log.swap"
     assert driver.names() == [f"00000000000000001000{suffix}" for suffix in (".index", ".log", ".timeindex")]
 
 
@@ -88,7 +88,7 @@ def test_batches_are_located_by_any_of_their_offsets(driver: SegmentDriver) -> N
         assert segment.locate(BASE + 149, positions[-1]) is None
 
 
-def test_locating_does_without_an_index_that_lies(driver: SegmentDriver, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_wrong_index_entry_does_not_prevent_a_lookup(driver: SegmentDriver, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(50):
         driver.append()
     driver.segment.finish()
@@ -206,7 +206,7 @@ def test_a_segment_is_full_when_an_index_is(index_bytes: int, appends: int) -> N
     assert rolls.index(True) == (0 if index_bytes == 16 else appends - 1)
 
 
-def test_the_largest_timestamp_and_who_had_it_first(driver: SegmentDriver) -> None:
+def test_the_largest_timestamp_and_its_first_record(driver: SegmentDriver) -> None:
     assert driver.segment.largest == TimestampOffset(NO_TIMESTAMP, BASE)
     for timestamp in (500, 900, 900, 700):
         driver.append(count=2, timestamp=timestamp)
@@ -345,7 +345,7 @@ def test_a_segment_works_under_other_file_names(driver: SegmentDriver) -> None:
     driver.segment.remove()
 
 
-def test_the_first_batch_tells_when_a_segment_begins(driver: SegmentDriver) -> None:
+def test_a_segment_begins_at_the_timestamp_of_its_first_batch(driver: SegmentDriver) -> None:
     assert driver.segment.first_timestamp() == NO_TIMESTAMP
     driver.append(timestamp=7000)
     driver.append(timestamp=5000)

@@ -70,7 +70,7 @@ def test_under_the_brokers_time_all_records_of_a_batch_have_it(codec: Compressio
     assert offset_for_timestamp(driver.log, NOW_MS) == (1, NOW_MS)
 
 
-def test_a_header_that_promises_too_much_is_seen_through() -> None:
+def test_a_max_timestamp_above_those_of_the_records_is_detected() -> None:
     """The largest timestamp is the producer's; those of the records decide."""
     driver = LogDriver()
     driver.append(b"a", b"b", timestamps=[100, 200])
@@ -81,7 +81,7 @@ def test_a_header_that_promises_too_much_is_seen_through() -> None:
 
 
 @pytest.mark.parametrize("magic", [1, 2])
-def test_a_batch_whose_header_promises_too_much_is_decompressed_once(
+def test_a_batch_with_too_large_a_max_timestamp_is_decompressed_once(
     magic: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = OldFormatLog(**{"message.format.version": "0.10.2" if magic == 1 else "3.0"})

@@ -6,22 +6,20 @@ import pytest
 
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.metadata.client_quotas import ClientQuotas
-from broker_embedded.metadata.files.metadata_file import MetadataFileError
 from broker_embedded.metadata.files.quotas import QUOTAS
 from broker_embedded.platform.platform import FileSystem
 from broker_embedded.quotas.entities import CLIENT_ID, IP, USER, ClientQuotaEntity, EntityFilter
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.alter_client_quotas import OpData
-from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, MemoryFileSystem, SimulatedCrash, new_disk
+from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, MemoryFileSystem, new_disk
 from tests.support.broker.metadata import at_once, open_store
-from tests.support.refusals import refused
 
 ANN, ETL = ClientQuotaEntity.of([(USER, "ann")]), ClientQuotaEntity.of([(CLIENT_ID, "etl")])
 RATE, PERCENT, CONNECTIONS = "producer_byte_rate", "request_percentage", "connection_creation_rate"
 ResultT = TypeVar("ResultT")
 
 
-class Story:
+class QuotasDriver:
     """Quotas on a disk with faults."""
 
     def __init__(self, disk: MemoryFileSystem) -> None:
@@ -50,121 +48,65 @@ def opened(files: FileSystem) -> ClientQuotas:
 
 
 @pytest.fixture
-def story() -> Story:
-    return Story(new_disk())
+def driver() -> QuotasDriver:
+    return QuotasDriver(new_disk())
 
 
-def test_quotas_hold_at_once_and_after_a_restart(story: Story) -> None:
-    assert story.alter(ANN, producer_byte_rate=100.0, request_percentage=5.0) is None
-    assert story.alter(ETL, consumer_byte_rate=200.0, controller_mutation_rate=3.0) is None
+def test_quotas_apply_at_once_and_after_a_restart(driver: QuotasDriver) -> None:
+    assert driver.alter(ANN, producer_byte_rate=100.0, request_percentage=5.0) is None
+    assert driver.alter(ETL, consumer_byte_rate=200.0, controller_mutation_rate=3.0) is None
     for _ in range(2):
-        assert story.quotas.produce.record("ann", "etl", 2000, 0) == 10_000
-        assert story.quotas.fetch.record("ann", "etl", 4000, 0) == 10_000
-        assert story.quotas.request.record("ann", "etl", 100, 0) == 1000
-        asked = story.quotas.mutations.of("bob", "etl", strict=False, now_ms=0)
+        assert driver.quotas.produce.record("ann", "etl", 2000, 0) == 10_000
+        assert driver.quotas.fetch.record("ann", "etl", 4000, 0) == 10_000
+        assert driver.quotas.request.record("ann", "etl", 100, 0) == 1000
+        asked = driver.quotas.mutations.of("bob", "etl", strict=False, now_ms=0)
         asked.take(36, 0)
         assert asked.throttle_ms(0) == 1000
-        story.restart()
-    assert story.all() == {
+        driver.restart()
+    assert driver.all() == {
         ANN: {RATE: 100, PERCENT: 5},
         ETL: {"consumer_byte_rate": 200, "controller_mutation_rate": 3},
     }
 
 
-def test_a_quota_that_is_removed_is_gone(story: Story) -> None:
-    story.alter(ANN, producer_byte_rate=100.0, request_percentage=5.0)
-    story.alter(ANN, producer_byte_rate=None)
-    assert story.all() == {ANN: {PERCENT: 5}}
-    assert not story.quotas.produce.enabled
-    story.alter(ANN, request_percentage=None)
-    story.restart()
-    assert story.all() == {}
+def test_a_quota_that_is_removed_is_gone(driver: QuotasDriver) -> None:
+    driver.alter(ANN, producer_byte_rate=100.0, request_percentage=5.0)
+    driver.alter(ANN, producer_byte_rate=None)
+    assert driver.all() == {ANN: {PERCENT: 5}}
+    assert not driver.quotas.produce.enabled
+    driver.alter(ANN, request_percentage=None)
+    driver.restart()
+    assert driver.all() == {}
 
 
-def test_checking_changes_nothing(story: Story) -> None:
-    assert story.alter(ANN, validate_only=True, producer_byte_rate=100.0) is None
-    refused = story.alter(ANN, validate_only=True, producer_byte_rate=-1.0)
+def test_checking_changes_nothing(driver: QuotasDriver) -> None:
+    assert driver.alter(ANN, validate_only=True, producer_byte_rate=100.0) is None
+    refused = driver.alter(ANN, validate_only=True, producer_byte_rate=-1.0)
     assert refused is not None
     assert refused.code is ErrorCode.INVALID_REQUEST
-    assert story.all() == {}
-    assert not story.files.exists(f"{DATA_DIR}/{QUOTAS.name}")
+    assert driver.all() == {}
+    assert not driver.files.exists(f"{DATA_DIR}/{QUOTAS.name}")
 
 
-def test_each_entity_stands_for_itself(story: Story) -> None:
+def test_an_error_of_one_entity_does_not_affect_the_others(driver: QuotasDriver) -> None:
     good, bad = OpData(key=RATE, value=5.0), OpData(key=RATE, value=0.0)
-    results = story.run(
-        story.quotas.alter([(ANN, [bad]), (ETL, [good]), (ETL, [OpData(key=RATE, value=9.0)])], validate_only=False)
+    results = driver.run(
+        driver.quotas.alter([(ANN, [bad]), (ETL, [good]), (ETL, [OpData(key=RATE, value=9.0)])], validate_only=False)
     )
     codes = {entity: error.code if error else None for entity, error in results.items()}
     assert codes == {ANN: ErrorCode.INVALID_REQUEST, ETL: ErrorCode.INVALID_REQUEST}
-    assert story.all() == {ETL: {RATE: 5}}
+    assert driver.all() == {ETL: {RATE: 5}}
 
 
-def test_addresses_may_open_so_many_connections(story: Story) -> None:
-    assert story.quotas.connection_rate("10.0.0.1") == float("inf")
-    story.alter(ClientQuotaEntity.of([(IP, None)]), connection_creation_rate=7.0)
-    story.alter(ClientQuotaEntity.of([(IP, "10.0.0.1")]), connection_creation_rate=3.0)
-    story.alter(ClientQuotaEntity.of([(IP, "localhost")]), connection_creation_rate=4.0)
+def test_addresses_may_open_so_many_connections(driver: QuotasDriver) -> None:
+    assert driver.quotas.connection_rate("10.0.0.1") == float("inf")
+    driver.alter(ClientQuotaEntity.of([(IP, None)]), connection_creation_rate=7.0)
+    driver.alter(ClientQuotaEntity.of([(IP, "10.0.0.1")]), connection_creation_rate=3.0)
+    driver.alter(ClientQuotaEntity.of([(IP, "localhost")]), connection_creation_rate=4.0)
     for _ in range(2):
-        rates = [story.quotas.connection_rate(ip) for ip in ("10.0.0.1", "127.0.0.1", "10.0.0.2")]
+        rates = [driver.quotas.connection_rate(ip) for ip in ("10.0.0.1", "127.0.0.1", "10.0.0.2")]
         assert rates == [3, 4, 7]
-        story.restart()
-    refused = story.alter(ClientQuotaEntity.of([(IP, "no.such.host.invalid")]), connection_creation_rate=3.0)
+        driver.restart()
+    refused = driver.alter(ClientQuotaEntity.of([(IP, "no.such.host.invalid")]), connection_creation_rate=3.0)
     assert refused is not None
     assert refused.detail == "no.such.host.invalid must be an address or a host with an address"
-
-
-def test_a_disk_that_fails_leaves_the_old_quotas_in_force(story: Story) -> None:
-    story.alter(ANN, producer_byte_rate=100.0)
-    story.files.fail("sync *")
-    error = refused(story.alter, ANN, producer_byte_rate=200.0)
-    assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert QUOTAS.name in error.detail
-    assert story.all() == {ANN: {RATE: 100}}
-    story.files.heal()
-    story.restart()
-    assert story.all() == {ANN: {RATE: 100}}
-
-
-@pytest.mark.parametrize("torn", [False, True])
-@pytest.mark.parametrize("power_loss", [False, True])
-def test_a_crash_at_any_step_leaves_the_old_quotas_or_the_new(torn: bool, power_loss: bool) -> None:
-    for step in range(20):
-        disk = new_disk()
-        story = Story(disk)
-        story.alter(ANN, producer_byte_rate=100.0)
-        story.files.revive()
-        story.files.crash_at, story.files.torn = step, torn
-        try:
-            story.alter(ETL, producer_byte_rate=200.0)
-        except SimulatedCrash:
-            crashed = True
-        else:
-            crashed = False
-        if power_loss:
-            disk.crash()
-        story.files = FaultyFileSystem(disk)
-        story.restart()
-        old, new = {ANN: {RATE: 100.0}}, {ANN: {RATE: 100.0}, ETL: {RATE: 200.0}}
-        assert story.all() == new or (crashed and story.all() == old)
-        if not crashed:
-            assert step > 3
-            return
-    raise AssertionError("the change had more steps than were looked at")
-
-
-def test_changes_at_the_same_time_all_hold(story: Story) -> None:
-    async def together() -> None:
-        entities = [ClientQuotaEntity.of([(USER, f"user-{number}")]) for number in range(20)]
-        changes = ([(entity, [OpData(key=RATE, value=5.0)])] for entity in entities)
-        await asyncio.gather(*(story.quotas.alter(change, validate_only=False) for change in changes))
-
-    story.run(together())
-    assert len(story.all()) == 20
-
-
-def test_a_file_that_cannot_be_read_is_named() -> None:
-    disk = new_disk()
-    disk.create(f"{DATA_DIR}/{QUOTAS.name}").write_at(0, b"nonsense")
-    with pytest.raises(MetadataFileError, match=QUOTAS.name):
-        opened(disk)

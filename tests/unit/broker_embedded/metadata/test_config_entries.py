@@ -81,7 +81,7 @@ def test_the_broker_lists_every_setting_and_which_are_read_only(broker: BrokerDr
     assert found["log.dirs"].value == str(broker.data_dir)
 
 
-def test_a_value_that_is_given_is_not_a_default_though_it_is_the_same(broker: BrokerDriver) -> None:
+def test_a_configured_value_that_equals_the_default_is_not_a_default(broker: BrokerDriver) -> None:
     started_with(broker, num_partitions="1")
     assert synonyms_of(broker, BROKER, "1", "num.partitions") == [
         ("num.partitions", "1", STATIC),

@@ -54,7 +54,7 @@ def test_minus_one_takes_the_brokers_defaults() -> None:
     assert {(part.leader, part.leader_epoch, part.isr) for part in topic.partitions} == {(1, 0, (1,))}
 
 
-def test_leaders_take_turns_over_brokers() -> None:
+def test_leaders_are_assigned_round_robin() -> None:
     topic = plan_topic(image(brokers=(1, 2, 3)), creatable(partitions=4, replicas=2), NEW_ID, DEFAULTS)
     assert replicas_of(topic) == [(1, 2), (2, 3), (3, 1), (1, 2)]
 

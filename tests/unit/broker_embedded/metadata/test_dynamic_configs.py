@@ -1,7 +1,6 @@
 import asyncio
 import errno
 import logging
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from broker_embedded.metadata.files.stored_configs import CONFIGS, StoredConfigs
 from broker_embedded.platform.platform import Platform, RealFileSystem
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.support.broker.configs import BROKER, DELETE, SET, change, put, value_of
-from tests.support.broker.disk import FaultyFileSystem, SimulatedCrash
+from tests.support.broker.disk import FaultyFileSystem
 from tests.support.broker.driver import BrokerDriver, batch, idempotent
 
 NOTHING_SET = StoredConfigs(cluster={"min.insync.replicas": "1"})
@@ -101,25 +100,6 @@ def test_a_full_disk_leaves_everything_as_it_was(tmp_path: Path) -> None:
         assert broker.broker.config.max_connections == 7
 
 
-def test_a_crash_at_any_step_leaves_the_old_or_the_new_setting(tmp_path: Path) -> None:
-    disk = FaultyFileSystem(RealFileSystem())
-    with BrokerDriver(tmp_path / "data", file_system=disk) as broker:
-        put(broker, BROKER, "1", max_connections="7")
-        for step in (f"create {CONFIGS.name}.tmp", f"write {CONFIGS.name}.tmp", f"sync {CONFIGS.name}.tmp", "rename *"):
-            disk.crash_at = step
-            with pytest.raises(SimulatedCrash):
-                change(broker, BROKER, "1", ("max.connections", SET, "8"))
-            disk.revive()
-            broker.crash()
-            assert broker.broker.config.max_connections == 7, step
-        disk.crash_at = "sync_directory data"
-        with pytest.raises(SimulatedCrash):
-            change(broker, BROKER, "1", ("max.connections", SET, "8"))
-        disk.revive()
-        broker.crash()
-        assert broker.broker.config.max_connections == 8
-
-
 def test_stored_settings_that_are_invalid_now_are_ignored_with_a_message(
     broker: BrokerDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -144,21 +124,7 @@ def test_stored_settings_that_are_invalid_now_are_ignored_with_a_message(
     assert broker.broker.configs.stored.cluster["of.the.future"] == "1"
 
 
-def test_a_file_that_does_not_read_is_named(broker: BrokerDriver) -> None:
-    broker.run(broker.broker.close())
-    path = broker.data_dir / CONFIGS.name
-    path.write_bytes(b"{}")
-    with pytest.raises(DataDirectoryError, match=rf"{CONFIGS.name}: it is damaged \(KeyError: "):
-        broker.open()
-    path.unlink()
-    broker.open()
-
-
-def test_reading_before_there_is_a_directory(tmp_path: Path) -> None:
-    assert CONFIGS.read(RealFileSystem(), str(tmp_path / "none")) == StoredConfigs()
-
-
-def test_changes_at_once_take_turns(broker: BrokerDriver) -> None:
+def test_concurrent_changes_are_serialized(broker: BrokerDriver) -> None:
     def setting(key: str) -> Callable[[StoredConfigs], StoredConfigs]:
         return lambda now: now.with_broker(1, {**now.brokers.get(1, {}), key: "7"})
 
@@ -243,28 +209,6 @@ def test_an_invalid_stored_setting_can_be_replaced_by_a_valid_one_only(broker: B
     again = change(broker, BROKER, "1", ("log.cleaner.threads", SET, "no number"))
     assert again.error_code == ErrorCode.INVALID_REQUEST
     assert broker.broker.config.log_cleaner_threads == 2
-
-
-def test_the_config_file_is_readable_by_its_owner_only(broker: BrokerDriver) -> None:
-    path = broker.data_dir / CONFIGS.name
-    for old in (path, path.with_name(f"{CONFIGS.name}.tmp")):
-        old.write_bytes(CONFIGS.encode(NOTHING_SET))
-        old.chmod(0o644)
-    put(broker, BROKER, "1", ssl_keystore_pasword="secret")
-    assert b"secret" in path.read_bytes()
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_a_start_takes_the_file_from_other_users(broker: BrokerDriver, caplog: pytest.LogCaptureFixture) -> None:
-    path = broker.data_dir / CONFIGS.name
-    put(broker, BROKER, "1", ssl_keystore_pasword="secret")
-    for mode, changed in ((0o644, True), (0o640, True), (0o600, False)):
-        broker.run(broker.broker.close())
-        path.chmod(mode)
-        caplog.clear()
-        broker.open()
-        assert stat.S_IMODE(path.stat().st_mode) == (0o600 if changed else mode)
-        assert (f"{path}: mode 0600" in caplog.text) is changed
 
 
 @pytest.mark.parametrize("name", ["configs.json", "scram-credentials.json"])

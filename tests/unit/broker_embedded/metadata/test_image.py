@@ -92,7 +92,7 @@ def test_other_feature_levels_follow_the_release() -> None:
 
 
 @pytest.mark.parametrize("release", ["0.11", "3.9"])
-def test_releases_without_the_feature_know_the_oldest_way(release: str) -> None:
+def test_releases_without_the_feature_have_level_0(release: str) -> None:
     assert level({"as.version": release}) is TransactionVersion.TV_0
     assert level({"as.version": release}, transaction_version=2) is TransactionVersion.TV_0
 

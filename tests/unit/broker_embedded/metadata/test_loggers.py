@@ -33,7 +33,7 @@ def test_a_level_goes_in_and_comes_out(level: str, number: int) -> None:
     assert logger_levels()[NAME] == level
 
 
-def test_root_is_the_whole_broker_and_not_the_program_around_it() -> None:
+def test_root_is_the_logger_of_the_broker_only() -> None:
     around = logging.getLogger().level
     change_levels(set_to("root", "FATAL"), validate_only=False)
     assert (logger_levels()["root"], logger_levels()[NAME]) == ("FATAL", "FATAL")
@@ -47,7 +47,7 @@ def test_without_a_level_of_its_own_a_logger_goes_by_the_one_above() -> None:
     assert logger_levels()[NAME] == "ERROR"
 
 
-def test_a_level_that_kafka_has_no_word_for() -> None:
+def test_a_level_without_a_name_in_kafka() -> None:
     logging.getLogger(NAME).setLevel(25)
     assert logger_levels()[NAME] == "INFO"
     logging.getLogger(NAME).setLevel(1)

@@ -14,7 +14,7 @@ from tests.support.broker.metadata import open_store
 from tests.support.refusals import refused
 
 
-class Story:
+class ProducerIdsDriver:
     """Producer ids on a disk in memory."""
 
     def __init__(self) -> None:
@@ -33,55 +33,55 @@ class Story:
 
 
 def test_blocks_follow_each_other() -> None:
-    story = Story()
-    first, *others = story.take(BLOCK_SIZE + 2)
+    driver = ProducerIdsDriver()
+    first, *others = driver.take(BLOCK_SIZE + 2)
     assert others == list(range(first + 1, first + BLOCK_SIZE + 2))
-    story.open()
-    assert story.take(1) == [first + 2 * BLOCK_SIZE]
+    driver.open()
+    assert driver.take(1) == [first + 2 * BLOCK_SIZE]
 
 
 def test_a_new_directory_begins_where_no_other_broker_is() -> None:
-    firsts = {Story().take(1)[0] for _ in range(20)}
+    firsts = {ProducerIdsDriver().take(1)[0] for _ in range(20)}
     assert len(firsts) > 10
     assert min(firsts) > 2**32
     assert max(firsts) < 2**53
 
 
 def test_a_block_is_written_once() -> None:
-    story = Story()
-    story.take(BLOCK_SIZE)
-    assert story.faults.steps.count(f"rename {PRODUCER_IDS.name}.tmp") == 1
+    driver = ProducerIdsDriver()
+    driver.take(BLOCK_SIZE)
+    assert driver.faults.steps.count(f"rename {PRODUCER_IDS.name}.tmp") == 1
 
 
 @pytest.mark.parametrize("chance", [None, random.Random(1), random.Random(2)])
 def test_a_crash_at_any_step_never_gives_an_id_twice(chance: random.Random | None) -> None:
-    story, given = Story(), list[int]()
+    driver, given = ProducerIdsDriver(), list[int]()
     for step in range(12):
-        story.faults.crash_at = step
+        driver.faults.crash_at = step
         with contextlib.suppress(SimulatedCrash):
-            given += story.take(BLOCK_SIZE + 1)
-        story.disk.crash(chance)
-        story.faults.revive()
-        story.open()
-        given += story.take(1)
+            given += driver.take(BLOCK_SIZE + 1)
+        driver.disk.crash(chance)
+        driver.faults.revive()
+        driver.open()
+        given += driver.take(1)
     assert len(set(given)) == len(given)
 
 
 def test_when_the_disk_fails_no_id_is_given() -> None:
-    story = Story()
-    story.faults.fail("sync *")
-    error = refused(story.take, 1)
+    driver = ProducerIdsDriver()
+    driver.faults.fail("sync *")
+    error = refused(driver.take, 1)
     assert error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert error.retriable
-    story.faults.heal()
-    assert story.take(1)
+    driver.faults.heal()
+    assert driver.take(1)
 
 
 def test_concurrent_requests_get_different_producer_ids() -> None:
-    story = Story()
+    driver = ProducerIdsDriver()
 
     async def all_at_once() -> list[int]:
-        return await asyncio.gather(*(story.ids.next() for _ in range(BLOCK_SIZE * 2)))
+        return await asyncio.gather(*(driver.ids.next() for _ in range(BLOCK_SIZE * 2)))
 
     given = sorted(asyncio.run(all_at_once()))
     assert given == list(range(given[0], given[0] + BLOCK_SIZE * 2))
@@ -103,7 +103,7 @@ def test_concurrent_requests_get_different_producer_ids() -> None:
     ],
 )
 def test_a_file_that_cannot_be_understood_is_not_guessed_at(raw: bytes) -> None:
-    story = Story()
-    story.disk.create(f"{DATA_DIR}/{PRODUCER_IDS.name}").write_at(0, raw)
+    driver = ProducerIdsDriver()
+    driver.disk.create(f"{DATA_DIR}/{PRODUCER_IDS.name}").write_at(0, raw)
     with pytest.raises(MetadataFileError, match=PRODUCER_IDS.name):
-        story.open()
+        driver.open()

@@ -69,7 +69,7 @@ def test_a_directory_without_an_id_belongs_to_the_topic_of_its_name() -> None:
     assert names(start({"a-0": None}, deleting={A: "a"}).leftovers) == ["a-0"]
 
 
-def test_two_topics_with_one_name_are_for_a_person_to_decide() -> None:
+def test_two_topics_with_one_name_stop_the_start() -> None:
     with pytest.raises(InconsistentTopicError, match=r"directory a-0 belongs to topic id 0+-.*-0+2, but topics\.json"):
         start({"a-0": B}, topic("a", A, 1))
 

@@ -1,16 +1,25 @@
 import asyncio
 import dataclasses
 import errno
+from typing import Any
+from uuid import UUID
 
 import pytest
 
+from broker_embedded.metadata.files.credentials import CREDENTIALS
+from broker_embedded.metadata.files.metadata_file import MetadataFile, MetadataFileError
 from broker_embedded.metadata.files.producer_ids import PRODUCER_IDS
+from broker_embedded.metadata.files.quotas import QUOTAS
 from broker_embedded.metadata.files.stored_configs import CONFIGS, StoredConfigs
 from broker_embedded.metadata.files.topics import TOPICS
-from broker_embedded.metadata.image import ClusterImage
+from broker_embedded.metadata.image import EMPTY_IMAGE, ClusterImage, PartitionImage, TopicImage
 from broker_embedded.metadata.store import MetadataStore, Plan
+from broker_embedded.platform.platform import read_file, write_file
+from broker_embedded.quotas.entities import USER, ClientQuotaEntity
+from broker_embedded.security.credentials import Credentials, ScramCredential, ScramUser
+from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, new_disk
+from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, SimulatedCrash, new_disk
 from tests.support.broker.metadata import open_store
 from tests.support.refusals import refused
 
@@ -34,10 +43,76 @@ def refuse(_: StoredConfigs) -> StoredConfigs:
     raise KafkaError(ErrorCode.INVALID_REQUEST, "refused")
 
 
-def test_a_change_is_visible_and_there_after_a_restart(store: MetadataStore, files: FaultyFileSystem) -> None:
-    asyncio.run(store.commit(CONFIGS, set_cluster(a="1")))
-    assert store.current.configs.cluster == {"a": "1"}
-    assert open_store(files).current.configs == store.current.configs
+def credentials(password: str) -> Credentials:
+    return {
+        ScramUser("alice", "SCRAM-SHA-256"): ScramCredential.of_password("SCRAM-SHA-256", Secret(password), salt=b"s")
+    }
+
+
+ANN = ClientQuotaEntity.of([(USER, "ann")])
+PARTITION = PartitionImage(leader=1, replicas=(1,), isr=(1,))
+TOPIC = TopicImage(name="t", topic_id=UUID(int=1), partitions=(PARTITION,), configs={"retention.ms": "5"})
+CHANGES: dict[MetadataFile[Any], tuple[object, object]] = {
+    CONFIGS: (StoredConfigs(cluster={"a": "1"}), StoredConfigs(cluster={"a": "2"})),
+    CREDENTIALS: (credentials("old"), credentials("new")),
+    PRODUCER_IDS: (1000, 2000),
+    QUOTAS: ({ANN: {"producer_byte_rate": 1.0}}, {ANN: {"producer_byte_rate": 2.0}}),
+    TOPICS: (EMPTY_IMAGE, EMPTY_IMAGE.with_topics([TOPIC], deleting={})),
+}
+"""An old and a new value of each file."""
+each_file = pytest.mark.parametrize("file", CHANGES, ids=lambda file: file.name)
+
+
+def replace(store: MetadataStore, file: MetadataFile[Any], value: object) -> None:
+    asyncio.run(store.commit(file, lambda _: value))
+
+
+@each_file
+def test_a_change_is_visible_and_there_after_a_restart(file: MetadataFile[Any]) -> None:
+    disk = new_disk()
+    store = open_store(disk)
+    replace(store, file, CHANGES[file][0])
+    disk.crash()
+    for each in (store, open_store(disk)):
+        assert each._value(file) == CHANGES[file][0]
+
+
+@each_file
+@pytest.mark.parametrize("torn", [False, True])
+@pytest.mark.parametrize("power_loss", [False, True])
+def test_a_crash_at_any_step_leaves_the_old_or_the_new_value(
+    file: MetadataFile[Any], torn: bool, power_loss: bool
+) -> None:
+    old, new = CHANGES[file]
+    found: list[object] = []
+    crashed = True
+    while crashed:
+        disk = new_disk()
+        files = FaultyFileSystem(disk)
+        store = open_store(files)
+        replace(store, file, old)
+        files.revive()
+        files.crash_at, files.torn = len(found), torn
+        try:
+            replace(store, file, new)
+            crashed = False
+        except SimulatedCrash:
+            pass
+        if power_loss:
+            disk.crash()
+        found.append(open_store(disk)._value(file))
+    assert len(found) > 4
+    steps_before = found.index(new)
+    assert found == [old] * steps_before + [new] * (len(found) - steps_before)
+
+
+@each_file
+def test_a_damaged_file_is_named_and_not_overwritten(files: FaultyFileSystem, file: MetadataFile[Any]) -> None:
+    write_file(files, file.path(DATA_DIR), b"hunter2")
+    with pytest.raises(MetadataFileError, match=f"^{file.path(DATA_DIR)}: it is damaged") as caught:
+        open_store(files)
+    assert "hunter2" not in str(caught.value)
+    assert read_file(files, file.path(DATA_DIR)) == b"hunter2"
 
 
 def test_a_refused_change_writes_nothing(store: MetadataStore, files: FaultyFileSystem) -> None:
@@ -54,15 +129,20 @@ def test_a_plan_without_a_change_writes_nothing(store: MetadataStore, files: Fau
     asyncio.run(store.commit(CONFIGS, set_cluster(a="1")))
 
 
+@each_file
 def test_a_disk_that_fails_leaves_the_old_value_and_names_the_file(
-    store: MetadataStore, files: FaultyFileSystem, caplog: pytest.LogCaptureFixture
+    store: MetadataStore, files: FaultyFileSystem, caplog: pytest.LogCaptureFixture, file: MetadataFile[Any]
 ) -> None:
-    files.fail("sync configs.json.tmp", errno.ENOSPC)
-    error = refused(asyncio.run, store.commit(CONFIGS, set_cluster(a="1")))
-    path = f"{DATA_DIR}/configs.json"
+    old, new = CHANGES[file]
+    replace(store, file, old)
+    files.fail(f"sync {file.name}.tmp", errno.ENOSPC)
+    error = refused(replace, store, file, new)
+    path = file.path(DATA_DIR)
     assert (error.code, error.detail) == (ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: No space left on device")
     assert f"{path} cannot be written" in caplog.text
-    assert store.current.configs.cluster == {}
+    files.heal()
+    for each in (store, open_store(files)):
+        assert each._value(file) == old
 
 
 def test_watchers_prepare_before_a_change_is_visible_and_apply_it_after(store: MetadataStore) -> None:
@@ -126,26 +206,23 @@ async def test_changes_of_different_kinds_do_not_wait_for_each_other(store: Meta
     assert (store.current.next_producer_id, store.current.image.cluster_id) == (first + 5, "c")
 
 
-def test_changes_of_topics_and_configs_wait_for_each_other(store: MetadataStore) -> None:
-    async def both() -> list[str]:
-        order: list[str] = []
+async def test_changes_of_topics_and_configs_wait_for_each_other(store: MetadataStore) -> None:
+    order: list[str] = []
 
-        async def wait(*_: object) -> None:
-            for _step in range(5):
-                await asyncio.sleep(0)
-            order.append("topics")
+    async def wait(*_: object) -> None:
+        for _step in range(5):
+            await asyncio.sleep(0)
+        order.append("topics")
 
-        async def note(*_: object) -> None:
-            order.append("configs")
+    async def note(*_: object) -> None:
+        order.append("configs")
 
-        store.watch(TOPICS, wait)
-        store.watch(CONFIGS, note)
-        await asyncio.gather(
-            store.commit(TOPICS, lambda now: _with_id(now, "c")), store.commit(CONFIGS, set_cluster(a="1"))
-        )
-        return order
-
-    assert asyncio.run(both()) == ["topics", "configs"]
+    store.watch(TOPICS, wait)
+    store.watch(CONFIGS, note)
+    await asyncio.gather(
+        store.commit(TOPICS, lambda now: _with_id(now, "c")), store.commit(CONFIGS, set_cluster(a="1"))
+    )
+    assert order == ["topics", "configs"]
 
 
 def _with_id(now: ClusterImage, cluster_id: str) -> ClusterImage:

@@ -17,7 +17,7 @@ from tests.support.refusals import refused
 DATA_DIR = Path("/data")
 
 
-class Story:
+class CrashingBroker:
     """A broker on a disk in memory that may stop at any step; topic ``old`` with a record was there before."""
 
     def __init__(self) -> None:
@@ -64,20 +64,24 @@ class Story:
 
 
 @pytest.fixture
-def story() -> Iterator[Story]:
-    made = Story()
+def broker() -> Iterator[CrashingBroker]:
+    made = CrashingBroker()
     yield made
     made.faults.heal()
     made.driver.drop()
     made.driver._loop.close()
 
 
-CHANGES: dict[str, Callable[[Story], object]] = {"create": Story.create, "widen": Story.widen, "delete": Story.delete}
+CHANGES: dict[str, Callable[[CrashingBroker], object]] = {
+    "create": CrashingBroker.create,
+    "widen": CrashingBroker.widen,
+    "delete": CrashingBroker.delete,
+}
 
 
-def outcomes(story: Story, change: str) -> bool:
+def outcomes(broker: CrashingBroker, change: str) -> bool:
     """Whether the change has happened, completely or not at all."""
-    image = story.driver.broker.image
+    image = broker.driver.broker.image
     match change:
         case "create":
             topic = image.topic("new")
@@ -97,20 +101,20 @@ def test_a_crash_at_any_step_leaves_a_topic_whole_or_not_at_all(change: str, los
     happened: list[bool] = []
     step = 0
     while True:
-        story = Story()
-        story.faults.crash_at = step
+        broker = CrashingBroker()
+        broker.faults.crash_at = step
         try:
-            CHANGES[change](story)
+            CHANGES[change](broker)
             done = True
         except SimulatedCrash:
             done = False
-        story.lose(random.Random(step) if loss == "some" else None, machine=loss != "process")
-        happened.append(outcomes(story, change))
-        story.check()
+        broker.lose(random.Random(step) if loss == "some" else None, machine=loss != "process")
+        happened.append(outcomes(broker, change))
+        broker.check()
         if change != "delete" or not happened[-1]:
-            assert story.driver.values("old")[0] == b"kept"
-        story.driver.drop()
-        story.driver._loop.close()
+            assert broker.driver.values("old")[0] == b"kept"
+        broker.driver.drop()
+        broker.driver._loop.close()
         if done:
             break
         step += 1
@@ -121,82 +125,84 @@ def test_a_crash_at_any_step_leaves_a_topic_whole_or_not_at_all(change: str, los
         assert happened == sorted(happened), "once it has happened, a later crash does not undo it"
 
 
-def test_a_deleted_topic_does_not_come_back_under_a_new_one(story: Story) -> None:
-    story.faults.crash_at = "rename old-0"
+def test_a_deleted_topic_does_not_come_back_under_a_new_one(broker: CrashingBroker) -> None:
+    broker.faults.crash_at = "rename old-0"
     with pytest.raises(SimulatedCrash):
-        story.delete()
-    story.lose(None, machine=False)
-    story.driver.create("old", partitions=2)
-    story.lose(None, machine=False)
-    assert story.driver.values("old") == []
-    story.check()
+        broker.delete()
+    broker.lose(None, machine=False)
+    broker.driver.create("old", partitions=2)
+    broker.lose(None, machine=False)
+    assert broker.driver.values("old") == []
+    broker.check()
 
 
 @pytest.mark.parametrize("pattern", ["write topics.json.tmp", "sync topics.json.tmp", "rename topics.json.tmp"])
 @pytest.mark.parametrize("change", list(CHANGES))
-def test_when_the_file_cannot_be_written_nothing_changes(story: Story, change: str, pattern: str) -> None:
-    story.faults.fail(pattern, errno.ENOSPC)
-    assert refused(lambda: CHANGES[change](story)).code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert outcomes(story, change) is False
-    story.faults.heal()
-    story.check()
-    CHANGES[change](story)
-    assert outcomes(story, change) is True
-    story.check()
+def test_when_the_file_cannot_be_written_nothing_changes(broker: CrashingBroker, change: str, pattern: str) -> None:
+    broker.faults.fail(pattern, errno.ENOSPC)
+    assert refused(lambda: CHANGES[change](broker)).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert outcomes(broker, change) is False
+    broker.faults.heal()
+    broker.check()
+    CHANGES[change](broker)
+    assert outcomes(broker, change) is True
+    broker.check()
 
 
 @pytest.mark.parametrize("change", ["create", "widen"])
-def test_when_a_directory_cannot_be_made_the_topic_is_as_before(story: Story, change: str) -> None:
-    story.faults.fail("make_directory *-2" if change == "create" else "make_directory *-4", errno.ENOSPC)
-    assert refused(lambda: CHANGES[change](story)).code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert outcomes(story, change) is False
-    story.faults.heal()
-    story.check()
-    story.lose(None, machine=True)
-    assert outcomes(story, change) is False
-    CHANGES[change](story)
-    story.check()
+def test_when_a_directory_cannot_be_made_the_topic_is_as_before(broker: CrashingBroker, change: str) -> None:
+    broker.faults.fail("make_directory *-2" if change == "create" else "make_directory *-4", errno.ENOSPC)
+    assert refused(lambda: CHANGES[change](broker)).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert outcomes(broker, change) is False
+    broker.faults.heal()
+    broker.check()
+    broker.lose(None, machine=True)
+    assert outcomes(broker, change) is False
+    CHANGES[change](broker)
+    broker.check()
 
 
-def test_when_directories_cannot_be_renamed_the_topic_is_gone_and_they_go_at_the_next_start(story: Story) -> None:
-    story.faults.fail("rename old-*")
-    story.delete()
-    assert outcomes(story, "delete")
-    story.faults.heal()
-    story.lose(None, machine=True)
-    assert outcomes(story, "delete")
-    assert not any(name.startswith("old-") and not name.endswith("-delete") for name in story.directories())
+def test_when_directories_cannot_be_renamed_the_topic_is_gone_and_they_go_at_the_next_start(
+    broker: CrashingBroker,
+) -> None:
+    broker.faults.fail("rename old-*")
+    broker.delete()
+    assert outcomes(broker, "delete")
+    broker.faults.heal()
+    broker.lose(None, machine=True)
+    assert outcomes(broker, "delete")
+    assert not any(name.startswith("old-") and not name.endswith("-delete") for name in broker.directories())
 
 
-def test_a_change_whose_request_was_cancelled_is_completed(story: Story) -> None:
+def test_a_change_whose_request_was_cancelled_is_completed(broker: CrashingBroker) -> None:
     async def leave_half_way() -> None:
         wanted = CreatableTopic(name="new", num_partitions=3, replication_factor=1)
-        task = asyncio.create_task(story.driver.broker.topics.create(wanted))
+        task = asyncio.create_task(broker.driver.broker.topics.create(wanted))
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await story.driver.broker.shielded_tasks.wait()
+        await broker.driver.broker.shielded_tasks.wait()
 
-    story.driver.run(leave_half_way())
-    assert outcomes(story, "create")
-    story.check()
+    broker.driver.run(leave_half_way())
+    assert outcomes(broker, "create")
+    broker.check()
 
 
-def test_changes_take_turns(story: Story) -> None:
+def test_concurrent_changes_are_serialized(broker: CrashingBroker) -> None:
     async def all_at_once() -> list[object]:
-        topics = story.driver.broker.topics
+        topics = broker.driver.broker.topics
         wanted = [CreatableTopic(name=f"t{number % 3}", num_partitions=1, replication_factor=1) for number in range(9)]
         return await asyncio.gather(*map(topics.create, wanted), return_exceptions=True)
 
-    results = story.driver.run(all_at_once())
+    results = broker.driver.run(all_at_once())
     assert sum(isinstance(result, TopicImage) for result in results) == 3
     assert {error.code for error in results if isinstance(error, KafkaError)} == {ErrorCode.TOPIC_ALREADY_EXISTS}
-    story.check()
+    broker.check()
 
 
-def test_requiring_a_topic_makes_it_once(story: Story) -> None:
+def test_requiring_a_topic_makes_it_once(broker: CrashingBroker) -> None:
     wanted = CreatableTopic(name="new", num_partitions=2, replication_factor=1)
-    first, second = (story.driver.run(story.driver.broker.topics.require(wanted)) for _ in range(2))
+    first, second = (broker.driver.run(broker.driver.broker.topics.require(wanted)) for _ in range(2))
     assert first == second
     with pytest.raises(KafkaError, match="characters"):
-        story.driver.run(story.driver.broker.topics.require(CreatableTopic(name="a/b", num_partitions=1)))
+        broker.driver.run(broker.driver.broker.topics.require(CreatableTopic(name="a/b", num_partitions=1)))

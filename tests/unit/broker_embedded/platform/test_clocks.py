@@ -5,7 +5,7 @@ import pytest
 from broker_embedded.platform.clocks import ManualClock, MovableClock, ShiftedClock, SystemClock
 
 
-def test_system_clock_tells_the_time_in_milliseconds() -> None:
+def test_the_system_clock_returns_milliseconds() -> None:
     before = int(time.time() * 1000)
     assert before <= SystemClock().now_ms() <= int(time.time() * 1000) + 1
 

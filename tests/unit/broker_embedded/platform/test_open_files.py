@@ -8,6 +8,7 @@ import pytest
 
 from broker_embedded.platform.open_files import OpenFiles
 from broker_embedded.platform.platform import Platform, RealFileSystem
+from tests.support.broker.disk import MemoryFileSystem
 
 
 @dataclass
@@ -91,3 +92,17 @@ def test_open_files_serve_many_threads(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_a_file_whose_name_is_taken_over_is_still_its_owners() -> None:
+    """As in a compaction: the old log leaves its name to the new one, and both have readers."""
+    files = MemoryFileSystem()
+    open_files = OpenFiles(files, 4)
+    old, new = Owner("/a"), Owner("/b")
+    for part, content in ((old, b"old"), (new, b"new")):
+        files.create(part.path).write_at(0, content)
+        assert open_files.of(part).read_at(0, 9) == content
+    open_files.rename(old, "/gone")
+    open_files.rename(new, "/a")
+    assert (open_files.of(old).read_at(0, 9), open_files.of(new).read_at(0, 9)) == (b"old", b"new")
+    assert open_files.get("/a").read_at(0, 9) == b"new"

@@ -145,7 +145,7 @@ async def test_chores_are_done_a_few_times_in_a_long_advance_and_at_its_end(time
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_two_advances_at_once_take_turns(timers: VirtualTimers) -> None:
+async def test_concurrent_advances_are_serialized(timers: VirtualTimers) -> None:
     diary = Diary(timers)
     diary.plan("a", 10)
     diary.plan("b", 20)

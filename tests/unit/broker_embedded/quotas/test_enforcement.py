@@ -70,7 +70,7 @@ def test_the_wait_for_time_is_bounded() -> None:
     assert allowance.record("ann", "", 10**6, NOW_MS) == 1000
 
 
-def test_clients_that_were_not_heard_of_for_an_hour_are_forgotten(allowance: RateAllowance) -> None:
+def test_idle_clients_are_forgotten_after_an_hour(allowance: RateAllowance) -> None:
     allowance.use(of_users({None: 100}))
     for number in range(50):
         allowance.record(f"user-{number}", "", 1, NOW_MS)

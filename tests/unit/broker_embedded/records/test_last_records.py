@@ -17,8 +17,8 @@ from tests.support.records.record_batches import marker
 P, Q = 7, 8
 
 
-class Story:
-    """A log in few words: ``story.write("a=1")``, ``story.write("a=2", P)``, ``story.end(P, commit=True)``."""
+class RecordsDriver:
+    """A log in few words: ``driver.write("a=1")``, ``driver.write("a=2", P)``, ``driver.end(P, commit=True)``."""
 
     def __init__(self) -> None:
         self.last = LastRecords()
@@ -55,79 +55,79 @@ class Story:
 
 
 @pytest.fixture
-def story() -> Story:
-    return Story()
+def driver() -> RecordsDriver:
+    return RecordsDriver()
 
 
-def test_the_last_record_of_a_key_is_kept_in_log_order(story: Story) -> None:
-    story.write("a=1", "b=2", "c=3")
-    story.write("a=4")
-    story.write("b")
-    assert story.found == ["2:c=3", "3:a=4", "4:b"]
+def test_the_last_record_of_a_key_is_kept_in_log_order(driver: RecordsDriver) -> None:
+    driver.write("a=1", "b=2", "c=3")
+    driver.write("a=4")
+    driver.write("b")
+    assert driver.found == ["2:c=3", "3:a=4", "4:b"]
 
 
-def test_transactional_records_are_pending(story: Story) -> None:
-    story.write("a=1")
-    story.write("a=2", "b=3", producer_id=P)
-    story.write("a=4", producer_id=Q)
-    assert story.found == ["0:a=1", f"1:a=2?{P}", f"2:b=3?{P}", f"3:a=4?{Q}"]
+def test_transactional_records_are_pending(driver: RecordsDriver) -> None:
+    driver.write("a=1")
+    driver.write("a=2", "b=3", producer_id=P)
+    driver.write("a=4", producer_id=Q)
+    assert driver.found == ["0:a=1", f"1:a=2?{P}", f"2:b=3?{P}", f"3:a=4?{Q}"]
 
 
 @pytest.mark.parametrize(("commit", "found"), [(True, ["1:a=2"]), (False, ["0:a=1"])])
-def test_a_marker_decides(story: Story, commit: bool, found: list[str]) -> None:
-    story.write("a=1")
-    story.write("a=2", producer_id=P)
-    story.end(Q, commit=not commit)
-    story.end(P, commit=commit)
-    assert story.found == found
-    story.end(P, commit=not commit)  # it ends nothing
-    assert story.found == found
+def test_a_marker_decides(driver: RecordsDriver, commit: bool, found: list[str]) -> None:
+    driver.write("a=1")
+    driver.write("a=2", producer_id=P)
+    driver.end(Q, commit=not commit)
+    driver.end(P, commit=commit)
+    assert driver.found == found
+    driver.end(P, commit=not commit)  # it ends nothing
+    assert driver.found == found
 
 
-def test_the_offset_of_the_record_decides_not_that_of_the_marker(story: Story) -> None:
-    story.write("a=1", producer_id=P)
-    story.write("a=2", producer_id=Q)
-    story.end(Q, commit=True)
-    story.end(P, commit=True)
-    assert story.found == ["1:a=2"]
-    story.write("a=3", producer_id=P)
-    story.write("a=4")
-    story.end(P, commit=True)
-    assert story.found == ["5:a=4"]
+def test_the_offset_of_the_record_decides_not_that_of_the_marker(driver: RecordsDriver) -> None:
+    driver.write("a=1", producer_id=P)
+    driver.write("a=2", producer_id=Q)
+    driver.end(Q, commit=True)
+    driver.end(P, commit=True)
+    assert driver.found == ["1:a=2"]
+    driver.write("a=3", producer_id=P)
+    driver.write("a=4")
+    driver.end(P, commit=True)
+    assert driver.found == ["5:a=4"]
 
 
-def test_a_tombstone_takes_what_is_pending_along(story: Story) -> None:
-    story.write("a=1", "b=2", producer_id=P)
-    story.write("a")
-    story.write("a=3", producer_id=Q)
-    assert story.found == [f"1:b=2?{P}", "2:a", f"3:a=3?{Q}"]
-    story.end(P, commit=True)
-    assert story.found == ["1:b=2", "2:a", f"3:a=3?{Q}"]
+def test_a_tombstone_takes_what_is_pending_along(driver: RecordsDriver) -> None:
+    driver.write("a=1", "b=2", producer_id=P)
+    driver.write("a")
+    driver.write("a=3", producer_id=Q)
+    assert driver.found == [f"1:b=2?{P}", "2:a", f"3:a=3?{Q}"]
+    driver.end(P, commit=True)
+    assert driver.found == ["1:b=2", "2:a", f"3:a=3?{Q}"]
 
 
-def test_the_next_transaction_of_a_producer_is_another(story: Story) -> None:
-    story.write("a=1", producer_id=P)
-    story.end(P, commit=False)
-    story.write("b=2", producer_id=P)
-    story.end(P, commit=True)
-    assert story.found == ["2:b=2"]
+def test_the_next_transaction_of_a_producer_is_another(driver: RecordsDriver) -> None:
+    driver.write("a=1", producer_id=P)
+    driver.end(P, commit=False)
+    driver.write("b=2", producer_id=P)
+    driver.end(P, commit=True)
+    assert driver.found == ["2:b=2"]
 
 
-def test_a_record_without_a_key_is_kept(story: Story) -> None:
-    story.write("=1")
-    assert story.found == ["0:=1"]
+def test_a_record_without_a_key_is_kept(driver: RecordsDriver) -> None:
+    driver.write("=1")
+    assert driver.found == ["0:=1"]
 
 
-def test_idempotent_records_are_part_of_no_transaction(story: Story) -> None:
+def test_idempotent_records_are_part_of_no_transaction(driver: RecordsDriver) -> None:
     batch = encode_batch([CoordinatorRecord(key=b"a", value=b"1")], 0)
     set_producer(batch, 0, producer_id=P, producer_epoch=0, base_sequence=0)
-    story.read(batch)
-    assert story.found == ["0:a=1"]
+    driver.read(batch)
+    assert driver.found == ["0:a=1"]
 
 
 @pytest.mark.parametrize("control", [False, True])
-def test_batches_that_compaction_has_emptied_say_nothing(story: Story, control: bool) -> None:
-    story.write("a=1", producer_id=P)
+def test_batches_that_compaction_has_emptied_say_nothing(driver: RecordsDriver, control: bool) -> None:
+    driver.write("a=1", producer_id=P)
     emptied = bytearray(RECORD_BATCH_OVERHEAD)
     write_header(
         emptied,
@@ -142,17 +142,17 @@ def test_batches_that_compaction_has_emptied_say_nothing(story: Story, control: 
         producer_epoch=0,
     )
     seal(emptied)
-    story.read(emptied)
-    assert story.found == [f"0:a=1?{P}"]
+    driver.read(emptied)
+    assert driver.found == [f"0:a=1?{P}"]
 
 
 @pytest.mark.parametrize("control", [False, True])
-def test_a_damaged_batch_raises_and_changes_nothing(story: Story, control: bool) -> None:
-    story.write("a=1", producer_id=P)
+def test_a_damaged_batch_raises_and_changes_nothing(driver: RecordsDriver, control: bool) -> None:
+    driver.write("a=1", producer_id=P)
     record = CoordinatorRecord(key=b"a", value=b"2")
     damaged = marker(ControlType.COMMIT, P) if control else encode_batch([record], 0)
     damaged[61] = 0x7F  # the length of the first record
     seal(damaged)
     with pytest.raises(CorruptBatch):
-        story.read(damaged)
-    assert story.found == [f"0:a=1?{P}"]
+        driver.read(damaged)
+    assert driver.found == [f"0:a=1?{P}"]

@@ -28,32 +28,34 @@ def broker(broker: BrokerDriver) -> BrokerDriver:
     return broker
 
 
-def wanted(index: int, offset: int = 0, *, topic: str | None = "t", topic_id: int = 0, **asked: Any) -> WantedPartition:
-    asked.setdefault("partition_max_bytes", 1 << 20)
-    part = FetchPartition(partition=index, fetch_offset=offset, **asked)
-    return WantedPartition(key=(topic or "?", index), topic=topic, topic_id=UUID(int=topic_id), asked=part)
+def wanted(
+    index: int, offset: int = 0, *, topic: str | None = "t", topic_id: int = 0, **fields: Any
+) -> WantedPartition:
+    fields.setdefault("partition_max_bytes", 1 << 20)
+    part = FetchPartition(partition=index, fetch_offset=offset, **fields)
+    return WantedPartition(key=(topic or "?", index), topic=topic, topic_id=UUID(int=topic_id), requested=part)
 
 
-def reading(broker: BrokerDriver, *partitions: WantedPartition, **limits: Any) -> Reading:
-    found = Reading(broker.broker.partitions, partitions, LIMITS._replace(**limits))
-    found.read()
-    return found
+def read_partitions(broker: BrokerDriver, *partitions: WantedPartition, **limits: Any) -> Reading:
+    reading = Reading(broker.broker.partitions, partitions, LIMITS._replace(**limits))
+    reading.read()
+    return reading
 
 
-def sizes(found: Reading) -> list[int]:
-    return [read.size for read in found.found]
+def sizes(reading: Reading) -> list[int]:
+    return [read.size for read in reading.results]
 
 
-def codes(found: Reading) -> list[ErrorCode]:
-    return [ErrorCode.of(read.error_code) for read in found.found]
+def codes(reading: Reading) -> list[ErrorCode]:
+    return [ErrorCode.of(read.error_code) for read in reading.results]
 
 
 def test_partitions_are_read_in_their_order(broker: BrokerDriver) -> None:
-    found = reading(broker, wanted(1), wanted(2), wanted(0, 1))
-    assert sizes(found) == [2 * ONE, 0, 2 * ONE]
-    assert [read.high_watermark for read in found.found] == [2, 0, 3]
-    assert [read.wanted.asked.partition for read in found.found] == [1, 2, 0]
-    assert found.is_done
+    reading = read_partitions(broker, wanted(1), wanted(2), wanted(0, 1))
+    assert sizes(reading) == [2 * ONE, 0, 2 * ONE]
+    assert [read.high_watermark for read in reading.results] == [2, 0, 3]
+    assert [read.wanted.requested.partition for read in reading.results] == [1, 2, 0]
+    assert reading.is_done
 
 
 @pytest.mark.parametrize(
@@ -72,22 +74,22 @@ def test_partitions_are_read_in_their_order(broker: BrokerDriver) -> None:
 def test_only_the_very_first_batch_is_whole_whatever_the_limit(
     broker: BrokerDriver, max_bytes: int, expected: list[int]
 ) -> None:
-    assert sizes(reading(broker, wanted(0), wanted(1), max_bytes=max_bytes)) == expected
+    assert sizes(read_partitions(broker, wanted(0), wanted(1), max_bytes=max_bytes)) == expected
 
 
 def test_before_v3_even_the_first_batch_is_cut(broker: BrokerDriver) -> None:
     parts = wanted(0, partition_max_bytes=100), wanted(1, partition_max_bytes=5)
-    assert sizes(reading(broker, *parts, cuts_first=True)) == [100, 5]
-    assert sizes(reading(broker, *parts)) == [ONE, 0]
+    assert sizes(read_partitions(broker, *parts, cuts_first=True)) == [100, 5]
+    assert sizes(read_partitions(broker, *parts)) == [ONE, 0]
 
 
 def test_unknown_partitions_come_last_and_do_not_end_the_wait_for_others(broker: BrokerDriver) -> None:
-    found = reading(broker, wanted(9), wanted(0, topic="u"), wanted(2), wanted(0, topic=None))
+    reading = read_partitions(broker, wanted(9), wanted(0, topic="u"), wanted(2), wanted(0, topic=None))
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert codes(found) == [NONE, missing, missing, ErrorCode.UNKNOWN_TOPIC_ID]
-    assert [read.is_missing for read in found.found] == [False, True, True, True]
-    assert not found.is_done
-    assert reading(broker, wanted(9)).is_done
+    assert codes(reading) == [NONE, missing, missing, ErrorCode.UNKNOWN_TOPIC_ID]
+    assert [read.is_missing for read in reading.results] == [False, True, True, True]
+    assert not reading.is_done
+    assert read_partitions(broker, wanted(9)).is_done
 
 
 @pytest.mark.parametrize(
@@ -101,54 +103,54 @@ def test_unknown_partitions_come_last_and_do_not_end_the_wait_for_others(broker:
 def test_errors_are_answered_at_once_with_offsets_of_minus_1(
     broker: BrokerDriver, part: WantedPartition, code: ErrorCode
 ) -> None:
-    found = reading(broker, wanted(2), part)
-    assert codes(found) == [NONE, code]
-    bad = found.found[1]
+    reading = read_partitions(broker, wanted(2), part)
+    assert codes(reading) == [NONE, code]
+    bad = reading.results[1]
     assert (bad.high_watermark, bad.last_stable_offset, bad.log_start_offset, bad.size) == (-1, -1, -1, 0)
-    assert found.is_done
+    assert reading.is_done
 
 
 def test_a_fetch_by_topic_id_checks_the_id(broker: BrokerDriver) -> None:
     right = broker.topic_id("t").int
-    assert codes(reading(broker, wanted(0, topic_id=right), by_id=True)) == [NONE]
-    assert codes(reading(broker, wanted(0, topic_id=5), by_id=True)) == [ErrorCode.INCONSISTENT_TOPIC_ID]
-    assert codes(reading(broker, wanted(0, topic_id=5))) == [NONE]
+    assert codes(read_partitions(broker, wanted(0, topic_id=right), by_id=True)) == [NONE]
+    assert codes(read_partitions(broker, wanted(0, topic_id=5), by_id=True)) == [ErrorCode.INCONSISTENT_TOPIC_ID]
+    assert codes(read_partitions(broker, wanted(0, topic_id=5))) == [NONE]
 
 
 def test_an_error_that_is_over_leaves_no_trace(broker: BrokerDriver) -> None:
-    found = reading(broker, wanted(2, 1))
-    assert codes(found) == [ErrorCode.OFFSET_OUT_OF_RANGE]
+    reading = read_partitions(broker, wanted(2, 1))
+    assert codes(reading) == [ErrorCode.OFFSET_OUT_OF_RANGE]
     broker.produce("t", batch(b"x" * 1000), 2)
-    found.read()
-    (read,) = found.found
+    reading.read()
+    (read,) = reading.results
     assert (read.error_code, read.high_watermark, read.size) == (NONE, 1, 0)
-    assert not found.is_done
+    assert not reading.is_done
 
 
 def test_a_diverging_epoch_is_answered_at_once(broker: BrokerDriver) -> None:
-    found = reading(broker, wanted(2), wanted(0, 5, last_fetched_epoch=0))
-    read = found.found[1]
+    reading = read_partitions(broker, wanted(2), wanted(0, 5, last_fetched_epoch=0))
+    read = reading.results[1]
     assert read.diverging_epoch is not None
     assert (read.diverging_epoch.epoch, read.diverging_epoch.end_offset) == (0, 3)
     assert (read.error_code, read.high_watermark, read.size, read.diverges) == (NONE, 3, 0, True)
-    assert found.is_done
+    assert reading.is_done
 
 
-def test_followers_are_turned_away_and_debuggers_served(broker: BrokerDriver) -> None:
-    assert codes(reading(broker, wanted(0), replica_id=3)) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
-    assert sizes(reading(broker, wanted(0), replica_id=DEBUGGER)) == [3 * ONE]
+def test_fetches_of_followers_are_refused_and_those_of_debuggers_served(broker: BrokerDriver) -> None:
+    assert codes(read_partitions(broker, wanted(0), replica_id=3)) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert sizes(read_partitions(broker, wanted(0), replica_id=DEBUGGER)) == [3 * ONE]
 
 
 def test_read_committed_fetches_list_the_aborted_transactions(broker: BrokerDriver) -> None:
-    assert [read.aborted for read in reading(broker, wanted(0), committed=True).found] == [()]
-    assert [read.aborted for read in reading(broker, wanted(0)).found] == [None]
+    assert [read.aborted for read in read_partitions(broker, wanted(0), committed=True).results] == [()]
+    assert [read.aborted for read in read_partitions(broker, wanted(0)).results] == [None]
 
 
 def test_an_old_format_is_made_of_what_was_read(broker: BrokerDriver) -> None:
-    found = reading(broker, wanted(0), wanted(2))
-    for read in found.to_convert:
-        found.convert(read, 1)
-    first, second = found.found
+    reading = read_partitions(broker, wanted(0), wanted(2))
+    for read in reading.to_convert:
+        reading.convert(read, 1)
+    first, second = reading.results
     assert isinstance(first.records, bytes)
     assert first.records[16] == 1
     assert (second.records, first.size) == ((), 3 * ONE)
@@ -158,17 +160,17 @@ def test_records_that_an_old_format_cannot_hold_are_an_error(broker: BrokerDrive
     broker.passing_for("3.9")
     broker.create("new", message_downconversion_enable="false")
     broker.produce("new", batch(b"x"))
-    found = reading(broker, wanted(0, topic="new"))
-    for read in found.to_convert:
-        found.convert(read, 0)
-    assert codes(found) == [ErrorCode.UNSUPPORTED_VERSION]
+    reading = read_partitions(broker, wanted(0, topic="new"))
+    for read in reading.to_convert:
+        reading.convert(read, 0)
+    assert codes(reading) == [ErrorCode.UNSUPPORTED_VERSION]
 
 
 def test_waiting_looks_again_at_what_has_changed_alone(broker: BrokerDriver) -> None:
-    async def story() -> list[PartitionRead]:
+    async def wait_for_records() -> list[PartitionRead]:
         delayed = DelayedOperations(VirtualTimers(ManualClock()))
-        found = reading(broker, wanted(2), wanted(0, 3), min_bytes=2 * ONE)
-        task = asyncio.create_task(found.wait(delayed, 1000))
+        reading = read_partitions(broker, wanted(2), wanted(0, 3), min_bytes=2 * ONE)
+        task = asyncio.create_task(reading.wait(delayed, 1000))
         await asyncio.sleep(0)
         for _ in range(2):
             assert not task.done()
@@ -176,6 +178,6 @@ def test_waiting_looks_again_at_what_has_changed_alone(broker: BrokerDriver) -> 
             delayed.changed(TopicPartition("t", 2))
             await asyncio.sleep(0)
         await task
-        return found.found
+        return reading.results
 
-    assert [read.size for read in asyncio.run(story())] == [2 * ONE, 0]
+    assert [read.size for read in asyncio.run(wait_for_records())] == [2 * ONE, 0]

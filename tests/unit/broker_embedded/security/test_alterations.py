@@ -83,7 +83,7 @@ def test_a_user_may_be_changed_once_in_a_request(items: tuple[Deletion | Upserti
     assert changed[ALICE] == KNOWN[ALICE]
 
 
-def test_the_first_thing_wrong_counts() -> None:
+def test_the_first_error_counts() -> None:
     assert codes(deletion("bob"), upsertion("bob")) == ({"bob": ErrorCode.RESOURCE_NOT_FOUND}, KNOWN)
 
 

@@ -48,7 +48,7 @@ def refused(token: bytes) -> str:
 
 
 @pytest.mark.parametrize("name", USERS)
-def test_our_own_client_gets_in(name: str) -> None:
+def test_our_client_logs_in(name: str) -> None:
     server = PlainServer(USERS)
     assert server.user is None
     assert server.take(Plain(name, USERS[name]).first()) == b""

@@ -50,7 +50,7 @@ def test_the_example_of_rfc_5802(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("user", ["alice", "a=b,c", "=2C", "bøb", "with blank"])
-def test_our_own_client_gets_in_and_trusts_us(name: str, user: str) -> None:
+def test_our_client_logs_in_and_verifies_the_server(name: str, user: str) -> None:
     server, client = ScramServer(name, {user: known(name)}.get), Scram(name, user, Secret("pencil"))
     final = client.reply(server.take(client.first()))
     assert final is not None
@@ -69,7 +69,7 @@ def test_a_wrong_name_and_a_wrong_password_look_the_same(name: str) -> None:
     assert name in wrong_password
 
 
-def test_a_broker_that_does_not_know_the_password_is_found_out() -> None:
+def test_a_server_without_the_password_is_detected() -> None:
     name, client = "SCRAM-SHA-256", Scram("SCRAM-SHA-256", "alice", Secret("pencil"))
     right = known(name)
     cheat = ScramCredential(salt=right.salt, stored_key=right.stored_key, server_key=b"guess", iterations=4096)

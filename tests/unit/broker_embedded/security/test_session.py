@@ -21,7 +21,7 @@ USERS: Mapping[ScramUser, ScramCredential] = {
 }
 
 
-class Story:
+class SaslConnection:
     """A connection with a client and a clock."""
 
     def __init__(self, *, lasts_ms: int = 0) -> None:
@@ -63,151 +63,155 @@ class Story:
 
 
 @pytest.fixture
-def story() -> Story:
-    return Story()
+def connection() -> SaslConnection:
+    return SaslConnection()
 
 
-def test_the_usual_way_in(story: Story) -> None:
-    assert (story.allowed, story.session.user) == ({HANDSHAKE, VERSIONS}, ANONYMOUS)
-    story.session.api_versions_answered()
-    assert story.allowed == {HANDSHAKE}
-    assert story.session.handshake("PLAIN", bare_tokens=False).mechanisms == ("PLAIN", "SCRAM-SHA-256")
-    assert AUTHENTICATE in story.allowed
-    assert METADATA not in story.allowed
-    assert not story.session.expects_bare_token
-    response = story.say(Plain("alice", WORD))
+def test_a_login_with_plain(connection: SaslConnection) -> None:
+    assert (connection.allowed, connection.session.user) == ({HANDSHAKE, VERSIONS}, ANONYMOUS)
+    connection.session.api_versions_answered()
+    assert connection.allowed == {HANDSHAKE}
+    assert connection.session.handshake("PLAIN", bare_tokens=False).mechanisms == ("PLAIN", "SCRAM-SHA-256")
+    assert AUTHENTICATE in connection.allowed
+    assert METADATA not in connection.allowed
+    assert not connection.session.expects_bare_token
+    response = connection.say(Plain("alice", WORD))
     assert (response.error_code, response.error_message, response.session_lifetime_ms) == (ErrorCode.NONE, "", 0)
-    assert story.allowed == {METADATA, HANDSHAKE, VERSIONS, AUTHENTICATE}
-    assert (story.session.user, story.session.is_open, story.opened) == ("alice", True, 1)
+    assert connection.allowed == {METADATA, HANDSHAKE, VERSIONS, AUTHENTICATE}
+    assert (connection.session.user, connection.session.is_open, connection.opened) == ("alice", True, 1)
 
 
-def test_scram_takes_two_messages(story: Story) -> None:
-    story.shake("SCRAM-SHA-256")
+def test_scram_takes_two_messages(connection: SaslConnection) -> None:
+    connection.shake("SCRAM-SHA-256")
     client = Scram("SCRAM-SHA-256", "alice", WORD)
-    assert story.say(client).error_code == ErrorCode.NONE
+    assert connection.say(client).error_code == ErrorCode.NONE
     assert client.complete
-    assert story.session.user == "alice"
+    assert connection.session.user == "alice"
 
 
-def test_a_session_is_not_authenticated_amid_scram(story: Story) -> None:
-    story.shake("SCRAM-SHA-256")
-    response = story.session.authenticate(Scram("SCRAM-SHA-256", "alice", WORD).first())
+def test_a_session_is_not_authenticated_amid_scram(connection: SaslConnection) -> None:
+    connection.shake("SCRAM-SHA-256")
+    response = connection.session.authenticate(Scram("SCRAM-SHA-256", "alice", WORD).first())
     assert (response.error_code, response.session_lifetime_ms) == (ErrorCode.NONE, 0)
-    assert (story.session.user, story.session.is_open, METADATA in story.allowed) == (ANONYMOUS, False, False)
+    assert (connection.session.user, connection.session.is_open, METADATA in connection.allowed) == (
+        ANONYMOUS,
+        False,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
     "mechanism", [Plain("alice", Secret("wrong")), Scram("SCRAM-SHA-256", "alice", Secret("wrong"))]
 )
-def test_a_wrong_password(mechanism: Mechanism, story: Story) -> None:
-    story.shake(mechanism.name)
-    response = story.say(mechanism)
+def test_a_wrong_password(mechanism: Mechanism, connection: SaslConnection) -> None:
+    connection.shake(mechanism.name)
+    response = connection.say(mechanism)
     assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert story.session.failure == f"it did not log in: {response.error_message}"
-    assert (story.allowed, story.opened, story.session.user) == (set(), 0, ANONYMOUS)
+    assert connection.session.failure == f"it did not log in: {response.error_message}"
+    assert (connection.allowed, connection.opened, connection.session.user) == (set(), 0, ANONYMOUS)
 
 
-def test_a_mechanism_that_there_is_not(story: Story) -> None:
-    response = story.session.handshake("GSSAPI", bare_tokens=False)
+def test_a_mechanism_that_there_is_not(connection: SaslConnection) -> None:
+    response = connection.session.handshake("GSSAPI", bare_tokens=False)
     assert response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
     assert response.mechanisms == ("PLAIN", "SCRAM-SHA-256")
-    assert story.session.failure == "it requested the SASL mechanism 'GSSAPI'; enabled are PLAIN, SCRAM-SHA-256"
-    assert story.allowed == set()
+    assert connection.session.failure == "it requested the SASL mechanism 'GSSAPI'; enabled are PLAIN, SCRAM-SHA-256"
+    assert connection.allowed == set()
 
 
-def test_a_second_handshake_ends_it(story: Story) -> None:
-    story.shake()
-    assert story.shake() is ErrorCode.ILLEGAL_SASL_STATE
-    assert story.allowed == set()
+def test_a_second_handshake_ends_it(connection: SaslConnection) -> None:
+    connection.shake()
+    assert connection.shake() is ErrorCode.ILLEGAL_SASL_STATE
+    assert connection.allowed == set()
 
 
-def test_a_token_without_a_handshake(story: Story) -> None:
-    assert AUTHENTICATE not in story.allowed
-    assert story.session.authenticate(b"\0alice\0hunter2").error_code == ErrorCode.ILLEGAL_SASL_STATE
-    assert story.session.user == ANONYMOUS
+def test_a_token_without_a_handshake(connection: SaslConnection) -> None:
+    assert AUTHENTICATE not in connection.allowed
+    assert connection.session.authenticate(b"\0alice\0hunter2").error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert connection.session.user == ANONYMOUS
 
 
-def test_sasl_tokens_without_a_kafka_header(story: Story) -> None:
-    story.shake(bare_tokens=True)
-    assert story.session.expects_bare_token
-    assert story.session.take(b"\0alice\0hunter2") == b""
-    assert not story.session.expects_bare_token
-    assert story.session.user == "alice"
+def test_sasl_tokens_without_a_kafka_header(connection: SaslConnection) -> None:
+    connection.shake(bare_tokens=True)
+    assert connection.session.expects_bare_token
+    assert connection.session.take(b"\0alice\0hunter2") == b""
+    assert not connection.session.expects_bare_token
+    assert connection.session.user == "alice"
 
 
-def test_a_bare_token_that_is_wrong(story: Story) -> None:
-    story.shake(bare_tokens=True)
+def test_a_bare_token_that_is_wrong(connection: SaslConnection) -> None:
+    connection.shake(bare_tokens=True)
     with pytest.raises(SaslRefused):
-        story.session.take(b"\0alice\0wrong")
-    assert (story.allowed, story.session.expects_bare_token) == (set(), False)
+        connection.session.take(b"\0alice\0wrong")
+    assert (connection.allowed, connection.session.expects_bare_token) == (set(), False)
 
 
-def test_logging_in_again_where_sessions_do_not_end(story: Story) -> None:
-    story.log_in()
-    assert story.shake() is ErrorCode.ILLEGAL_SASL_STATE
-    assert story.session.authenticate(b"\0bob\0hunter2").error_code == ErrorCode.ILLEGAL_SASL_STATE
-    assert (story.session.user, story.session.failure) == ("alice", None)
-    assert METADATA in story.allowed
+def test_logging_in_again_where_sessions_do_not_end(connection: SaslConnection) -> None:
+    connection.log_in()
+    assert connection.shake() is ErrorCode.ILLEGAL_SASL_STATE
+    assert connection.session.authenticate(b"\0bob\0hunter2").error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert (connection.session.user, connection.session.failure) == ("alice", None)
+    assert METADATA in connection.allowed
 
 
 def test_a_sasl_session_ends_after_its_lifetime() -> None:
-    story = Story(lasts_ms=5000)
-    assert story.log_in().session_lifetime_ms == 5000
-    story.now_ms += 5000
-    assert METADATA in story.allowed
-    story.now_ms += 1
-    assert story.allowed == {HANDSHAKE}
-    assert "connections.max.reauth.ms" in str(story.session.refusal(METADATA))
+    connection = SaslConnection(lasts_ms=5000)
+    assert connection.log_in().session_lifetime_ms == 5000
+    connection.now_ms += 5000
+    assert METADATA in connection.allowed
+    connection.now_ms += 1
+    assert connection.allowed == {HANDSHAKE}
+    assert "connections.max.reauth.ms" in str(connection.session.refusal(METADATA))
 
 
 @pytest.mark.parametrize("late_ms", [0, 9000])
 def test_a_reauthenticated_session_continues(late_ms: int) -> None:
-    story = Story(lasts_ms=5000)
-    story.log_in()
-    story.now_ms += late_ms
-    assert story.shake() is ErrorCode.NONE
-    assert METADATA not in story.allowed
-    assert story.say(Plain("alice", WORD)).session_lifetime_ms == 5000
-    story.now_ms += 4000
-    assert METADATA in story.allowed
-    assert story.session.user == "alice"
+    connection = SaslConnection(lasts_ms=5000)
+    connection.log_in()
+    connection.now_ms += late_ms
+    assert connection.shake() is ErrorCode.NONE
+    assert METADATA not in connection.allowed
+    assert connection.say(Plain("alice", WORD)).session_lifetime_ms == 5000
+    connection.now_ms += 4000
+    assert METADATA in connection.allowed
+    assert connection.session.user == "alice"
 
 
 def test_a_second_reauthentication_within_a_second_is_refused() -> None:
-    story = Story(lasts_ms=5000)
-    story.log_in()
-    story.log_in()
-    story.now_ms += 999
-    assert story.shake() is ErrorCode.ILLEGAL_SASL_STATE
-    assert METADATA in story.allowed
-    story.now_ms += 1
-    assert story.shake() is ErrorCode.NONE
+    connection = SaslConnection(lasts_ms=5000)
+    connection.log_in()
+    connection.log_in()
+    connection.now_ms += 999
+    assert connection.shake() is ErrorCode.ILLEGAL_SASL_STATE
+    assert METADATA in connection.allowed
+    connection.now_ms += 1
+    assert connection.shake() is ErrorCode.NONE
 
 
 def test_reauthentication_as_another_user_is_refused() -> None:
-    story = Story(lasts_ms=5000)
-    story.log_in("alice")
-    response = story.log_in("bob")
+    connection = SaslConnection(lasts_ms=5000)
+    connection.log_in("alice")
+    response = connection.log_in("bob")
     assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert "Cannot change principals" in str(response.error_message)
-    assert (story.session.user, story.allowed) == ("alice", set())
+    assert (connection.session.user, connection.allowed) == ("alice", set())
 
 
 def test_reauthentication_with_another_mechanism_is_refused() -> None:
-    story = Story(lasts_ms=5000)
-    story.log_in()
-    assert story.shake("SCRAM-SHA-256") is ErrorCode.NONE
-    response = story.say(Scram("SCRAM-SHA-256", "alice", WORD))
+    connection = SaslConnection(lasts_ms=5000)
+    connection.log_in()
+    assert connection.shake("SCRAM-SHA-256") is ErrorCode.NONE
+    response = connection.say(Scram("SCRAM-SHA-256", "alice", WORD))
     assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert "must use the same mechanism, PLAIN" in str(response.error_message)
-    assert story.allowed == set()
+    assert connection.allowed == set()
 
 
 def test_a_wrong_password_ends_the_session_too() -> None:
-    story = Story(lasts_ms=5000)
-    story.log_in()
-    assert story.log_in(password=Secret("wrong")).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert story.allowed == set()
+    connection = SaslConnection(lasts_ms=5000)
+    connection.log_in()
+    assert connection.log_in(password=Secret("wrong")).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert connection.allowed == set()
 
 
 def test_without_sasl_everything_is_allowed_but_sasl() -> None:

@@ -1,8 +1,8 @@
 import pytest
 
 from broker_embedded.config.settings import SettingError
-from broker_embedded.platform.clocks import MovableClock, ShiftedClock, SystemClock
-from broker_embedded.testing.clocks import ManualClock, format_clock, parse_clock
+from broker_embedded.platform.clocks import ManualClock, MovableClock, ShiftedClock, SystemClock
+from broker_embedded.testing.clocks import format_clock, parse_clock
 from broker_embedded.testing.control_address import LISTENER_OPTION, LOOPBACK, ControlAddress
 
 

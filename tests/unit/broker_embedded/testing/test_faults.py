@@ -68,7 +68,7 @@ def test_moves_and_pauses_become_commands(commands: Commands, faults: Faults) ->
     ]
 
 
-def test_a_fault_tells_its_counts_and_can_be_removed(commands: Commands, faults: Faults) -> None:
+def test_a_fault_has_its_counts_and_can_be_removed(commands: Commands, faults: Faults) -> None:
     fault = faults.drop("*")
     assert (fault.calls, fault.hits, fault.is_spent) == (5, 2, True)
     assert list(faults) == [Fault(fault.id, commands)]

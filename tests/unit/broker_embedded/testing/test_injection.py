@@ -161,7 +161,7 @@ def test_a_fetch_in_a_session_fails_as_soon_as_it_names_its_partitions(
     assert fetch(broker, 0, 0, 0, 1).session_id > 0
 
 
-def test_delays_of_all_fetches_let_sessions_be(broker: BrokerDriver, injector: Injector) -> None:
+def test_delays_of_all_fetches_keep_sessions(broker: BrokerDriver, injector: Injector) -> None:
     session_id = fetch(broker, 0, 0, 0).session_id
     add(injector, "delay", "Fetch", ms=0)
     assert fetch(broker, session_id, 1).error_code == 0

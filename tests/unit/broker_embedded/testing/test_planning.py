@@ -137,7 +137,7 @@ def test_a_session_continues_from_epoch_1(epoch: int, continues: bool) -> None:
     assert continues_session(FetchRequest(session_id=3, session_epoch=epoch)) is continues
 
 
-def test_a_request_without_its_session_asks_for_the_same() -> None:
+def test_a_request_without_its_session_has_the_same_partitions() -> None:
     topics = (FetchTopic(topic="t"),)
     request = FetchRequest(
         session_id=3, session_epoch=0, topics=topics, forgotten_topics_data=(ForgottenTopic(topic="u"),)

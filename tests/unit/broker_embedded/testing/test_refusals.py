@@ -197,7 +197,7 @@ def test_markers_are_refused_by_producer_and_transactions_by_id() -> None:
     assert [(each.transactional_id, each.error_code) for each in (first, second)] == [("x", 16), ("y", 16)]
 
 
-def test_a_refused_join_tells_the_client_nothing() -> None:
+def test_a_refused_join_has_neither_generation_nor_member_id() -> None:
     request = JoinGroupRequest(group_id="g", member_id="m")
     for version, protocol in ((6, ""), (7, None)):
         response: Any = refusal(request, version, ErrorCode.UNKNOWN_MEMBER_ID)

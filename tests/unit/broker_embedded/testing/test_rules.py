@@ -142,7 +142,7 @@ def test_errors_are_given_one_after_the_other() -> None:
     assert [(same.count_call(), same.error) for _ in range(3)] == [(True, ErrorCode.REQUEST_TIMED_OUT)] * 3
 
 
-def test_a_fault_tells_its_counts() -> None:
+def test_a_fault_has_its_counts() -> None:
     fault = ActiveFault(4, rule(on_call=2))
     for _ in range(3):
         fault.count_call()

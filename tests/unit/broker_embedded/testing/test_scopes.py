@@ -298,7 +298,7 @@ def test_whole_requests_for_all_topics_are_refused_without_their_names() -> None
     assert split_request(directories, 4, EVERYTHING, {}) == SplitRequest(matching=directories, rest=None)
 
 
-def test_directories_of_old_answers_get_the_error() -> None:
+def test_directories_of_old_responses_get_the_error() -> None:
     response = DescribeLogDirsResponse(results=(LogDirResult(log_dir="/d", topics=()),))
     written = write_into(response, 1, EVERYTHING, {}, ErrorCode.KAFKA_STORAGE_ERROR)
     assert written == DescribeLogDirsResponse(results=(LogDirResult(error_code=56, log_dir="/d"),))
@@ -322,7 +322,7 @@ def test_offsets_of_all_topics_get_the_error_where_it_is_meant() -> None:
     assert set(found.values()) == {(0, 7)}
 
 
-def test_two_answers_become_one() -> None:
+def test_two_responses_become_one() -> None:
     parts = split_request(produce(BOTH), 9, Scope(topic="t", partition=1), {})
     assert parts.matching is not None
     assert parts.rest is not None

@@ -65,7 +65,7 @@ def test_a_dismissed_member_is_answered() -> None:
     assert (reply.request_id, reply.response.error_code) == (1, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
-def test_of_two_changes_of_a_timer_the_last_counts() -> None:
+def test_the_last_change_of_a_timer_counts() -> None:
     draft = ClassicDraft(FULL, 9)
     draft.reschedule_session_timeout(draft.members["n"])
     draft.cancel_timer(session_timer("n"))

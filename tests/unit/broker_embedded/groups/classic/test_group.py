@@ -106,7 +106,7 @@ def test_only_an_empty_group_may_be_deleted(state: ClassicState) -> None:
         group.check_delete()
 
 
-def test_positions_of_members_that_are_no_consumers_are_not_to_be_deleted() -> None:
+def test_committed_offsets_of_members_of_other_protocol_types_are_not_deleted() -> None:
     group = GroupDriver()
     group.stabilize("w", **OF_CONNECT)
     with pytest.raises(KafkaError, match="NON_EMPTY_GROUP"):
@@ -117,7 +117,7 @@ def test_positions_of_members_that_are_no_consumers_are_not_to_be_deleted() -> N
 
 
 @pytest.mark.parametrize("state", list(ClassicState))
-def test_positions_in_topics_that_consumers_read_are_theirs(state: ClassicState) -> None:
+def test_subscribed_topics_by_state(state: ClassicState) -> None:
     group = in_state(state).classic
     group.check_offset_delete()
     assert group.is_subscribed("t") == (state is not ClassicState.EMPTY)
@@ -146,7 +146,7 @@ def test_retention_of_offsets_starts_with_their_commit_unless_the_group_rebalanc
     assert start_of(group) == start_ms
 
 
-def test_positions_of_a_group_grow_old_from_when_it_became_empty() -> None:
+def test_retention_of_offsets_starts_when_the_group_becomes_empty() -> None:
     group = in_state(ClassicState.EMPTY)
     assert start_of(group.classic) == group.now_ms
     group.advance(ms=1000)

@@ -44,7 +44,7 @@ def test_the_metadata_of_a_member_depends_on_the_protocol() -> None:
         ({"join_request_id": 1, "is_new": True}, True),
     ],
 )
-def test_silence_counts_against_it_unless_it_waits(changes: dict[str, int], must: bool) -> None:
+def test_a_member_must_heartbeat_unless_it_waits(changes: dict[str, int], must: bool) -> None:
     assert replace(MEMBER, **changes).must_heartbeat is must  # type: ignore[arg-type]  # by name
 
 

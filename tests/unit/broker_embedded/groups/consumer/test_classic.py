@@ -87,7 +87,7 @@ def test_a_heartbeat_sends_back_to_join_when_there_is_another_step(group: Consum
     assert beat_code(group, old) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_member_that_waits_for_partitions_is_not_asked_to_rejoin(group: ConsumerDriver) -> None:
+def test_a_member_that_waits_for_partitions_does_not_rejoin(group: ConsumerDriver) -> None:
     group.clients["a"].holds_on = True
     client = ClassicClient(topics=("t",))
     group.classic_join(client)
@@ -187,7 +187,9 @@ def test_a_static_member_changes_over_to_the_new_protocol(group: ConsumerDriver)
     assert (group.owned("b"), group.member("b").classic) == (had, None)
 
 
-def test_sync_tells_what_a_member_has_and_ends_the_patience_with_it(group: ConsumerDriver, old: ClassicClient) -> None:
+def test_sync_group_returns_the_assignment_and_cancels_the_sync_timer(
+    group: ConsumerDriver, old: ClassicClient
+) -> None:
     group.classic_join(old)
     assert group.timers["sync", old.member_id] == group.now_ms + 60_000
     old.owned = {}

@@ -20,7 +20,7 @@ def group() -> ConsumerDriver:
 
 def mixed(group: ConsumerDriver) -> ConsumerDriver:
     """A stable group with a member of each protocol."""
-    (group.old,) = stable_classic(group, "t")  # type: ignore[attr-defined]  # for the stories here
+    (group.old,) = stable_classic(group, "t")  # type: ignore[attr-defined]  # for the tests here
     group.join("a", topics=["t"], instance_id="i")
     for _ in range(4):
         group.beat("a")

@@ -29,7 +29,7 @@ def test_a_decision_that_changes_nothing_leaves_the_group_as_it_is(group: Consum
     assert (outcome.response, outcome.records, outcome.group, outcome.timers) == ("answer", (), None, ())
 
 
-def test_the_last_word_about_a_timer_counts(group: ConsumerDriver) -> None:
+def test_the_last_change_of_a_timer_counts(group: ConsumerDriver) -> None:
     draft = ConsumerDraft(group.consumer_group, 0)
     draft.schedule_timer(session_timer("a"), 5)
     draft.cancel_timers("a")
@@ -107,7 +107,7 @@ def test_a_full_group_has_room_for_its_own_members_only(static: ConsumerDriver) 
     assert refused(draft.check_max_size, "b-id").code is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_the_new_self_of_a_static_member_has_all_that_the_last_one_had(static: ConsumerDriver) -> None:
+def test_a_static_member_that_rejoins_keeps_its_assignment(static: ConsumerDriver) -> None:
     draft = ConsumerDraft(static.consumer_group, 0)
     last = static.member("a")
     new = draft.replace_static_member(last, "b-id")

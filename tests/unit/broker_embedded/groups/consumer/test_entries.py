@@ -59,7 +59,7 @@ A, B = UUID(int=1), UUID(int=2)
 
 
 @given(MEMBERS)
-def test_two_records_tell_all_of_a_member(member: ConsumerMember) -> None:
+def test_two_records_hold_a_member(member: ConsumerMember) -> None:
     said, stands = member_entry("g", member).value, current_entry("g", member).value
     assert isinstance(said, ConsumerGroupMemberMetadataValue)
     assert isinstance(stands, ConsumerGroupCurrentMemberAssignmentValue)

@@ -136,7 +136,7 @@ def test_transactional_commits_by_member_and_epoch(group: ConsumerDriver) -> Non
     assert commit_in_transaction(0, member_id="a-id", generation_id=2) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_positions_are_for_everybody_outside_and_for_members_at_their_epoch(group: ConsumerDriver) -> None:
+def test_offset_fetch_by_member_and_epoch(group: ConsumerDriver) -> None:
     assert fetch(group, None, -1) is ErrorCode.NONE
     assert fetch(group, "a-id", 2) is ErrorCode.NONE
     assert fetch(group, "a-id", 1) is ErrorCode.STALE_MEMBER_EPOCH
@@ -146,7 +146,7 @@ def test_positions_are_for_everybody_outside_and_for_members_at_their_epoch(grou
     assert fetch(group, "", -1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_members_of_the_classic_protocol_hear_its_own_code(group: ConsumerDriver) -> None:
+def test_members_of_the_classic_protocol_get_its_error_code(group: ConsumerDriver) -> None:
     old = ClassicClient(topics=("t",))
     group.classic_join(old)
     stale = ErrorCode.ILLEGAL_GENERATION
@@ -158,7 +158,7 @@ def test_members_of_the_classic_protocol_hear_its_own_code(group: ConsumerDriver
     )
 
 
-def test_positions_of_topics_that_are_read_stay(group: ConsumerDriver) -> None:
+def test_committed_offsets_of_subscribed_topics_stay(group: ConsumerDriver) -> None:
     found = group.consumer_group
     found.check_offset_delete()
     assert (found.is_subscribed("t"), found.is_subscribed("u")) == (True, False)

@@ -1,7 +1,7 @@
 """Whatever members, topics and time do: no partition is with two of them, and left alone the group comes to rest.
 
 The driver holds the group against the first after every step, and against what a restart would make of it. The second
-is tried at the end of every story.
+is tried at the end of every run.
 """
 
 from hypothesis import settings

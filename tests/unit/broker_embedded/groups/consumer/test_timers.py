@@ -47,7 +47,7 @@ def test_the_session_of_one_group_may_be_longer() -> None:
     assert group.state == "Empty"
 
 
-def test_a_member_that_does_not_give_back_is_given_up_in_time(group: ConsumerDriver) -> None:
+def test_a_member_that_does_not_revoke_is_fenced_after_the_rebalance_timeout(group: ConsumerDriver) -> None:
     group.clients["a"].holds_on = True
     group.join("c", topics=["t"])
     group.beat("a")
@@ -62,7 +62,7 @@ def test_a_member_that_does_not_give_back_is_given_up_in_time(group: ConsumerDri
     assert len(group.owned("b")) + len(group.owned("c")) == 6
 
 
-def test_a_member_that_gives_back_in_time_is_left_in_peace(group: ConsumerDriver) -> None:
+def test_a_member_that_revokes_in_time_stays(group: ConsumerDriver) -> None:
     group.clients["a"].holds_on = True
     group.join("c", topics=["t"])
     group.beat("a")

@@ -19,7 +19,7 @@ def test_topics_are_found_by_name_and_id() -> None:
     assert (view.version, view.created_version) == (7, 7)
 
 
-def test_versions_grow_and_tell_when_a_topic_was_made() -> None:
+def test_versions_grow_and_include_the_creation_of_topics() -> None:
     first = TopicsView.of([WIDE], version=100)
     fewer = TopicsView.of([], version=90, before=first)
     assert (fewer.version, fewer.created_version) == (101, 100)

@@ -78,6 +78,6 @@ def test_a_handler_whose_component_does_not_exist_is_refused_at_the_start(broker
         api.bind(broker.broker.components())
 
 
-def test_every_component_has_the_type_that_handlers_ask_for(broker: BrokerDriver) -> None:
+def test_every_component_has_the_type_of_a_handlers_parameter(broker: BrokerDriver) -> None:
     for wanted, component in broker.broker.components().items():
         assert wanted is FileSystem or isinstance(component, wanted), wanted

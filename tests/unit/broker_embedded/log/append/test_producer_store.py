@@ -250,7 +250,7 @@ def test_a_marker_is_not_written_if_the_transaction_index_cannot_be_opened(drive
     assert driver.log.local.view.aborted_transactions(0, 4) == expected
 
 
-def test_a_lost_transaction_index_takes_the_log_offline_rather_than_lie(driver: IdempotentDriver) -> None:
+def test_a_lost_transaction_index_takes_the_log_offline(driver: IdempotentDriver) -> None:
     driver.send_transactional(1, 0)
     driver.faults.fail("write *.txnindex")
     assert refused(driver.write_marker, 1, ControlType.ABORT).code is ErrorCode.KAFKA_STORAGE_ERROR

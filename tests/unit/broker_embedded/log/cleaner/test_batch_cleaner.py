@@ -217,7 +217,7 @@ def test_a_marker_without_records_gets_a_horizon_and_then_goes(kind: ControlType
     assert removes(cleaner({}, by=later), bytes(once.data))
 
 
-def test_a_marker_that_alone_tells_a_producers_epoch_keeps_its_header() -> None:
+def test_the_only_marker_with_the_epoch_of_a_producer_keeps_its_header() -> None:
     known = replace(rules(), last_records={7: LastRecord(last_offset=None, epoch=3)})
     once = cleaned(cleaner({}, by=known), end_marker(ControlType.COMMIT, 13))
     later = replace(known, now_ms=NOW + RETENTION)

@@ -68,7 +68,7 @@ def test_the_index_gets_the_transactions_whose_markers_stay() -> None:
     assert pass_.take_index_entries() == []
 
 
-def test_a_transaction_over_several_segments_is_heard_of_for_each() -> None:
+def test_a_transaction_over_several_segments_is_found_in_each() -> None:
     pass_ = CleanedTransactions()
     for offset in (10, 15):
         pass_.expect([ABORTED])

@@ -1,6 +1,9 @@
 import errno
 import json
 import logging
+import os
+import stat
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +17,7 @@ from broker_embedded.metadata.files.quotas import QUOTAS
 from broker_embedded.metadata.files.stored_configs import CONFIGS, StoredConfigs
 from broker_embedded.metadata.files.topics import TOPICS
 from broker_embedded.metadata.image import EMPTY_IMAGE, PartitionImage, TopicImage
-from broker_embedded.platform.platform import read_file
+from broker_embedded.platform.platform import RealFileSystem, read_file
 from broker_embedded.quotas.entities import CLIENT_ID, IP, USER, ClientQuotaEntity
 from broker_embedded.security.credentials import ScramCredential, ScramUser
 from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, new_disk
@@ -47,6 +50,7 @@ def files() -> FaultyFileSystem:
 
 def test_the_value_without_a_file_is_empty(files: FaultyFileSystem) -> None:
     assert FILE.read(files, DATA_DIR) == "none"
+    assert FILE.read(files, f"{DATA_DIR}/missing") == "none"
 
 
 def test_the_new_file_replaces_the_old_one(files: FaultyFileSystem) -> None:
@@ -83,6 +87,35 @@ def test_an_error_in_a_file_of_credentials_repeats_none() -> None:
     with pytest.raises(MetadataFileError) as caught:
         a_file(credentials=True).decode(b'{"version": 1, "hunter2')
     assert "hunter2" not in str(caught.value)
+
+
+def test_private_files() -> None:
+    assert (CONFIGS.private, CREDENTIALS.private, CREDENTIALS.credentials) == (True, True, True)
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o000])
+def test_a_private_file_is_readable_by_its_owner_only(tmp_path: Path, umask: int) -> None:
+    path = tmp_path / FILE.name
+    path.with_name(f"{FILE.name}.tmp").touch(0o644)
+    previous = os.umask(umask)
+    try:
+        for text in ("one", "two"):
+            FILE.write(RealFileSystem(), str(tmp_path), text)
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    finally:
+        os.umask(previous)
+
+
+@pytest.mark.parametrize(("mode", "changed"), [(0o644, True), (0o640, True), (0o600, False)])
+def test_a_private_file_that_other_users_may_read_gets_mode_0600(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, changed: bool
+) -> None:
+    path = tmp_path / FILE.name
+    FILE.write(RealFileSystem(), str(tmp_path), "secret")
+    path.chmod(mode)
+    assert FILE.read(RealFileSystem(), str(tmp_path)) == "secret"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert (f"{path}: mode 0600" in caplog.text) is changed
 
 
 def test_a_file_whose_mode_cannot_be_changed_is_read_with_a_warning(
