@@ -50,7 +50,8 @@ def test_nearest_option_is_suggested(arguments: list[str], said: str, capsys: py
         (["--topic=a", "--verbose", "--topic", "a"], "--topic is given more than once; it takes one value"),
         (["-ta", "-tb"], "-t is given more than once; it takes one value"),
         (["--topic", "a", "-t", "b"], "--topic and -t are the same option; give it once"),
-        (["--state", "--state", "a"], "--state is given more than once; it takes one value"),
+        (["--state", "a", "--state", "b"], "--state is given more than once; it takes one value"),
+        (["--state", "a", "--state"], "--state is given more than once; it takes one value"),
     ],
 )
 def test_empty_and_repeated_options_are_refused(
@@ -67,6 +68,14 @@ def test_flags_and_options_that_collect_values_can_be_repeated() -> None:
         ["--config", "a=", "--verbose", "--config", "b=", "--verbose", "--topic", "=", "--", ""]
     )
     assert (parsed.config, parsed.verbose, parsed.topic, parsed.name) == (["a=", "b="], True, "=", "")
+    assert parser_of_values().parse_args(["--state", "--state"]).state is None
+    assert parser_of_values().parse_args(["--state", "--state", "a"]).state == "a"
+
+
+def test_an_option_whose_value_may_be_empty() -> None:
+    made = parser_of_values()
+    made.allow_empty("--topic")
+    assert made.parse_args(["--topic", ""]).topic == ""
 
 
 def parser_of_values() -> CommandParser:
