@@ -71,6 +71,8 @@ class Arguments:
     """Of the data source, with the cluster and, if given, the subscription."""
     start: Point | None
     """None: since the last run."""
+    start_option: str
+    """The option that names it: --from or --from-offsets."""
     until: Point | None
     location: StorageLocation
     """Of manifests and files."""
@@ -128,6 +130,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> Arguments:
     return Arguments(
         source_options=tuple(_source_options(given, action, properties).items()),
         start=_point("--from-offsets", parse_offsets, given.from_offsets) or _point("--from", parse_point, given.start),
+        start_option="--from-offsets" if given.from_offsets else "--from",
         until=_point("--until", parse_point, given.until),
         location_option="--state" if given.state else "--target",
         location=StorageLocation(
