@@ -51,7 +51,11 @@ class CommandParser(argparse.ArgumentParser):
         for before, word in itertools.pairwise(["", *words]):
             name, separator, value = word.partition("=")
             if not word and before not in self._may_be_empty:
-                self.error(f"{before if before in self._option_string_actions else 'an argument'}: must not be empty")
+                option = self._option_string_actions.get(before)
+                if option is not None and option.nargs != 0:
+                    self.error(f"{before}: must not be empty")
+                names = [str(each.metavar or each.dest) for each in self._get_positional_actions()]
+                self.error(f"{' or '.join(names)}: must not be empty" if names else "unrecognized arguments: ''")
             if separator and not value and name in self._option_string_actions:
                 self.error(f"{name}: must not be empty")
 

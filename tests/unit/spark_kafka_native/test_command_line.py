@@ -28,6 +28,7 @@ def test_known_options_are_parsed() -> None:
         (["--what"], "unrecognized arguments: --what"),
         (["--log-dirs=/x"], "unrecognized arguments: --log-dirs (use --data-dir)"),
         (["what", "--data-dir=d"], "unrecognized arguments: what"),
+        (["", "--data-dir=d"], "unrecognized arguments: ''"),
     ],
 )
 def test_nearest_option_is_suggested(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,7 +46,8 @@ def test_nearest_option_is_suggested(arguments: list[str], said: str, capsys: py
         (["-t", ""], "-t: must not be empty"),
         (["--file", ""], "--file: must not be empty"),
         (["--config", ""], "--config: must not be empty"),
-        (["", "--topic", "a"], "an argument: must not be empty"),
+        (["", "--topic", "a"], "name or DIRECTORY: must not be empty"),
+        (["--verbose", ""], "name or DIRECTORY: must not be empty"),
         (["--topic", "a", "--topic", "b"], "--topic is given more than once; it takes one value"),
         (["--topic=a", "--verbose", "--topic", "a"], "--topic is given more than once; it takes one value"),
         (["-ta", "-tb"], "-t is given more than once; it takes one value"),
@@ -86,6 +88,7 @@ def parser_of_values() -> CommandParser:
     made.add_argument("--config", action="append")
     made.add_argument("--verbose", action="store_true")
     made.add_argument("name", nargs="?")
+    made.add_argument("directory", nargs="?", metavar="DIRECTORY")
     return made
 
 
