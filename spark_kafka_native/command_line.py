@@ -26,10 +26,15 @@ class CommandParser(argparse.ArgumentParser):
         """As argparse, except for ``allow_abbrev``."""
         super().__init__(allow_abbrev=False, **settings)
         self._replaced: dict[str, str] = {}
+        self._may_be_empty: set[str] = set()
 
     def add_replaced(self, text: str, *options: str) -> None:
         """Options of Apache Kafka's tool that this one does not have. ``text`` is what to use in their place."""
         self._replaced |= dict.fromkeys(options, text)
+
+    def allow_empty(self, *options: str) -> None:
+        """Options for which ``""`` is a value."""
+        self._may_be_empty |= set(options)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As in argparse. Ends the program with status 2 if an option is unknown, empty or repeated."""
@@ -45,21 +50,27 @@ class CommandParser(argparse.ArgumentParser):
     def _check_empty(self, words: Sequence[str]) -> None:
         for before, word in itertools.pairwise(["", *words]):
             name, separator, value = word.partition("=")
-            if not word:
-                self.error(f"{before if before in self._option_string_actions else 'an argument'}: must not be empty")
+            if not word and before not in self._may_be_empty:
+                option = self._option_string_actions.get(before)
+                if option is not None and option.nargs != 0:
+                    self.error(f"{before}: must not be empty")
+                names = [str(each.metavar or each.dest) for each in self._get_positional_actions()]
+                self.error(f"{' or '.join(names)}: must not be empty" if names else "unrecognized arguments: ''")
             if separator and not value and name in self._option_string_actions:
                 self.error(f"{name}: must not be empty")
 
     def _check_repeated(self, words: Sequence[str]) -> None:
         collecting = self._registry_get("action", "append")
         given: dict[argparse.Action, str] = {}
-        for word in words:
+        for word, following in itertools.pairwise([*words, "-"]):
             name = next(
                 (each for each in (word.partition("=")[0], word[:2]) if each in self._option_string_actions), ""
             )
             action = self._option_string_actions.get(name)
             if action is None or action.nargs == 0 or isinstance(action, collecting):
                 continue
+            if action.nargs == "?" and action not in given and "=" not in word and following.startswith("-"):
+                continue  # without its value it is a flag
             if given.get(action) == name:
                 self.error(f"{name} is given more than once; it takes one value")
             if action in given:

@@ -69,7 +69,7 @@ def tool_and_arguments(arguments: Sequence[str]) -> tuple[str, list[str]]:
     left = list(arguments)
     while left and left[0].startswith("-"):  # -daemon, -name NAME, -loggc: for the JVM
         left = left[2:] if left[0] == "-name" else left[1:]
-    if not left:
+    if not left or not left[0]:
         raise ToolError("the name of a Java class is required")
     if left[0] not in CLASSES:
         simple_names = {name.rpartition(".")[2]: name for name in CLASSES}

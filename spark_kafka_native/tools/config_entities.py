@@ -45,6 +45,7 @@ def add_entities(parser: ToolParser) -> None:
     parser.add_argument(
         "--entity-name", action="append", dest="entity_names", metavar="NAME", help="the name of the entity"
     )
+    parser.allow_empty("--entity-name")
     text = "the default of the entity type"
     parser.add_argument("--entity-default", action="append_const", const=None, dest="entity_names", help=text)
     for plural, singular in TYPES.items():
@@ -74,11 +75,14 @@ def read_entities(options: argparse.Namespace) -> tuple[Entity, ...]:
 
 
 def _by_type(types: Sequence[str], names: Sequence[str | None]) -> list[Entity]:
-    """The names belong to the types in the order of the options. Types after the last name stand for all."""
+    """The names belong to the types in the order of the options. Types after the last name stand for all.
+
+    An empty name is the default of the type, as in Kafka's tool.
+    """
     if len(names) > len(types):
         raise ToolError("--entity-type: each --entity-name and --entity-default needs one")
     unknown = sorted(set(types) - TYPES.keys())
     if unknown:
         raise ToolError(f"--entity-type: {unknown[0]} is not one of {', '.join(TYPES)}")
-    named = [Entity(kind, name, name is None) for kind, name in zip(types, names, strict=False)]
+    named = [Entity(kind, name or None, not name) for kind, name in zip(types, names, strict=False)]
     return named + [Entity(kind) for kind in types[len(names) :]]

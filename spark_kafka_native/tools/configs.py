@@ -44,7 +44,8 @@ def _parser() -> ToolParser:
     text = "settings to set; for users also SCRAM-SHA-256=[iterations=N,password=TEXT]"
     parser.add_argument("--add-config", metavar="K=V,K=[V,V]", help=text)
     parser.add_argument("--add-config-file", metavar="FILE", type=Path, help="a properties file with settings to set")
-    parser.add_argument("--delete-config", metavar="K,K", help="settings to delete, so that their defaults apply")
+    text = "settings to delete, so that their defaults apply; the option can be repeated"
+    parser.add_argument("--delete-config", action="append", default=[], metavar="K,K", help=text)
     add_entities(parser)
     parser.set_defaults(action=_act)
     return parser
@@ -56,7 +57,7 @@ def _changes(options: argparse.Namespace) -> tuple[dict[str, str | None], list[s
         added.update(properties_in(options.add_config_file, "--add-config-file"))
     if options.add_config:
         added.update(parse_pairs(split_list(options.add_config), "--add-config"))
-    deleted = split_list(options.delete_config or "")
+    deleted = split_list(",".join(options.delete_config))
     both = sorted(added.keys() & set(deleted))
     if both:
         raise ToolError(f"--add-config and --delete-config both name {', '.join(both)}")

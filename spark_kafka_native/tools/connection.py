@@ -12,7 +12,7 @@ from spark_kafka_native.client.config_def import INT32_MAX
 from spark_kafka_native.client.java_properties import REFUSED, WITHOUT_EFFECT
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.dialing import reason_of
-from spark_kafka_native.net.errors import ConfigError
+from spark_kafka_native.net.errors import AuthenticationFailed, ConfigError
 from spark_kafka_native.protocol.errors import KafkaError, LocalProtocolError
 from spark_kafka_native.protocol.nearest import did_you_mean
 from spark_kafka_native.tools.options import ToolParser, properties_in
@@ -77,16 +77,24 @@ def open_cluster(options: argparse.Namespace, *more: tuple[str, Mapping[str, str
         given |= known
         origins |= dict.fromkeys((name.lower() for name in known), origin)
     origins["bootstrap.servers"] = _SERVERS
+
+    def named(option: str, text: str) -> str:
+        # A property that is missing belongs to the file, if there is one.
+        origin = origins.get(option) or (sources[0][0] if options.command_config is not None else "")
+        return f"{origin}: {text}" if origin else text
+
     try:
         config = ClientConfig.parse({**given, "bootstrap.servers": options.bootstrap_server}, servers_option=_SERVERS)
         _refuse_unresolvable(config.bootstrap_servers)
         with Cluster(config) as cluster:
             yield cluster  # which reads the files of the properties when it connects
+    except AuthenticationFailed as error:
+        if not error.local:
+            raise
+        raise ToolFailure(named(error.option, str(error))) from error
     except ConfigError as error:
-        # A property that is missing belongs to the file, if there is one.
-        origin = origins.get(error.option) or (sources[0][0] if options.command_config is not None else "")
         text = error.message if error.option == "bootstrap.servers" else str(error)
-        raise ToolError(f"{origin}: {text}" if origin else text) from error
+        raise ToolError(named(error.option, text)) from error
 
 
 def _known(origin: str, properties: Mapping[str, str]) -> dict[str, str]:

@@ -107,9 +107,9 @@ def _parser() -> ToolParser:
 def _lines(cluster: Cluster, options: argparse.Namespace, form: dict[str, str]) -> Iterator[bytes]:
     """Records as lines, round after round over all partitions, until there are enough or none came for long enough."""
     positions = _start(cluster, options)
-    patience_ms = _FOREVER_MS if options.timeout_ms is None else options.timeout_ms
+    timeout_ms = _FOREVER_MS if options.timeout_ms is None else options.timeout_ms
     left = options.max_messages
-    silence = Deadline.after_ms(patience_ms)
+    silence = Deadline.after_ms(timeout_ms)
     while left is None or left > 0:
         found = False
         for partition, until in _ends(cluster, positions).items():
@@ -125,7 +125,7 @@ def _lines(cluster: Cluster, options: argparse.Namespace, form: dict[str, str]) 
             commits = {partition: CommittedOffset(offset=offset) for partition, offset in positions.items()}
             commit_offsets(cluster, options.group, commits)
         if found:
-            silence = Deadline.after_ms(patience_ms)
+            silence = Deadline.after_ms(timeout_ms)
         elif not silence.pause(_POLL_MS):
             return
 

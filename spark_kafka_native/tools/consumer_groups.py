@@ -53,6 +53,7 @@ def _parser() -> ToolParser:
     parser.add_argument(
         "--group", action="append", default=[], metavar="ID", help="a group; the option can be repeated"
     )
+    parser.allow_empty("--group")  # old consumers may have committed offsets for it
     parser.add_argument("--all-groups", action="store_true", help="all groups")
     parser.add_argument(
         "--state",

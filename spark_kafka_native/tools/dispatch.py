@@ -90,7 +90,8 @@ def _run(package: str, tools: Mapping[str, Tool], arguments: Sequence[str], hint
         return 0
     if name not in tools:
         hints = "".join(f"; {each}" for each in (hint,) if each)
-        complain(f"tools: {name!r} is not one of {', '.join(sorted(tools))}{did_you_mean(name, tools)}{hints}")
+        problem = f"{name!r} is not one of" if name else "a tool is required, one of"
+        complain(f"tools: {problem} {', '.join(sorted(tools))}{did_you_mean(name, tools)}{hints}")
         return BAD_USAGE
     try:
         with _reporting_connections():

@@ -3,7 +3,7 @@
 import argparse
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -71,6 +71,8 @@ class Arguments:
     """Of the data source, with the cluster and, if given, the subscription."""
     start: Point | None
     """None: since the last run."""
+    start_option: str
+    """The option that names it: --from or --from-offsets."""
     until: Point | None
     location: StorageLocation
     """Of manifests and files."""
@@ -124,9 +126,11 @@ def parse_arguments(arguments: Sequence[str] | None) -> Arguments:
     action = next((name for name in ("dry-run", "verify", "clean") if getattr(given, name.replace("-", "_"))), "load")
     other = given.format is not None and given.format not in COMPRESSIONS
     _check(given, action, other=other)
+    properties = _properties(given)
     return Arguments(
-        source_options=tuple(_source_options(given, action).items()),
+        source_options=tuple(_source_options(given, action, properties).items()),
         start=_point("--from-offsets", parse_offsets, given.from_offsets) or _point("--from", parse_point, given.start),
+        start_option="--from-offsets" if given.from_offsets else "--from",
         until=_point("--until", parse_point, given.until),
         location_option="--state" if given.state else "--target",
         location=StorageLocation(
@@ -148,7 +152,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> Arguments:
         version=given.version,
         keep_versions=given.keep_versions,
         lease_s=given.lease_minutes * 60.0,
-        origins=_origins(given),
+        origins=_origins(given, properties),
     )
 
 
@@ -321,13 +325,14 @@ def _check_files(given: argparse.Namespace) -> None:
             raise UsageError(f"--{option} has an effect only with formats other than {', '.join(COMPRESSIONS)}")
 
 
-def _origins(given: argparse.Namespace) -> dict[str, str]:
-    in_file = {_option_of(key): f"--properties-file {given.properties_file}: {key}" for key in _properties(given)}
+def _origins(given: argparse.Namespace, properties: Iterable[str]) -> dict[str, str]:
+    in_file = {_option_of(key): f"--properties-file {given.properties_file}: {key}" for key in properties}
     in_options = {key: f"--option {key}" for key, _ in _pairs(given.option, "--option")}
     return {name.lower(): origin for name, origin in (in_file | in_options).items()}
 
 
 def _properties(given: argparse.Namespace) -> dict[str, str]:
+    """The entries of --properties-file. It may be a pipe, such as ``<(...)`` of a shell, which can be read once."""
     if given.properties_file is None:
         return {}
     try:
@@ -341,9 +346,9 @@ def _option_of(key: str) -> str:
     return f"kafka.{key.removeprefix('kafka.')}"
 
 
-def _source_options(given: argparse.Namespace, action: str) -> dict[str, str]:
+def _source_options(given: argparse.Namespace, action: str, properties: Mapping[str, str]) -> dict[str, str]:
     options: dict[str, str] = {"kafka.isolation.level": "read_committed"}
-    options |= {_option_of(key): value for key, value in _properties(given).items()}
+    options |= {_option_of(key): value for key, value in properties.items()}
     for key, value in _pairs(given.option, "--option"):
         if (governor := _GOVERNED.get(key.lower())) or _POSITION.fullmatch(key.lower()):
             raise UsageError(f"--option {key}: use {governor or '--from, --from-offsets and --until'}")

@@ -129,13 +129,15 @@ def resolve_wanted(
     until: Point | None,
     *,
     accept_loss: bool,
+    start_option: str = "--from",
     now_ms: Callable[[], float] = lambda: time.time() * 1000,
 ) -> Wanted:
     """The limits of a run in offsets; ``start`` None: since the last run. Raises UsageError, KafkaError."""
     return Wanted(
-        points=_offsets(source, state, start, "--from", now_ms) if start else {},
+        points=_offsets(source, state, start, start_option, now_ms) if start else {},
         ends=_offsets(source, state, until, "--until", now_ms) if until else {},
         accept_loss=accept_loss,
+        start_option=start_option,
     )
 
 

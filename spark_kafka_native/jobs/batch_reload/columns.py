@@ -55,8 +55,8 @@ def row_schema(name: str, columns: Sequence[str], as_string: frozenset[str]) -> 
         kind = StringType() if field.name in as_string else field.dataType
         chosen.append(StructField(field.name, kind, nullable=True))
     names_chosen = [field.name for field in chosen]
-    if len(set(names_chosen)) < len(names_chosen):
-        raise UsageError("--columns: names a column twice")
+    if twice := [name for name in names_chosen if names_chosen.count(name) > 1]:
+        raise UsageError(f"--columns: names column {twice[0]} twice")
     if missing := as_string - set(names_chosen):
         raise UsageError(f"--{min(missing)}-as-string: column {min(missing)} is not loaded")
     return StructType(chosen)

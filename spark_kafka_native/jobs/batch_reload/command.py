@@ -6,7 +6,7 @@ import functools
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -56,15 +56,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcome = Outcome()
     open_closed_streams()
     return run_interruptible(
-        lambda: _run_and_report(arguments, outcome), lambda: _note(f"interrupted; {outcome.text}", style="red")
+        lambda: _run_and_report(arguments, outcome),
+        lambda: _note("; ".join(filter(None, ("interrupted", outcome.text))), style="red"),
     )
 
 
 @dataclasses.dataclass(slots=True)
 class Outcome:
-    """What a run has published so far, for the line that it prints if it is interrupted."""
+    """What a run has published so far, for the line that it prints if it is interrupted. Only some actions publish."""
 
-    text: str = "nothing was published"
+    text: str = ""
 
 
 def _run_and_report(arguments: Sequence[str] | None, outcome: Outcome) -> int:
@@ -110,16 +111,19 @@ class Job:
 
     def _clean(self) -> int:
         given = self._arguments
-        if self._version() is None:
-            check_own(self._storage, given.location_option)
+        if self._version() is None and not check_own(self._storage, given.location_option):
+            raise UsageError(f"{given.location_option}: {self._storage.url}: nothing has been loaded there")
         self._outcome.text = "--clean can be run again"
-        removed = clean(self._storage, now_s=time.time(), lease_s=given.lease_s, keep_versions=given.keep_versions)
+        with errors_named(self._storage, given.location_option):
+            removed = clean(self._storage, now_s=time.time(), lease_s=given.lease_s, keep_versions=given.keep_versions)
         self._say(report.cleaned_line(removed))
         return 0
 
     def _load(self) -> int:
-        base = self._version()
         given = self._arguments
+        if given.action == "load":
+            self._outcome.text = "nothing was published"
+        base = self._version()
         if base is None:
             check_own(self._storage, given.location_option)
         if base is not None and given.start is not None:
@@ -134,11 +138,13 @@ class Job:
             return 0
         if not plan.changes(base):
             at = f" after version {base.version}" if base else ""
-            self._say(f"nothing to load{at}: {len(plan.partitions):,} partitions have nothing new")
+            has = "has" if len(plan.partitions) == 1 else "have"
+            self._say(f"nothing to load{at}: {report.count_of(len(plan.partitions), 'partition')} {has} nothing new")
             return 0
         if plan.replaces and not is_files:
             raise UsageError(
-                f"--from: {form.name} cannot be loaded again, because rows that are written cannot be deleted"
+                f"{given.start_option}: {form.name} cannot be loaded again, because rows that are written cannot be "
+                "deleted"
             )
         ensure_java()  # before the target is created, so that its error leaves nothing
         prepare(self._storage, given.location_option)
@@ -174,7 +180,9 @@ class Job:
         source = ClusterOffsets(options.client)
         selection = select_existing(options, source, Clock(), option="--topics")
         state = cluster_state(source, selection.partitions)
-        wanted = resolve_wanted(source, state, given.start, given.until, accept_loss=given.accept_data_loss)
+        wanted = resolve_wanted(
+            source, state, given.start, given.until, accept_loss=given.accept_data_loss, start_option=given.start_option
+        )
         return make_plan(
             base, state, wanted, min_tasks=given.min_tasks, max_records_per_task=given.max_records_per_task
         )
@@ -190,7 +198,14 @@ class Job:
             layout=layout_of(schema_of(form), options.invalid_utf8),
             format=file_format(form.name, self._arguments.compression),
         )
-        load = FileLoad(load_id=load_id, base=base, plan=plan, format=form, task=job.run, check=self._check_of(plan))
+        load = FileLoad(
+            load_id=load_id,
+            base=base,
+            plan=plan,
+            format=form,
+            task=job.run,
+            check=functools.partial(self._before_publishing, plan),
+        )
         return load_files(self._storage, load, runner, watch)
 
     def _append(
@@ -231,17 +246,13 @@ class Job:
                 ) from error
 
         self._outcome.text = f"nothing was published; rows with load_id {load_id} that were written do not count"
-        now_ms, check = time.time() * 1000, self._check_of(plan)
+        now_ms, check = time.time() * 1000, functools.partial(self._before_publishing, plan)
         return append_rows(self._storage, load_id, base, plan, form.name, write, check=check, now_ms=now_ms)
 
-    def _check_of(self, plan: Plan) -> Callable[[], None]:
-        """The last step before the version is published."""
-
-        def check() -> None:
-            check_unchanged(ClusterOffsets(self._options().client), plan)
-            self._outcome.text = "the version may have been published; the next run continues after the latest version"
-
-        return check
+    def _before_publishing(self, plan: Plan) -> None:
+        """Check that the topics have not changed, and note that an interrupt from now on may come after publishing."""
+        check_unchanged(ClusterOffsets(self._options().client), plan)
+        self._outcome.text = "the version may have been published; the next run continues after the latest version"
 
     def _verify(self) -> int:
         manifest = self._version(self._arguments.version)

@@ -38,6 +38,8 @@ class Wanted:
     """Where to end; by default at the end."""
     accept_loss: bool = False
     """Whether deleted records are skipped, and named in the manifest."""
+    start_option: str = "--from"
+    """The option that names ``points``, for errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +136,10 @@ def _partition_plan(
             raise _not_the_same(tp, position, end, another=starts_over)
         if starts_over:
             position, entries = None, ()
+    if point is not None and point > max(end, position or 0):
+        raise UsageError(f"{wanted.start_option}: {tp} ends at offset {end}, before offset {point}")
     known = None if position is None else min(position, end)
-    start = _start(tp, known, entries, point, state)
+    start = _start(tp, known, entries, point, state, wanted.start_option)
     until = min(wanted.ends.get(tp, end), end)
     if until < start and point is not None and tp in wanted.ends:
         raise UsageError(f"--until: ends before the load begins in {tp}: offset {until} is before {start}")
@@ -174,13 +178,16 @@ def _not_the_same(tp: TopicPartition, position: int | None, end: int, *, another
 
 
 def _start(
-    tp: TopicPartition, position: int | None, entries: Sequence[Entry], point: int | None, state: ClusterState
+    tp: TopicPartition,
+    position: int | None,
+    entries: Sequence[Entry],
+    point: int | None,
+    state: ClusterState,
+    option: str,
 ) -> int:
     """Where a partition begins: a boundary of its files, or its position."""
     first = state.first[tp]
     if position is None:
-        if point is not None and point > state.end[tp]:
-            raise UsageError(f"--from: {tp} ends at offset {state.end[tp]}, before offset {point}")
         return first if point is None else point
     if point is None:
         return position
@@ -194,7 +201,7 @@ def _start(
         return point
     if around.from_offset < first:
         raise UsageError(
-            f"--from: offset {point} of {tp} is within the file of {around}, and the topic begins at offset {first}: "
+            f"{option}: offset {point} of {tp} is within the file of {around}, and the topic begins at offset {first}: "
             f"the file cannot be made again. Begin at offset {around.until_offset}, where the next file begins"
         )
     return around.from_offset

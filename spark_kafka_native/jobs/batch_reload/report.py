@@ -15,6 +15,11 @@ from spark_kafka_native.jobs.batch_reload.verify import RangeVerdict, Report
 _SHOWN_AT_MOST = 200
 
 
+def count_of(number: int, noun: str) -> str:
+    """``1 file``, ``2,000 files``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def progress_bar(console: Console) -> Progress:
     """A bar that counts tasks."""
     return Progress(
@@ -81,12 +86,13 @@ def loaded_line(manifest: Manifest, load_id: str, plan: Plan, where: str) -> str
     """The result of a load."""
     mine = [entry for entry in manifest.entries if entry.load_id == load_id]
     rows, files = sum(entry.rows for entry in mine), sum(1 for entry in mine if entry.path)
-    what = f"{rows:,} records in {files:,} files" if files or not plan.records else f"{plan.records:,} offsets"
-    return f"loaded {what} of {len(plan.partitions):,} partitions into {where}, version {manifest.version}"
+    has_files = files or not plan.records
+    what = f"{count_of(rows, 'record')} in {count_of(files, 'file')}" if has_files else count_of(plan.records, "offset")
+    return f"loaded {what} of {count_of(len(plan.partitions), 'partition')} into {where}, version {manifest.version}"
 
 
 def cleaned_line(unneeded: Unneeded) -> str:
     """The result of a clean."""
-    dead = f", of {len(unneeded.dead_loads):,} dead runs among others" if unneeded.dead_loads else ""
-    files = f"{len(unneeded.files):,} files ({unneeded.bytes:,} bytes{dead})"
-    return f"removed {files} and {len(unneeded.versions):,} versions"
+    dead = f", of {count_of(len(unneeded.dead_loads), 'dead run')} among others" if unneeded.dead_loads else ""
+    files = f"{count_of(len(unneeded.files), 'file')} ({count_of(unneeded.bytes, 'byte')}{dead})"
+    return f"removed {files} and {count_of(len(unneeded.versions), 'version')}"

@@ -38,17 +38,20 @@ def errors_named(storage: Storage, option: str) -> Iterator[None]:
         raise (UsageError if refused else ReloadError)(text) from None
 
 
-def check_own(storage: Storage, option: str) -> None:
-    """Raise UsageError if a target without a version has entries, none of them this job's; ``option`` names it.
+def check_own(storage: Storage, option: str) -> bool:
+    """Whether a target without a version has folders of this job; False if it is empty or does not exist.
 
-    Hidden entries (``.name``) and ``lost+found``, which a new volume has, do not count. Raises as ``errors_named``.
+    Hidden entries (``.name``) and ``lost+found``, which a new volume has, do not count. Raises UsageError naming
+    ``option`` if the target has only other entries; and as ``errors_named``.
     """
     with errors_named(storage, option):
         found = storage.sample("")
         foreign = [name for name in found if not name.startswith(".") and name != _OF_FILE_SYSTEM]
         # The sample of a large target may not contain the job's folders.
-        if not foreign or not _OWN.isdisjoint(found) or any(storage.sample(folder) for folder in _OWN):
-            return
+        if not _OWN.isdisjoint(found) or (foreign and any(storage.sample(folder) for folder in _OWN)):
+            return True
+        if not foreign:
+            return False
     named = ", ".join(foreign[:_NAMED]) + (", ..." if len(foreign) > _NAMED else "")
     raise UsageError(
         f"{option}: {storage.url} is not a target of this job and not empty: it has {named}; "

@@ -28,6 +28,7 @@ def test_known_options_are_parsed() -> None:
         (["--what"], "unrecognized arguments: --what"),
         (["--log-dirs=/x"], "unrecognized arguments: --log-dirs (use --data-dir)"),
         (["what", "--data-dir=d"], "unrecognized arguments: what"),
+        (["", "--data-dir=d"], "unrecognized arguments: ''"),
     ],
 )
 def test_nearest_option_is_suggested(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,12 +46,14 @@ def test_nearest_option_is_suggested(arguments: list[str], said: str, capsys: py
         (["-t", ""], "-t: must not be empty"),
         (["--file", ""], "--file: must not be empty"),
         (["--config", ""], "--config: must not be empty"),
-        (["", "--topic", "a"], "an argument: must not be empty"),
+        (["", "--topic", "a"], "name or DIRECTORY: must not be empty"),
+        (["--verbose", ""], "name or DIRECTORY: must not be empty"),
         (["--topic", "a", "--topic", "b"], "--topic is given more than once; it takes one value"),
         (["--topic=a", "--verbose", "--topic", "a"], "--topic is given more than once; it takes one value"),
         (["-ta", "-tb"], "-t is given more than once; it takes one value"),
         (["--topic", "a", "-t", "b"], "--topic and -t are the same option; give it once"),
-        (["--state", "--state", "a"], "--state is given more than once; it takes one value"),
+        (["--state", "a", "--state", "b"], "--state is given more than once; it takes one value"),
+        (["--state", "a", "--state"], "--state is given more than once; it takes one value"),
     ],
 )
 def test_empty_and_repeated_options_are_refused(
@@ -67,6 +70,14 @@ def test_flags_and_options_that_collect_values_can_be_repeated() -> None:
         ["--config", "a=", "--verbose", "--config", "b=", "--verbose", "--topic", "=", "--", ""]
     )
     assert (parsed.config, parsed.verbose, parsed.topic, parsed.name) == (["a=", "b="], True, "=", "")
+    assert parser_of_values().parse_args(["--state", "--state"]).state is None
+    assert parser_of_values().parse_args(["--state", "--state", "a"]).state == "a"
+
+
+def test_an_option_whose_value_may_be_empty() -> None:
+    made = parser_of_values()
+    made.allow_empty("--topic")
+    assert made.parse_args(["--topic", ""]).topic == ""
 
 
 def parser_of_values() -> CommandParser:
@@ -77,6 +88,7 @@ def parser_of_values() -> CommandParser:
     made.add_argument("--config", action="append")
     made.add_argument("--verbose", action="store_true")
     made.add_argument("name", nargs="?")
+    made.add_argument("directory", nargs="?", metavar="DIRECTORY")
     return made
 
 

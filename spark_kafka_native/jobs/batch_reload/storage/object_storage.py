@@ -42,8 +42,9 @@ class ObjectStorage:
                 self._url, use_listings_cache=False, **dict(options)
             )
         except ImportError:
-            packages = " ".join(("fsspec", *_CLIENTS.get(scheme, ())))
-            raise UsageError(f"{url} needs {packages}: pip install {packages}") from None
+            packages = ("fsspec", *_CLIENTS.get(scheme, ()))
+            needed = f"the package{'s' if len(packages) > 1 else ''} {' and '.join(packages)}"
+            raise UsageError(f"{url} needs {needed}: run `pip install {' '.join(packages)}`") from None
         except Exception as error:  # such as an option that the client does not know
             raise UsageError(f"{url}: {type(error).__name__}: {error}") from None
         self._root = str(root).rstrip("/")

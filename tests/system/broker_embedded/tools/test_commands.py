@@ -36,5 +36,7 @@ def test_a_class_that_no_tool_has_is_named() -> None:
 
 def test_the_tool_runs(tool: Tool) -> None:
     assert tool("kafka-run-class", "kafka.tools.StorageTool", "random-uuid").status == 0
+    for none in ((), ("",)):
+        assert tool("kafka-run-class", *none).err == "kafka-run-class: the name of a Java class is required\n"
     refused = tool("kafka-run-class", "a.B")
     assert (refused.status, refused.err.startswith("kafka-run-class: no tool has the class a.B")) == (2, True)

@@ -18,10 +18,12 @@ def test_a_tool_that_is_not_there(tool: Tool) -> None:
     assert response.err.endswith("; did you mean kafka-topics?\n")
 
 
-def test_without_a_name_the_tools_are_listed(tool: Tool) -> None:
-    response = tool()
+@pytest.mark.parametrize("arguments", [(), ("",)])
+def test_without_a_name_the_tools_are_listed(tool: Tool, arguments: tuple[str, ...]) -> None:
+    response = tool(*arguments)
     assert response.status == 2
-    assert "home, kafka-configs, kafka-console-consumer" in response.err
+    start = "tools: a tool is required, one of exactly-once, home, kafka-configs, kafka-console-consumer, "
+    assert response.err.startswith(start)
 
 
 def test_the_tools_without_a_broker_name_the_package_that_has_its_tools(

@@ -17,7 +17,7 @@ def test_settings_of_a_topic_are_set_and_put_back(on_broker: Tool, topic: str) -
     entity = ("--entity-type", "topics", "--entity-name", topic)
     changed = on_broker(
         "kafka-configs", "--alter", *entity, "--add-config", "cleanup.policy=[compact,delete],segment.ms=60000",
-        "--delete-config", "retention.ms",
+        "--delete-config", "retention.ms", "--delete-config", "retention.bytes",
     )  # fmt: skip
     assert (changed.status, changed.out) == (0, f"Completed updating config for topic {topic}.\n")
     first = f"Dynamic configs for topic {topic} are:"

@@ -1,4 +1,5 @@
 import socket
+import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -52,6 +53,22 @@ def test_a_store_that_is_missing_is_named_with_the_file_that_names_it(tool: Tool
     response = tool("kafka-topics", "--list", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(file))
     problem = "ssl.truststore.location: /no/such.pem: cannot be read: No such file or directory"
     assert (response.status, response.err) == (2, f"kafka-topics: --command-config {file}: {problem}\n")
+
+
+def test_a_missing_package_is_named_with_the_property_and_its_file(
+    tool: Tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is imported when the client connects."""
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\nsasl.kerberos.service.name=kafka\n")
+    with EmbeddedBroker(users={"alice": "secret"}) as broker:
+        servers = ("--bootstrap-server", broker.servers_of("SASL_PLAINTEXT"))
+        response = tool("kafka-topics", "--list", *servers, "--command-config", str(file))
+    problem = (
+        f"kafka-topics: --command-config {file}: sasl.mechanism: GSSAPI needs the package gssapi: run `pip install "
+    )
+    assert (response.status, response.out, response.err.startswith(problem)) == (1, "", True)
 
 
 def test_an_invalid_property_of_an_option_is_named_with_it(tool: Tool) -> None:

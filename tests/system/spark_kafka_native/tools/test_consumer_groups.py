@@ -43,9 +43,10 @@ def test_state_and_members_are_described(on_broker: Tool, topic: str) -> None:
     assert header[-1] == "TARGET-ASSIGNMENT"
 
 
-def test_unknown_group_is_an_error(on_broker: Tool) -> None:
-    response = on_broker("kafka-consumer-groups", "--describe", "--group", "not-there")
-    assert (response.status, "not-there" in response.err) == (1, True)
+@pytest.mark.parametrize(("group", "error"), [("not-there", "not-there"), ("", "INVALID_GROUP_ID")])
+def test_unknown_group_is_an_error(on_broker: Tool, group: str, error: str) -> None:
+    response = on_broker("kafka-consumer-groups", "--describe", "--group", group)
+    assert (response.status, error in response.err) == (1, True)
 
 
 def test_a_group_is_deleted(on_broker: Tool, topic: str) -> None:

@@ -19,6 +19,7 @@ def read(*arguments: str, alter: bool = False) -> tuple[Entity, ...]:
         (["--entity-type", "brokers", "--entity-name", "1"], [Entity("brokers", "1")]),
         (["--broker", "1"], [Entity("brokers", "1")]),
         (["--entity-default", "--entity-type", "brokers"], [Entity("brokers", None, True)]),
+        (["--entity-type", "users", "--entity-name", ""], [Entity("users", None, True)]),
         (["--ip-defaults"], [Entity("ips", None, True)]),
         (["--client", "c", "--user-defaults"], [Entity("users", None, True), Entity("clients", "c")]),
         (

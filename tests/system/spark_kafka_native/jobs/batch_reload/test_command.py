@@ -71,7 +71,9 @@ def test_load_load_again_verify_and_clean(
     assert run() == (0, "nothing to load after version 1: 2 partitions have nothing new")
     topics.write(topic, ["30", "31"], partition=[0, 1])
     assert run()[0] == 0
-    again = '{"%s":{"0":9}}' % topic  # noqa: UP031 -- braces
+    beyond, again = ('{"%s":{"0":%d}}' % (topic, offset) for offset in (17, 9))  # noqa: UP031 -- braces
+    text = f"batch_reload: --from-offsets: {topic}-0 ends at offset 16, before offset 17"
+    assert run("--from-offsets", beyond) == (2, text)
     assert run("--from-offsets", again)[1].endswith("version 3")
     frame = load_dataframe(spark, target)
     assert sorted(int(row.value) for row in frame.collect()) == list(range(32))
@@ -190,13 +192,16 @@ def test_records_that_are_gone(run: Run, topics: Topics) -> None:
         (["--columns", "valeu"], 2, "'valeu' is not a column of the source"),
         (["--target", "ftp://host/x"], 2, "--target: ftp://host/x: cannot publish there"),
         (["--verify"], 1, "nothing has been loaded there"),
-        (["--from", '{"w":"earliest"}'], 2, "names topics that are not loaded: w"),
+        (["--clean"], 2, "/target: nothing has been loaded there"),
+        (["--from", '{"w":"earliest"}'], 2, "--from: names topics that are not loaded: w"),
+        (["--from-offsets", '{"w":"earliest"}'], 2, "--from-offsets: names topics that are not loaded: w"),
     ],
 )
 def test_errors_are_one_line_and_a_status(run: Run, more: list[str], status: int, given: str) -> None:
     found, text = run(*more)
     assert (found, text.startswith("batch_reload: ")) == (status, True)
     assert given in text
+    assert not Path(run.arguments[5]).exists()
 
 
 @pytest.mark.parametrize(
@@ -308,15 +313,18 @@ def test_exit_statuses_of_the_job(
 
 
 @pytest.mark.parametrize(
-    ("step", "said"),
+    ("action", "step", "said"),
     [
-        ("check_unchanged", "nothing was published"),
-        ("load_files", "the version may have been published; the next run continues after the latest version"),
-        ("_say", "version 1 was published"),
+        ([], "_version", "; nothing was published"),
+        (["--dry-run"], "_version", ""),
+        (["--verify"], "_version", ""),
+        ([], "check_unchanged", "; nothing was published"),
+        ([], "load_files", "; the version may have been published; the next run continues after the latest version"),
+        ([], "_say", "; version 1 was published"),
     ],
 )
 def test_an_interrupted_run_says_what_it_has_published(
-    run: Run, monkeypatch: pytest.MonkeyPatch, step: str, said: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, action: list[str], step: str, said: str
 ) -> None:
     def interrupt(*_: object) -> NoReturn:
         raise KeyboardInterrupt
@@ -333,9 +341,9 @@ def test_an_interrupted_run_says_what_it_has_published(
     monkeypatch.setattr(command, "load_files", load_files)
     if step == "check_unchanged":
         monkeypatch.setattr(command, step, interrupt)
-    elif step == "_say":
+    elif step != "load_files":
         monkeypatch.setattr(command.Job, step, interrupt)
-    assert run() == (130, f"batch_reload: interrupted; {said}")
+    assert run(*action) == (130, f"batch_reload: interrupted{said}")
 
 
 def test_nothing_to_verify_where_only_a_clean_has_been(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
@@ -386,5 +394,5 @@ def test_clean_needs_no_cluster_and_no_spark(story: Story, capsys: pytest.Captur
     story.load()
     story.load("earliest")
     assert main(["--target", str(story.root), "--clean", "--keep-versions", "1"]) == 0
-    assert capsys.readouterr().out.startswith("removed 1 files (")
+    assert capsys.readouterr().out.startswith("removed 1 file (")
     assert story.records() == story.produced()

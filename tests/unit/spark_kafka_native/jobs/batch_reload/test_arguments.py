@@ -1,3 +1,5 @@
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,18 @@ def test_options_of_the_source(tmp_path: Path) -> None:
     assert said["maxDecompressedBatchBytes"] == "1000"
     pattern = parse_arguments(["--bootstrap-servers", "k:1", "--topic-pattern", "^a", "--target", "/x"])
     assert dict(pattern.source_options)["subscribePattern"] == "^a"
+
+
+@pytest.mark.timeout(20)  # a second open() of the pipe waits for a writer
+def test_properties_file_may_be_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "client.properties"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("client.id=x\n",))
+    writer.start()
+    given = parsed("--properties-file", str(pipe))
+    writer.join()
+    assert dict(given.source_options)["kafka.client.id"] == "x"
+    assert given.origins["kafka.client.id"] == f"--properties-file {pipe}: client.id"
 
 
 def test_a_jdbc_target_needs_state_and_write_options() -> None:

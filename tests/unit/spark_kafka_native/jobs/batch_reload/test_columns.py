@@ -50,7 +50,7 @@ def test_other_formats_have_no_columns_to_keep() -> None:
     ("columns", "as_string", "said"),
     [
         (["valeu"], NOTHING, "'valeu' is not a column of the source; its columns are key"),
-        (["value", "VALUE"], NOTHING, "names a column twice"),
+        (["key", "value", "VALUE"], NOTHING, "--columns: names column value twice"),
         (["value"], frozenset({"key"}), "--key-as-string: column key is not loaded"),
     ],
 )

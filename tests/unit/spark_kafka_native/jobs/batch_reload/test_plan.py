@@ -62,6 +62,8 @@ def test_first_run_loads_all_offsets_or_from_a_point() -> None:
     assert bounds(plan_of(None, 3, 9, until=99)) == (3, 9, [])
     with pytest.raises(UsageError, match=r"--from: t-0 ends at offset 9, before offset 10"):
         plan_of(None, 3, 9, point=10)
+    with pytest.raises(UsageError, match=r"--from: t-0 ends at offset 9, before offset 10"):
+        plan_of(version(0, 9), 3, 9, point=10)
 
 
 @pytest.mark.feature("reload.ranges")

@@ -73,11 +73,11 @@ def test_result_lines_of_load_and_clean(story: Story) -> None:
     made = story.load(max_records_per_task=1000)
     assert made is not None
     said = loaded_line(made, made.load_id, plan, "/data")
-    assert said == "loaded 1,500 records in 2 files of 1 partitions into /data, version 1"
+    assert said == "loaded 1,500 records in 2 files of 1 partition into /data, version 1"
     appended = loaded_line(made, "another", plan, "jdbc")
-    assert appended == "loaded 1,500 offsets of 1 partitions into jdbc, version 1"
+    assert appended == "loaded 1,500 offsets of 1 partition into jdbc, version 1"
     removed = Unneeded(dead_loads=("d",), versions=(1, 2), files=("a",), leases=(), bytes=1000)
-    assert cleaned_line(removed) == "removed 1 files (1,000 bytes, of 1 dead runs among others) and 2 versions"
+    assert cleaned_line(removed) == "removed 1 file (1,000 bytes, of 1 dead run among others) and 2 versions"
 
 
 @pytest.mark.feature("reload.progress")

@@ -13,9 +13,9 @@ from tests.support.spark.reload_driver import Story
 
 
 def test_new_or_empty_target(storage: Storage) -> None:
-    check_own(storage, "--target")
+    assert not check_own(storage, "--target")
     storage.prepare()
-    check_own(storage, "--target")
+    assert not check_own(storage, "--target")
 
 
 def test_other_entries_of_a_target_are_named(storage: Storage) -> None:
@@ -34,7 +34,7 @@ def test_other_entries_of_a_target_are_named(storage: Storage) -> None:
 def test_interrupted_first_load_can_be_repeated(storage: Storage, path: str) -> None:
     storage.put(path, b"")
     storage.put("notes.txt", b"")
-    check_own(storage, "--target")
+    assert check_own(storage, "--target")
 
 
 def test_folders_of_the_job_are_found_outside_the_sample(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +42,7 @@ def test_folders_of_the_job_are_found_outside_the_sample(storage: Storage, monke
     storage.put("0", b"")
     storage.put("_loads/1/t/x.json", b"")
     monkeypatch.setattr(storage, "sample", lambda folder: sample(folder) if folder else ("0",))
-    check_own(storage, "--target")
+    assert check_own(storage, "--target")
 
 
 def test_released_lease_of_a_run_that_failed_leaves_a_loadable_directory(tmp_path: Path) -> None:
@@ -50,13 +50,13 @@ def test_released_lease_of_a_run_that_failed_leaves_a_loadable_directory(tmp_pat
     with Lease(story.storage, "1").held():
         pass
     assert story.storage.sample("") == ("_leases",)
-    check_own(story.storage, "--target")
+    assert check_own(story.storage, "--target")
 
 
 def test_entries_of_a_new_volume_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
     (tmp_path / ".snapshot").mkdir()
-    check_own(LocalStorage(str(tmp_path)), "--target")
+    assert not check_own(LocalStorage(str(tmp_path)), "--target")
 
 
 def test_target_below_a_file(tmp_path: Path) -> None:

@@ -16,20 +16,21 @@ def test_locations_are_urls() -> None:
 @pytest.mark.parametrize(
     ("url", "missing", "packages"),
     [
-        ("memory://x", "fsspec.core", "fsspec"),
-        ("s3://bucket/a", "fsspec.core", "fsspec s3fs"),
-        ("s3a://bucket/a", "s3fs", "fsspec s3fs"),
-        ("gs://bucket/a", "gcsfs", "fsspec gcsfs"),
-        ("abfs://container/a", "adlfs", "fsspec adlfs"),
+        ("memory://x", "fsspec.core", "package fsspec"),
+        ("s3://bucket/a", "fsspec.core", "packages fsspec and s3fs"),
+        ("s3a://bucket/a", "s3fs", "packages fsspec and s3fs"),
+        ("gs://bucket/a", "gcsfs", "packages fsspec and gcsfs"),
+        ("abfs://container/a", "adlfs", "packages fsspec and adlfs"),
     ],
 )
 def test_packages_of_a_missing_client_are_named(
     monkeypatch: pytest.MonkeyPatch, url: str, missing: str, packages: str
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
+    names = packages.partition(" ")[2].replace(" and ", " ")
     with pytest.raises(UsageError) as caught:
         ObjectStorage(url, {})
-    assert str(caught.value) == f"{url} needs {packages}: pip install {packages}"
+    assert str(caught.value) == f"{url} needs the {packages}: run `pip install {names}`"
 
 
 def test_errors_of_a_store_client_are_os_errors(monkeypatch: pytest.MonkeyPatch) -> None:
