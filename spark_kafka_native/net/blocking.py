@@ -38,6 +38,7 @@ from spark_kafka_native.net.errors import (
     AuthenticationFailed,
     BrokerUnreachable,
     ConnectionLost,
+    PropertyReason,
     RequestTimeout,
     Throttled,
     UnsupportedApiVersion,
@@ -426,6 +427,6 @@ class Connection:
 
     def _lost(self, reason: str, hint: str = "") -> KafkaError:
         oldest = self._protocol.oldest
-        waiting = f"; {oldest} has no response" if oldest else ""
+        text = f"{reason}; {oldest} has no response{hint}" if oldest else reason + hint
         self.close()
-        return ConnectionLost(self.address, reason + waiting + hint, names_property=bool(hint))
+        return ConnectionLost(self.address, PropertyReason(text) if hint else text)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable
+from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable, PropertyReason
 from spark_kafka_native.net.sasl.mechanism import Mechanism, SaslError
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ class ChannelSecurity:
             return self.sasl(address)
         except SaslError as error:
             if error.retriable:
-                reason = f"{self.option_prefix}{error.option}: {error}"
-                raise BrokerUnreachable({address: reason}, names_property=True) from error
+                reason = PropertyReason(f"{self.option_prefix}{error.option}: {error}")
+                raise BrokerUnreachable({address: reason}) from error
             raise AuthenticationFailed(address, error.option, str(error), local=error.local) from error
 
     @property
