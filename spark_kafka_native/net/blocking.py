@@ -116,7 +116,8 @@ class Connection:
             connection._reader.max_frame_bytes = options.max_frame_bytes
             return connection
 
-        return first_to_succeed(address, targets_of(address), attempt, options.connect_timeout_ms, deadline)
+        with options.security.naming_options():
+            return first_to_succeed(address, targets_of(address), attempt, options.connect_timeout_ms, deadline)
 
     def close(self) -> None:
         """Close the socket. Requests in flight stay without a response; may be called twice."""
@@ -330,15 +331,15 @@ class Connection:
 
     def _authenticate_again(self) -> None:
         """Authenticate again before the session ends (KIP-368), and keep the responses to earlier requests."""
-        mechanism = self.options.security.mechanism_for(self.address)
-        assert mechanism is not None
-        try:
-            self._exchange(
-                Exchange(mechanism, self.address, raw=False), Deadline.after_ms(self.options.request_timeout_ms)
-            )
-        except BaseException:
-            self.close()
-            raise
+        deadline = Deadline.after_ms(self.options.request_timeout_ms)
+        with self.options.security.naming_options():
+            mechanism = self.options.security.mechanism_for(self.address)
+            assert mechanism is not None
+            try:
+                self._exchange(Exchange(mechanism, self.address, raw=False), deadline)
+            except BaseException:
+                self.close()
+                raise
 
     def _exchange(self, exchange: Exchange, deadline: Deadline) -> None:
         response = self._ask_beside(exchange.handshake, deadline, max_version=0 if exchange.raw else None)

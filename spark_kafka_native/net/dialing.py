@@ -162,10 +162,11 @@ def _connect(address: HostPort, target: Target, options: SocketOptions, deadline
 
 
 def _timeout_reason(timeout_ms: float, options: SocketOptions) -> str:
-    reason = f"no connection within {round(timeout_ms / 1000, 2):g} s"
+    reason = f"no connection within {round(timeout_ms, -1):.0f} ms"
     if timeout_ms < options.connect_timeout_ms * 0.99:  # the time that was left of a longer one
         return reason
-    return f"{reason}; see socket.connection.setup.timeout.ms"
+    option = options.security.name_of("socket.connection.setup.timeout.ms")
+    return f"{reason}; raise {option} if the network is slow"
 
 
 def _set_options(sock: socket.socket, options: SocketOptions) -> None:

@@ -407,13 +407,7 @@ class _Tried:
     def __str__(self) -> str:
         return "; ".join(f"{address}: {reason}" for address, reason in self.reasons.items())
 
-    def add(
-        self,
-        address: HostPort,
-        error: BrokerUnreachable | ConnectionLost | RequestTimeout | Throttled,
-        *,
-        is_last: bool,
-    ) -> None:
+    def add(self, address: HostPort, error: KafkaError, *, is_last: bool) -> None:
         match error:
             case BrokerUnreachable():
                 reasons = error.tried
