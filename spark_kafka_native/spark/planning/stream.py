@@ -123,13 +123,15 @@ class StreamOffsets:
         self._ids.settle(start)
         available = self._available(start)
         end = self._end_of_batch(start, available, max_offsets, min_offsets, is_first_batch=is_new)
-        if self._options.fail_on_data_loss and (deleted := start.keys() - end.keys()):
-            accept_or_raise(deleted_partitions(deleted), fail=True)
+        deleted = start.keys() - end.keys() if self._options.fail_on_data_loss else ()
         if self._progress is not None:
             # Before the first batch of a new topic, so that a restart does not apply the old offsets to the new topic.
-            at_once = (self._available_now and end == start) or (bool(self._ids.awaiting) and end != start)
+            is_before_new_topic = bool(self._ids.awaiting) and end != start
+            at_once = bool(deleted) or (self._available_now and end == start) or is_before_new_topic
             finished = self._ids.translated(start)
             self._progress.report(finished, available, self._ids, at_once=at_once)
+        if deleted:
+            accept_or_raise(deleted_partitions(deleted), fail=True)
         return end
 
     @property
