@@ -3,10 +3,10 @@
 import errno
 import functools
 import select
+import socket
 import threading
 import time
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from dirty_equals import IsInstance
@@ -230,26 +230,42 @@ def test_a_connection_that_no_partition_needs_any_more_ends_no_wait(
     sources.close()
 
 
-@pytest.mark.parametrize(
-    "error", [OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread")]
-)
-def test_without_a_descriptor_or_a_thread_connecting_is_tried_again(
-    brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, error: Exception
+def test_without_a_descriptor_connecting_is_tried_again(
+    brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster.leaders(wanted.partition for wanted in ALL)
-    cluster.close()
-    tried = 0
+    errors = [OSError(errno.EMFILE, "Too many open files")]
+    socketpair = socket.socketpair
 
-    def scarce(*arguments: Any) -> PendingConnection:
-        nonlocal tried
-        tried += 1
-        if tried == 1:
-            raise error
-        return PendingConnection(*arguments)
+    def scarce() -> tuple[socket.socket, socket.socket]:
+        if errors:
+            raise errors.pop()
+        return socketpair()
 
-    monkeypatch.setattr(pending_connection, "PendingConnection", scarce)
+    monkeypatch.setattr(socket, "socketpair", scarce)
     assert read(cluster, ALL).offsets == whole(ALL)
-    assert tried >= 1
+    assert errors == []
+
+
+def test_without_a_thread_connecting_is_tried_again(
+    brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors, pairs = [RuntimeError("can't start new thread")], list[tuple[socket.socket, socket.socket]]()
+    socketpair, start = socket.socketpair, threading.Thread.start
+
+    def recorded() -> tuple[socket.socket, socket.socket]:
+        pairs.append(socketpair())
+        return pairs[-1]
+
+    def scarce(thread: threading.Thread) -> None:
+        if errors and thread.name.startswith("connect to "):
+            raise errors.pop()
+        start(thread)
+
+    monkeypatch.setattr(socket, "socketpair", recorded)
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    assert read(cluster, ALL).offsets == whole(ALL)
+    assert errors == []
+    assert [end.fileno() for end in pairs[0]] == [-1, -1]
 
 
 def test_an_error_of_the_configuration_is_raised_by_one_iteration_only(
