@@ -159,9 +159,9 @@ def test_topic_added_to_a_running_subscription_must_exist(cluster: FakeCluster) 
     ("options", "reason"),
     [
         ({"subscribe": "u"}, "topic t, and option subscribe=u does not name any of them. "),
-        ({"subscribePattern": "^u$"}, "topic t, and option subscribePattern=^u$ does not name any of them. "),
-        ({"assign": '{"u":[0]}'}, "partitions t-0, t-1, and option assign=u-0 does not name any of them. "),
-        ({"assign": '{"t":[1]}'}, "partitions t-0, t-1, and option assign=t-1 does not name partition t-0. "),
+        ({"subscribePattern": "^u$"}, "topic t, and option subscribePattern=^u$ does not match any of them. "),
+        ({"assign": '{"u":[0]}'}, 'partitions t-0, t-1, and option assign={"u":[0]} does not name any of them. '),
+        ({"assign": '{"t":[1]}'}, 'partitions t-0, t-1, and option assign={"t":[1]} does not name partition t-0. '),
     ],
 )
 def test_checkpoint_of_other_topics_is_refused_before_an_end_is_logged(
@@ -187,10 +187,14 @@ def test_checkpoint_of_other_topics_is_refused_before_an_end_is_logged(
 def test_all_topics_of_a_checkpoint_removed_is_no_case_for_fail_on_data_loss(cluster: FakeCluster) -> None:
     running = query(cluster, startingOffsets="earliest").start()
     running.run_to_the_end()
-    running.options = {"subscribe": "u"}
-    with pytest.raises(PlanError, match="Name topic t in option 'subscribe' again, or use a new") as caught:
-        running.start().trigger()
-    assert "failOnDataLoss" not in str(caught.value)
+    for options, advice in (
+        ({"subscribe": "u"}, "Name topic t in option 'subscribe' again, or use a new"),
+        ({"subscribePattern": "u"}, "Let the pattern match topic t again, or use a new"),
+    ):
+        running.options = options
+        with pytest.raises(PlanError, match=advice) as caught:
+            running.start().trigger()
+        assert "failOnDataLoss" not in str(caught.value)
 
 
 @pytest.mark.feature("loss.otherTopics")
