@@ -48,7 +48,10 @@ class BrokerSource:
         self.is_extended = False
         """Whether ``expires_at`` of the response in flight was extended."""
         self.expires_at = 0.0
-        """When the response in flight must have come: ``response_timeout_ms`` after its request, extended once."""
+        """When the response in flight must have come: ``response_timeout_ms`` after its request, extended once.
+
+        On the fetcher's clock, which is paused while the caller uses rows.
+        """
         self.response_timeout_ms = 0.0
         self.backoff = cluster.backoff()
         self._cluster = cluster

@@ -35,7 +35,5 @@ def unknown_topics(options: SourceOptions, topics: Iterable[str], option: str | 
     """The error for topics that the option names and the cluster does not have."""
     servers = ",".join(str(server) for server in options.client.bootstrap_servers)
     option = option or describe(options.subscription).partition("=")[0]
-    names = set(topics)
-    what, do = ("topic", "does") if len(names) == 1 else ("topics", "do")
-    text = f"{what} {listed(names)} of option {option} {do} not exist in the cluster at {servers}"
+    text = f"these topics of option {option} do not exist in the cluster at {servers}: {listed(set(topics))}"
     return PlanError("KAFKA_UNKNOWN_TOPIC", text)
