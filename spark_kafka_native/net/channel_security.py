@@ -23,7 +23,7 @@ class ChannelSecurity:
     tls: "Tls | None" = None
     sasl: MechanismFactory | None = None
     option_prefix: str = ""
-    """Prefix of the property names in the user's options."""
+    """Prefix of the property names in the user's options, for errors."""
 
     def name_of(self, option: str) -> str:
         """A property's name in the user's options."""

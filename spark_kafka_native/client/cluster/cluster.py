@@ -415,7 +415,7 @@ class _Tried:
                 reasons = {address: error.reason}
             case _:
                 reasons = {address: error.detail.removeprefix(f"{address}: ")}
-        # The last attempt has little time: the reason of the one before says more.
+        # Little time is left for the last attempt, so the reason of the attempt before is more useful.
         self.reasons = {**reasons, **self.reasons} if is_last else {**self.reasons, **reasons}
 
     def error(self, api_name: str, candidates: list[HostPort], config: ClientConfig) -> BrokerUnreachable:

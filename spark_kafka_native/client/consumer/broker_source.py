@@ -42,7 +42,10 @@ class BrokerSource:
         self.cursors: dict[Cursor, None] = {}
         """In the order of the next request."""
         self.resume_at = 0.0
-        """No Fetch is sent before, after a response without any records, or a throttle: on ``time.monotonic``."""
+        """The next Fetch is not sent before this time of ``time.monotonic``.
+
+        Set after a response without records, and by a throttle.
+        """
         self.opening: PendingConnection | None = None
         self.in_flight = False
         self.is_extended = False

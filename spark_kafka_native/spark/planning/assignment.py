@@ -4,8 +4,7 @@ from collections.abc import Iterable
 
 from spark_kafka_native.spark.errors import PlanError, listed
 from spark_kafka_native.spark.options.parsing import SourceOptions
-from spark_kafka_native.spark.planning.bounds import OffsetSource
-from spark_kafka_native.spark.planning.pacing import Clock
+from spark_kafka_native.spark.planning.bounds import Clock, OffsetSource
 from spark_kafka_native.spark.subscription import SelectedPartitions, describe, select, topics_to_look_up
 
 

@@ -55,10 +55,10 @@ def planned_without(
         f"the checkpoint's last finished batch has offsets of {listed(start)}, but its next batch was planned by an "
         f"earlier run for {listed(end) or 'no partition'}, without {listed(left_out)}: the options of that run named "
         "other topics, or the cluster did not have the partitions then",
-        "No run with failOnDataLoss=true has read the planned batch. If no other run has begun to write it, delete the "
-        "file with the highest number in directory 'offsets' of the checkpoint, and the .crc file of the same number, "
-        "while the query is stopped: Spark then plans the batch again. Otherwise start the query with a new "
-        f"checkpointLocation and option {offsets}, which are those of the last finished batch",
+        "No run with failOnDataLoss=true has read the planned batch. If no other run has begun to write it: (1) stop "
+        "the query; (2) delete the file with the highest number in directory 'offsets' of the checkpoint, and the .crc "
+        "file of the same number; (3) start the query, and Spark plans the batch again. Otherwise start the query with "
+        f"a new checkpointLocation and option {offsets}, which are those of the last finished batch",
     )
 
 

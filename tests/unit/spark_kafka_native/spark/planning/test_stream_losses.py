@@ -147,7 +147,7 @@ def test_topic_added_to_a_running_subscription_must_exist(cluster: FakeCluster) 
     running = query(cluster, startingOffsets="earliest").start()
     running.run_to_the_end()
     running.options = {"subscribe": "t,typo"}
-    with pytest.raises(PlanError, match="these topics of option subscribe do not exist .*: typo"):
+    with pytest.raises(PlanError, match=r"these topics of option subscribe do not exist .*: typo"):
         running.start().trigger()
     running.options = {"subscribe": "t,typo", "failOnDataLoss": "false"}
     assert not running.start().trigger()
