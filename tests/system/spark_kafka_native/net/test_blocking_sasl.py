@@ -110,7 +110,7 @@ def test_a_broker_without_sasl() -> None:
 
 
 @pytest.mark.parametrize("request_class", [SaslHandshakeRequest, SaslAuthenticateRequest])
-def test_a_broker_that_goes_away_meanwhile_may_come_back(request_class: type[Any]) -> None:
+def test_a_broker_that_fails_in_the_sasl_exchange_is_connected_to_again(request_class: type[Any]) -> None:
     with ScriptedCluster(guard=guard()) as cluster:
         cluster.script(request_class, Drop())
         with pytest.raises((BrokerUnreachable, AuthenticationFailed)):

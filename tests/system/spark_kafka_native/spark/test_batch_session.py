@@ -205,7 +205,7 @@ def test_unreachable_broker_is_named_within_its_deadline(read: Reader) -> None:
     assert "127.0.0.1:1" in text
 
 
-def test_offsets_that_are_gone(read: Reader, topics: Topics, topic: str) -> None:
+def test_deleted_offsets(read: Reader, topics: Topics, topic: str) -> None:
     topics.write(topic, ["a", "b"])
     limits = {"subscribe": topic, "endingOffsets": json.dumps({topic: {"0": 9}})}
     assert "[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE]" in error_text(read(**limits).count)

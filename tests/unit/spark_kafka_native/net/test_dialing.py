@@ -84,7 +84,7 @@ def test_the_error_names_a_property_if_the_reason_of_one_address_does(monkeypatc
     assert type(caught.value.tried[BROKER]) is PropertyReason
 
 
-def test_the_address_that_answered_after_others_failed_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_address_that_accepted_after_others_failed_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else every new connection waits again for an address that drops packets."""
     dialing = Dialing(monkeypatch, TARGETS[1])
     for _ in range(2):

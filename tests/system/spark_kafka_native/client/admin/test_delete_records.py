@@ -50,7 +50,7 @@ def answered(code: ErrorCode = ErrorCode.NONE) -> Respond:
     return Respond(make)
 
 
-def test_each_leader_is_asked_once_for_all_that_it_leads(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_each_leader_gets_one_request_for_all_of_its_partitions(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(DeleteRecordsRequest, answered(), answered(), answered())
     assert delete_records(cluster, {T[0]: 5, T[1]: HIGH_WATERMARK, T[2]: 7}) == {T[0]: 5, T[1]: 100, T[2]: 7}
     assert len(brokers.requests(DeleteRecordsRequest)) == 3

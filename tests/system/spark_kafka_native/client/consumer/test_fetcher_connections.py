@@ -193,7 +193,7 @@ def sent(sources: Sources, cluster: Cluster, number: int) -> BrokerSource:
 # --- connecting
 
 
-def test_a_broker_that_does_not_answer_in_connecting_does_not_delay_another(brokers: ScriptedCluster) -> None:
+def test_a_broker_that_does_not_respond_in_connecting_does_not_delay_another(brokers: ScriptedCluster) -> None:
     answers = threading.Event()
     brokers.script(ApiVersionsRequest, Held(answers), broker=2)
     config = brokers.config(

@@ -195,7 +195,7 @@ def test_a_confirmed_gap_starts_an_epoch_with_sequences_from_0(queue: QueueDrive
     assert queue.send() == [("c", 1, 2), ("d", 1, 4)]
 
 
-def test_a_gap_answered_before_the_batch_in_front_proves_nothing(queue: QueueDriver) -> None:
+def test_an_out_of_order_error_before_the_response_to_the_first_batch_proves_nothing(queue: QueueDriver) -> None:
     queue.add_and_send("a", "b")
     assert queue.response("b", GAP) is Outcome.RETRY
     queue.response("a")
@@ -203,7 +203,7 @@ def test_a_gap_answered_before_the_batch_in_front_proves_nothing(queue: QueueDri
     assert queue.send() == [("b", 0, 2)]
 
 
-def test_an_acknowledged_batch_proves_an_earlier_one_that_the_broker_no_longer_knows(queue: QueueDriver) -> None:
+def test_an_acknowledged_batch_proves_an_earlier_one_that_the_broker_has_forgotten(queue: QueueDriver) -> None:
     """A broker takes a batch only if it has those before it, and remembers the last five."""
     queue.add_and_send("a", "b", "c")
     queue.lose_and_send_again("a", "b", "c")
