@@ -155,7 +155,7 @@ class ClientConfig(SecurityConfig):
     given: frozenset[str] = frozenset()
     """Names of the properties that were set, as opposed to left at their defaults."""
     option_prefix: str = ""
-    """What stands before a property's name where it was given, for errors that name one."""
+    """Prefix of the property names in the user's options, for errors."""
     servers_option: str = "bootstrap.servers"
     """The user's option that sets ``bootstrap.servers``, for errors that name it."""
 

@@ -155,7 +155,7 @@ class RecordTooLarge(KafkaError):
         super().__init__(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"row {row} for topic {topic} takes {size_bytes} bytes (key {key_bytes}, value {value_bytes}), more than "
-            f"{max_request_size}; no row of this batch was sent",
+            f"max.request.size ({max_request_size}); no row of this batch was sent",
         )
 
 

@@ -61,13 +61,11 @@ def give_up(earlier: KafkaError | None, last: KafkaError) -> NoReturn:
             last.purpose,
             last.after or earlier.after,
             last.bootstrap or earlier.bootstrap,
-            names_property=last.names_property or earlier.names_property,
         ) from last
     if earlier is not None and last.code in _TRANSPORT and earlier.code not in _TRANSPORT:
         raise earlier from last
     if earlier is not None and isinstance(last, BrokerUnreachable):
-        named = last.names_property
-        raise BrokerUnreachable(last.tried, last.purpose, str(earlier), last.bootstrap, names_property=named) from last
+        raise BrokerUnreachable(last.tried, last.purpose, str(earlier), last.bootstrap) from last
     raise last
 
 

@@ -117,8 +117,9 @@ def _complain(reason: str) -> None:
 
 def run(bootstrap_servers: str, options: Options, console: Console) -> Comparison:
     """Produce, stream, compare. Raises KafkaError, PySparkException."""
+    config = ClientConfig.parse({"bootstrap.servers": bootstrap_servers}, servers_option=_SERVERS)
     with (
-        Cluster(ClientConfig.parse({"bootstrap.servers": bootstrap_servers}, servers_option=_SERVERS)) as cluster,
+        Cluster(config, warns=True) as cluster,
         _fresh_topics(cluster, options) as topics,
         _progress(console) as progress,
     ):
@@ -209,7 +210,6 @@ def _cluster(options: Options, cluster: AbstractContextManager[str] | None, cons
 def _fresh_topics(cluster: Cluster, options: Options) -> Iterator[Topics]:
     topics = Topics.fresh()
     names = dataclasses.astuple(topics)
-    cluster.warns = True
     cluster.metadata(names, missing_ok=True)  # raises one error if no broker can be reached, not one for each topic
     create_topics(cluster, [NewTopic(name=name, partitions=options.partitions) for name in names])
     try:

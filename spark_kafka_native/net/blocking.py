@@ -38,6 +38,7 @@ from spark_kafka_native.net.errors import (
     AuthenticationFailed,
     BrokerUnreachable,
     ConnectionLost,
+    PropertyReason,
     RequestTimeout,
     Throttled,
     UnsupportedApiVersion,
@@ -115,7 +116,8 @@ class Connection:
             connection._reader.max_frame_bytes = options.max_frame_bytes
             return connection
 
-        return first_to_succeed(address, targets_of(address), attempt, options.connect_timeout_ms, deadline)
+        with options.security.naming_options():
+            return first_to_succeed(address, targets_of(address), attempt, options.connect_timeout_ms, deadline)
 
     def close(self) -> None:
         """Close the socket. Requests in flight stay without a response; may be called twice."""
@@ -329,15 +331,15 @@ class Connection:
 
     def _authenticate_again(self) -> None:
         """Authenticate again before the session ends (KIP-368), and keep the responses to earlier requests."""
-        mechanism = self.options.security.mechanism_for(self.address)
-        assert mechanism is not None
-        try:
-            self._exchange(
-                Exchange(mechanism, self.address, raw=False), Deadline.after_ms(self.options.request_timeout_ms)
-            )
-        except BaseException:
-            self.close()
-            raise
+        deadline = Deadline.after_ms(self.options.request_timeout_ms)
+        with self.options.security.naming_options():
+            mechanism = self.options.security.mechanism_for(self.address)
+            assert mechanism is not None
+            try:
+                self._exchange(Exchange(mechanism, self.address, raw=False), deadline)
+            except BaseException:
+                self.close()
+                raise
 
     def _exchange(self, exchange: Exchange, deadline: Deadline) -> None:
         response = self._ask_beside(exchange.handshake, deadline, max_version=0 if exchange.raw else None)
@@ -426,6 +428,6 @@ class Connection:
 
     def _lost(self, reason: str, hint: str = "") -> KafkaError:
         oldest = self._protocol.oldest
-        waiting = f"; {oldest} has no response" if oldest else ""
+        text = f"{reason}; {oldest} has no response{hint}" if oldest else reason + hint
         self.close()
-        return ConnectionLost(self.address, reason + waiting + hint, names_property=bool(hint))
+        return ConnectionLost(self.address, PropertyReason(text) if hint else text)

@@ -1,11 +1,12 @@
 """Encryption and authentication of connections."""
 
+import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable
+from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable, PropertyReason
 from spark_kafka_native.net.sasl.mechanism import Mechanism, SaslError
 
 if TYPE_CHECKING:
@@ -22,7 +23,23 @@ class ChannelSecurity:
     tls: "Tls | None" = None
     sasl: MechanismFactory | None = None
     option_prefix: str = ""
-    """What stands before a property's name where the user gave it."""
+    """Prefix of the property names in the user's options, for errors."""
+
+    def name_of(self, option: str) -> str:
+        """A property's name in the user's options."""
+        return f"{self.option_prefix}{option}"
+
+    @contextlib.contextmanager
+    def naming_options(self) -> Iterator[None]:
+        """Raise AuthenticationFailed of the block with the property's name in the user's options."""
+        try:
+            yield
+        except AuthenticationFailed as error:
+            reason = error.reason
+            if error.option == "security.protocol":
+                reason = f"is {self.protocol}, but {reason}"
+            option = self.name_of(error.option)
+            raise AuthenticationFailed(error.address, option, reason, error.code, local=error.local) from error
 
     def mechanism_for(self, address: HostPort) -> Mechanism | None:
         """A mechanism for one authentication; None: there is none.
@@ -35,8 +52,8 @@ class ChannelSecurity:
             return self.sasl(address)
         except SaslError as error:
             if error.retriable:
-                reason = f"{self.option_prefix}{error.option}: {error}"
-                raise BrokerUnreachable({address: reason}, names_property=True) from error
+                reason = PropertyReason(f"{self.name_of(error.option)}: {error}")
+                raise BrokerUnreachable({address: reason}) from error
             raise AuthenticationFailed(address, error.option, str(error), local=error.local) from error
 
     @property
@@ -47,7 +64,7 @@ class ChannelSecurity:
         return "SASL_PLAINTEXT" if self.tls is None else "SASL_SSL"
 
     def __str__(self) -> str:
-        return f"{self.option_prefix}security.protocol is {self.protocol}"
+        return f"{self.name_of('security.protocol')} is {self.protocol}"
 
 
 PLAINTEXT: Final = ChannelSecurity()

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.channel_security import PLAINTEXT, ChannelSecurity
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import BrokerUnreachable
+from spark_kafka_native.net.errors import BrokerUnreachable, PropertyReason
 from spark_kafka_native.net.response_cache import ResponseCache
 from spark_kafka_native.protocol.errors import RemoteProtocolError
 
@@ -103,7 +103,8 @@ def first_to_succeed(
     Raises BrokerUnreachable naming every target and its reason, and what else ``attempt`` raises.
     """
     until = Deadline.after_ms(timeout_ms * len(targets)) if deadline is None else deadline
-    reasons, names_property = [], False
+    reasons: list[str] = []
+    kind: type[str] = str
     known = preferred.get(address)
     for index, target in enumerate(sorted(targets, key=lambda target: target.where[0] != known)):
         share_ms = max(until.remaining_ms / (len(targets) - index), _LEAST_SHARE_MS)
@@ -112,15 +113,17 @@ def first_to_succeed(
         except BrokerUnreachable as error:
             if len(targets) == 1:
                 raise
-            reasons.append(f"{target.where[0]} {error.tried.get(address, error)}")
-            names_property |= error.names_property
+            reason = error.tried.get(address, str(error))
+            reasons.append(f"{target.where[0]} {reason}")
+            if isinstance(reason, PropertyReason):
+                kind = PropertyReason
         else:
             if reasons:
                 if len(preferred) >= MAX_PREFERRED:
                     preferred.clear()
                 preferred[address] = target.where[0]
             return made
-    raise BrokerUnreachable({address: ", ".join(reasons)}, names_property=names_property)
+    raise BrokerUnreachable({address: kind(", ".join(reasons))})
 
 
 def connect(address: HostPort, target: Target, options: SocketOptions, deadline: Deadline) -> Stream:
@@ -159,10 +162,11 @@ def _connect(address: HostPort, target: Target, options: SocketOptions, deadline
 
 
 def _timeout_reason(timeout_ms: float, options: SocketOptions) -> str:
-    reason = f"no connection within {round(timeout_ms / 1000, 2):g} s"
+    reason = f"no connection within {round(timeout_ms, -1):.0f} ms"
     if timeout_ms < options.connect_timeout_ms * 0.99:  # the time that was left of a longer one
         return reason
-    return f"{reason}; see socket.connection.setup.timeout.ms"
+    option = options.security.name_of("socket.connection.setup.timeout.ms")
+    return f"{reason}; raise {option} if the network is slow"
 
 
 def _set_options(sock: socket.socket, options: SocketOptions) -> None:
@@ -188,7 +192,7 @@ def closing_server(address: HostPort, security: ChannelSecurity) -> BrokerUnreac
     reason = "the broker closed the connection at ApiVersions: it is older than Kafka 0.10, which is not supported"
     if security.tls is not None:
         return BrokerUnreachable({address: reason})
-    return BrokerUnreachable({address: f"{reason}, or its listener needs TLS ({security})"}, names_property=True)
+    return BrokerUnreachable({address: PropertyReason(f"{reason}, or its listener needs TLS ({security})")})
 
 
 def foreign_server(
@@ -201,4 +205,5 @@ def foreign_server(
         word = bytes(head).decode("ascii")
         if word.isprintable():
             hint = f"its response begins with {word!r}"
-    return BrokerUnreachable({address: f"does not speak Kafka's protocol ({hint})"}, names_property=is_tls)
+    reason = f"does not speak Kafka's protocol ({hint})"
+    return BrokerUnreachable({address: PropertyReason(reason) if is_tls else reason})

@@ -15,30 +15,28 @@ class ConfigError(PicklableError, ValueError):
         super().__init__(f"{option}: {message}")
 
 
+class PropertyReason(str):
+    """A reason that names a client property as its possible cause."""
+
+    __slots__ = ()
+
+
 class BrokerUnreachable(KafkaError):
     """No connection could be made. ``tried`` has the reason for every address, ``after`` the error before, if any.
 
     ``bootstrap`` is the option with the bootstrap servers, if no broker of a cluster could be reached. The text advises
-    to check it, unless a reason ``names_property``: a client property that may be the cause.
+    to check it, unless a reason is a PropertyReason.
     """
 
     _shows_code = False
 
-    def __init__(
-        self,
-        tried: Mapping[HostPort, str],
-        purpose: str = "",
-        after: str = "",
-        bootstrap: str = "",
-        *,
-        names_property: bool = False,
-    ) -> None:
+    def __init__(self, tried: Mapping[HostPort, str], purpose: str = "", after: str = "", bootstrap: str = "") -> None:
         self.tried = dict(tried)
         self.purpose = purpose
         self.after = after
         self.bootstrap = bootstrap
-        self.names_property = names_property
         reasons = "; ".join(f"{address}: {reason}" for address, reason in self.tried.items())
+        names_property = any(isinstance(reason, PropertyReason) for reason in self.tried.values())
         super().__init__(
             ErrorCode.NETWORK_EXCEPTION,
             f"no broker could be reached{purpose and f' {purpose}'} ({reasons}){after and f', after {after}'}"
@@ -49,15 +47,14 @@ class BrokerUnreachable(KafkaError):
 class ConnectionLost(KafkaError):
     """A connection ended, or broke the protocol, while requests were without a response.
 
-    Whether the broker carried them out is unknown. ``names_property`` is as of BrokerUnreachable.
+    Whether the broker carried them out is unknown.
     """
 
     _shows_code = False
 
-    def __init__(self, address: HostPort, reason: str, *, names_property: bool = False) -> None:
+    def __init__(self, address: HostPort, reason: str) -> None:
         self.address = address
         self.reason = reason
-        self.names_property = names_property
         super().__init__(ErrorCode.NETWORK_EXCEPTION, f"{address}: {reason}")
 
 

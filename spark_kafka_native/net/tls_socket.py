@@ -11,7 +11,7 @@ from typing import Final
 
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable
+from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable, PropertyReason
 from spark_kafka_native.net.tls import Tls
 
 _WRITE_BYTES: Final = 1 << 16
@@ -149,18 +149,18 @@ def _handshake(sock: ssl.SSLSocket, address: HostPort, tls: Tls, deadline: Deadl
         except ssl.SSLZeroReturnError as error:
             raise BrokerUnreachable({address: "the broker closed the TLS session in its handshake"}) from error
         except _ENDS as error:
-            raise BrokerUnreachable({address: ended}, names_property=True) from error
+            raise BrokerUnreachable({address: PropertyReason(ended)}) from error
         except ssl.SSLError as error:
             option, reason = explain(error, address, tls)
             raise AuthenticationFailed(address, option, reason) from error
         except OSError as error:
-            reason = f"{ended} ({error.strerror or error})"
-            raise BrokerUnreachable({address: reason}, names_property=True) from error
+            reason = PropertyReason(f"{ended} ({error.strerror or error})")
+            raise BrokerUnreachable({address: reason}) from error
         poll.modify(sock, events)
         if not poll.poll(deadline.remaining_ms) or deadline.expired:
             late = f"the TLS handshake did not complete within {round(deadline.allowed_ms)} ms"
-            reason = f"{late}; a listener without TLS does not answer; {setting}"
-            raise BrokerUnreachable({address: reason}, names_property=True)
+            reason = PropertyReason(f"{late}; a listener without TLS does not answer; {setting}")
+            raise BrokerUnreachable({address: reason})
     if suite := tls.refused_suite(sock):
         raise AuthenticationFailed(address, "ssl.cipher.suites", f"the broker chose {suite}, which is not in the list")
 

@@ -71,19 +71,10 @@ def version_of(raw: Buffer) -> int:
     return min(version, _LATEST)
 
 
-def encode_subscription(subscription: Subscription, version: int) -> bytes:
-    """The bytes of a subscription."""
-    return _encode(subscription, version)
-
-
 def encode_assignment(assignment: Assignment, version: int) -> bytes:
     """The bytes of an assignment, in a version that the member reads."""
-    return _encode(assignment, version)
-
-
-def _encode(value: Struct, version: int) -> bytes:
     out = bytearray(_VERSION.pack(version))
-    codec(type(value), version, False)[0](value, out, Splices())
+    codec(Assignment, version, False)[0](assignment, out, Splices())
     return bytes(out)
 
 

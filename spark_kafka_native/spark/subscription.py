@@ -1,5 +1,6 @@
 """The partitions of a query: ``subscribe``, ``subscribePattern`` or ``assign``, matched with a cluster's topics."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
@@ -113,7 +114,10 @@ def describe(subscription: Subscription) -> str:
         case SubscribePattern(pattern=pattern):
             return f"subscribePattern={pattern}"
         case Assign(partitions=partitions):
-            return f"assign={','.join(str(tp) for tp in partitions)}"
+            numbers: dict[str, list[int]] = {}
+            for tp in partitions:
+                numbers.setdefault(tp.topic, []).append(tp.partition)
+            return f"assign={json.dumps(numbers, separators=(',', ':'))}"
         case _:
             assert_never(subscription)
 

@@ -1,7 +1,6 @@
 """DeleteRecords: delete the records of partitions before an offset."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.leaders import Leaders, ask_leaders
@@ -15,12 +14,9 @@ from spark_kafka_native.protocol.messages.delete_records import (
 )
 from spark_kafka_native.protocol.topic import TopicPartition, by_topic
 
-HIGH_WATERMARK: Final = -1
-"""Instead of an offset: everything that consumers may have read by now."""
-
 
 def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Delete the records before an offset, per partition; the first offset that each has now.
+    """Delete the records before an offset (-1: the high watermark), per partition; the first offset that each has now.
 
     Raises KafkaError naming the partition: its offset is out of range, or its topic's policy forbids it. Records of
     other partitions may be gone then.

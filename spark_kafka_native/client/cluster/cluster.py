@@ -12,7 +12,7 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Self, TypeVar, cast
 from uuid import UUID
@@ -46,14 +46,14 @@ UNKNOWN_TOPIC_TRIES: Final = 4
 class Cluster:
     """One cluster, its cached metadata and its idle connections. Threads may share it."""
 
-    def __init__(self, config: ClientConfig) -> None:
-        """Does not connect yet."""
-        self.config = config
-        self.warns = False
-        """Whether a warning is logged when no broker can be reached. Only the driver of a query on Spark sets it.
+    def __init__(self, config: ClientConfig, *, warns: bool = False) -> None:
+        """Does not connect yet.
 
-        It is logged once, and again after a response.
+        ``warns``: log a warning when no broker can be reached, once, and again after a response. Only the driver of a
+        query on Spark sets it.
         """
+        self.config = config
+        self._warns = warns
         self._has_warned = False
         self.coordinators = KnownCoordinators()
         self.kept_producers = KeptProducers()
@@ -335,8 +335,7 @@ class Cluster:
 
     def _ask_any(self, request: Request[ResponseT], deadline: Deadline, max_version: int | None = None) -> ResponseT:
         """The first response of any broker. Raises BrokerUnreachable naming every address and the reason."""
-        tried: dict[HostPort, str] = {}
-        names_property = False
+        tried = _Tried()
         backoff = Backoff(self.config.reconnect_backoff_ms, self.config.reconnect_backoff_max_ms)
         while True:
             candidates = self._candidates()
@@ -345,29 +344,19 @@ class Cluster:
                     response = self._ask_at(address, request, deadline, max_version)
                     self._has_warned = False
                     return response
-                except (BrokerUnreachable, ConnectionLost) as error:
-                    reasons = error.tried if isinstance(error, BrokerUnreachable) else {address: error.reason}
-                    names_property |= error.names_property
-                except (RequestTimeout, Throttled) as error:
-                    reasons = {address: error.detail.removeprefix(f"{address}: ")}
-                # The last attempt has little time: the reason of the one before says more.
-                tried = {**reasons, **tried} if deadline.expired else {**tried, **reasons}
+                except (BrokerUnreachable, ConnectionLost, RequestTimeout, Throttled) as error:
+                    tried.add(address, error, is_last=deadline.expired)
                 if deadline.expired:
                     break
             self._warn_unreachable(tried, candidates, deadline)
             if not deadline.pause(backoff.next_ms()):
-                tried |= {address: "not tried, no time was left" for address in candidates if address not in tried}
-                servers, bootstrap = self.config.bootstrap_servers, self.config.servers_option
-                if set(servers) != tried.keys():
-                    bootstrap += f" ({','.join(map(str, servers))})"
-                raise BrokerUnreachable(tried, f"for {request.api_name}", "", bootstrap, names_property=names_property)
+                raise tried.error(request.api_name, candidates, self.config)
 
-    def _warn_unreachable(self, tried: Mapping[HostPort, str], candidates: list[HostPort], deadline: Deadline) -> None:
-        if self.warns and not self._has_warned and not deadline.expired and all(each in tried for each in candidates):
+    def _warn_unreachable(self, tried: "_Tried", candidates: list[HostPort], deadline: Deadline) -> None:
+        if self._warns and not self._has_warned and not deadline.expired and tried.reasons.keys() >= set(candidates):
             self._has_warned = True
-            reasons = "; ".join(f"{address}: {reason}" for address, reason in tried.items())
             text = "no broker of %s can be reached (%s); trying again for %.3g s"
-            _log.warning(text, self.config.servers_option, reasons, deadline.remaining_ms / 1000)
+            _log.warning(text, self.config.servers_option, tried, deadline.remaining_ms / 1000)
 
     def _ask_at(
         self, address: HostPort, request: Request[ResponseT], deadline: Deadline, max_version: int | None
@@ -407,6 +396,34 @@ class Cluster:
         self.kept_producers.clear()  # they are the parent's
         self._pool.reset_after_fork()
         self.pending_connections = PendingConnections()
+
+
+class _Tried:
+    """The addresses that a request was sent to in vain, each with the reason."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[HostPort, str] = {}
+
+    def __str__(self) -> str:
+        return "; ".join(f"{address}: {reason}" for address, reason in self.reasons.items())
+
+    def add(self, address: HostPort, error: KafkaError, *, is_last: bool) -> None:
+        match error:
+            case BrokerUnreachable():
+                reasons = error.tried
+            case ConnectionLost():
+                reasons = {address: error.reason}
+            case _:
+                reasons = {address: error.detail.removeprefix(f"{address}: ")}
+        # Little time is left for the last attempt, so the reason of the attempt before is more useful.
+        self.reasons = {**reasons, **self.reasons} if is_last else {**self.reasons, **reasons}
+
+    def error(self, api_name: str, candidates: list[HostPort], config: ClientConfig) -> BrokerUnreachable:
+        tried = dict.fromkeys(candidates, "not tried, no time was left") | self.reasons
+        servers, bootstrap = config.bootstrap_servers, config.servers_option
+        if set(servers) != tried.keys():
+            bootstrap += f" ({','.join(map(str, servers))})"
+        return BrokerUnreachable(tried, f"for {api_name}", "", bootstrap)
 
 
 def _creating_nothing(request: Request[ResponseT], connection: Connection) -> Request[ResponseT]:

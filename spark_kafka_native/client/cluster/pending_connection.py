@@ -31,7 +31,13 @@ class PendingConnection:
         self._process_id = os.getpid()
         self._made: Future[Connection] = Future()
         self._done, self._signal = socket.socketpair()
-        threading.Thread(target=self._run, args=(connect, deadline), name=f"connect to {address}", daemon=True).start()
+        try:
+            name = f"connect to {address}"
+            threading.Thread(target=self._run, args=(connect, deadline), name=name, daemon=True).start()
+        except BaseException:
+            self._done.close()
+            self._signal.close()
+            raise
 
     def wait_until(self, deadline: Deadline) -> None:
         """Set when ``take`` raises BrokerUnreachable. The thread keeps the deadline that it was started with."""
@@ -93,7 +99,7 @@ class PendingConnections:
     """Connection attempts of a cluster's fetchers, each in a thread.
 
     A ``BrokerSource`` that gives up abandons its attempt, and the next ``BrokerSource`` of the same broker continues
-    it. So there are never more threads than sources.
+    it. So the retries of one source start no second thread.
     """
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.blocking import DEFAULT_MAX_FRAME_BYTES, Connection, SocketOptions
 from spark_kafka_native.net.channel_security import ChannelSecurity
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable, ConfigError
+from spark_kafka_native.net.errors import BrokerUnreachable, ConfigError
 from spark_kafka_native.net.response_cache import ResponseCache
 from spark_kafka_native.protocol.messages.metadata import MetadataResponse
 
@@ -158,11 +158,6 @@ class ConnectionPool:
             self._connecting[address] += 1
         try:
             connection = Connection.open(address, options, deadline)
-        except AuthenticationFailed as error:
-            option, reason = f"{config.option_prefix}{error.option}", error.reason
-            if error.option == "security.protocol":
-                reason = f"is {config.security_protocol}, but {reason}"
-            raise AuthenticationFailed(error.address, option, reason, error.code, local=error.local) from error
         except BrokerUnreachable as error:
             with self._lock:
                 self._failures[address] = failures + 1

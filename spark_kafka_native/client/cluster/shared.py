@@ -7,20 +7,20 @@ import threading
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
 
-_shared: dict[ClientConfig, Cluster] = {}
+_shared: dict[tuple[ClientConfig, bool], Cluster] = {}
 _lock = threading.Lock()
 
 
-def shared_cluster(config: ClientConfig) -> Cluster:
-    """The process's cluster for ``config``, made at the first call and kept open.
+def shared_cluster(config: ClientConfig, *, warns: bool = False) -> Cluster:
+    """The process's cluster for ``config``, made at the first call and kept open; ``warns`` is as of ``Cluster``.
 
     Its connections and metadata outlive the tasks that use it. Threads may share it; a forked child gets its own.
     Callers do not close it: a connection that breaks is replaced at the next use.
     """
     with _lock:
-        found = _shared.get(config)
+        found = _shared.get((config, warns))
         if found is None:
-            found = _shared[config] = Cluster(config)
+            found = _shared[config, warns] = Cluster(config, warns=warns)
         return found
 
 

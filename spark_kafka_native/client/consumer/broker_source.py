@@ -42,13 +42,19 @@ class BrokerSource:
         self.cursors: dict[Cursor, None] = {}
         """In the order of the next request."""
         self.resume_at = 0.0
-        """No Fetch is sent before, after a response without any records, or a throttle: on ``time.monotonic``."""
+        """The next Fetch is not sent before this time of ``time.monotonic``.
+
+        Set after a response without records, and by a throttle.
+        """
         self.opening: PendingConnection | None = None
         self.in_flight = False
         self.is_extended = False
         """Whether ``expires_at`` of the response in flight was extended."""
         self.expires_at = 0.0
-        """When the response in flight must have come: ``response_timeout_ms`` after its request, extended once."""
+        """When the response in flight must have come: ``response_timeout_ms`` after its request, extended once.
+
+        On the fetcher's clock, which is paused while the caller uses rows.
+        """
         self.response_timeout_ms = 0.0
         self.backoff = cluster.backoff()
         self._cluster = cluster

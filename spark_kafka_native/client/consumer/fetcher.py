@@ -98,12 +98,13 @@ class Fetcher:
         )
         self._cursors: dict[TopicPartition, Cursor] = {}
         self._failures: dict[Cursor, None] = {}
-        self._sources = Sources(cluster, READ_COMMITTED if self._committed_only else READ_UNCOMMITTED)
         self._completed: deque[CompletedFetch] = deque()
         self._jitter = jitter()
         """The same for all partitions, so that those that have an error at once are retried at once."""
         self._clock = PausableClock()
         """For timeouts only: it is paused while the caller uses rows, and between iterations."""
+        isolation = READ_COMMITTED if self._committed_only else READ_UNCOMMITTED
+        self._sources = Sources(cluster, isolation, self._clock)
         self.named_topics = False
         """Whether a Fetch named its topics, so that rows may be of another topic of a partition's name."""
         self._is_confirmed = False
@@ -283,7 +284,7 @@ class Fetcher:
 
     def _await(self) -> None:
         """Wait for a response, or for the time of a request; take the response, with the next Fetch in flight."""
-        source, expired = self._sources.poll(self._clock.now())
+        source, expired = self._sources.poll()
         for late in expired:
             self._cluster.note_timeout(late.node.address)
             self._lose(late, RequestTimeout(late.node.address, "Fetch", round(late.response_timeout_ms)))
@@ -294,7 +295,7 @@ class Fetcher:
         except KafkaError as error:
             self._lose(source, error)
             return
-        self._sources.received(source, whole=response is not None, now=self._clock.now())
+        self._sources.received(source, whole=response is not None)
         if response is not None:
             self._take(source, response)
             self._send(source)

@@ -57,13 +57,13 @@ def find_leaders(
 
 
 def _compare_logs(cluster: Cluster, cursors: Sequence[Cursor], deadline: Deadline) -> dict[Cursor, KafkaError]:
-    """The errors of cursors whose leader is a later one, as ``find_divergence``.
+    """The errors of cursors whose leader epoch has increased, as ``find_divergence``.
 
-    After a transient error the cursor has no leader, so that it is looked for, and asked, again.
+    After a transient error the cursor has no leader, so that the leader is looked up and asked again.
     """
     later = [cursor for cursor in cursors if cursor.leader_epoch > cursor.compared_epoch]
     compared = [cursor for cursor in later if cursor.compared_epoch != NO_EPOCH]
-    # The rest of the time is for the Fetches of those that pass, and for another try of the others.
+    # The other half of the time is for the Fetches of cursors without an error, and for a retry of the others.
     errors = find_divergence(cluster, compared, Deadline.after_ms(deadline.remaining_ms / 2)) if compared else {}
     for cursor in later:
         if cursor in errors and is_transient(errors[cursor]):
@@ -81,10 +81,10 @@ def _other_topic(cursor: Cursor, topic_id: UUID) -> TopicRecreated | None:
 
 
 def find_divergence(cluster: Cluster, cursors: Sequence[Cursor], deadline: Deadline) -> dict[Cursor, KafkaError]:
-    """Stop cursors where their leaders' logs part from what was read, or was seen to be in the log (KIP-320).
+    """Lower the end offsets of cursors to where their leaders' logs diverge from the logs before (KIP-320).
 
-    Returns the cursors that fail: with LogTruncated if the log lacks some of what was read, or all that was to be read
-    next; with the error of its leader, which may be transient. There are no retries.
+    Returns errors: LogTruncated if a log lacks records that were read, or all records that were to be read next; or the
+    error of the leader, which may be transient. There are no retries.
     """
     read = {cursor: (cursor.epoch, cursor.position) for cursor in cursors if cursor.epoch != NO_EPOCH}
     seen = {cursor: (cursor.known_epoch, cursor.end_offset) for cursor in cursors if cursor.known_epoch != NO_EPOCH}

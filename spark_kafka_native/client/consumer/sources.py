@@ -9,6 +9,7 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.metadata import Node
 from spark_kafka_native.client.consumer.broker_source import BrokerSource
 from spark_kafka_native.client.consumer.cursor import Cursor
+from spark_kafka_native.client.pausable_clock import PausableClock
 from spark_kafka_native.net.address import HostPort
 
 _TOGETHER_S: Final = 0.005
@@ -20,9 +21,11 @@ _PARTIAL_S: Final = 0.5
 class Sources:
     """The brokers that are read from, each with its cursors; the other cursors wait, or are not to be fetched."""
 
-    def __init__(self, cluster: Cluster, isolation: int) -> None:
+    def __init__(self, cluster: Cluster, isolation: int, clock: PausableClock) -> None:
+        """``clock`` is that of ``BrokerSource.expires_at``; pauses between requests are on ``time.monotonic``."""
         self._cluster = cluster
         self._isolation = isolation
+        self._clock = clock
         self._sources: dict[tuple[HostPort, str], BrokerSource] = {}
         """By address and rack. The one whose response was taken last is the last."""
         self._source_of: dict[Cursor, BrokerSource] = {}
@@ -91,21 +94,20 @@ class Sources:
         else:
             self.detach(cursor)
 
-    def poll(self, now: float) -> tuple[BrokerSource | None, list[BrokerSource]]:
+    def poll(self) -> tuple[BrokerSource | None, list[BrokerSource]]:
         """Wait until bytes of a response have come, or something is due: that source, and those that got none in time.
 
-        One response is received at a time, so that one is in memory, unless its broker stops in the middle. ``now`` is
-        on the clock of ``expires_at``.
+        One response is received at a time, so that one is in memory, unless its broker stops in the middle.
         """
         in_flight = polled = [source for source in self if source.in_flight]
         if self._partial is not None and self._partial.in_flight:
             polled = [self._partial]
         # Without cursors the connection is not taken, and would end every wait.
         opening = [source.opening for source in self if source.opening is not None and source.cursors]
-        begun = time.monotonic()
-        waits_s = [cursor.retry_at - begun for cursor in self._waiting]
-        waits_s += [source.resume_at - begun for source in self if source.cursors and source.is_idle]
-        waits_s += [source.expires_at - now for source in polled]
+        now, on_clock = time.monotonic(), self._clock.now()
+        waits_s = [cursor.retry_at - now for cursor in self._waiting]
+        waits_s += [source.resume_at - now for source in self if source.cursors and source.is_idle]
+        waits_s += [source.expires_at - on_clock for source in polled]
         waits_s += [each.remaining_ms / 1000 for each in opening]
         if len(polled) < len(in_flight):
             waits_s.append(_PARTIAL_S)
@@ -122,14 +124,14 @@ class Sources:
             poller.register(source.connection, select.POLLIN | (select.POLLOUT if wants_write else 0))
         descriptors = {descriptor for descriptor, _ in poller.poll(wait_s * 1000)}
         ready = [source for source in polled if source.connection.fileno() in descriptors]
-        now += time.monotonic() - begun
         if not descriptors:
             self._partial = None
         # The response of a source that is not polled may have come.
-        expired = [source for source in polled if source.expires_at <= now and source not in ready]
+        on_clock = self._clock.now()
+        expired = [source for source in polled if source.expires_at <= on_clock and source not in ready]
         return next(iter(ready), None), expired
 
-    def received(self, source: BrokerSource, *, whole: bool, now: float) -> None:
+    def received(self, source: BrokerSource, *, whole: bool) -> None:
         """Note that bytes of a response have come; after the last ones the other sources come first.
 
         After its first bytes a response may take its timeout once more: its broker works, and the bytes may have waited
@@ -141,4 +143,4 @@ class Sources:
             self._sources[key] = self._sources.pop(key)
         elif not source.is_extended:
             source.is_extended = True
-            source.expires_at = max(source.expires_at, now) + source.response_timeout_ms / 1000
+            source.expires_at = max(source.expires_at, self._clock.now()) + source.response_timeout_ms / 1000

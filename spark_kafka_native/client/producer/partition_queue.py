@@ -46,6 +46,7 @@ class OutgoingBatch:
     """Its place among the partition's batches."""
     base_sequence: int | None = None
     tries: int = 0
+    last_error: str = ""
     may_be_written: bool = False
     """Whether an earlier try ended without a response."""
     out_of_order: bool = False
@@ -64,7 +65,7 @@ class OutgoingBatch:
         return len(self.encoded.buffer)
 
 
-class Verdict(Enum):
+class Outcome(Enum):
     """What a response means for a batch."""
 
     DONE = auto()
@@ -92,11 +93,6 @@ class PartitionQueue:
         """Set by ``continue_at`` before ``take``, and again whenever it is None; stays None without idempotence."""
         self.used_up_producer_id: int | None = None
         """The producer id of which the partition has used the last epoch, if any: the next one must be another."""
-        self.last_error = ""
-        """Of the first unacknowledged batch: the errors of the batches after it may only be that it is missing.
-
-        Empty again once that batch is acknowledged.
-        """
         self.in_flight: deque[OutgoingBatch] = deque()
         self._idempotent = idempotent
         self._transactional = transactional
@@ -152,7 +148,20 @@ class PartitionQueue:
     @property
     def attempts(self) -> int:
         """How often the first unacknowledged batch was sent; the queue is not empty."""
-        return min((*self.in_flight, *self._failed, *self._waiting), key=lambda batch: batch.order).tries
+        return self._first.tries
+
+    @property
+    def last_error(self) -> str:
+        """Of the first unacknowledged batch: the errors of the batches after it may only be that it is missing."""
+        return self._first.last_error if len(self) else ""
+
+    @last_error.setter
+    def last_error(self, reason: str) -> None:
+        self._first.last_error = reason
+
+    @property
+    def _first(self) -> OutgoingBatch:
+        return min((*self.in_flight, *self._failed, *self._waiting), key=lambda batch: batch.order)
 
     @property
     def next_sequence(self) -> int:
@@ -188,7 +197,7 @@ class PartitionQueue:
         self.last_error = reason or self.last_error
         self._not_before = now + self._backoff.next_ms() / 1000
 
-    def judge(self, batch: OutgoingBatch, code: ErrorCode, *, log_start_offset: int = -1) -> Verdict:
+    def outcome_of(self, batch: OutgoingBatch, code: ErrorCode, *, log_start_offset: int = -1) -> Outcome:
         """What a response with ``code`` means for a batch in flight, which stays there.
 
         OUT_OF_ORDER_SEQUENCE_NUMBER for the batch that comes right after the last acknowledged one is the broker's loss
@@ -198,19 +207,19 @@ class PartitionQueue:
         """
         batch.out_of_order = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if code in _DONE:
-            return Verdict.DONE
+            return Outcome.DONE
         if code is ErrorCode.MESSAGE_TOO_LARGE and batch.records_count > 1:
-            return Verdict.SPLIT
+            return Outcome.SPLIT
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._idempotent:
             if batch.order < self._acknowledged:
-                return Verdict.FATAL if batch.passed_over else Verdict.DONE
-            return self._want_new_epoch() if self._follows_acknowledged(batch) else Verdict.RETRY
+                return Outcome.FATAL if batch.passed_over else Outcome.DONE
+            return self._want_new_epoch() if self._follows_acknowledged(batch) else Outcome.RETRY
         if code is ErrorCode.UNKNOWN_PRODUCER_ID and self._idempotent:
             if log_start_offset == -1 or not self._follows_acknowledged(batch):
-                return Verdict.RETRY
-            return Verdict.FATAL if batch.may_be_written else self._want_new_epoch()
+                return Outcome.RETRY
+            return Outcome.FATAL if batch.may_be_written else self._want_new_epoch()
         self._new_epoch_wanted = False  # nothing was said about sequence numbers
-        return Verdict.RETRY if code.retriable else Verdict.FATAL
+        return Outcome.RETRY if code.retriable else Outcome.FATAL
 
     def acknowledge(self, batch: OutgoingBatch, now: float) -> list[OutgoingBatch]:
         """Remove an acknowledged batch; all batches that are now known to be written, this one first."""
@@ -220,8 +229,6 @@ class PartitionQueue:
             failed.passed_over |= not failed.may_be_written
         proven = [failed for failed in earlier if failed.out_of_order and not failed.passed_over]
         self._failed = [failed for failed in self._failed if failed not in proven]
-        if len(earlier) == len(proven):
-            self.last_error = ""
         self._acknowledged = max(self._acknowledged, batch.order)
         self._backoff.reset()
         self._is_known = True
@@ -233,8 +240,7 @@ class PartitionQueue:
     def fail(self, batch: OutgoingBatch, now: float, reason: str, *, answered: bool) -> None:
         """The batch is to be sent again. ``answered``: the broker responded that it did not write it."""
         self.in_flight.remove(batch)
-        if all(batch.order < other.order for other in (*self._failed, *self.in_flight)):
-            self.last_error = reason
+        batch.last_error = reason
         if not answered:
             batch.may_be_written = True
             batch.out_of_order = self._new_epoch_wanted = False
@@ -263,12 +269,12 @@ class PartitionQueue:
     def _follows_acknowledged(self, batch: OutgoingBatch) -> bool:
         return not self._failed and self.in_flight[0] is batch
 
-    def _want_new_epoch(self) -> Verdict:
+    def _want_new_epoch(self) -> Outcome:
         """A second epoch without progress in between would be refused, too, and so on for ever."""
         if self._epochs_since_progress or self._transactional:
-            return Verdict.FATAL
+            return Outcome.FATAL
         self._new_epoch_wanted = True
-        return Verdict.RETRY
+        return Outcome.RETRY
 
     def _must_resend(self) -> bool:
         """Whether a gap was reported and the next batch to send may be written."""

@@ -26,11 +26,10 @@ from spark_kafka_native.client.transactions.describe_transactions import (
     TransactionDescription,
     TransactionState,
     describe_known,
-    describe_transactions,
 )
 from spark_kafka_native.client.transactions.errors import FENCED
-from spark_kafka_native.client.transactions.handle import TransactionalIdentity, TransactionHandle, WrittenPartition
-from spark_kafka_native.client.transactions.requests import max_block_deadline, transaction_version
+from spark_kafka_native.client.transactions.handle import TransactionalIdentity
+from spark_kafka_native.client.transactions.requests import max_block_deadline
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -211,35 +210,3 @@ def _says_committed(handle: TransactionalIdentity, described: TransactionDescrip
     if described.producer_epoch not in {handle.producer_epoch, handle.producer_epoch + 1}:
         return None
     return described.state in {TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT}
-
-
-def abort_open_transactions(
-    cluster: Cluster, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
-) -> dict[str, Ending]:
-    """Abort the open transactions of these ids, of any producer; the result for each that was open.
-
-    Their producers are fenced where every transaction has an epoch of its own; elsewhere they may begin another one:
-    ``init_producer`` fences them too. Raises KafkaError as ``describe_transactions`` and ``end_transaction``.
-    """
-    deadline = max_block_deadline(cluster, timeout_ms)
-    described = describe_transactions(cluster, transactional_ids, timeout_ms=deadline.remaining_ms)
-    handles = open_handles(described.values(), transaction_version(cluster, deadline))
-    endings = end_transactions(cluster, handles, commit=False, timeout_ms=deadline.remaining_ms)
-    return {handle.transactional_id: ending for handle, ending in zip(handles, endings, strict=True)}
-
-
-def open_handles(described: Iterable[TransactionDescription], version: int) -> list[TransactionHandle]:
-    """Handles of those transactions that are open; ``version`` is the cluster's ``transaction.version``."""
-    return [
-        TransactionHandle(
-            transactional_id=found.transactional_id,
-            producer_id=found.producer_id,
-            producer_epoch=found.producer_epoch,
-            timeout_ms=found.timeout_ms,
-            transaction_version=version,
-            partitions=tuple(WrittenPartition(partition=partition) for partition in found.partitions),
-            started_ms=found.started_ms,
-        )
-        for found in described
-        if found.state is TransactionState.ONGOING
-    ]

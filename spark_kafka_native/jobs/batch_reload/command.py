@@ -43,8 +43,8 @@ from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.spark.errors import OptionError, PlanError
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
 from spark_kafka_native.spark.planning.assignment import select_existing
+from spark_kafka_native.spark.planning.bounds import Clock
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.planning.pacing import Clock
 from spark_kafka_native.spark.source.schema import layout_of
 
 _RAISED_IN_JAVA: Final = re.compile(r"^(?:: |Caused by: )(?:[\w$]+\.)*([\w$]+: .+)$", re.MULTILINE)

@@ -59,20 +59,20 @@ def select(batches: Batches, limits: Limits, transactions: AbortedTransactions |
 
     Raises CorruptBatch: as ``decode``, for all errors but those of single records.
     """
-    walk = _Walk(batches, limits, transactions, scratch)
-    position = walk.leap(batches.start)
+    selector = _Selector(batches, limits, transactions, scratch)
+    position = selector.select_by_kernel(batches.start)
     while position < len(batches.view):
         try:
-            end = walk.step(position)
+            end = selector.select_one(position)
         except IncompleteBatch:
             break
         if end is None:
             break
-        position = walk.leap(end)
-    return Selection(parts=walk.parts, next_offset=walk.next_offset, bytes_used=position - batches.start)
+        position = selector.select_by_kernel(end)
+    return Selection(parts=selector.parts, next_offset=selector.next_offset, bytes_used=position - batches.start)
 
 
-class _Walk:
+class _Selector:
     """The state of one selection. The kernel reads and writes the attributes without an underscore."""
 
     def __init__(
@@ -89,7 +89,7 @@ class _Walk:
         self.first_position = -1
         self.next_offset = limits.from_offset
 
-    def leap(self, position: int) -> int:
+    def select_by_kernel(self, position: int) -> int:
         """Take or skip batches from ``position`` on by the kernel, as far as it can; the position after them."""
         if self._headers is None:
             return position
@@ -114,13 +114,13 @@ class _Walk:
             self._batches().numbers.frombytes(taken)
         return position
 
-    def step(self, position: int) -> int | None:
+    def select_one(self, position: int) -> int | None:
         """Take or skip the batch at ``position``; the position after it, None if it is for another call."""
         view, limits = self._view, self._limits
         try:
             header = read_header(view, position)
         except OldFormatBatch:
-            return self._step_messages(position)
+            return self._select_messages(position)
         if not self.log_position <= header.base_offset < limits.until_offset or self._is_full():
             self._stop(position, header)
             return None
@@ -140,7 +140,7 @@ class _Walk:
             if header.records_count:
                 self._batches().add(header, position, start, length)
                 self._count(position, header.records_count, length)
-        self._pass(next_offset)
+        self._advance(next_offset)
         return end
 
     def _unpack(self, position: int, base_offset: int, codec: int, end: int) -> tuple[int, int]:
@@ -155,7 +155,7 @@ class _Walk:
             raise error.placed(start=position, base_offset=base_offset) from error
         return self._scratch.append(payload), len(payload)
 
-    def _step_messages(self, position: int) -> int | None:
+    def _select_messages(self, position: int) -> int | None:
         """The same for a wrapper, or for as many messages as can be taken together."""
         view, limits = self._view, self._limits
         header = read_message(view, position)
@@ -181,7 +181,7 @@ class _Walk:
             self._messages().add(messages, header.timestamp_type, limits)
             self._count(position, len(messages.offsets), length)
             header = header._replace(base_offset=messages.offsets[-1])
-        self._pass(header.next_offset)
+        self._advance(header.next_offset)
         return end
 
     def _read_run(self, position: int, end: int) -> tuple[Messages, int]:
@@ -260,7 +260,7 @@ class _Walk:
             self.parts.append(part := MessagePart())
         return part
 
-    def _pass(self, next_offset: int) -> None:
+    def _advance(self, next_offset: int) -> None:
         self.log_position = next_offset
         if next_offset > self.next_offset:
             self.next_offset = min(next_offset, self._limits.until_offset)

@@ -97,13 +97,13 @@ def _other_owner(plan: WritePlan, last: LastBatch, owner: Owner) -> ExactlyOnceE
     release = command("release", plan.prefix)
     if owner.kind is not last.owner.kind:
         return _refused(
-            plan,
+            plan.prefix,
             what,
             "Set another prefix: batch writes and streaming queries need prefixes of their own. Release this one only "
             f"if {last.owner} does not run again: {release}",
         )
     return _refused(
-        plan,
+        plan.prefix,
         f"{what}: another query, or the same one with a new checkpoint",
         "Set another prefix for another query. Start the same query from the newest checkpoint whose file 'metadata' "
         f"has id {last.owner.id}: no row is lost. If it does not exist any more, release the prefix; after that, rows "
@@ -113,27 +113,30 @@ def _other_owner(plan: WritePlan, last: LastBatch, owner: Owner) -> ExactlyOnceE
 
 def _other_batch(plan: WritePlan, last_id: int, batch_id: int) -> ExactlyOnceError:
     what = f"the last batch with this prefix is batch {last_id}, and the query is at batch {batch_id}"
-    release = command("release", plan.prefix)
     if batch_id > last_id:
         return _refused(
-            plan,
-            f"{what}: the batches in between were written with another prefix, without exactly-once or to another "
-            "cluster, or this prefix lacks their decisions",
-            "If their rows are in the topics, release the prefix, and the "
-            f"query continues at batch {batch_id}: {release}",
+            plan.prefix,
+            f"{what}: the prefix has no decision of the batches in between. They were written with another prefix, "
+            "without exactly-once, to another cluster or before a release of the prefix, or their decisions were lost",
+            f"If their rows are in the topics, release the prefix; the query then continues at batch {batch_id}: "
+            f"{command('release', plan.prefix)}",
         )
+    return older_copy(plan.prefix, f"{what}: the checkpoint is an older copy")
+
+
+def older_copy(prefix: str, why: str) -> ExactlyOnceError:
+    """The error (REFUSED) of a batch that was decided before, as far as the prefix knows."""
     return _refused(
-        plan,
-        f"{what}: the checkpoint is an older copy",
-        "Start from the newest checkpoint: no row is lost. If it does not "
-        f"exist any more, release the prefix; after that, rows of batches that run again are written twice: {release}",
+        prefix,
+        why,
+        "Start from the newest checkpoint: no row is lost. If it does not exist any more, release the prefix; after "
+        f"that, rows of batches that run again are written twice: {command('release', prefix)}",
     )
 
 
-def _refused(plan: WritePlan, why: str, advice: str) -> ExactlyOnceError:
+def _refused(prefix: str, why: str, advice: str) -> ExactlyOnceError:
     return ExactlyOnceError(
-        ErrorKind.REFUSED,
-        f"option 'transactional.id.prefix' = {plan.prefix}: {why}. This run has written nothing. {advice}",
+        ErrorKind.REFUSED, f"option 'transactional.id.prefix' = {prefix}: {why}. This run has written nothing. {advice}"
     )
 
 

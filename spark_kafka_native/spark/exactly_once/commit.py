@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.batch import Batch, TaskMessage, Timing, joined
+from spark_kafka_native.spark.exactly_once.batch import Batch, TaskMessage, Timing, joined, older_copy
 from spark_kafka_native.spark.exactly_once.decision import Decision, Handle, decision_records
 from spark_kafka_native.spark.exactly_once.effects import Append, Describe, Described, ListOpen, Now, Steps
 from spark_kafka_native.spark.exactly_once.ending import (
@@ -15,7 +15,7 @@ from spark_kafka_native.spark.exactly_once.ending import (
     mark_finished,
     read_last,
 )
-from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError, command
+from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.names import Names
 
 
@@ -72,12 +72,10 @@ def _check_skipped(names: Names, batch: Batch) -> Steps[None]:
             "and is no longer the last one: another run uses the prefix now",
         )
     if last.rows is not None and last.rows != batch.rows:
-        raise ExactlyOnceError(
-            ErrorKind.REFUSED,
-            f"prefix {names.prefix}: batch {batch.batch_id} of {batch.owner} was written with {last.rows} rows, and "
-            f"now it has {batch.rows}. The checkpoint is an older copy, or the source's rows have changed. This run "
-            "has written nothing. Start from the newest checkpoint, or release the prefix; after that, rows of batches "
-            f"that run again are written twice: {command('release', names.prefix)}",
+        raise older_copy(
+            names.prefix,
+            f"batch {batch.batch_id} of {batch.owner} was written with {last.rows} rows, and now it has {batch.rows}: "
+            "the checkpoint is an older copy, or the source's rows have changed",
         )
 
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 
 from spark_kafka_native.spark.errors import PlanError, listed
 from spark_kafka_native.spark.options.parsing import SourceOptions
-from spark_kafka_native.spark.planning.bounds import OffsetSource
-from spark_kafka_native.spark.planning.pacing import Clock
+from spark_kafka_native.spark.planning.bounds import Clock, OffsetSource
 from spark_kafka_native.spark.subscription import SelectedPartitions, describe, select, topics_to_look_up
 
 
@@ -35,7 +34,5 @@ def unknown_topics(options: SourceOptions, topics: Iterable[str], option: str | 
     """The error for topics that the option names and the cluster does not have."""
     servers = ",".join(str(server) for server in options.client.bootstrap_servers)
     option = option or describe(options.subscription).partition("=")[0]
-    names = set(topics)
-    what, do = ("topic", "does") if len(names) == 1 else ("topics", "do")
-    text = f"{what} {listed(names)} of option {option} {do} not exist in the cluster at {servers}"
+    text = f"these topics of option {option} do not exist in the cluster at {servers}: {listed(set(topics))}"
     return PlanError("KAFKA_UNKNOWN_TOPIC", text)

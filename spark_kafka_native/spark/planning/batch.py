@@ -15,10 +15,9 @@ from spark_kafka_native.spark.errors import PlanError, listed
 from spark_kafka_native.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, OffsetMap
 from spark_kafka_native.spark.options.parsing import SourceOptions
 from spark_kafka_native.spark.planning.assignment import select_existing
-from spark_kafka_native.spark.planning.bounds import Bounds, Edge, OffsetSource, bind_limit, look_up_bounds
-from spark_kafka_native.spark.planning.data_loss import accept_or_raise, aged_out, not_there_yet
+from spark_kafka_native.spark.planning.bounds import Bounds, Clock, Edge, OffsetSource, bind_limit, look_up_bounds
+from spark_kafka_native.spark.planning.data_loss import accept_or_raise, beyond_end, deleted_before_read
 from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Narrowing, narrow
-from spark_kafka_native.spark.planning.pacing import Clock
 from spark_kafka_native.spark.planning.packing import Task, pack
 from spark_kafka_native.spark.planning.ranges import OffsetRange, bind_range, range_of, split_unbound_ranges
 
@@ -114,9 +113,9 @@ def _checked(
             f"the resolved start offset {known_from} is greater than the resolved end offset {known_until} for {tp}",
         )
     if 0 <= from_offset < first:
-        accept_or_raise(aged_out(tp, from_offset, min(first, known_until)), fail=options.fail_on_data_loss)
+        accept_or_raise(deleted_before_read(tp, from_offset, min(first, known_until)), fail=options.fail_on_data_loss)
         from_offset = min(first, known_until)
     if end > last:
-        accept_or_raise(not_there_yet(tp, last, end), fail=options.fail_on_data_loss)
+        accept_or_raise(beyond_end(tp, last, end), fail=options.fail_on_data_loss)
         end = max(last, from_offset)
     return from_offset, end

@@ -1,5 +1,6 @@
 """From offset limits to offsets, looked up in a cluster through ``OffsetSource``."""
 
+import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
@@ -26,11 +27,26 @@ from spark_kafka_native.spark.offsets import (
     Position,
     SpecificOffsets,
 )
-from spark_kafka_native.spark.planning.pacing import Clock
 
 _SETTLING_TRIES: Final = 5
 _NO_RECORD = -1
 """The offset that ListOffsets returns for a timestamp later than that of every record."""
+
+
+class Clock:
+    """The clock of a stream."""
+
+    def now_ms(self) -> float:
+        """Milliseconds of the monotonic clock."""
+        return time.monotonic() * 1000
+
+    def epoch_ms(self) -> float:
+        """Milliseconds since 1970, as in the timestamps of records."""
+        return time.time() * 1000
+
+    def sleep_ms(self, duration_ms: float) -> None:
+        """Block the calling thread."""
+        time.sleep(duration_ms / 1000)
 
 
 class OffsetSource(Protocol):

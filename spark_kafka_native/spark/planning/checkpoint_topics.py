@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import PlanError, listed
 from spark_kafka_native.spark.offsets import offsets_to_json
-from spark_kafka_native.spark.subscription import Assign, Subscription, describe, unnamed
+from spark_kafka_native.spark.subscription import Assign, SubscribePattern, Subscription, describe, unnamed
 
 _SHOWN_AT_MOST = 20
 
@@ -29,8 +29,10 @@ def not_named(offsets: Collection[TopicPartition], subscription: Subscription) -
     if not removed:
         return None
     option, shown = describe(subscription), _shown(removed, subscription)
-    reason = f"the checkpoint has offsets of {_shown(offsets, subscription)}, and option {option} does not name"
-    again = f"Name {shown} in option '{option.partition('=')[0]}' again"
+    verb, again = "name", f"Name {shown} in option '{option.partition('=')[0]}' again"
+    if isinstance(subscription, SubscribePattern):
+        verb, again = "match", f"Let the pattern match {shown} again"
+    reason = f"the checkpoint has offsets of {_shown(offsets, subscription)}, and option {option} does not {verb}"
     if len(removed) == len(offsets):
         return OtherTopics(f"{reason} any of them", f"{again}, or use a new checkpointLocation for another query")
     return OtherTopics(
@@ -53,10 +55,10 @@ def planned_without(
         f"the checkpoint's last finished batch has offsets of {listed(start)}, but its next batch was planned by an "
         f"earlier run for {listed(end) or 'no partition'}, without {listed(left_out)}: the options of that run named "
         "other topics, or the cluster did not have the partitions then",
-        "No run with failOnDataLoss=true has read the planned batch. If no other run has begun to write it, delete the "
-        "file with the highest number in directory 'offsets' of the checkpoint, and the .crc file of the same number, "
-        "while the query is stopped: Spark then plans the batch again. Otherwise start the query with a new "
-        f"checkpointLocation and option {offsets}, which are those of the last finished batch",
+        "No run with failOnDataLoss=true has read the planned batch. If no other run has begun to write it: (1) stop "
+        "the query; (2) delete the file with the highest number in directory 'offsets' of the checkpoint, and the .crc "
+        "file of the same number; (3) start the query, and Spark plans the batch again. Otherwise start the query with "
+        f"a new checkpointLocation and option {offsets}, which are those of the last finished batch",
     )
 
 

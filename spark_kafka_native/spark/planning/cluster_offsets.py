@@ -112,9 +112,7 @@ class ClusterOffsets:
 
     @property
     def _cluster(self) -> Cluster:
-        cluster = shared_cluster(self._config)
-        cluster.warns = TaskContext.get() is None  # the driver, not one of many tasks
-        return cluster
+        return shared_cluster(self._config, warns=TaskContext.get() is None)  # the driver, not one of many tasks
 
 
 def _ids(response: ClusterMetadata) -> dict[str, UUID]:

@@ -40,18 +40,18 @@ def plan_batch(
     end: Mapping[TopicPartition, int],
     earliest: Mapping[TopicPartition, int],
     *,
-    alarm_at_new_topics: bool,
+    new_topics_start_at_zero: bool,
 ) -> BatchPlan:
     """The micro-batch from ``start`` to ``end``, given the first offsets that the cluster has now.
 
     A partition that is not in ``start`` is read from its first offset. ``earliest`` must have every partition to be
-    read that still exists. ``alarm_at_new_topics``: a topic that is not in ``start`` was created during the query, so a
-    first offset above 0 means that records were deleted unread; otherwise the user has added the topic.
+    read that still exists. ``new_topics_start_at_zero``: a topic that is not in ``start`` was created during the query,
+    so a first offset above 0 means that records were deleted unread; otherwise the user has added the topic.
     """
     losses: list[DataLoss] = []
     ranges: list[OffsetRange] = []
-    vanished = {tp for tp in start.keys() & end.keys() if end[tp] > start[tp] and tp not in earliest}
-    if deleted := (start.keys() - end.keys()) | vanished:
+    deleted_since = {tp for tp in start.keys() & end.keys() if end[tp] > start[tp] and tp not in earliest}
+    if deleted := (start.keys() - end.keys()) | deleted_since:
         losses.append(deleted_partitions(deleted))
     _report_unknown(start, end, earliest, losses)
     known_topics = {tp.topic for tp in start}
@@ -59,18 +59,18 @@ def plan_batch(
         first = earliest.get(tp)
         if tp not in start:
             assert first is not None
-            if first != 0 and (alarm_at_new_topics or tp.topic in known_topics):
+            if first != 0 and (new_topics_start_at_zero or tp.topic in known_topics):
                 losses.append(_starts_late(tp, first))
             from_offset = first
         elif end[tp] < start[tp]:
-            losses.append(_went_back(tp, start[tp], end[tp]))
+            losses.append(_end_decreased(tp, start[tp], end[tp]))
             continue
         elif end[tp] == start[tp] or first is None:
             continue
         else:
             from_offset = max(start[tp], first)
             if from_offset > start[tp]:
-                losses.append(aged_out(tp, start[tp], min(first, end[tp])))
+                losses.append(deleted_before_read(tp, start[tp], min(first, end[tp])))
         if from_offset < end[tp]:
             ranges.append(range_of(tp, from_offset, end[tp]))
     return BatchPlan(ranges=tuple(ranges), losses=tuple(losses))
@@ -91,9 +91,9 @@ def plan_replayed_first_batch(
     start = {tp: offset for tp, offset in looked_up_again.items() if tp in end}
     steady_start = {tp: offset for tp, offset in start.items() if not may_have_moved(tp)}
     steady_end = {tp: offset for tp, offset in end.items() if tp in steady_start}
-    plan = plan_batch(steady_start, steady_end, earliest, alarm_at_new_topics=False)
-    gone = [tp for tp in end if tp not in looked_up_again and not may_have_moved(tp)]
-    losses = (*plan.losses, *([deleted_partitions(gone)] if gone else []))
+    plan = plan_batch(steady_start, steady_end, earliest, new_topics_start_at_zero=False)
+    deleted = [tp for tp in end if tp not in looked_up_again and not may_have_moved(tp)]
+    losses = (*plan.losses, *([deleted_partitions(deleted)] if deleted else []))
     return BatchPlan(ranges=plan.ranges, losses=losses)
 
 
@@ -106,7 +106,7 @@ def accept_or_raise(loss: DataLoss, *, fail: bool) -> None:
     )
 
 
-def aged_out(tp: TopicPartition, from_offset: int, first: int) -> DataLoss:
+def deleted_before_read(tp: TopicPartition, from_offset: int, first: int) -> DataLoss:
     """Offsets ``[from_offset, first)`` of a partition were deleted before they were read."""
     return DataLoss(
         kind=DataLossKind.COULD_NOT_READ,
@@ -114,7 +114,7 @@ def aged_out(tp: TopicPartition, from_offset: int, first: int) -> DataLoss:
     )
 
 
-def not_there_yet(tp: TopicPartition, last: int, until_offset: int) -> DataLoss:
+def beyond_end(tp: TopicPartition, last: int, until_offset: int) -> DataLoss:
     """Offsets ``[last, until_offset)`` of a partition were requested and do not exist."""
     return DataLoss(
         kind=DataLossKind.COULD_NOT_READ,
@@ -131,7 +131,7 @@ def truncated(tp: TopicPartition, diverged_at: int, known_until: int) -> DataLos
     )
 
 
-def recreated(tp: TopicPartition, from_offset: int, until_offset: int) -> DataLoss:
+def range_recreated(tp: TopicPartition, from_offset: int, until_offset: int) -> DataLoss:
     """The topic of the planned offsets ``[from_offset, until_offset)`` was deleted and created again."""
     return DataLoss(
         kind=DataLossKind.TOPIC_RECREATED,
@@ -139,7 +139,7 @@ def recreated(tp: TopicPartition, from_offset: int, until_offset: int) -> DataLo
     )
 
 
-def other_topic(
+def topic_recreated(
     change: Recreated, start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
 ) -> DataLoss:
     """A topic that was read up to ``start`` was created again; it ends at ``latest``.
@@ -187,7 +187,7 @@ def _starts_late(tp: TopicPartition, first: int) -> DataLoss:
     )
 
 
-def _went_back(tp: TopicPartition, start: int, end: int) -> DataLoss:
+def _end_decreased(tp: TopicPartition, start: int, end: int) -> DataLoss:
     return DataLoss(
         kind=DataLossKind.OFFSET_CHANGED,
         reason=f"{tp} is to be read from offset {start} on, but its end was changed from {start} to {end}: "

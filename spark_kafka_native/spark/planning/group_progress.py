@@ -23,8 +23,7 @@ from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import PlanError
 from spark_kafka_native.spark.offsets import OffsetMap
-from spark_kafka_native.spark.planning.bounds import OffsetSource
-from spark_kafka_native.spark.planning.pacing import Clock
+from spark_kafka_native.spark.planning.bounds import Clock, OffsetSource
 from spark_kafka_native.spark.planning.topic_ids import CommitMark, TopicIds
 from spark_kafka_native.spark.planning.topic_register import TopicRegister
 
@@ -86,7 +85,7 @@ class GroupProgress:
         try:
             self._learn([tp for tp in finished if tp in ends], timeout_ms=COMMIT_TIMEOUT_MS)
             offsets = {
-                tp: CommittedOffset(offset=offset, metadata=ids.metadata_of(tp))
+                tp: CommittedOffset(offset=offset, metadata=ids.commit_metadata(tp))
                 for tp, offset in finished.items()
                 if tp in ends
             }

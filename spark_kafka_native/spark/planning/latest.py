@@ -5,16 +5,15 @@ and Metadata once a second, and at every call again after offsets have moved.
 """
 
 import logging
-from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Final
 
 from spark_kafka_native.spark.errors import listed
 from spark_kafka_native.spark.offsets import LATEST_OFFSET, OffsetMap
 from spark_kafka_native.spark.options.parsing import SourceOptions
 from spark_kafka_native.spark.planning.assignment import select_partitions, unknown_topics
-from spark_kafka_native.spark.planning.bounds import OffsetSource
+from spark_kafka_native.spark.planning.bounds import Clock, OffsetSource
 from spark_kafka_native.spark.planning.data_loss import lagging_partitions
-from spark_kafka_native.spark.planning.pacing import Clock, RefreshPacer
 from spark_kafka_native.spark.planning.topic_ids import TopicIds
 from spark_kafka_native.spark.subscription import SelectedPartitions
 
@@ -22,6 +21,31 @@ PARTITIONS_EVERY_MS: Final = 1_000.0
 """Interval at which an idle stream looks up partitions."""
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class RefreshPacer:
+    """The time of the next offset lookup: at once after offsets have moved, then at pauses that double up to 250 ms."""
+
+    SHORTEST_MS: Final = 15.0
+    LONGEST_MS: Final = 250.0
+
+    _pause_ms: float = 0.0
+    _due_at_ms: float = 0.0
+
+    def due(self, now_ms: float) -> bool:
+        """Whether the next lookup is due."""
+        return now_ms >= self._due_at_ms
+
+    @property
+    def idle(self) -> bool:
+        """Whether no offset had moved at the last lookup."""
+        return self._pause_ms > 0
+
+    def looked_up(self, now_ms: float, *, moved: bool) -> None:
+        """Record a lookup at ``now_ms``."""
+        self._pause_ms = 0.0 if moved else min(max(2 * self._pause_ms, self.SHORTEST_MS), self.LONGEST_MS)
+        self._due_at_ms = now_ms + self._pause_ms
 
 
 class LatestOffsets:
@@ -36,8 +60,8 @@ class LatestOffsets:
         self._selection: SelectedPartitions | None = None
         self._selected_at_ms = 0.0
         self._warned: set[str] = set()
-        self._believed: Collection[str] = frozenset()
-        """Topics and partitions that several lookups did not find."""
+        self._confirmed_missing: set[str] = set()
+        """Missing topics and lagging partitions that several lookups have confirmed."""
         self.known: OffsetMap | None = None
         """The result of the last lookup; None before the first."""
 
@@ -54,7 +78,7 @@ class LatestOffsets:
         """
         latest: OffsetMap = {}
         unknown: set[str] = set()
-        doubtful: set[str] = set()
+        missing: set[str] = set()
         for attempt in range(self._options.offset_retries + 1):
             if attempt:
                 self._clock.sleep_ms(self._options.offset_retry_interval_ms)
@@ -63,12 +87,12 @@ class LatestOffsets:
             unknown = set(selection.missing_topics) - {tp.topic for tp in known}
             lagging = lagging_partitions(known, latest)
             if lagging:
-                other = self._ids.look(lagging, self._source.topic_ids({tp.topic for tp in lagging}))
+                other = self._ids.find_recreated(lagging, self._source.topic_ids({tp.topic for tp in lagging}))
                 lagging = sorted(set(lagging) - {tp for change in other for tp in change.partitions})
-            doubtful = unknown | {str(tp) for tp in lagging}
-            if doubtful <= set(self._believed):
+            missing = unknown | {str(tp) for tp in lagging}
+            if missing <= self._confirmed_missing:
                 break
-        self._believed = doubtful
+        self._confirmed_missing = missing
         if unknown:
             self._missing_topics(unknown)
         self._pacer.looked_up(self._clock.now_ms(), moved=latest != self.known)
@@ -87,7 +111,7 @@ class LatestOffsets:
         if self._selection is None or refresh or not recent:
             self._selection = select_partitions(self._options, self._source)
             self._selected_at_ms = now_ms
-            self._ids.note(self._source.topic_ids({tp.topic for tp in self._selection.partitions}))
+            self._ids.record_lookup(self._source.topic_ids({tp.topic for tp in self._selection.partitions}))
             if missing := self._selection.missing_partitions:
                 self.warn_once(f"assigned partitions that do not exist are not read: {listed(missing)}")
         return self._selection

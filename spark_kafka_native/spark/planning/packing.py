@@ -5,17 +5,23 @@ read from one broker. If leaders have changed when a batch is planned again, oth
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.ranges import OffsetRange, bind_range
 
 Task: TypeAlias = tuple[OffsetRange, ...]
 """The ranges of one task, the value of its ``InputPartition``; at most one range of each partition."""
-_Sized: TypeAlias = tuple[OffsetRange, int]
 
-_NOWHERE = -1
-_EMPTY = (0, 0)
+_NO_LEADER: Final = -1
+_EMPTY: Final = (0, 0)
+
+
+class _Sized(NamedTuple):
+    """A range and its number of offsets."""
+
+    piece: OffsetRange
+    size: int
 
 
 def pack(
@@ -34,7 +40,7 @@ def pack(
     """
     if max_partitions is None or len(ranges) <= max_partitions:
         return [(piece,) for piece in ranges]
-    sized = [(piece, _size(piece, bounds)) for piece in ranges]
+    sized = [_Sized(piece, _size(piece, bounds)) for piece in ranges]
     sized.sort(key=_leader_id)
     filled = None if max_records_per_partition is None else _fill(sized, max_records_per_partition)
     count = max_partitions if filled is None else max(max_partitions, len(filled))
@@ -45,8 +51,8 @@ def pack(
 
 
 def _leader_id(sized: _Sized) -> int:
-    piece, _ = sized
-    return _NOWHERE if piece.leader is None else piece.leader.node.node_id
+    leader = sized.piece.leader
+    return _NO_LEADER if leader is None else leader.node.node_id
 
 
 def _size(piece: OffsetRange, bounds: Mapping[TopicPartition, tuple[int, int]]) -> int:

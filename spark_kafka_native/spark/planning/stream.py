@@ -26,21 +26,20 @@ from spark_kafka_native.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, Com
 from spark_kafka_native.spark.options.parsing import SourceOptions
 from spark_kafka_native.spark.planning.assignment import select_existing, select_partitions
 from spark_kafka_native.spark.planning.available_now import check_reachable, check_same_partitions
-from spark_kafka_native.spark.planning.bounds import Edge, OffsetSource, bind_limit, may_move, resolve
+from spark_kafka_native.spark.planning.bounds import Clock, Edge, OffsetSource, bind_limit, may_move, resolve
 from spark_kafka_native.spark.planning.checkpoint_topics import OtherTopics, not_named, planned_without
 from spark_kafka_native.spark.planning.data_loss import (
     BatchPlan,
     accept_or_raise,
     deleted_partitions,
-    other_topic,
     plan_batch,
     plan_replayed_first_batch,
+    topic_recreated,
 )
 from spark_kafka_native.spark.planning.group_progress import GroupProgress
 from spark_kafka_native.spark.planning.jvm_checkpoint import read_initial_offsets
 from spark_kafka_native.spark.planning.latest import LatestOffsets
 from spark_kafka_native.spark.planning.leader_epochs import LeaderEpochs
-from spark_kafka_native.spark.planning.pacing import Clock
 from spark_kafka_native.spark.planning.packing import Task, pack
 from spark_kafka_native.spark.planning.ranges import split_ranges
 from spark_kafka_native.spark.planning.rates import delay_batch, limit_offsets
@@ -87,11 +86,11 @@ class StreamOffsets:
             starting = self._options.starting
             limit = bind_limit(starting, selection.partitions, self._source, self._clock, Edge.STARTING)
             self._initial = resolve(limit, self._source)
-            self._ids.belong({tp: ids[tp.topic] for tp in self._initial if tp.topic in ids})
+            self._ids.record_ids({tp: ids[tp.topic] for tp in self._initial if tp.topic in ids})
             if isinstance(starting, Committed):
                 commits = self._source.committed(starting.group_id, self._initial)
                 marks = {tp: CommitMark.parse(commit.metadata) for tp, commit in commits.items()}
-                self._ids.belong({tp: mark.topic_id for tp, mark in marks.items() if mark is not None})
+                self._ids.record_ids({tp: mark.topic_id for tp, mark in marks.items() if mark is not None})
         return dict(self._initial)
 
     def read_what_is_available_now(self) -> None:
@@ -120,16 +119,18 @@ class StreamOffsets:
         if not self._latest_called and not is_new:
             self._resume(start)
         self._latest_called = True
-        self._ids.settle(start)
+        self._ids.update_start(start)
         available = self._available(start)
         end = self._end_of_batch(start, available, max_offsets, min_offsets, is_first_batch=is_new)
-        if self._options.fail_on_data_loss and (deleted := start.keys() - end.keys()):
-            accept_or_raise(deleted_partitions(deleted), fail=True)
+        deleted = start.keys() - end.keys() if self._options.fail_on_data_loss else ()
         if self._progress is not None:
             # Before the first batch of a new topic, so that a restart does not apply the old offsets to the new topic.
-            at_once = (self._available_now and end == start) or (bool(self._ids.awaiting) and end != start)
+            is_before_new_topic = bool(self._ids.new_positions) and end != start
+            at_once = bool(deleted) or (self._available_now and end == start) or is_before_new_topic
             finished = self._ids.translated(start)
             self._progress.report(finished, available, self._ids, at_once=at_once)
+        if deleted:
+            accept_or_raise(deleted_partitions(deleted), fail=True)
         return end
 
     @property
@@ -161,9 +162,9 @@ class StreamOffsets:
         for loss in plan.losses:
             accept_or_raise(loss, fail=self._options.fail_on_data_loss)
         unread = end.keys() - start.keys() - {piece.topic_partition for piece in plan.ranges}
-        self._ids.begin(unread, self._source.topic_ids({tp.topic for tp in unread}))
+        self._ids.record_new_partitions(unread, self._source.topic_ids({tp.topic for tp in unread}))
         leaders = self._source.leaders(piece.topic_partition for piece in plan.ranges) if plan.ranges else {}
-        led = [piece._replace(leader=self._ids.confirmed(piece.topic_partition, leaders)) for piece in plan.ranges]
+        led = [piece._replace(leader=self._ids.planned_leader(piece.topic_partition, leaders)) for piece in plan.ranges]
         ranges, cut_off = self._epochs.compare(led, start, self._source)
         for loss in cut_off:
             accept_or_raise(loss, fail=self._options.fail_on_data_loss)
@@ -223,7 +224,7 @@ class StreamOffsets:
             if delay_batch(begin, available, min_offsets, waited_ms=waited_ms, max_delay_ms=longest_ms):
                 return start
         end = available if max_offsets is None else limit_offsets(begin, available, max_offsets)
-        end = self._ids.moved_on(start, end)
+        end = self._ids.distinct_from_start(start, end)
         if end != start:
             self._last_batch_ms = now_ms
         return end
@@ -243,12 +244,12 @@ class StreamOffsets:
         if replays_first_batch:
 
             def is_empty(tp: TopicPartition) -> bool:
-                return self._may_move(tp) and tp not in self._ids.awaiting
+                return self._may_move(tp) and tp not in self._ids.new_positions
 
             earliest = self._earliest([tp for tp in end if not is_empty(tp)])
             return plan_replayed_first_batch(start, end, earliest, is_empty)
         earliest = self._earliest([tp for tp in end if end[tp] > start.get(tp, -1)])
-        return plan_batch(start, end, earliest, alarm_at_new_topics=self._topics_come_by_themselves)
+        return plan_batch(start, end, earliest, new_topics_start_at_zero=self._topics_come_by_themselves)
 
     # --- topics that were deleted and created again
 
@@ -258,23 +259,24 @@ class StreamOffsets:
             self._remember_topics(start)
         else:
             reached = self._replayed[1]
-            self._ids.settle_at({tp: reached[tp] for tp in self._ids.awaiting if tp in reached}, start)
+            positions = {tp: reached[tp] for tp in self._ids.new_positions if tp in reached}
+            self._ids.update_start_of_replay(positions, start)
 
     def _remember_topics(self, start: OffsetMap) -> None:
         if self._progress is not None:
-            self._ids.resume(self._progress.commits(start), start)
-            self._ids.belong(self._progress.registered(start))
+            self._ids.load_commits(self._progress.commits(start), start)
+            self._ids.record_ids(self._progress.registered(start))
 
     def _returned(self, available: OffsetMap) -> OffsetMap:
         """The next offsets of partitions that were missing for a while, so that no record is read twice."""
         if not self._ids.absent_topics:
             return {}
-        return self._ids.returned(available, self._source.topic_ids(self._ids.absent_topics))
+        return self._ids.returned_positions(available, self._source.topic_ids(self._ids.absent_topics))
 
     def _find_recreated(self, start: OffsetMap, latest: OffsetMap) -> None:
         ids = self._source.topic_ids({tp.topic for tp in start})
-        for change in self._ids.look(start, ids):
-            accept_or_raise(other_topic(change, start, latest), fail=self._options.fail_on_data_loss)
+        for change in self._ids.find_recreated(start, ids):
+            accept_or_raise(topic_recreated(change, start, latest), fail=self._options.fail_on_data_loss)
             self._ids.accept(change, self._earliest([tp for tp in change.partitions if tp in latest]), start)
 
     def _replay(self, start: OffsetMap, end: OffsetMap) -> tuple[OffsetMap, OffsetMap]:
@@ -289,7 +291,7 @@ class StreamOffsets:
                 self._remember_topics(start)
                 latest = self._source.list_offsets(dict.fromkeys(start, LATEST_OFFSET))
                 self._find_recreated(start, latest)
-                if self._ids.awaiting:
+                if self._ids.new_positions:
                     reached = {tp: min(offset, latest.get(tp, offset)) for tp, offset in end.items()}
                     self._replayed = self._ids.translated(start), reached
         return self._replayed

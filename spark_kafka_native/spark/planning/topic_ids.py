@@ -18,11 +18,15 @@ States of a partition; ``TopicIds`` has each in one of its maps::
 
     state       map         meaning                              left by
     ----------  ----------  -----------------------------------  -------------------------------------------------------
-    unknown                 never looked up, or without ids      look, begin, confirmed -> known; resume -> known, new
-    known       _ids        offsets belong to this id            look + accept -> new; settle without it -> absent
-    new         _new_ids,   Spark's start belongs to the old     settle, once Spark's start has moved -> known
+    unknown                 never looked up, or without ids      find_recreated, record_new_partitions,
+                                                                 planned_leader -> known;
+                                                                 load_commits -> known, new
+    known       _ids        offsets belong to this id            find_recreated + accept -> new; update_start without
+                                                                 it -> absent
+    new         _new_ids,   Spark's start belongs to the old     update_start, once Spark's start has moved -> known
                 _positions  topic, the position to the new one
-    absent      _absent     deleted, as it seemed                returned: same id -> known; another id -> unknown
+    absent      _absent     deleted, as it seemed                returned_positions: same id -> known; another id ->
+                                                                 unknown
 
 A comparison of (topic id, offset) at the start of a query alone would miss: a topic that is created again while the
 query runs, and is longer at the next lookup; the batch in between, whose start Spark still takes from the old topic;
@@ -95,25 +99,25 @@ class TopicIds:
         """Ids of each topic in the order of lookups; one that is not the last is from a broker with stale metadata."""
         self._absent: dict[TopicPartition, tuple[UUID, int]] = {}
 
-    def note(self, topic_ids: Mapping[str, UUID]) -> None:
+    def record_lookup(self, topic_ids: Mapping[str, UUID]) -> None:
         """Record ids of a lookup. The order of lookups determines which id is later."""
         for topic, topic_id in topic_ids.items():
             seen = self._seen.setdefault(topic, [])
             if topic_id not in seen:
                 seen.append(topic_id)
 
-    def belong(self, ids: Mapping[TopicPartition, UUID]) -> None:
+    def record_ids(self, ids: Mapping[TopicPartition, UUID]) -> None:
         """Record the topic ids of offsets."""
         self._ids |= ids
 
-    def begin(self, partitions: Iterable[TopicPartition], topic_ids: Mapping[str, UUID]) -> None:
+    def record_new_partitions(self, partitions: Iterable[TopicPartition], topic_ids: Mapping[str, UUID]) -> None:
         """Record the present topic ids of new partitions that a batch does not read."""
         for tp in partitions:
             current = topic_ids.get(tp.topic)
             if current is not None and not self._is_replaced(tp.topic, current):
                 self._ids.setdefault(tp, current)
 
-    def resume(self, commits: Mapping[TopicPartition, CommittedOffset], start: OffsetMap) -> None:
+    def load_commits(self, commits: Mapping[TopicPartition, CommittedOffset], start: OffsetMap) -> None:
         """Load the commits of an earlier run, at Spark's ``start``."""
         for tp, commit in commits.items():
             mark = CommitMark.parse(commit.metadata)
@@ -125,17 +129,17 @@ class TopicIds:
                 self._ids[tp] = mark.topic_id
         self._seen_at = start
 
-    def look(self, partitions: Iterable[TopicPartition], topic_ids: Mapping[str, UUID]) -> list[Recreated]:
+    def find_recreated(self, partitions: Iterable[TopicPartition], topic_ids: Mapping[str, UUID]) -> list[Recreated]:
         """The topics whose ids have changed; the first id of a topic is recorded.
 
         A topic without an id, because it was deleted or its brokers are old, is skipped. An id that another one has
         replaced is stale metadata, and is ignored.
         """
-        self.note(topic_ids)
-        telling = {topic: at for topic, at in topic_ids.items() if not self._is_replaced(topic, at)}
+        self.record_lookup(topic_ids)
+        current_ids = {topic: at for topic, at in topic_ids.items() if not self._is_replaced(topic, at)}
         found: dict[tuple[str, UUID, UUID], list[TopicPartition]] = {}
         for tp in partitions:
-            current = telling.get(tp.topic)
+            current = current_ids.get(tp.topic)
             if current is None:
                 continue
             known = self._new_ids.get(tp) or self._ids.setdefault(tp, current)
@@ -159,7 +163,7 @@ class TopicIds:
         self._positions |= found
         self._seen_at = start
 
-    def settle(self, start: OffsetMap) -> None:
+    def update_start(self, start: OffsetMap) -> None:
         """Spark's start is ``start``: if it has changed, its offsets belong to the new topics."""
         if start is self._seen_at or start == self._seen_at:
             return
@@ -171,18 +175,18 @@ class TopicIds:
 
     def _keep_absent(self, before: OffsetMap, known: Mapping[TopicPartition, UUID], start: OffsetMap) -> None:
         """Keep the last offsets of partitions that are no longer in ``start``, up to ``MOST_ABSENT``."""
-        gone = [tp for tp in before.keys() - start.keys() if tp in known]
-        self._absent |= {tp: (known[tp], before[tp]) for tp in gone}
+        missing = [tp for tp in before.keys() - start.keys() if tp in known]
+        self._absent |= {tp: (known[tp], before[tp]) for tp in missing}
         if self._absent:
             absent = [(tp, last) for tp, last in self._absent.items() if tp not in start]
             self._absent = dict(absent[-MOST_ABSENT:])
 
-    def returned(self, partitions: Iterable[TopicPartition], topic_ids: Mapping[str, UUID]) -> OffsetMap:
+    def returned_positions(self, partitions: Iterable[TopicPartition], topic_ids: Mapping[str, UUID]) -> OffsetMap:
         """The next offsets of partitions that were missing for a while and have the same topic id.
 
         They belong to the query again. A partition of a new topic starts at its first offset. Stale ids are ignored.
         """
-        self.note(topic_ids)
+        self.record_lookup(topic_ids)
         positions: OffsetMap = {}
         for tp in partitions:
             current = topic_ids.get(tp.topic)
@@ -192,7 +196,7 @@ class TopicIds:
                     self._ids[tp], positions[tp] = topic_id, offset
         return positions
 
-    def confirmed(self, tp: TopicPartition, leaders: Mapping[TopicPartition, PartitionLeader]) -> PartitionLeader:
+    def planned_leader(self, tp: TopicPartition, leaders: Mapping[TopicPartition, PartitionLeader]) -> PartitionLeader:
         """The leader of a partition to be read, with the topic id of its offsets.
 
         Metadata may have a new topic since the offsets were looked up; a task must not apply the old offsets to it. The
@@ -201,9 +205,9 @@ class TopicIds:
         leader = leaders[tp]
         if leader.topic_id == ZERO_UUID:
             return leader
-        self.note({tp.topic: leader.topic_id})
-        believed = self._new_ids.get(tp) or self._ids.setdefault(tp, leader.topic_id)
-        return leader if believed == leader.topic_id else leader._replace(topic_id=believed)
+        self.record_lookup({tp.topic: leader.topic_id})
+        known = self._new_ids.get(tp) or self._ids.setdefault(tp, leader.topic_id)
+        return leader if known == leader.topic_id else leader._replace(topic_id=known)
 
     def _is_replaced(self, topic: str, topic_id: UUID) -> bool:
         seen = self._seen.get(topic)
@@ -214,15 +218,15 @@ class TopicIds:
         """Topics with partitions that the query has read and that are missing now."""
         return {tp.topic for tp in self._absent}
 
-    def settle_at(self, positions: OffsetMap, start: OffsetMap) -> None:
-        """As ``settle``, before Spark is at ``start``, for logs that end before it."""
+    def update_start_of_replay(self, positions: OffsetMap, start: OffsetMap) -> None:
+        """As ``update_start``, before Spark is at ``start``, for logs that end before it."""
         self._positions = {tp: offset for tp, offset in positions.items() if start.get(tp, offset) != offset}
         for tp in self._new_ids.keys() - self._positions.keys():
             self._ids[tp] = self._new_ids.pop(tp)
         self._seen_at = start
 
     @property
-    def awaiting(self) -> Mapping[TopicPartition, int]:
+    def new_positions(self) -> Mapping[TopicPartition, int]:
         """Partitions whose start belongs to the old topic, with the first offset to read of the new one."""
         return self._positions
 
@@ -232,7 +236,7 @@ class TopicIds:
             start | {tp: offset for tp, offset in self._positions.items() if tp in start} if self._positions else start
         )
 
-    def moved_on(self, start: OffsetMap, end: OffsetMap) -> OffsetMap:
+    def distinct_from_start(self, start: OffsetMap, end: OffsetMap) -> OffsetMap:
         """``end``, one offset less if it equals the last offset of the old topic.
 
         Spark compares offsets, and would otherwise skip the new topic's records as read.
@@ -245,7 +249,7 @@ class TopicIds:
         known = self._ids | self._new_ids
         return {tp.topic: known[tp] for tp in partitions if tp in known}
 
-    def metadata_of(self, tp: TopicPartition) -> str:
+    def commit_metadata(self, tp: TopicPartition) -> str:
         """The commit metadata for the translated offset of ``tp``; empty if its topic has no id."""
         if tp in self._positions:
             return str(CommitMark(topic_id=self._new_ids[tp], left_at=self._seen_at.get(tp)))

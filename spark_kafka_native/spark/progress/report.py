@@ -9,7 +9,6 @@ Bytes are reported only for queries that count them: see ``count_bytes``.
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
@@ -31,14 +30,6 @@ class Lag:
     avg_offsets: float
     total_offsets: int
     partitions: int
-
-    def as_metrics(self) -> dict[str, str]:
-        """The three metrics of the JVM connector's progress, with its names and formats."""
-        return {
-            "minOffsetsBehindLatest": str(self.min_offsets),
-            "maxOffsetsBehindLatest": str(self.max_offsets),
-            "avgOffsetsBehindLatest": str(Decimal(self.avg_offsets).quantize(Decimal("0.1"), ROUND_HALF_UP)),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ from spark_kafka_native.spark.exactly_once.effects import Steps
 from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.plan import plan
 from spark_kafka_native.spark.exactly_once.task import task
-from spark_kafka_native.spark.options.exactly_once import GUARANTEE, ExactlyOnce
+from spark_kafka_native.spark.options.exactly_once import GUARANTEE, PREFIX, ExactlyOnce
 from spark_kafka_native.spark.options.parsing import SinkOptions
 from spark_kafka_native.spark.sink.cluster_check import check_cluster
 from spark_kafka_native.spark.sink.effects import carry_out
@@ -128,7 +128,7 @@ class ExactlyOnceStreamWriter(PyKafkaStreamWriter):
 def plan_write(options: SinkOptions) -> WritePlan:
     """Fence earlier drivers, complete or abort their batches. Raises PlanningFailed."""
     chosen = _chosen(options)
-    cluster = shared_cluster(options.client)
+    cluster = shared_cluster(options.client, warns=True)
     try:
         check_cluster(cluster, chosen)
         return carry_out(cluster, plan(chosen.names, chosen.timing))
@@ -136,15 +136,15 @@ def plan_write(options: SinkOptions) -> WritePlan:
         raise PlanningFailed(str(error)) from error
     except KafkaError as error:
         raise PlanningFailed(
-            f"prefix {chosen.names.prefix}: the write could not be planned, and nothing was written: {error}. "
-            f"{_planning_advice(error)}"
+            f"option '{PREFIX}' = {chosen.names.prefix}: the write could not be planned, and nothing was written: "
+            f"{error}{_advice(error)}"
         ) from error
 
 
-def _planning_advice(error: KafkaError) -> str:
+def _advice(error: KafkaError) -> str:
     if error.code is ErrorCode.UNSUPPORTED_VERSION:
-        return f"Option '{GUARANTEE}': exactly-once needs Kafka 3.0 or newer."
-    return "Option 'kafka.default.api.timeout.ms' bounds the retries of each step."
+        return f". Option '{GUARANTEE}': exactly-once needs Kafka 3.0 or newer"
+    return ". Option 'kafka.default.api.timeout.ms' bounds the retries of each step" if error.retriable else ""
 
 
 def _write_task(
@@ -208,13 +208,12 @@ def _abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None],
 
 def _carry_out(options: SinkOptions, steps: Steps[T], what: str) -> T:
     try:
-        return carry_out(shared_cluster(options.client), steps)
+        return carry_out(shared_cluster(options.client, warns=True), steps)
     except KafkaError as error:
         raise ExactlyOnceError(
             ErrorKind.UNKNOWN,
             f"prefix {_chosen(options).names.prefix}: {what} failed: {error}. The next start reads the last decision; "
-            "no row is lost or written twice if that happens before the transactions time out. Option "
-            "'kafka.default.api.timeout.ms' bounds the retries of each step",
+            f"no row is lost or written twice if that happens before the transactions time out{_advice(error)}",
         ) from error
 
 

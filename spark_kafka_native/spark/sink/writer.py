@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from spark_kafka_native.client.cluster.shared import shared_cluster
-from spark_kafka_native.client.errors import NoSuchPartition, ProduceError, RecordTooLarge
+from spark_kafka_native.client.errors import NoSuchPartition, ProduceError
 from spark_kafka_native.client.producer.partitioners import PartitionerError
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.net.errors import BrokerUnreachable
@@ -111,8 +111,7 @@ def send_rows(producer: Producer, rows: SinkRows, batches: Iterator[pa.RecordBat
 
 def _failed(error: KafkaError | PartitionerError) -> TaskError:
     return TaskError(
-        f"writing failed: {error}. {advice(error)} Of this task, rows that were acknowledged stay in their topics, and "
-        "a retry writes all rows"
+        f"writing failed: {error}. {advice(error)} Rows of this task that were acknowledged stay in their topics"
     )
 
 
@@ -125,11 +124,6 @@ def advice(error: KafkaError | PartitionerError) -> str:
             return "It is from column 'partition'; without that column, or for null, the partitioner chooses one."
         case KafkaError(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
             return "A topic must exist, or brokers must create it; option 'kafka.max.block.ms' bounds the wait."
-        case RecordTooLarge():
-            return (
-                "Option 'kafka.max.request.size' bounds the size of a record, and so does the topic's "
-                "max.message.bytes."
-            )
         case PartitionerError():
             return "Option 'partitioner' names it."
         case ProduceError(code=ErrorCode.MESSAGE_TOO_LARGE):

@@ -10,9 +10,9 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from spark_kafka_native.spark.errors import OptionError
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
 from spark_kafka_native.spark.planning.batch import bind_batch_query, plan_batch_query
+from spark_kafka_native.spark.planning.bounds import Clock
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Narrowing
-from spark_kafka_native.spark.planning.pacing import Clock
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.ranges import OffsetRange
 from spark_kafka_native.spark.source.filters import narrowing_of

@@ -32,10 +32,10 @@ from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.spark.planning.data_loss import (
     DataLoss,
     accept_or_raise,
-    aged_out,
+    beyond_end,
+    deleted_before_read,
     deleted_partitions,
-    not_there_yet,
-    recreated,
+    range_recreated,
     truncated,
 )
 from spark_kafka_native.spark.planning.packing import Task
@@ -142,7 +142,7 @@ class _TaskReader:
             case TopicRecreated():
                 # The topic of rows that were fetched by its name is unknown (``named_topics``).
                 lost_from = piece.from_offset if fetcher.named_topics else position
-                self._accept(recreated(tp, lost_from, piece.until_offset))
+                self._accept(range_recreated(tp, lost_from, piece.until_offset))
                 fetcher.remove(tp)
             case _:
                 self._skip_or_raise([self._pieces[tp]], error)
@@ -154,9 +154,9 @@ class _TaskReader:
         if error.offset < error.earliest:
             position = min(error.earliest, until)
             if not piece.from_earliest:
-                self._accept(aged_out(tp, error.offset, position))
+                self._accept(deleted_before_read(tp, error.offset, position))
             return position
-        self._accept(not_there_yet(tp, error.latest, until))
+        self._accept(beyond_end(tp, error.latest, until))
         return until
 
 
@@ -195,7 +195,7 @@ def bind_ranges(options: SourceOptions, pieces: Sequence[OffsetRange]) -> dict[T
                 leader = leader._replace(topic_id=planned.topic_id)
             bound[tp] = bound[tp]._replace(leader=leader)
         if bound[tp].size < 0 and piece.from_offset != EARLIEST_OFFSET:
-            loss = not_there_yet(tp, bound[tp].until_offset, bound[tp].from_offset)
+            loss = beyond_end(tp, bound[tp].until_offset, bound[tp].from_offset)
             accept_or_raise(loss, fail=options.fail_on_data_loss)
     return bound
 

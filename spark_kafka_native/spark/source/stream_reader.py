@@ -14,8 +14,8 @@ from pyspark.sql.streaming.datasource import (
 
 from spark_kafka_native.spark.offsets import OffsetJson, OffsetMap, format_offsets, parse_offsets
 from spark_kafka_native.spark.options.parsing import SourceOptions
+from spark_kafka_native.spark.planning.bounds import Clock
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.planning.pacing import Clock
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.stream import StreamOffsets
 from spark_kafka_native.spark.source.offset_texts import OffsetTexts, foreign_offsets

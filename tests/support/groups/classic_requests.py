@@ -12,7 +12,6 @@ from broker_embedded.groups.group import Group, Outcome, Pending
 from spark_kafka_native.protocol.consumer_protocol import (
     Subscription,
     TopicPartitions,
-    encode_subscription,
     read_assignment,
 )
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -24,6 +23,7 @@ from spark_kafka_native.protocol.messages.join_group import (
 )
 from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.support.groups.subscriptions import encode_subscription
 
 GROUP_ID: Final = "g"
 

@@ -10,7 +10,7 @@ from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from spark_kafka_native.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, OffsetMap
-from spark_kafka_native.spark.planning.pacing import Clock
+from spark_kafka_native.spark.planning.bounds import Clock
 
 LEADER = PartitionLeader(node=Node(node_id=1, host="broker", port=9092))
 

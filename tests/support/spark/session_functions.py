@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -181,9 +182,14 @@ def stream(
 
 
 def _lag(progress: "StreamingQueryProgress") -> tuple[Options, Options]:
-    """The source's own metrics of the lag, and what our report makes of the same progress."""
+    """The source's own metrics of the lag, and those of our report of the same progress in the same format."""
     lag = report_of(progress.json).lag
-    return dict(progress["sources"][0]["metrics"] or {}), lag.as_metrics() if lag else {}
+    ours = {}
+    if lag is not None:
+        average = Decimal(lag.avg_offsets).quantize(Decimal("0.1"), ROUND_HALF_UP)
+        numbers = {"min": lag.min_offsets, "max": lag.max_offsets, "avg": average}
+        ours = {f"{name}OffsetsBehindLatest": str(number) for name, number in numbers.items()}
+    return dict(progress["sources"][0]["metrics"] or {}), ours
 
 
 def start_refused(connector: str, options: Options, directory: Path, *, trigger: Mapping[str, str]) -> str | None:

@@ -57,7 +57,7 @@ def server(serve: Callable[[socket.socket], None]) -> Iterator[HostPort]:
         thread.join(60)
 
 
-def test_a_request_is_answered(cluster: ScriptedCluster) -> None:
+def test_a_request_gets_its_response(cluster: ScriptedCluster) -> None:
     with connect(cluster) as connection:
         response = connection.call(MetadataRequest(topics=None))
     assert response.cluster_id == "scripted"
@@ -72,7 +72,7 @@ def test_brokers_from_0_11_on_are_understood(kip_511: bool) -> None:
         assert connection.call(MetadataRequest(topics=None)).cluster_id == "scripted"
 
 
-def test_many_requests_may_be_in_flight_and_are_answered_in_order(cluster: ScriptedCluster) -> None:
+def test_many_requests_may_be_in_flight_and_get_responses_in_order(cluster: ScriptedCluster) -> None:
     with connect(cluster) as connection:
         deadline = Deadline.after_ms(60_000)
         sent = [connection.send(InitProducerIdRequest(transactional_id=None), deadline=deadline) for _ in range(20)]
@@ -181,7 +181,7 @@ def test_a_silent_broker_is_a_request_timeout(cluster: ScriptedCluster) -> None:
     assert connection.closed
 
 
-def test_a_closed_connection_says_so(cluster: ScriptedCluster) -> None:
+def test_a_closed_connection_raises_connection_lost(cluster: ScriptedCluster) -> None:
     connection = connect(cluster)
     connection.close()
     connection.close()
@@ -213,7 +213,7 @@ def test_an_unknown_host_name_is_named() -> None:
         Connection.open(HostPort("no-such-host.invalid", 9092), OPTIONS)
 
 
-def test_a_server_that_never_answers_the_greeting() -> None:
+def test_a_server_that_never_responds_to_api_versions() -> None:
     with (
         server(lambda _: None) as address,
         pytest.raises(BrokerUnreachable, match="no response to ApiVersions within 500 ms"),
@@ -275,7 +275,7 @@ def test_a_server_that_does_not_speak_kafka(response: bytes, complaint: str) -> 
         assert str(address) in str(caught.value)
 
 
-def test_a_server_that_hangs_up_on_the_greeting(cluster: ScriptedCluster) -> None:
+def test_a_server_that_closes_the_connection_at_api_versions(cluster: ScriptedCluster) -> None:
     cluster.script(ApiVersionsRequest, Drop())
     with pytest.raises(BrokerUnreachable) as caught:
         connect(cluster)
@@ -286,7 +286,7 @@ def test_a_server_that_hangs_up_on_the_greeting(cluster: ScriptedCluster) -> Non
     connect(cluster).close()
 
 
-def test_a_server_that_resets_the_connection_at_the_greeting() -> None:
+def test_a_server_that_resets_the_connection_at_api_versions() -> None:
     def reset(connection: socket.socket) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         raise ConnectionResetError  # the server closes the connection

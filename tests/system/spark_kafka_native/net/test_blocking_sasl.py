@@ -43,9 +43,8 @@ def mechanism(name: str, word: str = WORD) -> Callable[[HostPort], Mechanism]:
 
 
 def connect(cluster: ScriptedCluster, make: Callable[[HostPort], Mechanism], timeout_ms: int = 60_000) -> Connection:
-    options = SocketOptions(
-        client_id="t", connect_timeout_ms=timeout_ms, request_timeout_ms=60_000, security=ChannelSecurity(sasl=make)
-    )
+    security = ChannelSecurity(sasl=make, option_prefix="kafka.")
+    options = SocketOptions(client_id="t", connect_timeout_ms=timeout_ms, request_timeout_ms=60_000, security=security)
     return Connection.open(HostPort("127.0.0.1", cluster.brokers[1].port), options)
 
 
@@ -82,7 +81,7 @@ def test_a_wrong_password_is_final(name: str, is_old: bool) -> None:
     authenticator = guard(is_old=is_old, echoes=True)
     with ScriptedCluster(guard=authenticator) as cluster, pytest.raises(AuthenticationFailed) as caught:
         connect(cluster, mechanism(name, "wrong-hunter"))
-    assert caught.value.option == "sasl.jaas.config"
+    assert caught.value.option == "kafka.sasl.jaas.config"
     assert "wrong-hunter" not in repr(caught.value)
     assert not caught.value.retriable
     assert authenticator.authenticated == []
@@ -101,17 +100,17 @@ def test_a_broker_that_does_not_know_the_password_is_not_trusted(name: str) -> N
 def test_a_mechanism_that_is_not_offered() -> None:
     with ScriptedCluster(guard=guard("PLAIN")) as cluster, pytest.raises(AuthenticationFailed) as caught:
         connect(cluster, mechanism("SCRAM-SHA-256"))
-    assert str(caught.value).endswith("sasl.mechanism: the broker does not offer SCRAM-SHA-256, but PLAIN")
+    assert str(caught.value).endswith("kafka.sasl.mechanism: the broker does not offer SCRAM-SHA-256, but PLAIN")
 
 
 def test_a_broker_without_sasl() -> None:
     with ScriptedCluster() as cluster, pytest.raises(AuthenticationFailed, match="the broker has no SASL") as caught:
         connect(cluster, mechanism("PLAIN"))
-    assert caught.value.option == "security.protocol"
+    assert caught.value.option == "kafka.security.protocol"
 
 
 @pytest.mark.parametrize("request_class", [SaslHandshakeRequest, SaslAuthenticateRequest])
-def test_a_broker_that_goes_away_meanwhile_may_come_back(request_class: type[Any]) -> None:
+def test_a_broker_that_fails_in_the_sasl_exchange_is_connected_to_again(request_class: type[Any]) -> None:
     with ScriptedCluster(guard=guard()) as cluster:
         cluster.script(request_class, Drop())
         with pytest.raises((BrokerUnreachable, AuthenticationFailed)):
@@ -149,8 +148,9 @@ def test_a_session_that_cannot_be_renewed_closes_the_connection(monkeypatch: pyt
     with ScriptedCluster(guard=authenticator) as cluster, connect(cluster, make) as connection:
         now = time.monotonic
         monkeypatch.setattr(time, "monotonic", lambda: now() + 58)
-        with pytest.raises(AuthenticationFailed):
+        with pytest.raises(AuthenticationFailed) as caught:
             connection.enqueue(MetadataRequest(topics=None))
+        assert caught.value.option == "kafka.sasl.jaas.config"
         assert connection.closed
 
 

@@ -61,7 +61,7 @@ def refusal(running: ScriptedCluster, **given: Any) -> AuthenticationFailed:
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
 @pytest.mark.parametrize("host", HOSTS)
-def test_requests_are_answered(tmp_path: Path, version: str, host: str) -> None:
+def test_requests_get_responses(tmp_path: Path, version: str, host: str) -> None:
     with cluster(tmp_path) as running, connect(running, host, enabled_protocols=(version,)) as connection:
         for _ in range(3):
             assert connection.call(MetadataRequest(topics=None)).cluster_id == "scripted"

@@ -196,7 +196,7 @@ def test_misspelled_option_fails_at_load(read: Reader) -> None:
 
 def test_unknown_topic_is_named(read: Reader, servers: str) -> None:
     text = error_text(read(subscribe="no-such-topic", fetchOffset__retryIntervalMs=10).count)
-    assert f"topic no-such-topic of option subscribe does not exist in the cluster at {servers}" in text
+    assert f"these topics of option subscribe do not exist in the cluster at {servers}: no-such-topic" in text
 
 
 def test_unreachable_broker_is_named_within_its_deadline(read: Reader) -> None:
@@ -205,7 +205,7 @@ def test_unreachable_broker_is_named_within_its_deadline(read: Reader) -> None:
     assert "127.0.0.1:1" in text
 
 
-def test_offsets_that_are_gone(read: Reader, topics: Topics, topic: str) -> None:
+def test_deleted_offsets(read: Reader, topics: Topics, topic: str) -> None:
     topics.write(topic, ["a", "b"])
     limits = {"subscribe": topic, "endingOffsets": json.dumps({topic: {"0": 9}})}
     assert "[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE]" in error_text(read(**limits).count)

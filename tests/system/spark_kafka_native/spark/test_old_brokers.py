@@ -12,8 +12,8 @@ from spark_kafka_native.protocol.messages.produce import PartitionProduceData, P
 from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
 from spark_kafka_native.spark.planning.batch import plan_batch_query
+from spark_kafka_native.spark.planning.bounds import Clock
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.planning.pacing import Clock
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.stream import StreamOffsets
 from spark_kafka_native.spark.source.reader import read_task

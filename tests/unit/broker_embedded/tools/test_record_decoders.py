@@ -39,11 +39,11 @@ from spark_kafka_native.protocol.consumer_protocol import (
     Assignment,
     Subscription,
     encode_assignment,
-    encode_subscription,
 )
 from spark_kafka_native.protocol.consumer_protocol import TopicPartitions as Owned
 from spark_kafka_native.records.record import LogRecord
 from spark_kafka_native.tools.output import ToolError, ToolFailure
+from tests.support.groups.subscriptions import encode_subscription
 
 PACKAGE = "org.apache.kafka.tools.api"
 

@@ -3,7 +3,7 @@ import pytest
 from spark_kafka_native.client.retry import Backoff, give_up, retry
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import BrokerUnreachable, RequestTimeout
+from spark_kafka_native.net.errors import BrokerUnreachable, PropertyReason, RequestTimeout
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.refusals import refused
 
@@ -96,11 +96,10 @@ def test_all_brokers_that_could_not_be_reached_are_named() -> None:
     one, other = HostPort("a", 1), HostPort("b", 2)
     with pytest.raises(BrokerUnreachable) as caught:
         give_up(
-            BrokerUnreachable({one: "refused"}, "for x", names_property=True),
-            BrokerUnreachable({one: "no time", other: "no time"}, "for y"),
+            BrokerUnreachable({one: PropertyReason("needs TLS")}, "for x"),
+            BrokerUnreachable({one: "no time", other: "no time"}, "for y", bootstrap="bootstrap.servers"),
         )
-    assert caught.value.tried == {one: "refused", other: "no time"}
-    assert caught.value.names_property
+    assert str(caught.value) == "no broker could be reached for y (a:1: needs TLS; b:2: no time)"
 
 
 def test_broker_unreachable_has_the_error_before_it() -> None:

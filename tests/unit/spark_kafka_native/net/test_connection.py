@@ -43,9 +43,15 @@ def offer(versions: Versions) -> ApiVersionsResponse:
     )
 
 
-def connected(versions: Versions = KAFKA_4_3) -> ClientConnection:
+def negotiating() -> ClientConnection:
+    """A connection that has sent ApiVersions."""
     connection = ClientConnection(ADDRESS, "me")
     connection.api_versions_request()
+    return connection
+
+
+def connected(versions: Versions = KAFKA_4_3) -> ClientConnection:
+    connection = negotiating()
     assert connection.api_versions_response(frame(offer(versions), ApiVersionsRequest.max_version, 0)) is None
     return connection
 
@@ -78,9 +84,8 @@ def test_requests_before_the_api_versions_are_refused() -> None:
     ],
     ids=["range given", "range that cannot be", "no range, as before KIP-511", "error code alone"],
 )
-def test_a_broker_that_does_not_know_our_api_versions_is_asked_again(response: bytes, asks_again_with: int) -> None:
-    connection = ClientConnection(ADDRESS, "me")
-    connection.api_versions_request()
+def test_api_versions_is_retried_with_a_version_that_the_broker_has(response: bytes, asks_again_with: int) -> None:
+    connection = negotiating()
     again = connection.api_versions_response(response)
     assert again is not None
     header = decode_request_header(joined(again)[4:])
@@ -91,16 +96,14 @@ def test_a_broker_that_does_not_know_our_api_versions_is_asked_again(response: b
 
 
 def test_other_errors_of_api_versions_are_raised() -> None:
-    connection = ClientConnection(ADDRESS, "me")
-    connection.api_versions_request()
+    connection = negotiating()
     with pytest.raises(RemoteProtocolError, match="CLUSTER_AUTHORIZATION_FAILED"):
         connection.api_versions_response(frame(ApiVersionsResponse(error_code=31), ApiVersionsRequest.max_version, 0))
 
 
 @pytest.mark.parametrize("cut", range(1, 12))
-def test_a_cut_off_greeting_is_refused(cut: int) -> None:
-    connection = ClientConnection(ADDRESS, "me")
-    connection.api_versions_request()
+def test_a_truncated_api_versions_response_is_an_error(cut: int) -> None:
+    connection = negotiating()
     with pytest.raises(RemoteProtocolError):
         connection.api_versions_response(frame(offer(KAFKA_4_3), 4, 0)[:cut])
 
@@ -157,15 +160,14 @@ def test_the_throttle_time_of_a_response_throttles_the_connection(
     assert connection.throttle_ms == 0
 
 
-def test_the_response_to_the_greeting_may_throttle_too() -> None:
-    connection = ClientConnection(ADDRESS, "me")
-    connection.api_versions_request()
+def test_the_api_versions_response_may_throttle_too() -> None:
+    connection = negotiating()
     response = dataclasses.replace(offer(KAFKA_4_3), throttle_time_ms=700)
     connection.api_versions_response(frame(response, ApiVersionsRequest.max_version, 0))
     assert connection.throttle_ms == 700
 
 
-def test_answers_are_paired_with_requests_in_order(connection: ClientConnection) -> None:
+def test_responses_are_paired_with_requests_in_order(connection: ClientConnection) -> None:
     first, _ = connection.encode(MetadataRequest())
     second, _ = connection.encode(InitProducerIdRequest(transactional_id=None))
     assert connection.in_flight == 2

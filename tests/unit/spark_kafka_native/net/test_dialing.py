@@ -7,7 +7,7 @@ import pytest
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.dialing import MAX_PREFERRED, Target, first_to_succeed, preferred
-from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable
+from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable, PropertyReason
 
 BROKER = HostPort("broker.test", 9092)
 TARGETS = [
@@ -74,7 +74,17 @@ def test_the_error_names_every_address(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.tried == {BROKER: reason}
 
 
-def test_the_address_that_answered_after_others_failed_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_a_property_if_the_reason_of_one_address_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    def attempt(target: Target, deadline: Deadline) -> str:
+        raise BrokerUnreachable({BROKER: PropertyReason("needs TLS") if target is TARGETS[0] else "refused"})
+
+    with pytest.raises(BrokerUnreachable) as caught:
+        first_to_succeed(BROKER, TARGETS[:2], attempt, 10_000, None)
+    assert caught.value.tried == {BROKER: "192.0.2.1 needs TLS, 192.0.2.2 refused"}
+    assert type(caught.value.tried[BROKER]) is PropertyReason
+
+
+def test_the_address_that_accepted_after_others_failed_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else every new connection waits again for an address that drops packets."""
     dialing = Dialing(monkeypatch, TARGETS[1])
     for _ in range(2):

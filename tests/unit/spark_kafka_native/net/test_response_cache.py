@@ -74,7 +74,7 @@ def test_another_version_is_decoded_again() -> None:
     assert older is not first
 
 
-def test_small_answers_and_those_of_other_kinds_are_not_kept() -> None:
+def test_small_responses_and_those_of_other_apis_are_not_cached() -> None:
     connection = Broker().connection()
     small = answered(connection, MetadataRequest(), metadata(1))
     assert answered(connection, MetadataRequest(), metadata(1)) is not small

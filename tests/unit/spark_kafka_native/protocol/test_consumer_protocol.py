@@ -8,11 +8,11 @@ from spark_kafka_native.protocol.consumer_protocol import (
     Subscription,
     TopicPartitions,
     encode_assignment,
-    encode_subscription,
     read_assignment,
     read_subscription,
     version_of,
 )
+from tests.support.groups.subscriptions import encode_subscription
 
 WHOLE = Subscription(
     topics=("t",),

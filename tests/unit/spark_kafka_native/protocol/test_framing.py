@@ -25,7 +25,7 @@ def test_request_header_round_trip(version: int, client_id: str | None) -> None:
             framing.decode_request_header(frame[4:end])
 
 
-def test_the_header_of_an_unknown_version_can_still_be_answered() -> None:
+def test_a_request_of_an_unknown_version_gets_a_response() -> None:
     header = framing.decode_request_header(b"\0\x12\0\x63\0\0\0\x05\0\x01xrest")
     assert (header.api_key, header.api_version, header.correlation_id, bytes(header.body)) == (18, 99, 5, b"rest")
 
@@ -38,7 +38,7 @@ def test_response_frame_round_trip(version: int) -> None:
         framing.decode_response(MetadataResponse, version, frame[4:] + b"!")
 
 
-def test_api_versions_answers_always_have_the_old_header() -> None:
+def test_api_versions_responses_always_have_the_old_header() -> None:
     response = ApiVersionsResponse(api_keys=(ApiVersion(api_key=3, min_version=0, max_version=13),))
     frame = _flat(framing.response_frame(response, 3, 1))
     assert frame[8:10] == b"\0\0"

@@ -235,7 +235,7 @@ def test_messages_inside_that_are_cut_off_have_no_crc() -> None:
             list(message_crcs(raw, 0, read_message(raw)))
 
 
-def test_a_walk_ends_before_anything_but_whole_messages_of_the_same_kind() -> None:
+def test_walk_messages_ends_before_anything_but_whole_messages_of_the_same_kind() -> None:
     def walked(*parts: bytes | bytearray, **limits: Any) -> tuple[list[int], int]:
         found = Messages()
         end = walk_messages(b"".join(parts), 0, found, magic=1, **limits)

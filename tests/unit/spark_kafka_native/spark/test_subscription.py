@@ -69,7 +69,7 @@ def test_only_a_pattern_looks_up_all_topics() -> None:
 def test_descriptions_name_the_option() -> None:
     assert describe(Subscribe(topics=("a", "b"))) == "subscribe=a,b"
     assert describe(SubscribePattern(pattern="a.*")) == "subscribePattern=a.*"
-    assert describe(Assign(partitions=tps("a-1"))) == "assign=a-1"
+    assert describe(Assign(partitions=tps("a-1", "b-0", "a-0"))) == 'assign={"a":[1,0],"b":[0]}'
 
 
 def test_internal_topics_named_by_an_option() -> None:

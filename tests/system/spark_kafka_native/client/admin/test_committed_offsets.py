@@ -128,14 +128,14 @@ def test_a_retriable_error_is_raised_after_the_deadline(brokers: ScriptedCluster
         find_coordinator(cluster, "g", Deadline.after_ms(600))
 
 
-def test_a_coordinator_that_is_gone_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_an_unreachable_coordinator_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
     port = brokers.brokers[3].port
     brokers.brokers[3].stop()
     with pytest.raises(BrokerUnreachable, match=f"127.0.0.1:{port}: connection refused"):
         commit_offsets(cluster, "g", {T[0]: 5}, timeout_ms=600)
 
 
-def test_a_silent_coordinator_is_asked_again(brokers: ScriptedCluster) -> None:
+def test_a_request_to_a_coordinator_that_does_not_respond_is_retried(brokers: ScriptedCluster) -> None:
     brokers.script(OffsetFetchRequest, Silent())
     with Cluster(brokers.config(request_timeout_ms=200)) as cluster:
         assert fetch_offsets(cluster, "g", T) == {}

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.client.admin.delete_records import HIGH_WATERMARK, delete_records
+from spark_kafka_native.client.admin.delete_records import delete_records
 from spark_kafka_native.client.cluster.cluster import UNKNOWN_TOPIC_TRIES, Cluster
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.delete_records import (
@@ -50,9 +50,9 @@ def answered(code: ErrorCode = ErrorCode.NONE) -> Respond:
     return Respond(make)
 
 
-def test_each_leader_is_asked_once_for_all_that_it_leads(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_each_leader_gets_one_request_for_all_of_its_partitions(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(DeleteRecordsRequest, answered(), answered(), answered())
-    assert delete_records(cluster, {T[0]: 5, T[1]: HIGH_WATERMARK, T[2]: 7}) == {T[0]: 5, T[1]: 100, T[2]: 7}
+    assert delete_records(cluster, {T[0]: 5, T[1]: -1, T[2]: 7}) == {T[0]: 5, T[1]: 100, T[2]: 7}
     assert len(brokers.requests(DeleteRecordsRequest)) == 3
 
 

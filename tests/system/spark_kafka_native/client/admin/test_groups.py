@@ -110,7 +110,7 @@ def test_a_classic_group(brokers: ScriptedCluster, cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("brokers", [CLASSIC], indirect=True)
-def test_a_broker_that_knows_only_classic_groups(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_broker_with_classic_groups_only(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(DescribeGroupsRequest, classic(protocol_type="connect"))
     (member,) = describe_group(cluster, "g").members
     assert member.partitions == ()  # what connectors are assigned is theirs to read

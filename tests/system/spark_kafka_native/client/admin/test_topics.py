@@ -86,7 +86,7 @@ def test_a_controller_that_moves_is_followed(brokers: ScriptedCluster, cluster: 
     assert {"a", "b"} <= set(brokers.state.topics)
 
 
-def test_without_a_controller_any_broker_is_asked(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_without_a_controller_any_broker_gets_the_request(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.state.controller = -1
     result = CreatableTopicResult(name="a")
     brokers.script(CreateTopicsRequest, Respond(lambda _: CreateTopicsResponse(topics=(result,))))
@@ -146,7 +146,7 @@ def test_a_retriable_error_is_raised_after_the_deadline(brokers: ScriptedCluster
     assert caught.value.code is ErrorCode.NOT_CONTROLLER
 
 
-def test_a_controller_that_falls_silent_is_named(brokers: ScriptedCluster) -> None:
+def test_a_controller_that_does_not_respond_is_named(brokers: ScriptedCluster) -> None:
     brokers.script(CreateTopicsRequest, *[Silent()] * 20)
     named = f"127.0.0.1:{brokers.brokers[2].port}: no response to CreateTopics"
     with Cluster(brokers.config(request_timeout_ms=150)) as cluster, pytest.raises(TopicsError, match=named):

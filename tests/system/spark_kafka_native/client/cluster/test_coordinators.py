@@ -67,7 +67,9 @@ def test_retriable_errors_are_retried_at_the_right_broker(
     assert (len(tries), lookups(brokers)) == (2, asked)
 
 
-def test_the_new_coordinator_is_found_when_the_old_one_is_gone(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_the_new_coordinator_is_found_when_the_old_one_is_unreachable(
+    brokers: ScriptedCluster, cluster: Cluster
+) -> None:
     assert at_coordinator(cluster, TRANSACTION, "t", port, soon()) == brokers.brokers[1].port
     brokers.state.coordinator = 2
     brokers.brokers[1].is_listed = False

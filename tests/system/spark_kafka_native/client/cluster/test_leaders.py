@@ -99,7 +99,7 @@ def test_a_partition_missing_from_the_response_is_requested_again_and_named(
         ask_leaders(cluster, PARTITIONS, query.request, query.results, timeout_ms=1_000)
 
 
-def test_a_cluster_that_is_gone_is_broker_unreachable(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_an_unreachable_cluster_is_broker_unreachable(brokers: ScriptedCluster, cluster: Cluster) -> None:
     cluster.leaders(PARTITIONS)
     brokers.close()
     query = FirstOffset()

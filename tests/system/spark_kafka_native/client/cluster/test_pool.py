@@ -29,7 +29,7 @@ def pool(brokers: ScriptedCluster) -> Iterator[ConnectionPool]:
 
 
 @pytest.mark.feature("run.connections")
-def test_a_connection_given_back_is_lent_again(brokers: ScriptedCluster, pool: ConnectionPool) -> None:
+def test_a_returned_connection_is_used_again(brokers: ScriptedCluster, pool: ConnectionPool) -> None:
     first = pool.borrow(brokers.brokers[1].address, Deadline.after_ms(SOON))
     pool.give_back(first)
     second = pool.borrow(brokers.brokers[1].address, Deadline.after_ms(SOON))

@@ -114,7 +114,7 @@ def test_metadata_requests_go_to_a_broker_that_does_not_throttle(
     assert clock.slept_ms == []
 
 
-def test_a_broker_that_throttles_before_it_answers_is_asked_again_at_once(clock: Clock) -> None:
+def test_brokers_before_kip_219_have_throttled_before_they_respond(clock: Clock) -> None:
     with (
         ScriptedCluster(topics={"t": 1}, versions=KAFKA_0_11, topic_ids=False) as brokers,
         Cluster(brokers.config()) as cluster,

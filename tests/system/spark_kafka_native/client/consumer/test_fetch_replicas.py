@@ -122,7 +122,7 @@ def test_a_replica_that_lags_is_replaced_by_the_leader(racks: Racks) -> None:
     assert {node for node, _ in racks.asked[4:]} == {LEADER}
 
 
-def test_a_replica_that_was_given_up_is_read_again_after_metadata_max_age(
+def test_a_replica_that_failed_is_read_again_after_metadata_max_age(
     racks: Racks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     racks.replica_does(Drop())
@@ -148,7 +148,7 @@ def test_an_unreachable_replica_is_not_tried_twice(racks: Racks) -> None:
     assert racks.asked == [(LEADER, 0), *[(LEADER, offset) for offset in range(0, 50, 10)]]
 
 
-def test_the_leader_is_asked_again_when_metadata_is_old(racks: Racks) -> None:
+def test_the_leader_is_read_again_when_metadata_is_old(racks: Racks) -> None:
     racks.replica_does()
     assert read(racks, metadata_max_age_ms=0) == ALL
     turns = [[(LEADER, offset), (REPLICA, offset)] for offset in range(0, 50, 10)]

@@ -3,10 +3,10 @@
 import errno
 import functools
 import select
+import socket
 import threading
 import time
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from dirty_equals import IsInstance
@@ -24,6 +24,7 @@ from spark_kafka_native.client.consumer.cursor import Cursor
 from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.consumer.sources import Sources
 from spark_kafka_native.client.errors import OffsetOutOfRange
+from spark_kafka_native.client.pausable_clock import PausableClock
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.channel_security import ChannelSecurity
 from spark_kafka_native.net.deadline import Deadline
@@ -126,40 +127,48 @@ def test_connections_are_used_again(brokers: ScriptedCluster, cluster: Cluster) 
 
 def test_metadata_does_not_go_to_a_broker_whose_fetch_timed_out(brokers: ScriptedCluster) -> None:
     brokers.script(FetchRequest, Silent(), broker=1)
-    config = brokers.config(bootstrap_servers=str(brokers.brokers[1].address))
-    with Cluster(config) as cluster, Fetcher(cluster, ranges([0])) as fetcher:
-        fetcher._find_sources()
-        (source,) = fetcher._sources
-        while not source.in_flight:
-            fetcher._send(source)
-        cluster.give_back(cluster.borrow(source.node, Deadline.after_ms(60_000)))  # has an idle connection: is first
-        source.expires_at = 0.0
-        fetcher._await()
-        cluster.metadata([])
-    assert brokers.nodes(MetadataRequest) == [1, 2]
+    config = brokers.config(bootstrap_servers=str(brokers.brokers[1].address), request_timeout_ms=100)
+    with Cluster(config) as cluster:
+        node, deadline = cluster.leader(tp(0)).node, Deadline.after_ms(60_000)
+        with cluster.lent(node, deadline), cluster.lent(node, deadline):
+            pass  # two idle connections: one for Fetch, and because of the other one the broker comes first
+        assert read(cluster, ranges([0])).offsets == whole(ranges([0]))
+    assert brokers.nodes(MetadataRequest)[:2] == [1, 2]
 
 
 # --- responses in part
+
+
+class SteppedClock(PausableClock):
+    at = 0.0
+
+    def now(self) -> float:
+        return self.at
 
 
 def test_a_response_that_comes_slowly_does_not_expire_the_others(brokers: ScriptedCluster, cluster: Cluster) -> None:
     late = threading.Event()
     brokers.script(FetchRequest, HalfFrame(300, stays_open=True), broker=1)
     brokers.script(FetchRequest, Held(late), broker=2)
-    sources = Sources(cluster, READ_UNCOMMITTED)
+    clock = SteppedClock()
+    sources = Sources(cluster, READ_UNCOMMITTED, clock)
     slow, other = (sent(sources, cluster, number) for number in (0, 1))
-    assert sources.poll(0.0) == (slow, [])
+    assert sources.poll() == (slow, [])
     assert slow.receive() is None
-    sources.received(slow, whole=False, now=50.0)
+    clock.at = 50.0
+    sources.received(slow, whole=False)
     assert slow.expires_at == 200.0, "its response may take as long once more"
-    sources.received(slow, whole=False, now=75.0)
+    clock.at = 75.0
+    sources.received(slow, whole=False)
     assert slow.expires_at == 200.0, "but only once"
     late.set()
     eventually(lambda: select.select([other.connection], [], [], 0)[0], [other.connection])
-    assert sources.poll(125.0) == (None, []), "only the slow one is polled, and expires later"
-    assert sources.poll(125.0) == (other, []), "it has come, although the time for it is over"
-    sources.received(slow, whole=False, now=125.0)
-    assert sources.poll(225.0) == (None, [slow])
+    clock.at = 125.0
+    assert sources.poll() == (None, []), "only the slow one is polled, and expires later"
+    assert sources.poll() == (other, []), "it has come, although the time for it is over"
+    sources.received(slow, whole=False)
+    clock.at = 225.0
+    assert sources.poll() == (None, [slow])
     sources.close()
 
 
@@ -184,7 +193,7 @@ def sent(sources: Sources, cluster: Cluster, number: int) -> BrokerSource:
 # --- connecting
 
 
-def test_a_broker_that_does_not_answer_in_connecting_does_not_delay_another(brokers: ScriptedCluster) -> None:
+def test_a_broker_that_does_not_respond_in_connecting_does_not_delay_another(brokers: ScriptedCluster) -> None:
     answers = threading.Event()
     brokers.script(ApiVersionsRequest, Held(answers), broker=2)
     config = brokers.config(
@@ -216,40 +225,56 @@ def test_close_ends_connecting(brokers: ScriptedCluster) -> None:
 def test_a_connection_that_no_partition_needs_any_more_ends_no_wait(
     brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sources = Sources(cluster, READ_UNCOMMITTED)
+    sources = Sources(cluster, READ_UNCOMMITTED, SteppedClock())
     cursor = attached(sources, cluster, 0)
     (source,) = sources
     opening = source.opening = connecting(cluster, source.node)
     eventually(lambda: select.select([opening], [], [], 0)[0], [opening])
-    assert sources.poll(0.0) == (None, [])
+    assert sources.poll() == (None, [])
     slept: list[float] = []
     monkeypatch.setattr(sources_module, "time", SimpleNamespace(monotonic=time.monotonic, sleep=slept.append))
     sources.wait(cursor, 250)
-    assert sources.poll(0.0) == (None, [])
+    assert sources.poll() == (None, [])
     assert slept == [pytest.approx(0.25, abs=0.2)]
     sources.close()
 
 
-@pytest.mark.parametrize(
-    "error", [OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread")]
-)
-def test_without_a_descriptor_or_a_thread_connecting_is_tried_again(
-    brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, error: Exception
+def test_without_a_descriptor_connecting_is_tried_again(
+    brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster.leaders(wanted.partition for wanted in ALL)
-    cluster.close()
-    tried = 0
+    errors = [OSError(errno.EMFILE, "Too many open files")]
+    socketpair = socket.socketpair
 
-    def scarce(*arguments: Any) -> PendingConnection:
-        nonlocal tried
-        tried += 1
-        if tried == 1:
-            raise error
-        return PendingConnection(*arguments)
+    def scarce() -> tuple[socket.socket, socket.socket]:
+        if errors:
+            raise errors.pop()
+        return socketpair()
 
-    monkeypatch.setattr(pending_connection, "PendingConnection", scarce)
+    monkeypatch.setattr(socket, "socketpair", scarce)
     assert read(cluster, ALL).offsets == whole(ALL)
-    assert tried >= 1
+    assert errors == []
+
+
+def test_without_a_thread_connecting_is_tried_again(
+    brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors, pairs = [RuntimeError("can't start new thread")], list[tuple[socket.socket, socket.socket]]()
+    socketpair, start = socket.socketpair, threading.Thread.start
+
+    def recorded() -> tuple[socket.socket, socket.socket]:
+        pairs.append(socketpair())
+        return pairs[-1]
+
+    def scarce(thread: threading.Thread) -> None:
+        if errors and thread.name.startswith("connect to "):
+            raise errors.pop()
+        start(thread)
+
+    monkeypatch.setattr(socket, "socketpair", recorded)
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    assert read(cluster, ALL).offsets == whole(ALL)
+    assert errors == []
+    assert [end.fileno() for end in pairs[0]] == [-1, -1]
 
 
 def test_an_error_of_the_configuration_is_raised_by_one_iteration_only(

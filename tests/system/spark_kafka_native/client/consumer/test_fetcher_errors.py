@@ -83,7 +83,7 @@ def test_lasting_errors_end_the_read_after_the_timeout(
     assert fetcher.metrics.retries > 1
 
 
-def test_when_all_brokers_are_gone_they_are_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_when_all_brokers_are_unreachable_they_are_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
     ports = [broker.port for broker in brokers.brokers.values()]
     with OneRange(cluster, T0, 0, LAST, timeout_ms=600, target_rows=1) as fetcher:
         rows = iter(fetcher)
@@ -116,7 +116,7 @@ def test_connections_that_break_between_two_responses_are_replaced(brokers: Scri
     assert count == LAST
 
 
-def test_a_given_leader_that_is_gone_is_looked_up_again(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_planned_leader_that_is_unreachable_is_looked_up_again(brokers: ScriptedCluster, cluster: Cluster) -> None:
     gone = PartitionLeader(node=Node(node_id=9, host="127.0.0.1", port=1))
     assert read(cluster, 0, 10, leader=gone) == list(range(10))
 

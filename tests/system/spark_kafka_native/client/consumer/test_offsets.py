@@ -28,7 +28,7 @@ def brokers() -> Iterator[ScriptedCluster]:
         yield running
 
 
-def test_positions_of_all_partitions_in_one_request_per_broker(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_offsets_of_all_partitions_in_one_request_per_broker(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.partition("t", 5).log_start = 7
     assert {at.partition: found.offset for at, found in list_offsets(cluster, dict.fromkeys(T, LATEST)).items()} == {
         number: 10 * number for number in range(6)
@@ -98,15 +98,13 @@ def test_retriable_errors_are_retried(brokers: ScriptedCluster, cluster: Cluster
     assert [found[partition].offset for partition in T] == [0, 10, 20, 30, 40, 50]
 
 
-def test_a_silent_broker_is_asked_again_after_the_request_timeout(brokers: ScriptedCluster) -> None:
+def test_a_request_is_retried_after_the_request_timeout(brokers: ScriptedCluster) -> None:
     brokers.script(ListOffsetsRequest, Silent())
     with Cluster(brokers.config(request_timeout_ms=200)) as cluster:
         assert list_offsets(cluster, {T[1]: LATEST})[T[1]].offset == 10
 
 
-def test_a_broker_that_is_gone_for_good_ends_with_the_deadline_and_its_name(
-    brokers: ScriptedCluster, cluster: Cluster
-) -> None:
+def test_an_unreachable_broker_is_named_after_the_deadline(brokers: ScriptedCluster, cluster: Cluster) -> None:
     cluster.metadata(["t"])
     port = brokers.brokers[2].port
     brokers.brokers[2].stop()

@@ -243,7 +243,7 @@ def test_a_leader_that_stays_unreachable_fails_its_partitions_and_no_other(
     assert reading.offsets == whole(ranges([1, 3, 5]))
 
 
-def test_a_wrong_password_is_not_tried_again() -> None:
+def test_a_wrong_password_is_not_retried() -> None:
     guard = Guard(mechanisms=("PLAIN",), users={"alice": "right"})
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     login = {

@@ -107,7 +107,7 @@ def test_another_topic_is_found_after_the_last_fetch(brokers: ScriptedCluster, c
 
 
 @pytest.mark.parametrize("brokers", [12, KAFKA_4_3[1][1]], indirect=True)
-def test_a_broker_that_does_not_know_of_the_topic_yet_is_asked_again(brokers: ScriptedCluster) -> None:
+def test_a_topic_that_a_broker_does_not_have_yet_is_looked_up_again(brokers: ScriptedCluster) -> None:
     """The topic was created again shortly before the plan."""
     with Cluster(brokers.config()) as planning:
         leader = planning.leader(T0)

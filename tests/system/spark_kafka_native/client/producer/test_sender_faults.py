@@ -72,7 +72,7 @@ def test_without_idempotence_retries_do_not_reorder_either(brokers: ScriptedClus
     assert list(dict.fromkeys(driver.stored(0))) == names(0)
 
 
-def test_a_silent_broker_is_given_the_same_batches_again(brokers: ScriptedCluster) -> None:
+def test_batches_without_a_response_are_sent_again_unchanged(brokers: ScriptedCluster) -> None:
     with SenderDriver(brokers, request_timeout_ms=500) as driver:
         brokers.script(ProduceRequest, Pass(), Silent(applied=True), Silent())
         write_and_check(driver)

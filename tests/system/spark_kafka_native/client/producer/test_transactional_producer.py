@@ -182,7 +182,7 @@ def test_offsets_are_committed_with_the_transaction(brokers: ScriptedCluster, pr
     assert kinds(brokers) == ["InitProducerId", *expected, "TxnOffsetCommit", "EndTxn"]
 
 
-def test_a_handle_says_what_was_written_where(brokers: ScriptedCluster, producer: TransactionalProducer) -> None:
+def test_a_handle_has_the_written_offsets(brokers: ScriptedCluster, producer: TransactionalProducer) -> None:
     brokers.partition("t", 1).log_end = 40
     producer.begin()
     write(producer, "a", "b", partition=1)

@@ -406,7 +406,7 @@ def write(producer: Producer, value: bytes) -> None:
     producer.flush()
 
 
-def test_a_password_that_stops_being_right_ends_reads_and_writes_at_once(guard: Guard) -> None:
+def test_a_password_that_becomes_invalid_ends_reads_and_writes_at_once(guard: Guard) -> None:
     with ScriptedCluster(topics={"t": 1}, guard=guard) as running:
         config = running.config(linger_ms=0, delivery_timeout_ms=600_000, **options(guard))
         with Cluster(config) as cluster, Producer(cluster) as producer:

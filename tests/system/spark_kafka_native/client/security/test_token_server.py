@@ -84,7 +84,7 @@ def test_credentials_may_be_encoded_first(server: Server) -> None:
     assert sent == "app:app-hunter2+%26%2B"
 
 
-def test_a_server_that_is_busy_is_asked_again(server: Server) -> None:
+def test_a_request_to_a_busy_server_is_retried(server: Server) -> None:
     server.responses += [(503, b""), (429, b"busy"), (200, b'{"id_token": "t"}')]
     pauses: list[float] = []
     assert source(server).fetch(sleep=pauses.append).value == Secret("t")
@@ -103,7 +103,7 @@ def test_a_server_that_is_busy_is_asked_again(server: Server) -> None:
         (200, b"[]", "sends no access_token"),
     ],
 )
-def test_answers_without_a_token(server: Server, status: int, body: bytes, complaint: str) -> None:
+def test_responses_without_a_token(server: Server, status: int, body: bytes, complaint: str) -> None:
     server.responses.append((status, body))
     error = refusal(source(server))
     assert complaint in str(error)

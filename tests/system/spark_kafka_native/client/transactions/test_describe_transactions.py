@@ -104,7 +104,7 @@ def test_filters_that_a_broker_lacks_are_applied_by_the_client(newest: int) -> N
             assert list_transactions(cluster, open_for_ms=2**61) == []
 
 
-def test_brokers_before_3_0_cannot_be_asked() -> None:
+def test_brokers_before_3_0_are_unsupported() -> None:
     with ScriptedCluster(versions=KAFKA_2_1) as brokers, Cluster(brokers.config()) as cluster:
         with pytest.raises(KafkaError, match="ListTransactions"):
             list_transactions(cluster)

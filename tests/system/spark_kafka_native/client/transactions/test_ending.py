@@ -6,7 +6,6 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.transactions.ending import (
     Ending,
     EndTxnOutcome,
-    abort_open_transactions,
     end_transaction,
     end_transactions,
 )
@@ -226,13 +225,3 @@ def test_brokers_without_transactions_are_named() -> None:
         pytest.raises(UnsupportedApiVersion, match="EndTxn"),
     ):
         end_transaction(cluster, handle, commit=True)
-
-
-def test_open_transactions_are_aborted_by_transactional_id(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    write = Transactions(cluster)
-    first, second = (write.prepared(f"sink.{number}", "t", "a") for number in range(2))
-    end_transaction(cluster, second, commit=True)
-    endings = abort_open_transactions(cluster, ["sink.0", "sink.1", "unused"])
-    assert {key: summary(ending)[:2] for key, ending in endings.items()} == {"sink.0": (EndTxnOutcome.DONE, False)}
-    assert summary(end_transaction(cluster, first, commit=True))[:2] == (EndTxnOutcome.ENDED_OTHERWISE, False)
-    assert abort_open_transactions(cluster, ["sink.0"]) == {}

@@ -102,7 +102,7 @@ def test_transactions_hang_if_their_coordinator_does_not_expect_them(
     assert found(cluster) == sorted([(known, 2), (FORGOTTEN, 1), (FORGOTTEN, 1000)])
 
 
-def test_coordinators_are_not_asked_when_no_producer_is_silent(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_coordinators_get_no_request_while_all_producers_are_active(brokers: ScriptedCluster, cluster: Cluster) -> None:
     assert found(cluster) == []
     assert brokers.requests(ListTransactionsRequest) == []
 

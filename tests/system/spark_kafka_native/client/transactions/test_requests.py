@@ -65,7 +65,7 @@ def test_init_producer_id_returns_id_epoch_and_transaction_version(brokers: Scri
     assert [(item.transaction_timeout_ms, item.producer_id) for item in asked] == [(5000, -1), (60_000, -1)]
 
 
-def test_a_level_that_was_raised_meanwhile_is_noticed(cluster: Cluster, brokers: ScriptedCluster) -> None:
+def test_a_transaction_version_that_was_raised_is_noticed(cluster: Cluster, brokers: ScriptedCluster) -> None:
     for level in (0, 1, 2):
         brokers.state.transactions.level = level
         assert init_producer(cluster, "sink").transaction_version == level

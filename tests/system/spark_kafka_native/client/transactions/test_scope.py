@@ -73,7 +73,7 @@ def test_a_refused_partition_is_not_added(brokers: ScriptedCluster, scope: Trans
     assert not scope.is_empty, "the coordinator may have heard of it"
 
 
-def test_a_resumed_scope_learns_the_last_sequences(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_resumed_scope_looks_up_the_last_sequences(brokers: ScriptedCluster, cluster: Cluster) -> None:
     identity = init_producer(cluster, "sink")
     last = {
         0: (identity.producer_epoch, 41),

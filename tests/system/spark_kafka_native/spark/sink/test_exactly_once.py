@@ -9,6 +9,8 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from broker_embedded.testing import BrokerProcess, EmbeddedBroker
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.errors import AuthenticationFailed
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.spark.datasource import PyKafkaDataSource
 from spark_kafka_native.spark.errors import OptionError, TaskError
@@ -231,9 +233,24 @@ def test_planning_errors_name_the_prefix(sink: Sink, monkeypatch: pytest.MonkeyP
     with pytest.raises(PlanningFailed, match=r"broker 1.* 'kafka.default.api.timeout.ms'") as caught:
         pickle.dumps(sink.stream_writer())
     assert isinstance(caught.value, pickle.PickleError), "or Spark would put words of its own before ours"
+    fails(AuthenticationFailed(HostPort("broker", 9092), "kafka.sasl.jaas.config", "PLAIN: invalid credentials"))
+    with pytest.raises(PlanningFailed) as caught:
+        pickle.dumps(sink.stream_writer())
+    assert str(caught.value) == (
+        f"option 'transactional.id.prefix' = {sink.prefix}: the write could not be planned, and nothing was written: "
+        "broker:9092: kafka.sasl.jaas.config: PLAIN: invalid credentials"
+    )
     fails(OptionError("kafka.transaction.timeout.ms", "too long"))
     with pytest.raises(PlanningFailed, match=r"option 'kafka\.transaction\.timeout\.ms': too long"):
         pickle.dumps(sink.stream_writer())
+
+
+def test_the_driver_warns_while_no_broker_can_be_reached(caplog: pytest.LogCaptureFixture) -> None:
+    options = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "200", "topic": "t"}
+    asked = options | {"delivery.guarantee": "exactly-once", "transactional.id.prefix": "unreachable"}
+    with pytest.raises(PlanningFailed, match="connection refused"):
+        pickle.dumps(PyKafkaDataSource(asked).streamWriter(SCHEMA, overwrite=False))
+    assert "no broker of kafka.bootstrap.servers can be reached (127.0.0.1:1: connection refused)" in caplog.text
 
 
 def test_brokers_without_list_transactions_are_too_old() -> None:

@@ -22,7 +22,7 @@ def test_the_leader_is_read_until_it_names_a_replica() -> None:
 
 
 @replicas
-def test_a_replica_that_is_given_up_is_not_named_again_before_metadata_max_age() -> None:
+def test_a_replica_that_failed_is_not_read_again_before_metadata_max_age() -> None:
     replica = PreferredReplica("rack", MAX_AGE_MS)
     replica.follow(7, now=1)
     assert replica.give_up(2)
@@ -31,7 +31,7 @@ def test_a_replica_that_is_given_up_is_not_named_again_before_metadata_max_age()
 
 
 @replicas
-def test_after_metadata_max_age_the_leader_is_asked_again() -> None:
+def test_after_metadata_max_age_the_leader_is_read_again() -> None:
     replica = PreferredReplica("rack", MAX_AGE_MS)
     replica.follow(7, now=1)
     assert replica.expire(6)

@@ -1,6 +1,6 @@
 import pytest
 
-from spark_kafka_native.client.producer.partition_queue import MAX_EPOCH, OutgoingBatch, PartitionQueue, Verdict
+from spark_kafka_native.client.producer.partition_queue import MAX_EPOCH, Outcome, OutgoingBatch, PartitionQueue
 from spark_kafka_native.client.retry import Backoff
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -69,14 +69,14 @@ class QueueDriver:
     def named(self, name: str) -> OutgoingBatch:
         return next(batch for batch in self.queue.in_flight if self.names[id(batch)] == name)
 
-    def response(self, name: str, code: ErrorCode = ErrorCode.NONE, *, log_start_offset: int = -1) -> Verdict:
+    def response(self, name: str, code: ErrorCode = ErrorCode.NONE, *, log_start_offset: int = -1) -> Outcome:
         batch = self.named(name)
-        verdict = self.queue.judge(batch, code, log_start_offset=log_start_offset)
-        if verdict is Verdict.DONE:
+        outcome = self.queue.outcome_of(batch, code, log_start_offset=log_start_offset)
+        if outcome is Outcome.DONE:
             self.proven = [self.names[id(known)] for known in self.queue.acknowledge(batch, self.now)][1:]
-        elif verdict is Verdict.RETRY:
+        elif outcome is Outcome.RETRY:
             self.queue.fail(batch, self.now, code.name, answered=True)
-        return verdict
+        return outcome
 
     def lose(self, *names: str) -> None:
         for name in names:
@@ -159,7 +159,7 @@ def test_a_failed_batch_goes_out_again_before_all_others_once_nothing_is_in_flig
     queue.response("b", ErrorCode.NOT_LEADER_OR_FOLLOWER)
     queue.add("d")
     assert queue.send() == [], "c has not been answered"
-    assert queue.response("c", GAP) is Verdict.RETRY, "as its predecessor is missing"
+    assert queue.response("c", GAP) is Outcome.RETRY, "as its predecessor is missing"
     assert queue.send() == [], "there is a pause"
     queue.wait()
     assert queue.send() == [("b", 0, 2), ("c", 0, 4), ("d", 0, 6)]
@@ -171,8 +171,8 @@ def test_a_broken_connection_sends_everything_again_as_it_was(queue: QueueDriver
     queue.lose("a", "b", "c")
     queue.wait()
     assert queue.send() == first
-    assert queue.response("a", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Verdict.DONE
-    assert queue.response("b") is Verdict.DONE
+    assert queue.response("a", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Outcome.DONE
+    assert queue.response("b") is Outcome.DONE
 
 
 def test_acknowledged_batches_leave_the_queue(queue: QueueDriver) -> None:
@@ -186,8 +186,8 @@ def test_acknowledged_batches_leave_the_queue(queue: QueueDriver) -> None:
 def test_a_confirmed_gap_starts_an_epoch_with_sequences_from_0(queue: QueueDriver) -> None:
     queue.add_and_send("a", "b", "c")
     queue.response("a")
-    assert queue.response("b", GAP) is Verdict.RETRY
-    assert queue.response("c", GAP) is Verdict.RETRY
+    assert queue.response("b", GAP) is Outcome.RETRY
+    assert queue.response("c", GAP) is Outcome.RETRY
     queue.add("d")
     queue.wait()
     assert queue.send() == [("b", 1, 0)]
@@ -195,25 +195,25 @@ def test_a_confirmed_gap_starts_an_epoch_with_sequences_from_0(queue: QueueDrive
     assert queue.send() == [("c", 1, 2), ("d", 1, 4)]
 
 
-def test_a_gap_answered_before_the_batch_in_front_proves_nothing(queue: QueueDriver) -> None:
+def test_an_out_of_order_error_before_the_response_to_the_first_batch_proves_nothing(queue: QueueDriver) -> None:
     queue.add_and_send("a", "b")
-    assert queue.response("b", GAP) is Verdict.RETRY
+    assert queue.response("b", GAP) is Outcome.RETRY
     queue.response("a")
     queue.wait()
     assert queue.send() == [("b", 0, 2)]
 
 
-def test_an_acknowledged_batch_proves_an_earlier_one_that_the_broker_no_longer_knows(queue: QueueDriver) -> None:
+def test_an_acknowledged_batch_proves_an_earlier_one_that_the_broker_has_forgotten(queue: QueueDriver) -> None:
     """A broker takes a batch only if it has those before it, and remembers the last five."""
     queue.add_and_send("a", "b", "c")
     queue.lose_and_send_again("a", "b", "c")
     queue.response("a", ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert queue.response("b", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Verdict.DONE
+    assert queue.response("b", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Outcome.DONE
     assert queue.proven == [], "a is asked about once more"
     queue.response("c", ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
     queue.wait()
     assert queue.send() == [("a", 0, 0)]
-    assert queue.response("a", GAP) is Verdict.DONE
+    assert queue.response("a", GAP) is Outcome.DONE
     assert len(queue.queue) == 0
 
 
@@ -233,11 +233,11 @@ def test_acknowledgements_without_out_of_order_errors_prove_nothing(queue: Queue
 def test_a_duplicate_of_the_last_batch_proves_the_batches_before_it(queue: QueueDriver) -> None:
     queue.add_and_send("a", "b", "c", "d")
     queue.lose_and_send_again("a", "b", "c", "d")
-    assert queue.response("a", GAP) is Verdict.RETRY
-    assert queue.response("b", GAP) is Verdict.RETRY
-    assert queue.response("c", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Verdict.DONE
+    assert queue.response("a", GAP) is Outcome.RETRY
+    assert queue.response("b", GAP) is Outcome.RETRY
+    assert queue.response("c", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Outcome.DONE
     assert queue.proven == ["a", "b"]
-    assert queue.response("d") is Verdict.DONE, "no new epoch, in which all would be there twice"
+    assert queue.response("d") is Outcome.DONE, "no new epoch, in which all would be there twice"
     assert len(queue.queue) == 0
 
 
@@ -249,9 +249,9 @@ def test_before_a_new_epoch_every_batch_that_may_be_written_is_sent_again() -> N
     queue.add("c")
     queue.wait()
     assert queue.send() == [("a", 0, 0)]
-    assert queue.response("a", GAP) is Verdict.RETRY
+    assert queue.response("a", GAP) is Outcome.RETRY
     assert queue.send() == [("b", 0, 2)], "b, and not c, which was never sent"
-    assert queue.response("b", GAP) is Verdict.RETRY
+    assert queue.response("b", GAP) is Outcome.RETRY
     queue.wait()
     assert queue.send() == [("a", 1, 0)]
 
@@ -273,11 +273,11 @@ def test_a_gap_before_an_acknowledged_batch_is_fatal(queue: QueueDriver) -> None
     """Only a broker that forgot the producer takes b without a; to write a now would put it after b."""
     queue.add_and_send("a", "b")
     queue.response("a", ErrorCode.NOT_ENOUGH_REPLICAS)
-    assert queue.response("b") is Verdict.DONE
+    assert queue.response("b") is Outcome.DONE
     assert queue.proven == []
     queue.wait()
     queue.send()
-    assert queue.response("a", GAP) is Verdict.FATAL
+    assert queue.response("a", GAP) is Outcome.FATAL
 
 
 def test_without_idempotence_nothing_is_proven() -> None:
@@ -290,10 +290,10 @@ def test_without_idempotence_nothing_is_proven() -> None:
 
 def test_a_new_epoch_that_is_refused_is_fatal(queue: QueueDriver) -> None:
     queue.add_and_send("a")
-    assert queue.response("a", GAP) is Verdict.RETRY
+    assert queue.response("a", GAP) is Outcome.RETRY
     queue.wait()
     assert queue.send() == [("a", 1, 0)]
-    assert queue.response("a", GAP) is Verdict.FATAL
+    assert queue.response("a", GAP) is Outcome.FATAL
 
 
 def test_progress_allows_another_epoch(queue: QueueDriver) -> None:
@@ -314,7 +314,7 @@ def test_unknown_producer_id_starts_an_epoch_only_after_retention(
 ) -> None:
     queue.add_and_send("a")
     code = ErrorCode.UNKNOWN_PRODUCER_ID
-    assert queue.response("a", code, log_start_offset=log_start_offset) is Verdict.RETRY
+    assert queue.response("a", code, log_start_offset=log_start_offset) is Outcome.RETRY
     queue.wait()
     assert queue.send() == [("a", epoch, 0)]
 
@@ -322,7 +322,7 @@ def test_unknown_producer_id_starts_an_epoch_only_after_retention(
 def test_an_unknown_producer_whose_batch_may_be_written_must_not_write_it_again(queue: QueueDriver) -> None:
     queue.add_and_send("a")
     queue.lose_and_send_again("a")
-    assert queue.response("a", ErrorCode.UNKNOWN_PRODUCER_ID, log_start_offset=50) is Verdict.FATAL
+    assert queue.response("a", ErrorCode.UNKNOWN_PRODUCER_ID, log_start_offset=50) is Outcome.FATAL
 
 
 def test_after_the_last_epoch_comes_a_new_producer_id() -> None:
@@ -348,7 +348,7 @@ def test_pieces_of_a_batch_share_its_sequence_numbers(queue: QueueDriver) -> Non
     queue.add_and_send("a", "big", "c", records=4)
     queue.response("a")
     big = queue.named("big")
-    assert queue.queue.judge(big, ErrorCode.MESSAGE_TOO_LARGE) is Verdict.SPLIT
+    assert queue.queue.outcome_of(big, ErrorCode.MESSAGE_TOO_LARGE) is Outcome.SPLIT
     pieces = []
     for name, records in (("big-1", 1), ("big-2", 3)):
         encoded = EncodedBatch(buffer=batch_of([b"x"] * records), records_count=records, first_row=0)
@@ -365,7 +365,7 @@ def test_pieces_of_a_batch_share_its_sequence_numbers(queue: QueueDriver) -> Non
 )
 def test_errors_of_a_single_record_that_are_not_retriable_are_fatal(queue: QueueDriver, code: ErrorCode) -> None:
     queue.add_and_send("a", records=1)
-    assert queue.response("a", code) is Verdict.FATAL
+    assert queue.response("a", code) is Outcome.FATAL
 
 
 def test_while_batches_are_in_flight_none_goes_to_another_broker(queue: QueueDriver) -> None:
@@ -402,6 +402,19 @@ def test_wakes_at_is_the_end_of_a_pause(queue: QueueDriver) -> None:
     assert queue.queue.wakes_at() is None
 
 
+def test_the_last_error_is_of_the_first_batch_that_is_not_acknowledged(queue: QueueDriver) -> None:
+    queue.add_and_send("a", "b")
+    queue.response("a", ErrorCode.NOT_ENOUGH_REPLICAS)
+    queue.response("b", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert queue.queue.last_error == "NOT_ENOUGH_REPLICAS"
+    queue.wait()
+    queue.send()
+    queue.response("a")
+    assert queue.queue.last_error == "NOT_LEADER_OR_FOLLOWER"
+    queue.response("b")
+    assert queue.queue.last_error == ""
+
+
 def test_a_transaction_has_the_epoch_that_it_began_with() -> None:
     queue = QueueDriver(transactional=True, identity=ProducerIdAndEpoch(7, 3))
     queue.queue.continue_at(ProducerIdAndEpoch(7, 3), 40)
@@ -409,7 +422,7 @@ def test_a_transaction_has_the_epoch_that_it_began_with() -> None:
     assert queue.send() == [("a", 3, 40), ("b", 3, 42)]
     assert all(read_header(batch.encoded.buffer).is_transactional for batch in queue.queue.in_flight)
     queue.response("a")
-    assert queue.queue.judge(queue.named("b"), GAP) is Verdict.FATAL
+    assert queue.queue.outcome_of(queue.named("b"), GAP) is Outcome.FATAL
 
 
 def test_pieces_of_a_transactional_batch_are_transactional_too() -> None:

@@ -53,7 +53,7 @@ def test_transactions_whose_partitions_were_added_before_go_in_versions_that_add
 
 
 @pytest.mark.parametrize("by_name", [True, False])
-def test_answers_find_their_batches_by_name_or_by_id(by_name: bool) -> None:
+def test_responses_are_paired_with_batches_by_topic_name_or_id(by_name: bool) -> None:
     load = [loaded("t", 0), loaded("u", 0), loaded("t", 2)]
     response = ProduceResponse(
         responses=tuple(

@@ -55,7 +55,7 @@ def test_java_reads_pkcs12_under_the_name_jks_and_the_other_way_round(tmp_path: 
 
 
 @pytest.mark.feature("security.tlsStores")
-def test_trust_in_all_types(tmp_path: Path) -> None:
+def test_trust_stores_of_all_types(tmp_path: Path) -> None:
     ours = AUTHORITY.certificate_pem
     assert read_trust_store(store(tmp_path / "a", ours.encode(), "PEM")) == ours
     assert read_trust_store(store(tmp_path / "b", AUTHORITY.trust_store_pkcs12(STORE_PASSWORD), "PKCS12")) == ours
@@ -137,7 +137,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert caught.value.option == "ssl.truststore.location"
 
 
-def test_without_the_package_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_an_error_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
     assert (
         "run `pip install '.[security]'` in a clone"

@@ -70,7 +70,7 @@ def test_cut_and_damaged_stores_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [AES, TRIPLE_DES, golden_stores.RC2])
-def test_another_password_opens_nothing(content: bytes) -> None:
+def test_a_wrong_password_is_an_error(content: bytes) -> None:
     with pytest.raises(Pkcs12Error):
         trusted_certificates(content, "other")
 

@@ -117,7 +117,7 @@ def test_a_broker_that_expects_too_many_tokens_is_an_error(library: Any) -> None
         gssapi.reply(b"more")
 
 
-def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
     with pytest.raises(SaslError, match="kerberos"):
         Gssapi(LOGIN, "broker")

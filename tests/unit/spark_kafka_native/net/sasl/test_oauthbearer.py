@@ -32,7 +32,7 @@ def test_an_accepted_token() -> None:
         (b"[]", "the broker refuses the token"),
     ],
 )
-def test_a_refusal_is_answered_so_that_the_broker_can_end_it(challenge: bytes, refusal: str) -> None:
+def test_an_error_challenge_gets_the_response_that_lets_the_broker_end_it(challenge: bytes, refusal: str) -> None:
     oauth = mechanism()
     assert oauth.reply(challenge) == b"\x01"
     assert oauth.refusal == refusal

@@ -57,7 +57,7 @@ def test_last_batch_is_skipped_and_the_next_one_written(
             LastBatch(QUERY, 4),
             QUERY,
             6,
-            "is batch 4, and the query is at batch 6: the batches in between were written ",
+            "is batch 4, and the query is at batch 6: the prefix has no decision of the batches in between. They ",
         ),
         (
             LastBatch(QUERY, 4),

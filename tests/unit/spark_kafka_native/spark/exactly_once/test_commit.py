@@ -126,8 +126,9 @@ def test_skipped_batch_with_other_rows_is_refused(kafka: SimulatedKafka, found: 
     with pytest.raises(ExactlyOnceError) as caught:
         kafka.run(commit(NAMES, [kafka.write(again, 0, 5 + number) for number in range(tasks)], TIMING))
     assert caught.value.kind is ErrorKind.REFUSED
-    assert "prefix orders: batch 0 of streaming query c0ffee was written with 2 rows" in str(caught.value)
-    assert f"and now it has {tasks}. The checkpoint is an older copy" in str(caught.value)
+    where = "option 'transactional.id.prefix' = orders: batch 0 of streaming query c0ffee"
+    assert f"{where} was written with 2 rows, and now it has {tasks}: the checkpoint is an older" in str(caught.value)
+    assert "If it does not exist any more, release the prefix" in str(caught.value)
     assert "exactly-once release orders" in str(caught.value)
     last = kafka.run(read_last(NAMES))
     assert last is not None

@@ -1,3 +1,4 @@
+import time
 from collections.abc import Mapping
 
 import pytest
@@ -19,7 +20,7 @@ from spark_kafka_native.spark.offsets import (
     SpecificOffsets,
     parse_offset_limit,
 )
-from spark_kafka_native.spark.planning.bounds import Edge, bind_limit, look_up_bounds, may_move, resolve
+from spark_kafka_native.spark.planning.bounds import Clock, Edge, bind_limit, look_up_bounds, may_move, resolve
 from tests.support.spark.fake_offsets import FakeCluster, ManualClock
 
 A0, A1, B0 = TopicPartition("topicA", 0), TopicPartition("topicA", 1), TopicPartition("topicB", 0)
@@ -213,3 +214,12 @@ def test_bounds_have_the_earlier_leaders_if_leaders_keep_changing() -> None:
     cluster.add("topicA", 3)
     cluster.elections = 1000
     assert look_up_bounds(cluster, [A0]).leaders[A0].leader_epoch < cluster.epochs[A0]
+
+
+def test_system_clock_advances_during_sleep() -> None:
+    clock = Clock()
+    start = clock.now_ms()
+    clock.sleep_ms(2)
+    assert clock.now_ms() - start >= 2
+    assert time.monotonic() * 1000 <= clock.now_ms() <= time.monotonic() * 1000
+    assert time.time() * 1000 - 1 <= clock.epoch_ms() <= time.time() * 1000 + 1

@@ -8,11 +8,11 @@ from spark_kafka_native.spark.offsets import OffsetMap
 from spark_kafka_native.spark.planning.data_loss import (
     BatchPlan,
     accept_or_raise,
-    aged_out,
+    deleted_before_read,
     lagging_partitions,
-    other_topic,
     plan_batch,
     plan_replayed_first_batch,
+    topic_recreated,
 )
 from spark_kafka_native.spark.planning.topic_ids import Recreated
 
@@ -29,62 +29,62 @@ CHANGE = Recreated(topic="a", old_id=UUID(int=1), new_id=UUID(int=2), partitions
 
 @pytest.mark.feature("better.recreated")
 def test_recreated_topic_is_a_loss() -> None:
-    longer = other_topic(CHANGE, {A0: 3, A1: 1}, {A0: 3, A1: 9})
+    longer = topic_recreated(CHANGE, {A0: 3, A1: 1}, {A0: 3, A1: 9})
     assert longer.kind is DataLossKind.TOPIC_RECREATED
     assert longer.reason.startswith(
         "topic a was deleted and created again (its id was AAAAAAAAAAAAAAAAAAAAAQ, it is AAAAAAAAAAAAAAAAAAAAAg now). "
     )
-    assert other_topic(CHANGE, {A0: 3, A1: 1}, {A0: 3}).kind is DataLossKind.TOPIC_RECREATED
-    shorter = other_topic(CHANGE, {A0: 3, A1: 1}, {A0: 4, A1: 0})
+    assert topic_recreated(CHANGE, {A0: 3, A1: 1}, {A0: 3}).kind is DataLossKind.TOPIC_RECREATED
+    shorter = topic_recreated(CHANGE, {A0: 3, A1: 1}, {A0: 4, A1: 0})
     assert shorter.kind is DataLossKind.OFFSET_CHANGED
     assert "; the end of a-1 was changed from 1 to 0. " in shorter.reason
 
 
 def test_ranges_between_two_offsets() -> None:
-    plan = plan_batch({A0: 3, A1: 5, B0: 0}, {B0: 4, A0: 7, A1: 5}, NONE_FIRST, alarm_at_new_topics=True)
+    plan = plan_batch({A0: 3, A1: 5, B0: 0}, {B0: 4, A0: 7, A1: 5}, NONE_FIRST, new_topics_start_at_zero=True)
     assert found(plan) == (["a-0 offsets [3, 7)", "b-0 offsets [0, 4)"], [])
 
 
 @pytest.mark.feature("loss.deleted")
 def test_deleted_partition_of_the_start_is_a_loss() -> None:
-    plan = plan_batch({A0: 3, A1: 5}, {A0: 7}, NONE_FIRST, alarm_at_new_topics=True)
+    plan = plan_batch({A0: 3, A1: 5}, {A0: 7}, NONE_FIRST, new_topics_start_at_zero=True)
     assert found(plan) == (["a-0 offsets [3, 7)"], [DataLossKind.PARTITIONS_DELETED])
     assert "a-1" in plan.losses[0].reason
 
 
 def test_partition_deleted_before_planning_is_a_loss() -> None:
-    plan = plan_batch({A0: 3, A1: 5}, {A0: 7, A1: 9}, {A0: 0}, alarm_at_new_topics=True)
+    plan = plan_batch({A0: 3, A1: 5}, {A0: 7, A1: 9}, {A0: 0}, new_topics_start_at_zero=True)
     assert found(plan) == (["a-0 offsets [3, 7)"], [DataLossKind.PARTITIONS_DELETED])
 
 
 def test_new_partition_is_read_from_its_first_record() -> None:
-    plan = plan_batch({A0: 3}, {A0: 3, A1: 9}, NONE_FIRST, alarm_at_new_topics=True)
+    plan = plan_batch({A0: 3}, {A0: 3, A1: 9}, NONE_FIRST, new_topics_start_at_zero=True)
     assert found(plan) == (["a-1 offsets [0, 9)"], [])
 
 
 @pytest.mark.feature("loss.noInitialOffset")
 def test_deleted_new_partition_is_a_loss() -> None:
-    plan = plan_batch({A0: 3}, {A0: 4, A1: 9}, {A0: 0}, alarm_at_new_topics=True)
+    plan = plan_batch({A0: 3}, {A0: 4, A1: 9}, {A0: 0}, new_topics_start_at_zero=True)
     assert found(plan) == (["a-0 offsets [3, 4)"], [DataLossKind.INITIAL_OFFSET_NOT_FOUND])
 
 
 @pytest.mark.feature("loss.addedNotFromZero")
 def test_new_partition_of_a_known_topic_must_start_at_offset_zero() -> None:
-    plan = plan_batch({A0: 3}, {A0: 3, A1: 9}, {A1: 4}, alarm_at_new_topics=False)
+    plan = plan_batch({A0: 3}, {A0: 3, A1: 9}, {A1: 4}, new_topics_start_at_zero=False)
     assert found(plan) == (["a-1 offsets [4, 9)"], [DataLossKind.ADDED_PARTITION_STARTS_LATE])
 
 
 @pytest.mark.feature("loss.addedNotFromZero")
 def test_trimmed_topic_added_to_subscribe_is_no_loss() -> None:
     start, end, first = {A0: 3}, {A0: 3, B0: 9}, {B0: 4}
-    assert found(plan_batch(start, end, first, alarm_at_new_topics=False)) == (["b-0 offsets [4, 9)"], [])
+    assert found(plan_batch(start, end, first, new_topics_start_at_zero=False)) == (["b-0 offsets [4, 9)"], [])
     # With a pattern the topic came by itself: its first records were to be read.
-    assert plan_batch(start, end, first, alarm_at_new_topics=True).losses
+    assert plan_batch(start, end, first, new_topics_start_at_zero=True).losses
 
 
 @pytest.mark.feature("loss.changed")
 def test_decreased_end_offset_is_a_loss() -> None:
-    plan = plan_batch({A0: 2, A1: 1}, {A0: 1, A1: 2}, NONE_FIRST, alarm_at_new_topics=True)
+    plan = plan_batch({A0: 2, A1: 1}, {A0: 1, A1: 2}, NONE_FIRST, new_topics_start_at_zero=True)
     assert found(plan) == (["a-1 offsets [1, 2)"], [DataLossKind.OFFSET_CHANGED])
     assert "was changed from 2 to 1" in plan.losses[0].reason
 
@@ -94,13 +94,13 @@ def test_decreased_end_offset_is_a_loss() -> None:
 )
 @pytest.mark.feature("loss.agedOut", "better.agedOut")
 def test_deleted_start_is_a_loss_in_planning(first: int, ranges: list[str], lost: str) -> None:
-    plan = plan_batch({A0: 3}, {A0: 9}, {A0: first}, alarm_at_new_topics=True)
+    plan = plan_batch({A0: 3}, {A0: 9}, {A0: first}, new_topics_start_at_zero=True)
     assert found(plan) == (ranges, [DataLossKind.COULD_NOT_READ])
     assert lost in plan.losses[0].reason
 
 
 def test_partitions_without_new_records_have_no_loss() -> None:
-    assert found(plan_batch({A0: 3}, {A0: 3}, {}, alarm_at_new_topics=True)) == ([], [])
+    assert found(plan_batch({A0: 3}, {A0: 3}, {}, new_topics_start_at_zero=True)) == ([], [])
 
 
 # --- the first batch again
@@ -146,7 +146,7 @@ def test_replayed_first_batch_with_a_deleted_partition() -> None:
 @pytest.mark.feature("source.failOnDataLoss")
 def test_loss_is_raised_with_a_stable_code_and_the_option_that_changes_it() -> None:
     with pytest.raises(DataLossError) as caught:
-        accept_or_raise(aged_out(A0, 3, 5), fail=True)
+        accept_or_raise(deleted_before_read(A0, 3, 5), fail=True)
     text = str(caught.value)
     assert text.startswith("[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] offsets [3, 5) of a-0")
     assert "'failOnDataLoss' to false" in text
@@ -154,7 +154,7 @@ def test_loss_is_raised_with_a_stable_code_and_the_option_that_changes_it() -> N
 
 
 def test_loss_is_logged_when_it_is_accepted(caplog: pytest.LogCaptureFixture) -> None:
-    accept_or_raise(aged_out(A0, 3, 5), fail=False)
+    accept_or_raise(deleted_before_read(A0, 3, 5), fail=False)
     assert "[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] offsets [3, 5) of a-0" in caplog.text
 
 

@@ -104,6 +104,16 @@ def test_deleted_partitions_are_not_committed(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.feature("more.commitToGroup")
+def test_finished_offsets_are_committed_before_the_query_fails(cluster: FakeCluster) -> None:
+    running = query(cluster).start()
+    running.run_to_the_end()
+    cluster.remove("t", 1)
+    with pytest.raises(DataLossError, match="t-1 were read before"):
+        running.later(20).trigger()
+    assert committed(cluster) == {T0: 10, T1: 0}
+
+
+@pytest.mark.feature("more.commitToGroup")
 @pytest.mark.parametrize("error", [FORBIDDEN, HAS_MEMBERS])
 def test_rejected_first_commit_fails_the_query(cluster: FakeCluster, error: KafkaError) -> None:
     cluster.commit_error = error

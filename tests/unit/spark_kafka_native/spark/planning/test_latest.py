@@ -1,11 +1,13 @@
-"""latestOffset is polled every 11 ms: how often the cluster is asked, and what is believed."""
+"""latestOffset is polled every 11 ms: how often the cluster is asked, and when a missing partition is confirmed."""
 
+import itertools
 from collections.abc import Callable
 
 import pytest
 
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError
+from spark_kafka_native.spark.planning.latest import RefreshPacer
 from tests.support.spark.fake_offsets import FakeCluster
 from tests.support.spark.stream_query import StreamQuery, query
 
@@ -102,3 +104,44 @@ def test_requests_for_ten_thousand_partitions_are_not_split_by_partition() -> No
     for _ in range(10):
         assert not running.later(11).trigger()
     assert len(cluster.requests) <= 6
+
+
+# --- the pacer
+
+
+def looked_up_at(pacer: RefreshPacer, until_ms: float, *, moved: bool) -> list[float]:
+    times, now_ms = [], 0.0
+    while now_ms < until_ms:
+        if pacer.due(now_ms):
+            times.append(now_ms)
+            pacer.looked_up(now_ms, moved=moved)
+        now_ms += 1.0
+    return times
+
+
+def test_lookup_pauses_grow_while_offsets_do_not_move() -> None:
+    times = looked_up_at(RefreshPacer(), 2000, moved=False)
+    assert times[:6] == [0, 15, 45, 105, 225, 465]
+    assert {later - earlier for earlier, later in itertools.pairwise(times[5:])} == {250}
+
+
+def test_no_lookup_pause_while_offsets_move() -> None:
+    assert len(looked_up_at(RefreshPacer(), 50, moved=True)) == 50
+
+
+def test_moved_offsets_reset_the_lookup_pause() -> None:
+    pacer = RefreshPacer()
+    for _ in range(10):
+        pacer.looked_up(0, moved=False)
+    assert not pacer.due(249)
+    pacer.looked_up(250, moved=True)
+    assert pacer.due(250)
+
+
+def test_pacer_is_idle_if_offsets_have_not_moved() -> None:
+    pacer = RefreshPacer()
+    assert not pacer.idle
+    pacer.looked_up(0, moved=False)
+    assert pacer.idle
+    pacer.looked_up(15, moved=True)
+    assert not pacer.idle

@@ -329,7 +329,7 @@ def test_first_batch_of_the_jvm_connector_needs_jvm_checkpoint(cluster: FakeClus
 
 @pytest.mark.feature("more.jvmCheckpoint")
 @pytest.mark.parametrize("starting", ["latest", "earliest"])
-def test_batch_of_the_jvm_connector_starts_where_its_checkpoint_says(
+def test_batch_of_the_jvm_connector_starts_at_the_offsets_of_its_checkpoint(
     cluster: FakeCluster, jvm_checkpoint: Path, starting: str
 ) -> None:
     cluster.add("t", 20, 14, 2)

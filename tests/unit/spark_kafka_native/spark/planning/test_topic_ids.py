@@ -237,45 +237,45 @@ def test_replay_without_recreation_is_the_same_batch(cluster: FakeCluster) -> No
 
 def test_replaced_topic_id_is_stale_metadata() -> None:
     ids = TopicIds()
-    assert ids.look([T0], {"t": A}) == []
-    (change,) = ids.look([T0], {"t": B})
+    assert ids.find_recreated([T0], {"t": A}) == []
+    (change,) = ids.find_recreated([T0], {"t": B})
     assert (change.old_id, change.new_id, change.partitions) == (A, B, (T0,))
     ids.accept(change, {T0: 0}, {T0: 9})
-    assert ids.look([T0], {"t": A}) == []
-    assert ids.look([T0], {"t": B}) == []
-    ids.settle({T0: 3})
-    assert ids.look([T0], {"t": A}) == []
-    assert [change.old_id for change in ids.look([T0], {"t": C})] == [B]
+    assert ids.find_recreated([T0], {"t": A}) == []
+    assert ids.find_recreated([T0], {"t": B}) == []
+    ids.update_start({T0: 3})
+    assert ids.find_recreated([T0], {"t": A}) == []
+    assert [change.old_id for change in ids.find_recreated([T0], {"t": C})] == [B]
 
 
 def test_offsets_are_translated_until_the_start_changes() -> None:
     ids = TopicIds()
-    ids.belong({T0: A, T1: A})
-    (change,) = ids.look([T0, T1], {"t": B})
+    ids.record_ids({T0: A, T1: A})
+    (change,) = ids.find_recreated([T0, T1], {"t": B})
     start = {T0: 9, T1: 4, U0: 7}
     ids.accept(change, {T0: 2, T1: 0}, start)
     assert ids.translated(start) == {T0: 2, T1: 0, U0: 7}
-    assert ids.moved_on(start, {T0: 9, T1: 5, U0: 7}) == {T0: 8, T1: 5, U0: 7}
-    ids.settle(dict(start))
-    assert ids.awaiting == {T0: 2, T1: 0}
-    ids.settle({T0: 8, T1: 5, U0: 7})
-    assert ids.awaiting == {}
+    assert ids.distinct_from_start(start, {T0: 9, T1: 5, U0: 7}) == {T0: 8, T1: 5, U0: 7}
+    ids.update_start(dict(start))
+    assert ids.new_positions == {T0: 2, T1: 0}
+    ids.update_start({T0: 8, T1: 5, U0: 7})
+    assert ids.new_positions == {}
     assert ids.translated(start) == start
 
 
 def test_metadata_of_commits() -> None:
     ids = TopicIds()
-    ids.belong({T0: A})
-    text = ids.metadata_of(T0)
+    ids.record_ids({T0: A})
+    text = ids.commit_metadata(T0)
     assert text == f"pykafka:1:{format_id(A)}"
     assert len(text) == 32
     assert CommitMark.parse(text) == CommitMark(topic_id=A)
-    assert ids.metadata_of(T1) == ""
+    assert ids.commit_metadata(T1) == ""
     assert format_id(UUID(int=0)) == "A" * 22
-    (change,) = ids.look([T0], {"t": B})
+    (change,) = ids.find_recreated([T0], {"t": B})
     ids.accept(change, {T0: 0}, {T0: 9})
-    assert ids.metadata_of(T0) == f"pykafka:1:{format_id(B)}:9"
-    assert CommitMark.parse(ids.metadata_of(T0)) == CommitMark(topic_id=B, left_at=9)
+    assert ids.commit_metadata(T0) == f"pykafka:1:{format_id(B)}:9"
+    assert CommitMark.parse(ids.commit_metadata(T0)) == CommitMark(topic_id=B, left_at=9)
 
 
 @pytest.mark.parametrize(
@@ -289,10 +289,10 @@ def test_commit_metadata_of_other_programs_are_ignored(foreign: str) -> None:
 @pytest.mark.parametrize(("start", "expected"), [(9, 3), (4, 4)])
 def test_resumed_query_maps_the_old_offset_to_the_new_topic(start: int, expected: int) -> None:
     ids = TopicIds()
-    ids.resume({T0: CommittedOffset(offset=3, metadata=f"pykafka:1:{format_id(B)}:9")}, {T0: start})
+    ids.load_commits({T0: CommittedOffset(offset=3, metadata=f"pykafka:1:{format_id(B)}:9")}, {T0: start})
     assert ids.translated({T0: start}) == {T0: expected}
-    assert ids.look([T0], {"t": B}) == []
-    assert [change.old_id for change in ids.look([T0], {"t": C})] == [B]
+    assert ids.find_recreated([T0], {"t": B}) == []
+    assert [change.old_id for change in ids.find_recreated([T0], {"t": C})] == [B]
 
 
 @pytest.mark.feature("better.recreated", "better.recreatedAcrossRestarts")
@@ -336,23 +336,23 @@ def test_every_record_of_the_last_topic_is_read(seed: int) -> None:
 
 def test_leader_has_the_topic_id_of_the_offsets() -> None:
     ids = TopicIds()
-    ids.belong({T0: A})
+    ids.record_ids({T0: A})
     newer = {tp: LEADER._replace(topic_id=B) for tp in (T0, U0)}
-    assert ids.confirmed(T0, newer).topic_id == A
-    assert ids.confirmed(U0, newer).topic_id == B
-    late = ids.look([T0, U0], {"t": B, "u": A})
+    assert ids.planned_leader(T0, newer).topic_id == A
+    assert ids.planned_leader(U0, newer).topic_id == B
+    late = ids.find_recreated([T0, U0], {"t": B, "u": A})
     assert [(change.topic, change.old_id, change.new_id) for change in late] == [("t", A, B), ("u", B, A)]
-    assert ids.confirmed(T1, {T1: LEADER}) == LEADER
+    assert ids.planned_leader(T1, {T1: LEADER}) == LEADER
 
 
 def test_recreated_topic_without_a_first_offset_is_looked_up_again() -> None:
     ids = TopicIds()
-    ids.belong({T0: A, T1: A})
+    ids.record_ids({T0: A, T1: A})
     start = {T0: 9, T1: 4}
-    (change,) = ids.look([T0, T1], {"t": B})
+    (change,) = ids.find_recreated([T0, T1], {"t": B})
     ids.accept(change, {T0: 0}, start)
     assert ids.translated(start) == {T0: 0, T1: 4}
-    (again,) = ids.look([T0, T1], {"t": B})
+    (again,) = ids.find_recreated([T0, T1], {"t": B})
     assert (again.old_id, again.new_id, again.partitions) == (A, B, (T1,))
     ids.accept(again, {T1: 0}, start)
     assert ids.translated(start) == {T0: 0, T1: 0}
@@ -360,34 +360,34 @@ def test_recreated_topic_without_a_first_offset_is_looked_up_again() -> None:
 
 def absent(topic_id: UUID) -> TopicIds:
     ids = TopicIds()
-    ids.look([T0], {"t": topic_id})
-    ids.settle({T0: 9, U0: 1})
-    ids.settle({U0: 1})
+    ids.find_recreated([T0], {"t": topic_id})
+    ids.update_start({T0: 9, U0: 1})
+    ids.update_start({U0: 1})
     return ids
 
 
 def test_returned_partition_keeps_its_topic_id() -> None:
     ids = absent(A)
-    assert ids.returned([T0], {"t": A}) == {T0: 9}
-    assert ids.confirmed(T0, {T0: LEADER._replace(topic_id=B)}).topic_id == A
-    ids.settle({T0: 9, U0: 1})
-    assert [(change.old_id, change.new_id) for change in ids.look([T0], {"t": B})] == [(A, B)]
+    assert ids.returned_positions([T0], {"t": A}) == {T0: 9}
+    assert ids.planned_leader(T0, {T0: LEADER._replace(topic_id=B)}).topic_id == A
+    ids.update_start({T0: 9, U0: 1})
+    assert [(change.old_id, change.new_id) for change in ids.find_recreated([T0], {"t": B})] == [(A, B)]
 
 
 def test_stale_topic_id_does_not_replace_a_newer_one() -> None:
     ids = absent(A)
-    assert ids.returned([T0], {"t": B}) == {}
-    ids.confirmed(T0, {T0: LEADER._replace(topic_id=B)})
-    ids.settle({T0: 3, U0: 1})
-    assert ids.look([T0], {"t": A}) == []
-    ids.settle({U0: 1})
-    assert ids.returned([T0], {"t": A}) == {T0: 3}
-    assert ids.look([T0], {"t": B}) == []
+    assert ids.returned_positions([T0], {"t": B}) == {}
+    ids.planned_leader(T0, {T0: LEADER._replace(topic_id=B)})
+    ids.update_start({T0: 3, U0: 1})
+    assert ids.find_recreated([T0], {"t": A}) == []
+    ids.update_start({U0: 1})
+    assert ids.returned_positions([T0], {"t": A}) == {T0: 3}
+    assert ids.find_recreated([T0], {"t": B}) == []
 
 
 def test_unread_end_offset_belongs_to_its_topic_id() -> None:
     ids = TopicIds()
-    ids.begin([T0], {"t": A})
-    ids.begin([T1], {})
-    ids.settle({T0: 9, T1: 9})
-    assert [(change.old_id, change.partitions) for change in ids.look([T0, T1], {"t": B})] == [(A, (T0,))]
+    ids.record_new_partitions([T0], {"t": A})
+    ids.record_new_partitions([T1], {})
+    ids.update_start({T0: 9, T1: 9})
+    assert [(change.old_id, change.partitions) for change in ids.find_recreated([T0, T1], {"t": B})] == [(A, (T0,))]

@@ -69,7 +69,7 @@ def pushing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.feature("more.filters")
-def test_filters_are_pushed_only_if_the_option_says_so(pushing: None) -> None:
+def test_filters_are_pushed_only_with_the_option(pushing: None) -> None:
     assert type(reader()).pushFilters is DataSourceReader.pushFilters
     assert isinstance(reader(filterPushdown="true"), PyKafkaFilteringReader)
 

@@ -1,0 +1,13 @@
+"""Subscriptions of the classic group protocol, as members encode them."""
+
+import struct
+
+from spark_kafka_native.protocol.codec import codec
+from spark_kafka_native.protocol.consumer_protocol import Subscription
+from spark_kafka_native.protocol.wire import Splices
+
+
+def encode_subscription(subscription: Subscription, version: int) -> bytes:
+    out = bytearray(struct.pack(">h", version))
+    codec(Subscription, version, False)[0](subscription, out, Splices())
+    return bytes(out)
