@@ -78,9 +78,8 @@ def test_the_log_alone_brings_the_state_back(driver: OffsetsDriver) -> None:
 
 def test_commit_metadata_that_is_too_long_is_refused_for_its_partition(driver: OffsetsDriver) -> None:
     assert driver.commit(A1, to=5, metadata="ä" * 9) == {A1: ErrorCode.OFFSET_METADATA_TOO_LARGE}
-    assert driver.commit(A1, to=5, metadata="😀" * 5) == {
-        A1: ErrorCode.OFFSET_METADATA_TOO_LARGE
-    }  # two chars each in Java
+    # Two chars each in Java.
+    assert driver.commit(A1, to=5, metadata="😀" * 5) == {A1: ErrorCode.OFFSET_METADATA_TOO_LARGE}
     assert not driver.groups
     assert driver.commit(A0, to=5, metadata="ä" * 8) == {A0: ErrorCode.NONE}
     assert driver.offset(A1) is None
