@@ -89,3 +89,8 @@ def replace(
     (result,) = broker.ask(replace_request(kind, name, *pairs, **others), version).responses
     assert (result.resource_type, result.resource_name) == (kind, name)
     return result
+
+
+def own(broker: BrokerDriver, topic: str = "t") -> dict[str, str]:
+    """The settings that were made for a topic."""
+    return dict(broker.broker.image.topics[topic].configs)

@@ -17,7 +17,6 @@ from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest
 from tests.support.broker.configs import BROKER, SET, change_request
 from tests.support.broker.driver import batch, fetch_request, produce_request, values_in
 from tests.support.broker.members import join_request
-from tests.support.broker.quotas import alter
 from tests.support.requests.of_topic import offset_commit, offset_fetch
 from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually
@@ -162,36 +161,6 @@ def test_the_pause_between_compactions_changes_at_run_time(broker: EmbeddedBroke
     assert values() == [b"1", b"2", b"3"]
     broker.advance(hours=24)
     assert values() == [b"2", b"3"], "the active segment is not compacted"
-
-
-def test_a_throttled_client_is_served_again_after_its_throttle_time(broker: EmbeddedBroker, client: RawClient) -> None:
-    alter(client, {"client-id": "raw"}, producer_byte_rate=1000.0)
-    response = client.ask(produce_request("t", batch(b"x" * 30_000)), 9)
-    assert response.throttle_time_ms > 1000
-    client.send(request_bytes(fetch_request("t"), 11))
-    broker.advance(response.throttle_time_ms - 1)
-    assert client.is_silent()
-    broker.advance(1)
-    assert client.frame()
-
-
-def test_an_idle_connection_is_closed_and_one_that_waits_is_not(tmp_path: Path) -> None:
-    settings = {**SETTINGS, "connections.max.idle.ms": 600_000}
-    clock = ManualClock(BEGIN_MS)
-    with (
-        EmbeddedBroker(tmp_path / "data", topics={"t": 1}, settings=settings, clock=clock) as broker,
-        RawClient(broker.bootstrap_servers) as idle,
-        RawClient(broker.bootstrap_servers) as waiting,
-    ):
-        waiting.send(request_bytes(fetch_request("t", max_wait_ms=900_000, min_bytes=1), 11))
-        arrived(broker, "Fetch")
-        idle.ask(fetch_request("t"), 11)
-        broker.advance(ms=598_999)
-        assert idle.is_silent()
-        broker.advance(seconds=3)
-        assert idle.is_closed()
-        broker.advance(minutes=5)
-        assert waiting.frame()
 
 
 def test_a_year_passes_in_a_moment(broker: EmbeddedBroker) -> None:

@@ -62,15 +62,6 @@ def test_a_directory_that_another_broker_uses(broker: BrokerDriver) -> None:
     broker.create("still-works")
 
 
-def test_a_directory_of_another_node(broker: BrokerDriver) -> None:
-    broker.settings["node.id"] = 2
-    broker.drop()
-    with pytest.raises(DataDirectoryError, match="belongs to node 1, not 2"):
-        broker.open()
-    broker.settings["node.id"] = 1
-    broker.open()
-
-
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [

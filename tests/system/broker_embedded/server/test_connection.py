@@ -17,14 +17,6 @@ from tests.support.waiting import eventually_async
 pytestmark = pytest.mark.usefixtures("closed_clients")
 
 
-async def test_a_request_may_come_byte_by_byte() -> None:
-    client = Client(echo)
-    for byte in framed(b"hello"):
-        await client.send(bytes([byte]))
-        await asyncio.sleep(0)  # the connection reads this byte alone
-    assert await client.frame() == b"hello"
-
-
 async def test_the_largest_request_passes_and_the_next_size_does_not(caplog: pytest.LogCaptureFixture) -> None:
     client = Client(lambda frame: [framed(bytes(frame[:1]))])
     for _ in range(2):
@@ -75,12 +67,6 @@ async def test_the_next_request_waits_for_the_response_before_it() -> None:
     assert begun == [0, 1]
     gates[1].set()
     assert [await client.frame(), await client.frame()] == [b"\x01", b"\x02"]
-
-
-async def test_a_request_without_a_response_lets_the_next_one_go() -> None:
-    client = Client(lambda frame: None if frame[0] == ord("-") else echo(frame))
-    await client.send(framed(b"-quiet") + framed(b"loud"))
-    assert await client.frame() == b"loud"
 
 
 async def test_a_client_that_disconnects_within_a_request_is_logged(caplog: pytest.LogCaptureFixture) -> None:

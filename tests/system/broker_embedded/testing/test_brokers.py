@@ -143,6 +143,14 @@ def test_a_context_that_cannot_be_entered_leaves_nothing(kind: type[TestBroker])
         RawClient(broker.bootstrap_servers)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_control_port_for_other_machines_is_refused(kind: type[TestBroker], tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"control.*other machines"):
+        kind(tmp_path, control="0.0.0.0:0")
+    with kind(tmp_path, control="127.0.0.1:0") as broker:
+        assert broker.control_url.startswith("http://127.0.0.1:")
+
+
 def test_before_the_start_there_is_no_address(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="has not been started"):
         _ = EmbeddedBroker(tmp_path).bootstrap_servers
@@ -179,14 +187,11 @@ def test_faults_apply_until_they_are_spent_or_removed(controlled: TestBroker) ->
         _ = fault.hits
 
 
-def test_a_fault_that_makes_no_sense_is_a_value_error(controlled: TestBroker) -> None:
+def test_invalid_faults_and_apis_are_value_errors(controlled: TestBroker) -> None:
     with pytest.raises(FieldError, match="api: 'Prodcue' is not an API of Kafka; did you mean Produce"):
         controlled.faults.drop("Prodcue")
     with pytest.raises(ValueError, match="time: a fault of the kind drop has no such field"):
         controlled.faults.drop("Produce", time=3)
-
-
-def test_requests_of_an_unknown_api_are_a_value_error(controlled: TestBroker) -> None:
     with pytest.raises(ValueError, match="api: 'Prduce' is not an API of Kafka; did you mean Produce"):
         controlled.requests("Prduce")
 

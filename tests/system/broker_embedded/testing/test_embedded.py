@@ -7,10 +7,8 @@ import pytest
 from dirty_equals import IsTrueLike
 
 from broker_embedded.broker import DataDirectoryError
-from broker_embedded.config.settings import SettingError
 from broker_embedded.testing import EmbeddedBroker, ErrorCode, ManualClock
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from tests.support.broker.driver import batch, fetch_request, idempotent, produce_request, values_in
 from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually
@@ -138,20 +136,6 @@ def test_the_control_port_stays_while_the_broker_is_down(tmp_path: Path) -> None
             _ = broker.control_url
     with pytest.raises(RuntimeError, match="control=True"):
         _ = EmbeddedBroker(tmp_path / "other").control_url
-
-
-def test_the_control_port_is_for_this_machine(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match=r"control.*other machines"):
-        EmbeddedBroker(tmp_path, control="0.0.0.0:0")
-    with EmbeddedBroker(tmp_path, control="127.0.0.1:0") as broker:
-        assert broker.control_url.startswith("http://127.0.0.1:")
-
-
-def test_deleted_topics_are_gone(tmp_path: Path) -> None:
-    with EmbeddedBroker(tmp_path / "data", topics={"t": 1, "u": 1}) as broker:
-        broker.delete_topic("t")
-        with RawClient(broker.bootstrap_servers) as client:
-            assert [topic.name for topic in client.ask(MetadataRequest(topics=None), 12).topics] == ["u"]
 
 
 def test_a_broker_whose_logs_are_all_offline_stops_and_can_be_started_again(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.config.settings import SettingError
 from broker_embedded.testing import BrokerProcess, BrokerStartError, ErrorCode, KafkaError, ManualClock
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.requests.raw_client import RawClient, request_bytes
@@ -56,11 +55,6 @@ def test_a_restart_keeps_the_clock_and_drops_the_faults(tmp_path: Path) -> None:
 def test_a_clock_that_could_not_be_moved_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="without control=True"):
         BrokerProcess(tmp_path / "data", clock=ManualClock())
-
-
-def test_a_control_port_for_others_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match=r"control.*other machines"):
-        BrokerProcess(tmp_path, control="0.0.0.0:0")
 
 
 def test_a_control_port_that_is_taken_stops_the_start(tmp_path: Path) -> None:

@@ -201,18 +201,6 @@ def test_committed_offsets_expire_after_the_last_member_has_left(broker: BrokerD
         broker.restart()
 
 
-def test_committed_offsets_of_subscribed_topics_do_not_expire_in_a_stable_group(broker: BrokerDriver) -> None:
-    for topic in ("t", "u"):
-        broker.create(topic)
-    member_id = stable(broker)  # it reads t
-    for topic in ("t", "u"):
-        commit(broker, "g", 5, topic, generation_id_or_member_epoch=1, member_id=member_id)
-    broker.clock.advance(WEEK_MS)  # the clock alone: no session ends
-    broker.run(broker.broker.groups.expire())
-    assert set(broker.broker.groups.offsets.all_committed("g")) == {T0}
-    assert group_of(broker).state is ClassicState.STABLE
-
-
 def test_waiting_members_get_not_coordinator_when_the_broker_stops(broker: BrokerDriver) -> None:
     task = join(broker)
     assert len(broker.broker.groups._pending) == 1

@@ -153,20 +153,6 @@ def test_pending_offsets_of_a_deleted_topic_are_deleted(with_topic: BrokerDriver
         broker.restart()
 
 
-def test_a_group_with_pending_offsets_does_not_expire(with_topic: BrokerDriver) -> None:
-    broker = with_topic
-    commit(broker, to=5, producer=P)
-    broker.advance(WEEK_MS)
-    broker.run(broker.broker.groups.expire())
-    broker.restart()
-    assert set(broker.broker.groups.all) == {"g"}
-    end(broker, P, commit=False)
-    broker.run(broker.broker.groups.expire())
-    for _ in range(2):
-        assert not broker.broker.groups.all
-        broker.restart()
-
-
 def test_pending_offsets_are_deleted_with_the_offsets_topic(with_topic: BrokerDriver) -> None:
     broker = with_topic
     commit(broker, to=5, producer=P)

@@ -6,117 +6,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState
+from broker_embedded.groups.classic.group import ClassicGroup, ClassicState
 from broker_embedded.groups.classic.member import ClassicMember
-from broker_embedded.groups.group import Group, Outcome
-from broker_embedded.groups.offsets import GroupOffsets, OffsetCommit
 from broker_embedded.groups.pending_offsets import PendingOffsets, PendingTransaction, Position
 from broker_embedded.groups.records import OffsetCommitValue
-from broker_embedded.groups.replay import ReplayContext, replay
-from broker_embedded.records.coordinator_record import encode_batch
-from broker_embedded.records.last_records import LastRecords
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
-from spark_kafka_native.records.batch import read_header, set_offsets, set_producer
-from spark_kafka_native.records.control import ControlType
-from tests.support.records.record_batches import marker
+from tests.support.groups.offsets_driver import CONFIG, ID, OffsetsDriver
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
-ID = UUID(int=1)
-CONFIG = ClassicConfig()
 P, Q = 7, 8
 
 
-class PendingOffsetsDriver:
-    """Groups, their offsets, and their log in bytes: ``driver.commit(A0, 5, producer=P)``."""
-
-    def __init__(self) -> None:
-        self.state = GroupOffsets(max_metadata_chars=8)
-        self.groups: dict[str, Group] = {}
-        self.log: list[bytearray] = []
-        self.end_offset = 0
-        self.now_ms = 1000
-
-    def commit(
-        self, *partitions: TopicPartition, to: int, producer: int | None = None, group: str = "g", metadata: str = ""
-    ) -> dict[TopicPartition, ErrorCode]:
-        commits = [
-            OffsetCommit(partition=partition, topic_id=ID, offset=to, leader_epoch=0, metadata=metadata)
-            for partition in partitions
-        ]
-        known = self.groups.get(group)
-        if producer is None:
-            request = OffsetCommitRequest(group_id=group)
-            outcome = self.state.commit(known, request, commits, version=8, now_ms=self.now_ms, config=CONFIG)
-        else:
-            transactional = TxnOffsetCommitRequest(group_id=group, producer_id=producer)
-            outcome = self.state.commit_in_transaction(known, transactional, commits, now_ms=self.now_ms, config=CONFIG)
-        self.carry_out(group, outcome, producer)
-        assert isinstance(outcome.response, dict)
-        return outcome.response
-
-    def carry_out(self, group: str, outcome: Outcome[object], producer: int | None = None) -> None:
-        transaction = None if producer is None else PendingTransaction(0, producer)
-        for offset, record in enumerate(outcome.records, self.end_offset):
-            self.state.replay(record, offset, transaction)
-        if outcome.records:
-            batch = encode_batch(outcome.records, self.now_ms)
-            if producer is not None:
-                set_producer(batch, 0, producer_id=producer, producer_epoch=0, base_sequence=-1, transactional=True)
-            self.append(batch)
-        if outcome.removed:
-            del self.groups[group]
-        elif outcome.group is not None:
-            self.groups[group] = outcome.group
-
-    def append(self, batch: bytearray) -> None:
-        set_offsets(batch, 0, base_offset=self.end_offset, partition_leader_epoch=0)
-        self.end_offset = read_header(batch).next_offset
-        self.log.append(batch)
-
-    def end(self, producer: int, *, commit: bool) -> None:
-        self.state.end_transaction(PendingTransaction(0, producer), self.end_offset, commit=commit)
-        self.append(marker(ControlType.COMMIT if commit else ControlType.ABORT, producer))
-
-    def forget(self, *partitions: TopicPartition) -> None:
-        if "g" in self.groups:
-            self.carry_out("g", self.state.delete(self.groups["g"], "g", partitions))
-
-    def expire(self, group: str = "g") -> None:
-        self.carry_out(group, self.state.expire(self.groups.get(group), self.now_ms, 100))
-
-    def restart(self) -> None:
-        last = LastRecords()
-        for batch in self.log:
-            last.read(batch, 0, read_header(batch))
-        self.state = GroupOffsets(max_metadata_chars=8)
-        self.groups = {}
-        for logged in last.in_order():
-            transaction = None if logged.producer_id is None else PendingTransaction(0, logged.producer_id)
-            self.state.replay(logged.record, logged.offset, transaction)
-            replay(self.groups, logged.record, ReplayContext(classic=CONFIG))
-
-    def offset(self, partition: TopicPartition = A0, group: str = "g") -> int | None:
-        value = self.state.committed(group, partition, ID)
-        return None if value is None else value.offset
-
-    def unstable(self, *partitions: TopicPartition, group: str = "g") -> list[bool]:
-        return [self.state.is_unstable(group, partition, ID) for partition in partitions]
-
-
 @pytest.fixture
-def driver() -> PendingOffsetsDriver:
-    return PendingOffsetsDriver()
+def driver() -> OffsetsDriver:
+    return OffsetsDriver()
 
 
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize(("commit", "offset"), [(True, 7), (False, 5)])
-def test_a_commit_is_pending_until_the_marker(
-    driver: PendingOffsetsDriver, commit: bool, offset: int, restarts: bool
-) -> None:
+def test_a_commit_is_pending_until_the_marker(driver: OffsetsDriver, commit: bool, offset: int, restarts: bool) -> None:
     driver.commit(A0, A1, to=5)
     driver.commit(A0, to=7, producer=P)
     if restarts:
@@ -128,7 +39,7 @@ def test_a_commit_is_pending_until_the_marker(
         driver.restart()
 
 
-def test_a_commit_in_a_transaction_makes_a_simple_group(driver: PendingOffsetsDriver) -> None:
+def test_a_commit_in_a_transaction_makes_a_simple_group(driver: OffsetsDriver) -> None:
     driver.commit(A0, to=5, producer=P)
     assert driver.groups == {"g": ClassicGroup(group_id="g", config=CONFIG)}
     assert driver.state.all_committed("g") == {}
@@ -137,14 +48,14 @@ def test_a_commit_in_a_transaction_makes_a_simple_group(driver: PendingOffsetsDr
     assert driver.groups == before
 
 
-def test_markers_of_other_producers_decide_nothing(driver: PendingOffsetsDriver) -> None:
+def test_markers_of_other_producers_decide_nothing(driver: OffsetsDriver) -> None:
     driver.commit(A0, to=5, producer=P)
     driver.end(Q, commit=True)
     driver.state.end_transaction(PendingTransaction(1, P), driver.end_offset, commit=True)
-    assert (driver.offset(), driver.unstable(A0)) == (None, [True])
+    assert (driver.offset(A0), driver.unstable(A0)) == (None, [True])
 
 
-def test_the_commit_written_last_counts_not_the_one_decided_last(driver: PendingOffsetsDriver) -> None:
+def test_the_commit_written_last_counts_not_the_one_decided_last(driver: OffsetsDriver) -> None:
     driver.commit(A0, to=1, producer=P)
     driver.commit(A0, to=2, producer=Q)
     driver.end(Q, commit=True)
@@ -157,7 +68,7 @@ def test_the_commit_written_last_counts_not_the_one_decided_last(driver: Pending
         driver.restart()
 
 
-def test_an_offset_of_a_recreated_topic_is_not_pending(driver: PendingOffsetsDriver) -> None:
+def test_an_offset_of_a_recreated_topic_is_not_pending(driver: OffsetsDriver) -> None:
     driver.commit(A0, to=5, producer=P)
     unstable = [driver.state.is_unstable("g", A0, topic_id) for topic_id in (ID, UUID(int=2), ZERO_UUID)]
     assert unstable == [True, False, True]
@@ -165,12 +76,12 @@ def test_an_offset_of_a_recreated_topic_is_not_pending(driver: PendingOffsetsDri
     assert driver.unstable(A0) == [False]
 
 
-def test_commit_metadata_that_is_too_long_is_refused_for_its_partition(driver: PendingOffsetsDriver) -> None:
+def test_commit_metadata_that_is_too_long_is_refused_for_its_partition(driver: OffsetsDriver) -> None:
     assert driver.commit(A0, to=5, producer=P, metadata="x" * 9) == {A0: ErrorCode.OFFSET_METADATA_TOO_LARGE}
     assert (driver.log, driver.groups) == ([], {})
 
 
-def test_the_group_checks_transactional_commits(driver: PendingOffsetsDriver) -> None:
+def test_the_group_checks_transactional_commits(driver: OffsetsDriver) -> None:
     member = ClassicMember(member_id="m", session_timeout_ms=10_000, rebalance_timeout_ms=0, protocols=())
     group = ClassicGroup(
         group_id="g", config=CONFIG, state=ClassicState.STABLE, generation=3, leader="m", members={"m": member}
@@ -183,7 +94,7 @@ def test_the_group_checks_transactional_commits(driver: PendingOffsetsDriver) ->
     assert (outcome.response, outcome.timers) == ({}, ())
 
 
-def test_offset_delete_deletes_pending_offsets_too(driver: PendingOffsetsDriver) -> None:
+def test_offset_delete_deletes_pending_offsets_too(driver: OffsetsDriver) -> None:
     driver.commit(A1, to=1)
     driver.commit(A0, A1, to=5, producer=P)
     driver.forget(A0)
@@ -194,7 +105,7 @@ def test_offset_delete_deletes_pending_offsets_too(driver: PendingOffsetsDriver)
         driver.restart()
 
 
-def test_pending_offsets_of_a_deleted_topic_are_deleted(driver: PendingOffsetsDriver) -> None:
+def test_pending_offsets_of_a_deleted_topic_are_deleted(driver: OffsetsDriver) -> None:
     driver.commit(A0, B0, to=5, producer=P)
     driver.commit(B0, to=6, group="h")
     assert (driver.state.groups_in("a"), driver.state.groups_in("b")) == (["g"], ["h", "g"])
@@ -205,7 +116,7 @@ def test_pending_offsets_of_a_deleted_topic_are_deleted(driver: PendingOffsetsDr
         driver.restart()
 
 
-def test_pending_offsets_of_a_deleted_group_are_deleted(driver: PendingOffsetsDriver) -> None:
+def test_pending_offsets_of_a_deleted_group_are_deleted(driver: OffsetsDriver) -> None:
     driver.commit(A0, to=1)
     driver.commit(A0, A1, to=5, producer=P)
     outcome = driver.state.delete_group(driver.groups["g"], "g")
@@ -218,7 +129,7 @@ def test_pending_offsets_of_a_deleted_group_are_deleted(driver: PendingOffsetsDr
 
 
 def test_neither_a_committed_offset_nor_a_group_expires_while_an_offset_is_pending(
-    driver: PendingOffsetsDriver,
+    driver: OffsetsDriver,
 ) -> None:
     driver.commit(A0, A1, to=1)
     driver.commit(A0, to=5, producer=P)
@@ -245,7 +156,7 @@ _STEPS = st.one_of(
 )
 
 
-def play(driver: PendingOffsetsDriver, steps: Iterable[tuple[object, ...]]) -> None:
+def play(driver: OffsetsDriver, steps: Iterable[tuple[object, ...]]) -> None:
     for number, step in enumerate(steps):
         match step:
             case "commit", TopicPartition() as partition, int() | None as producer:
@@ -261,7 +172,7 @@ def play(driver: PendingOffsetsDriver, steps: Iterable[tuple[object, ...]]) -> N
 def test_replaying_the_log_gives_the_offsets_of_the_run(
     before: list[tuple[object, ...]], after: list[tuple[object, ...]]
 ) -> None:
-    running, restarted = PendingOffsetsDriver(), PendingOffsetsDriver()
+    running, restarted = OffsetsDriver(), OffsetsDriver()
     for driver in (running, restarted):
         play(driver, before)
     restarted.restart()

@@ -6,13 +6,8 @@ from spark_kafka_native.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
 )
-from tests.support.broker.configs import BROKER, LOGGER, TOPIC, put, replace
+from tests.support.broker.configs import BROKER, LOGGER, TOPIC, own, put, replace
 from tests.support.broker.driver import BrokerDriver
-
-
-def own(broker: BrokerDriver, topic: str = "t") -> dict[str, str]:
-    """The settings that were made for a topic."""
-    return dict(broker.broker.image.topics[topic].configs)
 
 
 @pytest.mark.parametrize("version", range(3))

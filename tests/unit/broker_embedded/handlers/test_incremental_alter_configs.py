@@ -5,13 +5,8 @@ from spark_kafka_native.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.support.broker.configs import APPEND, DELETE, LOGGER, SET, SUBTRACT, TOPIC, change, configs_of, put
+from tests.support.broker.configs import APPEND, DELETE, LOGGER, SET, SUBTRACT, TOPIC, change, configs_of, own, put
 from tests.support.broker.driver import BrokerDriver, batch
-
-
-def own(broker: BrokerDriver, topic: str = "t") -> dict[str, str]:
-    """The settings that were made for a topic."""
-    return dict(broker.broker.image.topics[topic].configs)
 
 
 @pytest.mark.parametrize("version", range(2))

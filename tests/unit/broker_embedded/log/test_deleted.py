@@ -17,6 +17,11 @@ def files() -> FaultyFileSystem:
     return files
 
 
+@pytest.fixture
+def deleted(files: FaultyFileSystem) -> DeletedDirectories:
+    return DeletedDirectories(Platform(file_system=files, max_open_files=4))
+
+
 def names(files: FaultyFileSystem) -> list[str]:
     return [entry.name for entry in files.list_directory("/data")]
 
@@ -27,9 +32,8 @@ def mark(files: FaultyFileSystem, deleted: DeletedDirectories, partition: TopicP
     deleted.add(path, due_ms)
 
 
-def test_a_directory_gets_another_name_and_goes_in_time(files: FaultyFileSystem) -> None:
+def test_a_directory_gets_another_name_and_goes_in_time(files: FaultyFileSystem, deleted: DeletedDirectories) -> None:
     files.make_directory("/data/t-0")
-    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4))
     mark(files, deleted, TopicPartition("t", 0), 100)
     (name,) = names(files)
     assert name.startswith("t-0.")
@@ -52,22 +56,13 @@ def test_a_removed_directory_has_no_open_file(files: FaultyFileSystem) -> None:
     assert not platform.open_files.close_oldest()
 
 
-def test_names_fit_the_file_system(files: FaultyFileSystem) -> None:
+def test_names_fit_the_file_system(files: FaultyFileSystem, deleted: DeletedDirectories) -> None:
     partition = TopicPartition("t" * 249, 123456)
     files.make_directory(f"/data/{partition}")
-    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4))
     mark(files, deleted, partition, 100)
     (name,) = names(files)
     assert len(name) == 255
     assert is_deleted_name(name)
-
-
-def test_deleted_directories_of_an_earlier_run_are_removed(files: FaultyFileSystem) -> None:
-    files.make_directory("/data/t-0.0123456789abcdef0123456789abcdef-delete")
-    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4))
-    deleted.add("/data/t-0.0123456789abcdef0123456789abcdef-delete", 5)
-    assert deleted.remove_due(5) == 1
-    assert names(files) == []
 
 
 class SlowTime(int):
@@ -105,8 +100,9 @@ class WatchedLock:
         self._lock.release()
 
 
-def test_of_two_threads_one_removes_a_directory(files: FaultyFileSystem, caplog: pytest.LogCaptureFixture) -> None:
-    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4))
+def test_of_two_threads_one_removes_a_directory(
+    files: FaultyFileSystem, deleted: DeletedDirectories, caplog: pytest.LogCaptureFixture
+) -> None:
     lock = WatchedLock()
     deleted._lock = lock  # type: ignore[assignment]  # a lock as far as it is used
     counts: list[int] = []
@@ -127,9 +123,8 @@ def test_other_directories_are_none(name: str) -> None:
 
 
 def test_a_directory_that_cannot_be_removed_does_not_prevent_the_removal_of_others(
-    files: FaultyFileSystem, caplog: pytest.LogCaptureFixture
+    files: FaultyFileSystem, deleted: DeletedDirectories, caplog: pytest.LogCaptureFixture
 ) -> None:
-    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4))
     for topic in "ab":
         files.make_directory(f"/data/{topic}-0")
         mark(files, deleted, TopicPartition(topic, 0), 1)
@@ -141,8 +136,7 @@ def test_a_directory_that_cannot_be_removed_does_not_prevent_the_removal_of_othe
     assert deleted.remove_due(1) == 0
 
 
-def test_without_descriptors_a_directory_is_removed_later(files: FaultyFileSystem) -> None:
-    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4))
+def test_without_descriptors_a_directory_is_removed_later(files: FaultyFileSystem, deleted: DeletedDirectories) -> None:
     files.make_directory("/data/t-0")
     mark(files, deleted, TopicPartition("t", 0), 100)
     files.fail("remove_tree *", errno.EMFILE)

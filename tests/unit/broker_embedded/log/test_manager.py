@@ -111,15 +111,6 @@ def test_a_directory_that_is_no_log_stops_the_start(driver: ManagerDriver, name:
     assert driver.ends() == {"t-0": 1}
 
 
-def test_files_of_file_systems_and_of_kafka_are_ignored(driver: ManagerDriver) -> None:
-    driver.manager.close()
-    for name in ("lost+found", "__cluster_metadata-0", "remote-log-index-cache"):
-        driver.disk.make_directory(f"/data/{name}")
-    driver.disk.create("/data/notes.txt")
-    driver.start()
-    assert driver.ends() == {}
-
-
 @pytest.mark.parametrize("name", ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint"])
 def test_a_damaged_checkpoint_costs_time_only(
     driver: ManagerDriver, name: str, caplog: pytest.LogCaptureFixture

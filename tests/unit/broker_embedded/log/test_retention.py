@@ -84,10 +84,15 @@ def test_the_reason_is_given() -> None:
     assert reason(retention_ms=5) == "it is older than retention.ms = 5"
 
 
-def test_old_segments_leave_the_log_at_once_and_the_disk_later() -> None:
-    driver = LogDriver({**SMALL, "retention.ms": 1000, "file.delete.delay.ms": 500})
-    for _ in range(7):
+def filled(batches: int, settings: dict[str, object]) -> LogDriver:
+    driver = LogDriver({**SMALL, **settings})
+    for _ in range(batches):
         driver.append()
+    return driver
+
+
+def test_old_segments_leave_the_log_at_once_and_the_disk_later() -> None:
+    driver = filled(7, {"retention.ms": 1000, "file.delete.delay.ms": 500})
     driver.clock.advance(1000)
     assert driver.log.retention.delete_old_segments() == 0
     driver.append()
@@ -101,9 +106,7 @@ def test_old_segments_leave_the_log_at_once_and_the_disk_later() -> None:
 
 
 def test_retention_that_cannot_read_a_segment_removes_none() -> None:
-    driver = LogDriver({**SMALL, "retention.ms": 1000})
-    for _ in range(12):
-        driver.append()
+    driver = filled(12, {"retention.ms": 1000})
     driver.reopen()
     driver.clock.advance(2000)
     driver.faults.fail("read *.timeindex")
@@ -117,9 +120,7 @@ def test_retention_that_cannot_read_a_segment_removes_none() -> None:
 
 
 def test_an_active_segment_that_is_too_old_is_replaced_by_an_empty_one() -> None:
-    driver = LogDriver({**SMALL, "retention.ms": 1000})
-    for _ in range(7):
-        driver.append()
+    driver = filled(7, {"retention.ms": 1000})
     driver.clock.advance(1001)
     assert driver.log.retention.delete_old_segments() == 2
     assert (driver.log.log_start_offset, driver.log.log_end_offset, driver.log.local.size_in_bytes) == (7, 7, 0)
@@ -131,9 +132,7 @@ def test_an_active_segment_that_is_too_old_is_replaced_by_an_empty_one() -> None
 
 @pytest.mark.parametrize("fault", [("rename *", errno.ENOSPC), ("exists *.deleted", errno.EIO)])
 def test_retention_works_on_a_full_or_failing_disk(fault: tuple[str, int]) -> None:
-    driver = LogDriver({**SMALL, "retention.bytes": 400})
-    for _ in range(20):
-        driver.append()
+    driver = filled(20, {"retention.bytes": 400})
     driver.faults.space = 0
     driver.faults.fail(*fault)
     assert driver.log.retention.delete_old_segments() > 0
@@ -145,9 +144,7 @@ def test_retention_works_on_a_full_or_failing_disk(fault: tuple[str, int]) -> No
 
 
 def test_an_active_segment_that_cannot_be_replaced_stays_but_the_others_go(caplog: pytest.LogCaptureFixture) -> None:
-    driver = LogDriver({**SMALL, "retention.ms": 1000})
-    for _ in range(12):
-        driver.append()
+    driver = filled(12, {"retention.ms": 1000})
     driver.clock.advance(2000)
     driver.faults.fail("write *", errno.ENOSPC)
     assert driver.log.retention.delete_old_segments() == 2

@@ -4,12 +4,11 @@ import random
 
 import pytest
 
-from broker_embedded.metadata.files.metadata_file import MetadataFileError
 from broker_embedded.metadata.files.producer_ids import BLOCK_SIZE, PRODUCER_IDS
 from broker_embedded.metadata.producer_ids import ProducerIdManager
 from broker_embedded.platform.shielded_tasks import ShieldedTasks
 from spark_kafka_native.protocol.errors import ErrorCode
-from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, SimulatedCrash, new_disk
+from tests.support.broker.disk import FaultyFileSystem, SimulatedCrash, new_disk
 from tests.support.broker.metadata import open_store
 from tests.support.refusals import refused
 
@@ -85,25 +84,3 @@ def test_concurrent_requests_get_different_producer_ids() -> None:
 
     given = sorted(asyncio.run(all_at_once()))
     assert given == list(range(given[0], given[0] + BLOCK_SIZE * 2))
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"",
-        b"[]",
-        b"[" * 100_000,
-        b"{}",
-        b'{"version": 2, "next_producer_id": 5}',
-        b'{"version": 1, "next_producer_id": -5}',
-        b'{"version": 1, "next_producer_id": 1e999}',
-        b'{"version": 1, "next_producer_id": "7"}',
-        b'{"version": 1, "next_producer_id": 7.0}',
-        b'{"version": 1, "next_producer_id": true}',
-    ],
-)
-def test_a_file_that_cannot_be_understood_is_not_guessed_at(raw: bytes) -> None:
-    driver = ProducerIdsDriver()
-    driver.disk.create(f"{DATA_DIR}/{PRODUCER_IDS.name}").write_at(0, raw)
-    with pytest.raises(MetadataFileError, match=PRODUCER_IDS.name):
-        driver.open()

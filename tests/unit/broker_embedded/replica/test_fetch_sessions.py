@@ -86,14 +86,11 @@ class FetchingClient:
         self,
         wanted: Mapping[str, int] | Iterable[str] = (),
         *,
-        session: int = 0,
-        epoch: int = FULL,
-        forget: Iterable[str] = (),
-        follower: bool = False,
         results: Mapping[str, Mapping[str, Any]] | None = None,
+        **request: Any,
     ) -> tuple[int, list[str]]:
-        """A whole fetch: the session id that is answered, and the partitions."""
-        context = self.begin(wanted, session=session, epoch=epoch, forget=forget, follower=follower)
+        """A whole fetch, as ``begin``: the session id and the partitions of the response."""
+        context = self.begin(wanted, **request)
         reads = [Read(each, **(results or {}).get(name_of(each), {})) for each in context.partitions]
         selected = context.select(reads)
         returned = context.finish(reads)

@@ -105,12 +105,6 @@ def test_a_timestamp_in_the_middle_is_found_where_there_is_a_bound(codec: Compre
     assert (error.code, [record.batch_index for record in error.record_errors]) == (ErrorCode.INVALID_TIMESTAMP, [1])
 
 
-def test_a_timestamp_too_far_ahead_is_named() -> None:
-    error = refusal(batch(b"a", b"b", timestamps=[NOW_MS, NOW_MS + 3_600_001]))
-    assert isinstance(error, InvalidRecords)
-    assert (error.code, [record.batch_index for record in error.record_errors]) == (ErrorCode.INVALID_TIMESTAMP, [1])
-
-
 def test_wrong_header_fields_are_repaired_where_records_are_decoded() -> None:
     lies = bytearray(keyed(b"a", b"b"))
     lies[35:43] = (NOW_MS + 5).to_bytes(8, "big")  # the largest timestamp
@@ -198,12 +192,6 @@ def test_the_brokers_time_over_another_codec_and_format() -> None:
         log = OldFormatLog(message_timestamp_type="LogAppendTime", **topic)
         assert log.put_batch(b"a", b"b", timestamps=5).log_append_time_ms == NOW_MS
         assert [record.timestamp for record in log.records()] == [NOW_MS, NOW_MS]
-
-
-def test_a_batch_that_grows_by_conversion_is_measured_again() -> None:
-    small = batch(b"x" * 1000, compression=GZIP)
-    error = refusal(small, compression_type="uncompressed", max_message_bytes=500)
-    assert (error.code, "converted to the topic's codec" in error.detail) == (ErrorCode.MESSAGE_TOO_LARGE, True)
 
 
 @given(

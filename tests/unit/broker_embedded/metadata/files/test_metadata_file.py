@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from broker_embedded.metadata.files.credentials import CREDENTIALS
 from broker_embedded.metadata.files.metadata_file import MetadataFile, MetadataFileError, refuse_unknown
+from broker_embedded.metadata.files.producer_ids import PRODUCER_IDS
 from broker_embedded.metadata.files.quotas import QUOTAS
 from broker_embedded.metadata.files.stored_configs import CONFIGS, StoredConfigs
 from broker_embedded.metadata.files.topics import TOPICS
@@ -209,6 +210,79 @@ def test_quotas_are_readable_json() -> None:
     )
 
 
+IDS = st.integers(-(2**31), 2**31 - 1)
+PARTITIONS = st.builds(
+    PartitionImage,
+    leader=IDS,
+    leader_epoch=IDS,
+    replicas=st.lists(IDS, max_size=3).map(tuple),
+    isr=st.lists(IDS, max_size=3).map(tuple),
+)
+ANY_TOPIC = st.builds(
+    TopicImage,
+    name=st.text(),
+    topic_id=st.uuids(),
+    partitions=st.lists(PARTITIONS, max_size=3).map(tuple),
+    configs=st.dictionaries(st.text(), st.text(), max_size=3),
+)
+UNIQUE_TOPICS = st.lists(ANY_TOPIC, max_size=4, unique_by=(lambda topic: topic.name, lambda topic: topic.topic_id))
+
+
+@given(UNIQUE_TOPICS, st.dictionaries(st.uuids(), st.text(), max_size=3))
+def test_topics_survive_encoding(topics: list[TopicImage], deleting: dict[UUID, str]) -> None:
+    read = TOPICS.decode(TOPICS.encode(EMPTY_IMAGE.with_topics(topics, deleting=deleting)))
+    assert list(read.topics.values()) == sorted(topics, key=lambda topic: topic.name)
+    assert read.deleting == deleting
+
+
+@pytest.mark.parametrize("twice", ["name", "topic_id"])
+def test_topics_that_share_a_name_or_an_id_are_refused(twice: str) -> None:
+    topics = [TopicImage(name=f"t{number}", topic_id=UUID(int=number), partitions=()) for number in range(2)]
+    raw = TOPICS.encode(EMPTY_IMAGE.with_topics(topics, deleting={}))
+    changed = raw.replace(b"t1", b"t0") if twice == "name" else raw.replace(b"000001", b"000000")
+    assert changed != raw
+    with pytest.raises(MetadataFileError, match="is repeated"):
+        TOPICS.decode(changed)
+
+
+SOME = StoredConfigs(
+    cluster={"log.retention.ms": "5"},
+    brokers={1: {"max.connections": "7"}, 2: {"max.connections": "8"}},
+    groups={"a group": {"consumer.session.timeout.ms": "50000"}},
+)
+WITH_FEATURES = SOME.with_features({"transaction.version": 1})
+
+
+@pytest.mark.parametrize("configs", [StoredConfigs(), SOME, WITH_FEATURES])
+def test_configs_survive_encoding(configs: StoredConfigs) -> None:
+    assert CONFIGS.decode(CONFIGS.encode(configs)) == configs
+
+
+def test_equal_configs_have_equal_bytes() -> None:
+    turned = StoredConfigs(cluster=SOME.cluster, brokers=dict(reversed([*SOME.brokers.items()])), groups=SOME.groups)
+    assert CONFIGS.encode(turned) == CONFIGS.encode(SOME)
+
+
+def test_configs_are_readable_json() -> None:
+    assert json.loads(CONFIGS.encode(SOME))["brokers"] == {"1": {"max.connections": "7"}, "2": {"max.connections": "8"}}
+
+
+def test_resources_without_settings_are_not_stored() -> None:
+    changed = SOME.with_broker(2, {}).with_group("a group", {}).with_cluster({})
+    assert changed == StoredConfigs(brokers={1: {"max.connections": "7"}})
+    assert SOME.with_broker(2, {"max.connections": "9"}).brokers[2] == {"max.connections": "9"}
+    assert SOME.with_group("b", {"x": "1"}).groups == {**SOME.groups, "b": {"x": "1"}}
+
+
+def test_levels_of_features_are_there_once_one_was_set_and_count_how_often() -> None:
+    assert "features" not in json.loads(CONFIGS.encode(SOME))
+    assert json.loads(CONFIGS.encode(WITH_FEATURES))["features"] == {"changes": 1, "levels": {"transaction.version": 1}}
+    assert WITH_FEATURES.with_features({"transaction.version": 1}) == WITH_FEATURES
+    assert WITH_FEATURES.with_features({}) == WITH_FEATURES
+    again = WITH_FEATURES.with_features({"transaction.version": 2})
+    assert (again.features, again.feature_changes) == ({"transaction.version": 2}, 2)
+
+
 _TOPIC = TopicImage(
     name="a", topic_id=UUID(int=1), partitions=(PartitionImage(leader=1, replicas=(1,), isr=(1,)),), configs={"k": "v"}
 )
@@ -217,6 +291,7 @@ _TOPIC = TopicImage(
 INFINITY = float("inf")
 PARTITION = {"leader": INFINITY, "epoch": 0, "replicas": [1], "isr": [1]}
 FILES: dict[str, tuple[MetadataFile[Any], object]] = {
+    "producer ids": (PRODUCER_IDS, 5000),
     "credentials": (CREDENTIALS, ONE),
     "quotas": (QUOTAS, {ClientQuotaEntity.of([(USER, "ann")]): {"producer_byte_rate": 1.0}}),
     "topics": (TOPICS, EMPTY_IMAGE.with_topics([_TOPIC], deleting={UUID(int=2): "b"})),
@@ -247,7 +322,7 @@ def test_a_truncated_file_is_refused(file: MetadataFile[Any], value: object) -> 
         (b"[" * 100_000, "RecursionError"),
         (b"[]", "TypeError"),
         (b"{}", "KeyError: ('version'|this broker did not write it)"),
-        (b'{"version": 1}', "KeyError: ('(quotas|topics|cluster)'|this broker did not write it)"),
+        (b'{"version": 1}', "KeyError: ('(quotas|topics|cluster|next_producer_id)'|this broker did not write it)"),
         (b'{"version": 2}', "version 2; this broker reads version 1"),
     ],
     ids=["empty", "cut", "not UTF-8", "UTF-16", "deep", "a list", "no version", "version 1", "version 2"],
@@ -265,6 +340,7 @@ def test_a_file_that_is_no_document_of_version_1_is_refused(
         *((name, {"more": 1}, "unknown keys more") for name in FILES),
         ("credentials", {"credentials": [{"user": "alice"}]}, "KeyError"),
         ("credentials", {"credentials": 7}, "TypeError"),
+        *(("producer ids", {"next_producer_id": value}, "ValueError") for value in (-5, INFINITY, "7", 7.0, True)),
         ("quotas", {"quotas": [{"entity": {}}]}, "KeyError"),
         ("quotas", {"quotas": [{"entity": {}, "values": {}, "more": 1}]}, "unknown keys more"),
         ("quotas", {"quotas": [{"entity": 5, "values": {}}]}, "AttributeError"),
