@@ -60,7 +60,7 @@ def test_every_name_stands_in_one_table(theirs: dict[str, dict[str, Defined]]) -
 
 
 @pytest.mark.feature("client.table")
-def test_defaults_are_kafkas_or_said_not_to_be(theirs: dict[str, dict[str, Defined]]) -> None:
+def test_defaults_are_those_of_kafka_or_documented_otherwise(theirs: dict[str, dict[str, Defined]]) -> None:
     for name, defined in _merged(theirs).items():
         if name in PROPERTIES and name != "bootstrap.servers":
             same = _same(PROPERTIES[name].default, defined.default)

@@ -89,7 +89,7 @@ def test_kafka_python_keeps_one_session_while_partitions_come_go_and_move(broker
     assert not any(name.startswith(("FETCH_SESSION", "INVALID_FETCH_SESSION")) for name in metrics.apis["Fetch"].errors)
 
 
-def test_kafka_python_finds_its_way_when_its_session_is_gone(broker: EmbeddedBroker, kafka: Any) -> None:
+def test_kafka_python_continues_when_its_fetch_session_was_evicted(broker: EmbeddedBroker, kafka: Any) -> None:
     settings = {"bootstrap_servers": broker.bootstrap_servers, "auto_offset_reset": "earliest", "group_id": None}
     with closing(kafka.KafkaConsumer("t", **settings, fetch_max_wait_ms=50)) as consumer:
         for number in range(5):

@@ -19,7 +19,7 @@ PER_SECOND = 10.0
 
 
 @pytest.mark.feature("better.idle")
-def test_an_idle_query_asks_a_few_times_a_second(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_idle_query_sends_a_few_requests_a_second(spark: SparkSession, tmp_path: Path) -> None:
     with EmbeddedBroker(topics={"t": 20}) as broker:
         frames, batches = KafkaFrames(spark, broker.bootstrap_servers), Batches(tmp_path / "checkpoint")
         df = frames.stream(subscribe="t", startingOffsets="earliest")

@@ -88,7 +88,7 @@ def is_kafkas_own(kind: str, claimed: Identity, state: tuple[str, Identity], lev
 
 
 @pytest.mark.parametrize("level", [1, 2])
-def test_producers_are_answered_alike(
+def test_responses_to_producers_are_the_same(
     kafka_broker: EmbeddedBroker, apache_kafka: ApacheKafka, level: int, seed: int
 ) -> None:
     dice = random.Random(seed)

@@ -9,69 +9,25 @@ the tests that can use either kernel run with both. The table is kept in tests/r
 """
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, Self
-
-from rich.table import Table
+from typing import Final
 
 from benchmarks.support.machine import ROOT, commit
 from spark_kafka_native.records._kernel import VARIABLE
 from tests.long.suites import Step, failures, run
 from tests.support.features.junit import Case, Outcome
-from tests.support.report import ResultPage, table
+from tests.support.report import ResultPage
 
 FOLDER: Final = ROOT / "build" / "coverage"
 DATA: Final = FOLDER / "data"
-ENOUGH_PERCENT: Final = 90
 PACED: Final = ("-o", "timeout=600")
 """Measured code is slow."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """Statements and branches of a module or a package, and how many of them were not executed."""
-
-    statements: int = 0
-    missed_statements: int = 0
-    branches: int = 0
-    missed_branches: int = 0
-
-    @classmethod
-    def of(cls, summary: Mapping[str, Any]) -> Self:
-        """From ``summary`` in coverage's JSON report."""
-        return cls(
-            statements=summary["num_statements"],
-            missed_statements=summary["missing_lines"],
-            branches=summary["num_branches"],
-            missed_branches=summary["missing_branches"],
-        )
-
-    @classmethod
-    def total(cls, parts: Iterable["Measured"]) -> Self:
-        """The sum."""
-        each = list(parts)
-        return cls(**{name: sum(getattr(part, name) for part in each) for name in cls.__slots__})
-
-    @property
-    def percent(self) -> float:
-        """Executed statements and branches, as coverage counts them."""
-        of = self.statements + self.branches
-        return 100 * (of - self.missed_statements - self.missed_branches) / of if of else 100.0
-
-    def row(self) -> Iterator[str]:
-        """The cells of a table."""
-        for count in (self.statements, self.missed_statements, self.branches, self.missed_branches):
-            yield str(count)
-        yield f"{self.percent:.1f}"
 
 
 def steps(environment: Mapping[str, str]) -> Sequence[Step]:
@@ -106,44 +62,15 @@ def prepare() -> Mapping[str, str]:
     }
 
 
-def report() -> dict[str, Measured]:
-    """What the processes have measured, by module; ``coverage`` combines their files."""
-    path = FOLDER / "report.json"
-    for words in (("combine", "--quiet"), ("json", "--quiet", "-o", str(path))):
+def report() -> str:
+    """What the processes have measured: a row for each module that was not executed whole, and the sum."""
+
+    def coverage(*words: str) -> str:
         command = [sys.executable, "-m", "coverage", *words, "--data-file", str(DATA)]
-        subprocess.run(command, cwd=ROOT, check=True)
-    return modules(json.loads(path.read_text(encoding="utf-8")))
+        return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
-
-def modules(found: Mapping[str, Any]) -> dict[str, Measured]:
-    """The modules of coverage's JSON report."""
-    return {Path(name).as_posix(): Measured.of(each["summary"]) for name, each in sorted(found["files"].items())}
-
-
-def by_package(measured: Mapping[str, Measured]) -> Table:
-    """A row for each package, without its subpackages, and one for all."""
-    rows = columns("package")
-    packages: dict[str, list[Measured]] = {}
-    for name, each in measured.items():
-        packages.setdefault(str(Path(name).parent), []).append(each)
-    for package, some in sorted(packages.items()):
-        rows.add_row(package, *Measured.total(some).row())
-    rows.add_row("all", *Measured.total(measured.values()).row())
-    return rows
-
-
-def below(measured: Mapping[str, Measured]) -> Table:
-    """A row for each module with less than ``ENOUGH_PERCENT``."""
-    rows = columns("module")
-    for name, each in measured.items():
-        if each.percent < ENOUGH_PERCENT:
-            rows.add_row(name, *each.row())
-    return rows
-
-
-def columns(first: str) -> Table:
-    """A table for ``Measured.row``."""
-    return table(first, "statements", "not executed", "branches", "not taken", "per cent")
+    coverage("combine", "--quiet")
+    return coverage("report", "--format", "markdown", "--skip-covered", "--sort", "cover")
 
 
 def main() -> int:
@@ -162,9 +89,7 @@ def main() -> int:
         commit=head,
         parts=(
             f"{passed} tests passed. Processes that were killed with SIGKILL, and Cython's modules, are not measured.",
-            by_package(measured),
-            f"## Modules below {ENOUGH_PERCENT} %",
-            below(measured),
+            measured,
             *failures([case for case in cases if case.outcome is Outcome.FAILED], Counter()),
         ),
     )

@@ -79,7 +79,7 @@ def process(tmp_path: Path) -> Iterator[BrokerProcess]:
         yield made
 
 
-def test_commands_on_the_page_are_answered_as_it_says(process: BrokerProcess) -> None:
+def test_commands_on_the_page_have_the_responses_on_the_page(process: BrokerProcess) -> None:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
     script = "\n".join(block.code for block in BLOCKS if block.marked)

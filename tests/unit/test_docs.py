@@ -24,6 +24,7 @@ from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS
 
 DOCS = Path(__file__).parents[2] / "docs"
+PAGES = {page.stem: page.read_text(encoding="utf-8") for page in sorted(DOCS.glob("*.md"))}
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +56,10 @@ def test_the_readme_has_every_spark_option_with_its_default_and_values() -> None
     assert "\n| `kafka.acks` | `all` | all, -1, 0, 1 |" in text
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
-def test_a_table_of_options_has_their_defaults(page: Path) -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_a_table_of_options_has_their_defaults(page: str) -> None:
     declared = {option.name: str(option.default or "") for option in (*SOURCE_OPTIONS, *SINK_OPTIONS)}
-    _, _, table = page.read_text(encoding="utf-8").partition("\n| option | default | meaning |\n")
+    _, _, table = PAGES[page].partition("\n| option | default | meaning |\n")
     rows = [line.split("|") for line in table.partition("\n\n")[0].splitlines()[1:]]
     shown = {name.strip("` "): default.strip() for _, name, default, *_ in rows}
     assert shown == {name: declared[name] for name in shown}
@@ -78,13 +79,14 @@ def names_of(code: str) -> tuple[set[str], set[str]]:
     return defined, used
 
 
-@pytest.mark.parametrize("page", ["batch-reload", "confluent", "exactly-once", "security", "testing"])
+PYTHON = re.compile(r"^```python[ \w]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [page for page, text in PAGES.items() if PYTHON.search(text)])
 def test_names_in_examples_are_defined_before_or_explained(page: str) -> None:
-    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    text = PAGES[page]
     known = set(dir(builtins))
-    blocks = list(re.finditer(r"^```python[ \w]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
-    assert blocks
-    for block in blocks:
+    for block in PYTHON.finditer(text):
         defined, used = names_of(block[1])
         known |= defined
         unknown = used - known

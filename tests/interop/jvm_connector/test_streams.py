@@ -22,7 +22,7 @@ def test_streams_are_the_same(both: BothConnectors, topics: HardTopics, case: st
 
 
 @pytest.mark.feature("run.metrics", "run.latestOffset", "run.rows", "more.listener")
-def test_our_report_tells_the_lag_that_the_jvm_connector_tells(
+def test_metrics_have_the_lag_that_the_jvm_connector_has(
     both: BothConnectors, topics: HardTopics, tmp_path: Path
 ) -> None:
     options = {"subscribe": "plain", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "20"}

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.support.clients.agent import Agent
 from tests.support.clients.interface import CODECS
@@ -121,61 +122,31 @@ CLIENTS = (
     ForeignClient(name="franz-go", start=_go_agent, protocols=("classic", "consumer"), transactions=True),
 )
 
-NO_ADMIN: frozenset[str] = frozenset()
+
+def _old_client(
+    name: str, start: Callable[[], Agent], made_for: str, *, headers: bool = False, **more: Any
+) -> ForeignClient:
+    given: dict[str, Any] = {"codecs": CODECS_BEFORE_ZSTD, "static_members": False, "admin": frozenset(), **more}
+    return ForeignClient(name=name, start=start, made_for=made_for, headers=headers, **given)
+
 
 OLD_CLIENTS = (
-    ForeignClient(
-        name="kafka-python-1.4.7-as-of-0.8.2",
-        start=_old_python_agent("0.8.2"),
-        codecs=CODECS_BEFORE_ZSTD,
-        headers=False,
-        protocols=(),
-        static_members=False,
-        made_for="0.8.2",
-        admin=NO_ADMIN,
-    ),
-    ForeignClient(
-        name="kafka-python-1.4.7-as-of-0.9",
-        start=_old_python_agent("0.9"),
-        codecs=CODECS_BEFORE_ZSTD,
-        headers=False,
-        static_members=False,
-        made_for="0.9",
-        admin=NO_ADMIN,
-    ),
-    ForeignClient(
-        name="kafka-python-1.4.7-as-of-0.10",
-        start=_old_python_agent("0.10"),
-        codecs=CODECS_BEFORE_ZSTD,
-        headers=False,
-        static_members=False,
-        made_for="0.10.0",
-        admin=NO_ADMIN,
-    ),
-    ForeignClient(
-        name="kafka-python-1.4.7-as-of-1.0",
-        start=_old_python_agent("1.0.0"),
-        codecs=CODECS_BEFORE_ZSTD,
-        static_members=False,
-        made_for="1.0",
+    _old_client("kafka-python-1.4.7-as-of-0.8.2", _old_python_agent("0.8.2"), "0.8.2", protocols=()),
+    _old_client("kafka-python-1.4.7-as-of-0.9", _old_python_agent("0.9"), "0.9"),
+    _old_client("kafka-python-1.4.7-as-of-0.10", _old_python_agent("0.10"), "0.10.0"),
+    _old_client(
+        "kafka-python-1.4.7-as-of-1.0",
+        _old_python_agent("1.0.0"),
+        "1.0",
+        headers=True,
         admin=TOPICS | CONFIGS | GROUPS,
     ),
-    ForeignClient(
-        name="java-0.10.0.1",
-        start=_java_agent("0.10.0.1", "v0_10", "before_2_4"),
-        codecs=CODECS_BEFORE_ZSTD,
-        headers=False,
-        static_members=False,
-        offsets=False,
-        made_for="0.10.0",
-        admin=NO_ADMIN,
-    ),
-    ForeignClient(
-        name="java-0.11.0.3",
-        start=_java_agent("0.11.0.3", "v0_11", "before_2_4", "since_0_11"),
-        codecs=CODECS_BEFORE_ZSTD,
-        static_members=False,
-        made_for="0.11",
+    _old_client("java-0.10.0.1", _java_agent("0.10.0.1", "v0_10", "before_2_4"), "0.10.0", offsets=False),
+    _old_client(
+        "java-0.11.0.3",
+        _java_agent("0.11.0.3", "v0_11", "before_2_4", "since_0_11"),
+        "0.11",
+        headers=True,
         transactions=True,
         admin=CONFIGS | TOPICS,
     ),

@@ -37,7 +37,7 @@ def broker(request: pytest.FixtureRequest, proxy: BreakingProxy, tmp_path: Path)
 
 
 @pytest.mark.timeout(120)
-def test_lost_answers_neither_lose_nor_double_records(broker: AnyBroker, proxy: BreakingProxy, seed: int) -> None:
+def test_lost_responses_neither_lose_nor_duplicate_records(broker: AnyBroker, proxy: BreakingProxy, seed: int) -> None:
     dice = random.Random(seed)
     with both_writers(broker, PARTITIONS, proxy.address) as writers:
         for _ in range(BREAKS):

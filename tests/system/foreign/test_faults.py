@@ -1,4 +1,3 @@
-import gc
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -26,7 +25,6 @@ each_client = pytest.mark.parametrize("client", LONG_LIVED, ids=lambda client: c
 def broker() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(topics={"t": 1}, settings=SETTINGS) as made:
         yield made
-    gc.collect()  # what kafka-python has dropped is to be found here, and not in another file
 
 
 @each_client

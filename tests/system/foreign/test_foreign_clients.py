@@ -3,10 +3,8 @@
 What passes with one and fails with another is a difference that a user could notice.
 """
 
-import gc
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -32,13 +30,6 @@ START_MS = int(time.time() * 1000) - 3_600_000
 """A time for the first record: not now, and not so long ago that brokers would delete the record."""
 
 each_client = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _dropped_connections_end_here() -> Iterator[None]:
-    """Have the garbage collector find them while these tests may still be blamed, and not those of another file."""
-    yield
-    gc.collect()
 
 
 def _contents(stored: list[Stored]) -> list[tuple[Any, ...]]:

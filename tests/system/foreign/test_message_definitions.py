@@ -192,7 +192,7 @@ def _with(fields: list[dict[str, Any]], changes: dict[str, Any], name: str) -> l
         ),
     ],
 )
-def test_a_definition_that_differs_is_found_out(
+def test_a_definition_that_differs_is_reported(
     change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]], finding: str
 ) -> None:
     pytest.importorskip("kafka.protocol.schemas.resources", reason="kafka-python 3 is not installed")

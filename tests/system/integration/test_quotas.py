@@ -89,7 +89,7 @@ def throttled(
     raise AssertionError("nothing was throttled")
 
 
-def test_a_producer_above_its_byte_rate_is_answered_and_then_muted(
+def test_a_producer_above_its_byte_rate_gets_a_response_and_is_then_muted(
     client: Client, any_broker: AnyBroker, new_topic: TopicMaker
 ) -> None:
     topic = new_topic()

@@ -118,7 +118,7 @@ def test_topic_that_is_made_again_and_overtakes(
 
 @pytest.mark.feature("more.commitToGroup")
 @pytest.mark.parametrize("kind", ["classic", "consumer"])
-def test_group_that_has_members_is_an_error_that_says_so(
+def test_group_that_has_members_is_an_error_that_names_it(
     query: QueryOf, any_broker: AnyBroker, topic: str, group: str, kind: str
 ) -> None:
     address = any_broker.bootstrap_servers
@@ -150,7 +150,7 @@ def test_commits_outside_a_group_and_their_metadata(any_broker: AnyBroker, topic
 
 
 @pytest.mark.feature("better.idle")
-def test_idle_query_asks_the_cluster_a_few_times_a_second() -> None:
+def test_idle_query_sends_a_few_requests_a_second() -> None:
     """Counted by the broker over ten seconds of the query's clock, while Spark asks every 11 ms."""
     with EmbeddedBroker(topics={"t": 3}) as broker:
         source = ClusterOffsets(ClientConfig.parse({"bootstrap.servers": broker.bootstrap_servers}))

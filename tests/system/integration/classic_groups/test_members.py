@@ -40,7 +40,7 @@ def test_members_share_and_members_leave(member: MakeMember) -> None:
     assert first.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_members_that_wait_for_the_leader_are_answered_rebalance_in_progress(member: MakeMember) -> None:
+def test_members_that_wait_for_the_leader_get_rebalance_in_progress(member: MakeMember) -> None:
     leader, follower, new = member(), member(), member()
     join_all(leader, follower)
     follower.begin_sync()

@@ -53,7 +53,7 @@ def test_a_fenced_producer_can_do_nothing(
     shows(reader, topic, "kept")
 
 
-def test_old_versions_speak_of_an_invalid_epoch(new_producer: MakeProducer, topic: str) -> None:
+def test_old_versions_have_the_error_invalid_producer_epoch(new_producer: MakeProducer, topic: str) -> None:
     zombie = new_producer(level=1).begin()
     new_producer().begin()
     claim: dict[str, Any] = {"producer_id": zombie.producer_id, "producer_epoch": zombie.epoch}

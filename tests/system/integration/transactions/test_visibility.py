@@ -106,7 +106,7 @@ def test_transactions_without_records(producer: RawProducer, reader: RawClient, 
     shows(reader, topic, "a")
 
 
-def test_a_waiting_fetch_is_answered_when_the_transaction_ends(
+def test_a_waiting_fetch_completes_when_the_transaction_ends(
     producer: RawProducer, reader: RawClient, topic: str
 ) -> None:
     producer.write(topic, "a")

@@ -32,7 +32,7 @@ def ended(job: Callable[[], int]) -> tuple[int, list[str]]:
     return run_interruptible(job, lambda: said.append("interrupted")), said
 
 
-def test_a_job_that_ends_says_nothing() -> None:
+def test_a_job_that_ends_prints_nothing() -> None:
     assert ended(lambda: 3) == (3, [])
 
 

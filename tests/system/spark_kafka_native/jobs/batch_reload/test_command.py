@@ -140,7 +140,7 @@ def test_topic_recreated_after_the_plan_is_not_published(
 
 @pytest.mark.spark
 @pytest.mark.feature("reload.verify")
-def test_verify_says_that_a_topic_was_recreated(spark: SparkSession, run: Run, topics: Topics) -> None:
+def test_verify_reports_a_recreated_topic(spark: SparkSession, run: Run, topics: Topics) -> None:
     topic = run.arguments[3]
     assert run()[0] == 0
     topics.delete(topic)
@@ -159,7 +159,7 @@ def test_dry_run_prints_the_plan_and_makes_nothing(run: Run, tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_records_that_are_gone(run: Run, topics: Topics) -> None:
+def test_deleted_records_are_an_error_unless_accepted(run: Run, topics: Topics) -> None:
     topic = run.arguments[3]
     topics.delete_before(topic, 5)
     start = '{"%s":{"0":2,"1":0}}' % topic  # noqa: UP031 -- braces
@@ -323,7 +323,7 @@ def test_exit_statuses_of_the_job(
         ([], "_say", "; version 1 was published"),
     ],
 )
-def test_an_interrupted_run_says_what_it_has_published(
+def test_an_interrupted_run_prints_what_it_has_published(
     run: Run, monkeypatch: pytest.MonkeyPatch, action: list[str], step: str, said: str
 ) -> None:
     def interrupt(*_: object) -> NoReturn:

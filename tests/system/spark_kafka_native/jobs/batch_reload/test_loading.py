@@ -66,7 +66,7 @@ def test_ranges_without_records_have_no_file_and_leave_no_gap(story: Story) -> N
     assert story.records() == story.produced()
 
 
-def test_records_that_are_gone_are_named_once_accepted(story: Story) -> None:
+def test_deleted_records_are_in_the_manifest_once_accepted(story: Story) -> None:
     story.produce("t", 0, 10)
     story.load()
     story.produce("t", 0, 10)
@@ -117,7 +117,7 @@ class TriesTwice:
 
 
 @pytest.mark.feature("reload.exactlyOnce")
-def test_attempts_that_are_not_taken_are_in_no_version(story: Story) -> None:
+def test_unused_attempts_are_in_no_version(story: Story) -> None:
     story.produce("t", 0, 40)
     story.load(max_records_per_task=10, runner=TriesTwice())
     assert story.records() == story.produced()
@@ -407,7 +407,7 @@ def test_concurrent_runs_that_replace_entries_in_parts_conflict(story: Story) ->
         (lambda path: path.write_bytes(path.read_bytes().replace(b"10", b"11")), "its bytes are not those"),
     ],
 )
-def test_a_part_that_is_gone_or_damaged_is_named(story: Story, harm: Callable[[Path], object], said: str) -> None:
+def test_a_part_that_is_missing_or_damaged_is_named(story: Story, harm: Callable[[Path], object], said: str) -> None:
     story.tail_entries = 1
     for _ in range(2):
         story.produce("t", 0, 10)

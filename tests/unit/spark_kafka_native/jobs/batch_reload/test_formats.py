@@ -83,7 +83,7 @@ def test_every_format_and_compression(name: str, compression: str) -> None:
         assert found[1]["value"] == "/wANCiwiJw=="
 
 
-def test_csv_tells_null_from_empty() -> None:
+def test_csv_distinguishes_null_and_empty() -> None:
     schema = pa.schema([("key", pa.string()), ("value", pa.string())])
     data = written("csv", None, [{"key": None, "value": ""}, {"key": 'a"\n', "value": "b,c"}], schema)
     assert data == b'"key","value"\n,""\n"a""\n","b,c"\n'
