@@ -73,21 +73,14 @@ def test_recreated_topic_is_read_from_its_first_offset(
     assert running.read[T0] == list(range(ends[0] + 2))
 
 
-def test_trimmed_recreated_topic_is_read_from_its_first_offset(cluster: FakeCluster) -> None:
+@pytest.mark.parametrize(("ends", "first"), [((20, 9), 5), ((12,), 0)], ids=["trimmed", "fewer partitions"])
+def test_another_first_offset_or_number_of_partitions(cluster: FakeCluster, ends: tuple[int, ...], first: int) -> None:
     running = finished(cluster, failOnDataLoss="false")
     running.read.clear()
-    cluster.recreate("t", 20, 9, first=5)
+    cluster.recreate("t", *ends, first=first)
     running.run_to_the_end()
-    assert running.read == {T0: list(range(5, 20)), T1: list(range(5, 9))}
-
-
-def test_recreated_topic_with_fewer_partitions(cluster: FakeCluster) -> None:
-    running = finished(cluster, failOnDataLoss="false")
-    running.read.clear()
-    cluster.recreate("t", 12)
-    running.run_to_the_end()
-    assert running.read == {T0: list(range(12))}
-    assert running.offsets_log[-1] == {T0: 12}
+    assert running.read == {tp: list(range(first, end)) for tp, end in zip((T0, T1), ends, strict=False)}
+    assert running.offsets_log[-1] == dict(zip((T0, T1), ends, strict=False))
 
 
 def test_recreated_twice_while_a_batch_is_under_way(cluster: FakeCluster) -> None:
