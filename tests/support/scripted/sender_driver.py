@@ -27,11 +27,12 @@ class SenderDriver:
         unshifted = self.sender.now
         self.sender.now = lambda: unshifted() + self._skipped_s
 
-    def add(self, partition: int, *values: str, topic: str = "t") -> None:
+    def add(self, partition: int, *values: str, topic: str = "t") -> Self:
         for value in values:
             encoded = EncodedBatch(buffer=batch_of([value.encode()]), records_count=1, first_row=0)
             batch = OutgoingBatch(encoded=encoded, expires_at=self.sender.now() + self.seconds)
             self.sender.add(TopicPartition(topic, partition), batch)
+        return self
 
     def skip(self, seconds: float) -> None:
         """Put the sender's clock forward, as if it had waited so long for a broker."""

@@ -36,12 +36,13 @@ class FakeCluster:
     commit_error: KafkaError | None = None
     """What commits to a group are answered with."""
 
-    def add(self, topic: str, *ends: int, first: int = 0) -> None:
+    def add(self, topic: str, *ends: int, first: int = 0) -> "FakeCluster":
         """Make a topic with one partition per end offset, or give it more."""
         self.ids.setdefault(topic, uuid4())
         for partition, end in enumerate(ends):
             self.first[TopicPartition(topic, partition)] = first
             self.end[TopicPartition(topic, partition)] = end
+        return self
 
     def remove(self, topic: str, *partitions: int) -> None:
         """Delete a topic, or some of its partitions."""

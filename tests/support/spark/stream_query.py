@@ -57,10 +57,11 @@ class StreamQuery:
             self._run()
         return True
 
-    def run_to_the_end(self, max_offsets: int | None = FROM_OPTIONS) -> None:
+    def run_to_the_end(self, max_offsets: int | None = FROM_OPTIONS) -> "StreamQuery":
         """Until there is nothing to do."""
         while self.trigger(max_offsets):
             assert len(self.batches) < 100
+        return self
 
     def later(self, ms: float = 1000) -> "StreamQuery":
         """Some time passes, enough for the cluster to be asked again."""

@@ -40,16 +40,13 @@ class Dialing:
         raise BrokerUnreachable({BROKER: "no connection within the time allowed"})
 
 
-def test_every_address_has_the_connection_setup_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("time_left_ms", "share_ms"), [(60_000, 10_000), (12_000, 4_000)])
+def test_every_address_has_the_connection_setup_timeout_or_its_share_of_the_deadline(
+    monkeypatch: pytest.MonkeyPatch, time_left_ms: int, share_ms: int
+) -> None:
     dialing = Dialing(monkeypatch, TARGETS[2])
-    assert first_to_succeed(BROKER, TARGETS, dialing, 10_000, Deadline.after_ms(60_000)) == "192.0.2.3"
-    assert dialing.tried == [("192.0.2.1", 10_000), ("192.0.2.2", 10_000), ("192.0.2.3", 10_000)]
-
-
-def test_a_deadline_is_shared_by_the_addresses_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    dialing = Dialing(monkeypatch, TARGETS[2])
-    assert first_to_succeed(BROKER, TARGETS, dialing, 10_000, Deadline.after_ms(12_000)) == "192.0.2.3"
-    assert dialing.tried == [("192.0.2.1", 4_000), ("192.0.2.2", 4_000), ("192.0.2.3", 4_000)]
+    assert first_to_succeed(BROKER, TARGETS, dialing, 10_000, Deadline.after_ms(time_left_ms)) == "192.0.2.3"
+    assert dialing.tried == [("192.0.2.1", share_ms), ("192.0.2.2", share_ms), ("192.0.2.3", share_ms)]
 
 
 def test_no_share_is_too_short_for_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:

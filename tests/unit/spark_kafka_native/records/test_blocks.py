@@ -1,11 +1,10 @@
-import tracemalloc
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_native.records import record as record_module
 from spark_kafka_native.records.record import record_blocks, varint
+from tests.support.memory import with_peak_bytes
 
 
 def record(size: int) -> bytes:
@@ -42,12 +41,7 @@ def test_a_large_record_is_held_twice_at_most() -> None:
     body = 32 * 1024 * 1024
     piece = b"r" * 65_536
     pieces = [varint(body), *[piece] * (body // len(piece)), record(10)]
-    tracemalloc.start()
-    try:
-        sizes = [len(block) for block, _ in record_blocks(pieces, 2)]
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    sizes, peak = with_peak_bytes(lambda: [len(block) for block, _ in record_blocks(pieces, 2)])
     assert sizes == [len(varint(body)) + body, len(record(10))]
     assert peak <= 2.3 * body
 

@@ -5,7 +5,6 @@ And the frames that are decompressed in one call.
 
 import random
 import struct
-import tracemalloc
 
 import lz4.frame
 import pytest
@@ -23,6 +22,7 @@ from spark_kafka_native.records.decompression import (
     zstd_frame,
 )
 from spark_kafka_native.records.errors import CorruptBatch
+from tests.support.memory import with_peak_bytes
 
 CODECS = [codec for codec in CompressionType if codec is not CompressionType.NONE]
 MIB = 1024 * 1024
@@ -49,12 +49,8 @@ def test_a_piece_has_64_kib_at_most(codec: CompressionType) -> None:
 
 def test_a_piece_of_zstd_has_16_mib_at_most() -> None:
     stored = compress(CompressionType.ZSTD, bytes(300 * MIB))
-    tracemalloc.start()
-    try:
-        sizes = [len(piece) for piece in decompressed_pieces(CompressionType.ZSTD, stored, max_bytes=300 * MIB)]
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    pieces = decompressed_pieces(CompressionType.ZSTD, stored, max_bytes=300 * MIB)
+    sizes, peak = with_peak_bytes(lambda: [len(piece) for piece in pieces])
     assert sum(sizes) == 300 * MIB
     assert max(sizes) <= 16 * MIB
     assert peak <= 40 * MIB
@@ -62,13 +58,13 @@ def test_a_piece_of_zstd_has_16_mib_at_most() -> None:
 
 def test_a_piece_of_zstd_stays_near_a_low_bound() -> None:
     stored = compress(CompressionType.ZSTD, bytes(300 * MIB))
-    tracemalloc.start()
-    try:
+    pieces = decompressed_pieces(CompressionType.ZSTD, stored, max_bytes=16 * MIB, piece_bytes=16 * MIB)
+
+    def refuse() -> None:
         with pytest.raises(CorruptBatch, match="decompresses to more than 16777216 bytes"):
-            list(decompressed_pieces(CompressionType.ZSTD, stored, max_bytes=16 * MIB, piece_bytes=16 * MIB))
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+            list(pieces)
+
+    _, peak = with_peak_bytes(refuse)
     assert peak <= 64 * MIB
 
 

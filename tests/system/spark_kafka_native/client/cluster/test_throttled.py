@@ -273,8 +273,7 @@ def test_a_throttled_broker_gets_the_next_produce_after_the_throttle() -> None:
         brokers.script(ProduceRequest, Throttle(300), Pass(), Throttle(200))
         begun = time.monotonic()
         for value in names(0, 3):
-            driver.add(0, value)
-            driver.finish()
+            driver.add(0, value).finish()
         at = [
             at
             for (_, request, _), at in zip(brokers.received, brokers.received_at, strict=True)
@@ -289,8 +288,7 @@ def test_a_throttled_broker_gets_the_next_produce_after_the_throttle() -> None:
 def test_the_throttle_time_extends_the_timeout_of_requests_in_flight() -> None:
     """The broker takes them up when the throttle is over, so that their request timeout begins then."""
     with ScriptedCluster(topics={"t": 4}) as brokers, SenderDriver(brokers, linger_ms=0) as driver:
-        driver.add(0, "first")
-        driver.finish()
+        driver.add(0, "first").finish()
         brokers.script(ProduceRequest, Throttle(40_000), Silent(applied=True))
         driver.add(0, "throttled")
         driver.add(0, "after it")
@@ -306,8 +304,7 @@ def test_the_throttle_time_extends_the_timeout_of_requests_in_flight() -> None:
 def test_a_batch_that_a_throttle_makes_late_ends_with_an_error_that_names_it() -> None:
     with ScriptedCluster(topics={"t": 4}) as brokers, SenderDriver(brokers) as driver:
         brokers.script(ProduceRequest, Throttle(500_000))
-        driver.add(0, "first")
-        driver.finish()
+        driver.add(0, "first").finish()
         driver.add(0, "second")
         driver.sender.pump(wait=False)
         driver.skip(driver.seconds + 1)
@@ -320,8 +317,7 @@ def test_a_batch_that_a_throttle_makes_late_ends_with_an_error_that_names_it() -
 
 def test_batches_do_not_wait_for_the_leader_of_another_topic_while_all_brokers_throttle(clock: Clock) -> None:
     with ScriptedCluster(topics={"t": 1, "u": 1}) as brokers, SenderDriver(brokers) as driver:
-        driver.add(0, "first")
-        driver.finish()
+        driver.add(0, "first").finish()
         brokers.script(MetadataRequest, Throttle(20_000))
         driver.cluster.metadata(["t"])
         driver.add(0, "waits", topic="u")
@@ -338,8 +334,7 @@ def test_batches_do_not_wait_for_the_leader_of_another_topic_while_all_brokers_t
 def test_settle_waits_for_requests_in_flight_after_a_throttled_one() -> None:
     """The broker handles a batch that waits for a throttle in the end, and the transaction must not end before."""
     with ScriptedCluster(topics={"t": 4}) as brokers, SenderDriver(brokers, request_timeout_ms=1_000) as driver:
-        driver.add(0, "first")
-        driver.finish()
+        driver.add(0, "first").finish()
         brokers.script(ProduceRequest, Throttle(1_500), Slow(1_500))
         driver.add(0, "throttled")
         driver.add(0, "after it")

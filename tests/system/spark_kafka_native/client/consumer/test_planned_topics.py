@@ -51,6 +51,14 @@ def planned_ranges(cluster: Cluster, *, without_id: Sequence[TopicPartition] = (
     ]
 
 
+def read_all(brokers: ScriptedCluster, cluster: Cluster, wanted: list[PartitionRange]) -> list[MetadataRequest]:
+    """Read every row of three partitions -> the Metadata requests of reading."""
+    before = len(brokers.requests(MetadataRequest))
+    with Fetcher(cluster, wanted) as fetcher:
+        assert sum(records.num_rows for _, records in fetcher) == 3 * LAST
+    return brokers.requests(MetadataRequest)[before:]
+
+
 def id_less(leader: PartitionLeader) -> PartitionLeader:
     """As a broker before 2.8 describes the leader."""
     return leader._replace(topic_id=ZERO_UUID)
@@ -63,10 +71,7 @@ def give_id(brokers: ScriptedCluster, topic: str, topic_id: uuid.UUID) -> None:
 
 def test_ids_are_compared_before_the_first_fetch_and_after_the_last(brokers: ScriptedCluster, cluster: Cluster) -> None:
     wanted = planned_ranges(cluster)
-    before = len(brokers.requests(MetadataRequest))
-    with Fetcher(cluster, wanted) as fetcher:
-        assert sum(records.num_rows for _, records in fetcher) == 3 * LAST
-    asked = brokers.requests(MetadataRequest)[before:]
+    asked = read_all(brokers, cluster, wanted)
     assert [[topic.name for topic in request.topics or ()] for request in asked] == [["t", "u"], ["t", "u"]]
     order = [type(request) for _, request, _ in brokers.received if isinstance(request, MetadataRequest | FetchRequest)]
     assert order[-1] is MetadataRequest
@@ -76,10 +81,7 @@ def test_ids_are_compared_before_the_first_fetch_and_after_the_last(brokers: Scr
 @pytest.mark.parametrize("brokers", [13], indirect=True)
 def test_fetch_requests_with_ids_need_no_comparison(brokers: ScriptedCluster, cluster: Cluster) -> None:
     wanted = planned_ranges(cluster)
-    before = len(brokers.requests(MetadataRequest))
-    with Fetcher(cluster, wanted) as fetcher:
-        assert sum(records.num_rows for _, records in fetcher) == 3 * LAST
-    assert len(brokers.requests(MetadataRequest)) == before
+    assert read_all(brokers, cluster, wanted) == []
 
 
 def test_another_topic_is_found_before_its_first_fetch(brokers: ScriptedCluster, cluster: Cluster) -> None:
@@ -171,24 +173,19 @@ def test_without_any_metadata_the_comparison_raises(brokers: ScriptedCluster, cl
 def test_a_topic_whose_leader_is_being_elected_is_waited_for(brokers: ScriptedCluster, cluster: Cluster) -> None:
     wanted = planned_ranges(cluster)
     brokers.script(MetadataRequest, *[Refuse(ErrorCode.LEADER_NOT_AVAILABLE)] * 2 * UNKNOWN_TOPIC_TRIES)
-    with Fetcher(cluster, wanted) as fetcher:
-        assert sum(records.num_rows for _, records in fetcher) == 3 * LAST
+    read_all(brokers, cluster, wanted)
 
 
 def test_a_response_without_topic_ids_confirms_no_topic(brokers: ScriptedCluster, cluster: Cluster) -> None:
     """In a cluster that is being upgraded from a release before 2.8, any broker may answer."""
     wanted = planned_ranges(cluster)
     give_id(brokers, "u", ZERO_UUID)
-    with Fetcher(cluster, wanted) as fetcher:
-        assert sum(records.num_rows for _, records in fetcher) == 3 * LAST
+    read_all(brokers, cluster, wanted)
 
 
 def test_partitions_without_a_planned_id_are_not_compared(brokers: ScriptedCluster, cluster: Cluster) -> None:
     wanted = planned_ranges(cluster, without_id=[T0, T1, U0])
-    before = len(brokers.requests(MetadataRequest))
-    with Fetcher(cluster, wanted) as fetcher:
-        assert sum(records.num_rows for _, records in fetcher) == 3 * LAST
-    assert len(brokers.requests(MetadataRequest)) == before
+    assert read_all(brokers, cluster, wanted) == []
 
 
 # --- brokers with topic ids in Fetch requests, and metadata without them

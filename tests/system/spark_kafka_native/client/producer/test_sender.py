@@ -59,8 +59,7 @@ def test_topics_without_ids_go_by_name_to_new_brokers_too() -> None:
 
 
 def test_no_more_requests_are_in_flight_than_allowed(driver: SenderDriver) -> None:
-    driver.add(0, "first")
-    driver.finish()
+    driver.add(0, "first").finish()
     driver.brokers.script(ProduceRequest, *[Silent()] * 10)
     driver.add(0, *names(0))
     for _ in range(100):
@@ -84,8 +83,7 @@ def test_requests_do_not_exceed_their_size(brokers: ScriptedCluster) -> None:
 
 def test_produce_requests_have_acks_and_timeout(brokers: ScriptedCluster) -> None:
     with SenderDriver(brokers, acks="1", request_timeout_ms=31_234) as driver:
-        driver.add(0, "a")
-        driver.finish()
+        driver.add(0, "a").finish()
     (request,) = brokers.requests(ProduceRequest)
     assert (request.acks, request.timeout_ms, request.transactional_id) == (1, 31_234, None)
     assert not brokers.requests(InitProducerIdRequest)
@@ -113,25 +111,21 @@ def epochs(driver: SenderDriver, partition: int = 0) -> list[tuple[int, int]]:
 
 
 def test_a_broker_that_lost_acknowledged_records_is_written_to_in_a_new_epoch(driver: SenderDriver) -> None:
-    driver.add(0, "a", "b")
-    driver.finish()
+    driver.add(0, "a", "b").finish()
     partition = driver.brokers.partition("t")
     producer_id, (epoch, _) = next(iter(partition.sequences.items()))
     partition.sequences[producer_id] = (epoch, 0)  # an unclean election: b is gone
-    driver.add(0, "c", "d")
-    driver.finish()
+    driver.add(0, "c", "d").finish()
     assert driver.stored(0) == ["a", "b", "c", "d"]
     assert epochs(driver) == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
 def test_a_broker_that_forgot_the_producer_is_written_to_in_a_new_epoch(driver: SenderDriver) -> None:
-    driver.add(0, "a")
-    driver.finish()
+    driver.add(0, "a").finish()
     partition = driver.brokers.partition("t")
     partition.sequences.clear()
     partition.lost_producers = True
-    driver.add(0, "b", "c")
-    driver.finish()
+    driver.add(0, "b", "c").finish()
     assert driver.stored(0) == ["a", "b", "c"]
     assert epochs(driver) == [(0, 0), (1, 0), (1, 1)]
 
@@ -146,15 +140,13 @@ def test_a_gap_that_a_new_epoch_does_not_close_is_an_error(driver: SenderDriver)
 
 
 def test_another_producer_id_is_requested_after_the_last_epoch(driver: SenderDriver) -> None:
-    driver.add(0, "a")
-    driver.finish()
+    driver.add(0, "a").finish()
     queue = driver.sender._queues[T[0]]
     assert queue.identity is not None
     first = queue.identity.producer_id
     queue.identity = type(queue.identity)(first, 2**15 - 1)
     driver.brokers.script(ProduceRequest, Refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER))
-    driver.add(0, "b")
-    driver.finish()
+    driver.add(0, "b").finish()
     assert driver.stored(0) == ["a", "b"]
     ids = [header.producer_id for header in driver.brokers.partition("t").headers()]
     assert ids[0] == first != ids[1]
@@ -167,8 +159,7 @@ def test_another_producer_id_is_requested_after_the_last_epoch(driver: SenderDri
 )
 def test_init_producer_id_is_retried(driver: SenderDriver, step: Step) -> None:
     driver.brokers.script(InitProducerIdRequest, step, step)
-    driver.add(0, "a")
-    driver.finish()
+    driver.add(0, "a").finish()
     assert driver.stored(0) == ["a"]
 
 
@@ -272,8 +263,7 @@ def test_an_error_that_is_not_retriable_has_the_brokers_message(driver: SenderDr
 
 def test_an_error_says_nothing_of_batches_that_were_acknowledged_before(driver: SenderDriver) -> None:
     driver.brokers.script(ProduceRequest, Refuse(ErrorCode.NOT_ENOUGH_REPLICAS))
-    driver.add(0, "a")
-    driver.finish()
+    driver.add(0, "a").finish()
     driver.brokers.script(ProduceRequest, Refuse(ErrorCode.INVALID_RECORD))
     driver.add(0, "b")
     with pytest.raises(ProduceError, match=r"\(INVALID_RECORD, ") as caught:
@@ -342,8 +332,7 @@ def test_the_delivery_timeout_names_the_error_of_the_first_batch_not_of_those_af
     """A broker with a full disk refuses the first batch, and the next ones because the first one is missing."""
     long = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000}
     with SenderDriver(brokers, delivery_timeout_ms=90_000, **long) as driver:
-        driver.add(0, "a")
-        driver.finish()
+        driver.add(0, "a").finish()
         brokers.script(
             ProduceRequest, Refuse(ErrorCode.KAFKA_STORAGE_ERROR), *[Refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)] * 2
         )
@@ -358,8 +347,7 @@ def test_the_delivery_timeout_names_the_error_of_the_first_batch_not_of_those_af
 
 def test_the_delivery_timeout_names_an_unreachable_leader(brokers: ScriptedCluster) -> None:
     with SenderDriver(brokers) as driver:
-        driver.add(0, "a")
-        driver.finish()
+        driver.add(0, "a").finish()
         port = brokers.brokers[1].port
         brokers.brokers[1].stop()
         driver.add(0, "b")
@@ -400,8 +388,7 @@ def test_time_between_pumps_does_not_count(driver: SenderDriver, monkeypatch: py
 def test_a_broker_that_takes_long_to_connect_to_does_not_make_others_look_late(
     brokers: ScriptedCluster, driver: SenderDriver
 ) -> None:
-    driver.add(0, "a")
-    driver.finish()
+    driver.add(0, "a").finish()
     brokers.brokers[2].stop()
     with socket.create_server(("127.0.0.1", brokers.brokers[2].port), reuse_port=True) as slow:
 

@@ -63,9 +63,13 @@ def write(producer: TransactionalProducer, *values: str, partition: int | None =
     producer.send("t", valued(values, partition))
 
 
-def begin_with_a_row(producer: TransactionalProducer) -> None:
+def begin_with(producer: TransactionalProducer, *values: str, partition: int = 0) -> None:
     producer.begin()
-    write(producer, "a")
+    write(producer, *values, partition=partition)
+
+
+def begin_with_a_row(producer: TransactionalProducer) -> None:
+    begin_with(producer, "a")
     producer.flush()
 
 
@@ -110,8 +114,7 @@ def test_all_partitions_that_wait_are_added_at_once(brokers: ScriptedCluster) ->
 def test_request_versions_depend_on_transaction_version(
     brokers: ScriptedCluster, producer: TransactionalProducer
 ) -> None:
-    producer.begin()
-    write(producer, "a")
+    begin_with(producer, "a")
     producer.commit()
     found = {type(request): version for _, request, version in brokers.received}
     assert found[EndTxnRequest] == (4 if level(brokers) == 1 else 5)
@@ -128,8 +131,7 @@ def test_old_brokers_have_transactions_too(versions: Versions) -> None:
         TransactionalProducer(cluster, "sink") as producer,
     ):
         for end in (producer.commit, producer.abort, producer.commit):
-            producer.begin()
-            write(producer, "a", partition=1)
+            begin_with(producer, "a", partition=1)
             producer.flush()
             end()
         assert len(headers(brokers, 1)) == 3
@@ -137,8 +139,7 @@ def test_old_brokers_have_transactions_too(versions: Versions) -> None:
 
 def test_one_transaction_after_the_other(brokers: ScriptedCluster, producer: TransactionalProducer) -> None:
     for number in range(3):
-        producer.begin()
-        write(producer, f"{number}.a")
+        begin_with(producer, f"{number}.a")
         write(producer, f"{number}.b")
         producer.commit()
     found = [(header.producer_epoch, header.base_sequence) for header in headers(brokers)]
@@ -154,8 +155,7 @@ def test_an_abort_ends_the_epoch_with_it(brokers: ScriptedCluster, producer: Tra
     begin_with_a_row(producer)
     producer.abort()
     assert state_of(brokers) == "CompleteAbort"
-    producer.begin()
-    write(producer, "b")
+    begin_with(producer, "b")
     producer.commit()
     assert [(header.producer_epoch, header.base_sequence) for header in headers(brokers)] == [(0, 0), (1, 0)]
     claimed = [request.producer_epoch for request in brokers.requests(InitProducerIdRequest)]
@@ -184,8 +184,7 @@ def test_offsets_are_committed_with_the_transaction(brokers: ScriptedCluster, pr
 
 def test_a_handle_has_the_written_offsets(brokers: ScriptedCluster, producer: TransactionalProducer) -> None:
     brokers.partition("t", 1).log_end = 40
-    producer.begin()
-    write(producer, "a", "b", partition=1)
+    begin_with(producer, "a", "b", partition=1)
     write(producer, "c", partition=0)
     producer.flush()
     write(producer, "d", partition=1)
@@ -202,8 +201,7 @@ def test_a_handle_has_the_written_offsets(brokers: ScriptedCluster, producer: Tr
 
 def test_a_prepared_transaction_stays_open_after_close(brokers: ScriptedCluster, cluster: Cluster) -> None:
     with TransactionalProducer(cluster) as producer:
-        producer.begin()
-        write(producer, "a")
+        begin_with(producer, "a")
         handle = producer.prepare()
         for refused in (producer.begin, producer.flush):
             with pytest.raises(ValueError, match="while the producer is prepared"):
@@ -215,8 +213,7 @@ def test_a_prepared_transaction_stays_open_after_close(brokers: ScriptedCluster,
 
 def test_leaving_the_block_aborts_an_open_transaction(brokers: ScriptedCluster, cluster: Cluster) -> None:
     with TransactionalProducer(cluster) as producer:
-        producer.begin()
-        write(producer, "a")
+        begin_with(producer, "a")
     assert state_of(brokers) == "CompleteAbort"
     with pytest.raises(ValueError, match="while the producer is closed"):
         producer.begin()
@@ -250,8 +247,7 @@ def test_lost_requests_and_responses_are_retried(
         step = Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     brokers.script(kind, step)
     for number in range(2):
-        producer.begin()
-        write(producer, f"{number}.a", partition=2)
+        begin_with(producer, f"{number}.a", partition=2)
         write(producer, f"{number}.b", partition=2)
         producer.commit()
         assert state_of(brokers) == "CompleteCommit"
@@ -300,15 +296,13 @@ def test_refused_rows_leave_an_abort_or_nothing(
         return
     producer.abort()
     assert state_of(brokers) == "CompleteAbort"
-    producer.begin()
-    write(producer, "c")
+    begin_with(producer, "c")
     producer.commit()
     assert headers(brokers)[-1].producer_epoch == 1
 
 
 def test_refused_rows_do_not_change_the_transaction(brokers: ScriptedCluster, producer: TransactionalProducer) -> None:
-    producer.begin()
-    write(producer, "a")
+    begin_with(producer, "a")
     with pytest.raises(RecordTooLarge):
         write(producer, "x" * 2_000_000)
     with pytest.raises(KafkaError, match="has characters other than"):
@@ -319,8 +313,7 @@ def test_refused_rows_do_not_change_the_transaction(brokers: ScriptedCluster, pr
 
 def test_an_end_without_a_response_is_in_doubt(brokers: ScriptedCluster, cluster: Cluster) -> None:
     with TransactionalProducer(cluster) as producer:
-        producer.begin()
-        write(producer, "a")
+        begin_with(producer, "a")
         producer.prepare()
         brokers.script(EndTxnRequest, *[Silent(applied=True)] * 20)
         with pytest.raises(TransactionInDoubt, match="commit") as caught:
@@ -362,8 +355,7 @@ def test_a_resumed_identity_continues_the_sequences(brokers: ScriptedCluster, cl
     for number in range(3):
         with TransactionalProducer(cluster, fence) as producer:
             assert (producer.transactional_id, producer.identity) == ("sink", fence)
-            producer.begin()
-            write(producer, f"{number}.a", f"{number}.b")
+            begin_with(producer, f"{number}.a", f"{number}.b")
             producer.commit()
             assert producer.identity is not None
             fence = producer.identity

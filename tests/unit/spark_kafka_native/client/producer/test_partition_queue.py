@@ -1,3 +1,5 @@
+from typing import Self
+
 import pytest
 
 from spark_kafka_native.client.producer.partition_queue import MAX_EPOCH, Outcome, OutgoingBatch, PartitionQueue
@@ -63,8 +65,7 @@ class QueueDriver:
 
     def lose_and_send_again(self, *names: str) -> None:
         self.lose(*names)
-        self.wait()
-        self.send()
+        self.wait().send()
 
     def named(self, name: str) -> OutgoingBatch:
         return next(batch for batch in self.queue.in_flight if self.names[id(batch)] == name)
@@ -82,8 +83,9 @@ class QueueDriver:
         for name in names:
             self.queue.fail(self.named(name), self.now, "lost", answered=False)
 
-    def wait(self) -> None:
+    def wait(self) -> Self:
         self.now += 1
+        return self
 
 
 @pytest.fixture
@@ -117,8 +119,7 @@ def test_a_broker_that_lacks_what_an_earlier_producer_wrote_gets_a_new_epoch(
     queue.queue.continue_at(ProducerIdAndEpoch(7, 2), 40)
     queue.add_and_send("a", "b")
     queue.response("a", code, log_start_offset=log_start_offset)
-    queue.wait()
-    assert queue.send() == [("a", 3, 0)]
+    assert queue.wait().send() == [("a", 3, 0)]
     queue.response("a")
     assert queue.send() == [("b", 3, 2)]
     assert (queue.queue.identity, queue.queue.next_sequence) == (ProducerIdAndEpoch(7, 3), 4)
@@ -138,8 +139,7 @@ def test_the_first_batch_of_a_producer_goes_alone_until_it_is_acknowledged() -> 
     queue.add("a", "b", "c")
     assert queue.send() == [("a", 0, 0)]
     queue.response("a", ErrorCode.NOT_ENOUGH_REPLICAS)
-    queue.wait()
-    assert queue.send() == [("a", 0, 0)]
+    assert queue.wait().send() == [("a", 0, 0)]
     queue.response("a")
     assert queue.send() == [("b", 0, 2), ("c", 0, 4)]
 
@@ -161,16 +161,14 @@ def test_a_failed_batch_goes_out_again_before_all_others_once_nothing_is_in_flig
     assert queue.send() == [], "c has not been answered"
     assert queue.response("c", GAP) is Outcome.RETRY, "as its predecessor is missing"
     assert queue.send() == [], "there is a pause"
-    queue.wait()
-    assert queue.send() == [("b", 0, 2), ("c", 0, 4), ("d", 0, 6)]
+    assert queue.wait().send() == [("b", 0, 2), ("c", 0, 4), ("d", 0, 6)]
 
 
 def test_a_broken_connection_sends_everything_again_as_it_was(queue: QueueDriver) -> None:
     queue.add("a", "b", "c")
     first = queue.send()
     queue.lose("a", "b", "c")
-    queue.wait()
-    assert queue.send() == first
+    assert queue.wait().send() == first
     assert queue.response("a", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Outcome.DONE
     assert queue.response("b") is Outcome.DONE
 
@@ -189,8 +187,7 @@ def test_a_confirmed_gap_starts_an_epoch_with_sequences_from_0(queue: QueueDrive
     assert queue.response("b", GAP) is Outcome.RETRY
     assert queue.response("c", GAP) is Outcome.RETRY
     queue.add("d")
-    queue.wait()
-    assert queue.send() == [("b", 1, 0)]
+    assert queue.wait().send() == [("b", 1, 0)]
     queue.response("b")
     assert queue.send() == [("c", 1, 2), ("d", 1, 4)]
 
@@ -199,8 +196,7 @@ def test_an_out_of_order_error_before_the_response_to_the_first_batch_proves_not
     queue.add_and_send("a", "b")
     assert queue.response("b", GAP) is Outcome.RETRY
     queue.response("a")
-    queue.wait()
-    assert queue.send() == [("b", 0, 2)]
+    assert queue.wait().send() == [("b", 0, 2)]
 
 
 def test_an_acknowledged_batch_proves_an_earlier_one_that_the_broker_has_forgotten(queue: QueueDriver) -> None:
@@ -211,8 +207,7 @@ def test_an_acknowledged_batch_proves_an_earlier_one_that_the_broker_has_forgott
     assert queue.response("b", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Outcome.DONE
     assert queue.proven == [], "a is asked about once more"
     queue.response("c", ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
-    queue.wait()
-    assert queue.send() == [("a", 0, 0)]
+    assert queue.wait().send() == [("a", 0, 0)]
     assert queue.response("a", GAP) is Outcome.DONE
     assert len(queue.queue) == 0
 
@@ -226,8 +221,7 @@ def test_acknowledgements_without_out_of_order_errors_prove_nothing(queue: Queue
         queue.queue.fail(queue.named("a"), queue.now, code.name, answered=code is not ErrorCode.REQUEST_TIMED_OUT)
     queue.response("b")
     assert queue.proven == []
-    queue.wait()
-    assert queue.send() == [("a", 0, 0)]
+    assert queue.wait().send() == [("a", 0, 0)]
 
 
 def test_a_duplicate_of_the_last_batch_proves_the_batches_before_it(queue: QueueDriver) -> None:
@@ -247,13 +241,11 @@ def test_before_a_new_epoch_every_batch_that_may_be_written_is_sent_again() -> N
     queue.lose("a", "b")
     queue.queue._max_in_flight = 1
     queue.add("c")
-    queue.wait()
-    assert queue.send() == [("a", 0, 0)]
+    assert queue.wait().send() == [("a", 0, 0)]
     assert queue.response("a", GAP) is Outcome.RETRY
     assert queue.send() == [("b", 0, 2)], "b, and not c, which was never sent"
     assert queue.response("b", GAP) is Outcome.RETRY
-    queue.wait()
-    assert queue.send() == [("a", 1, 0)]
+    assert queue.wait().send() == [("a", 1, 0)]
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, None])
@@ -265,8 +257,7 @@ def test_a_gap_that_not_all_responses_confirm_is_retried(queue: QueueDriver, cod
         queue.lose("b")
     else:
         queue.response("b", code)
-    queue.wait()
-    assert queue.send() == [("a", 0, 0), ("b", 0, 2)]
+    assert queue.wait().send() == [("a", 0, 0), ("b", 0, 2)]
 
 
 def test_a_gap_before_an_acknowledged_batch_is_fatal(queue: QueueDriver) -> None:
@@ -275,8 +266,7 @@ def test_a_gap_before_an_acknowledged_batch_is_fatal(queue: QueueDriver) -> None
     queue.response("a", ErrorCode.NOT_ENOUGH_REPLICAS)
     assert queue.response("b") is Outcome.DONE
     assert queue.proven == []
-    queue.wait()
-    queue.send()
+    queue.wait().send()
     assert queue.response("a", GAP) is Outcome.FATAL
 
 
@@ -291,20 +281,17 @@ def test_without_idempotence_nothing_is_proven() -> None:
 def test_a_new_epoch_that_is_refused_is_fatal(queue: QueueDriver) -> None:
     queue.add_and_send("a")
     assert queue.response("a", GAP) is Outcome.RETRY
-    queue.wait()
-    assert queue.send() == [("a", 1, 0)]
+    assert queue.wait().send() == [("a", 1, 0)]
     assert queue.response("a", GAP) is Outcome.FATAL
 
 
 def test_progress_allows_another_epoch(queue: QueueDriver) -> None:
     for epoch, name in enumerate("abc"):
         queue.add(name, f"after {name}")
-        queue.wait()
-        queue.send()
+        queue.wait().send()
         queue.response(name)
         queue.response(f"after {name}", GAP)
-        queue.wait()
-        assert queue.send() == [(f"after {name}", epoch + 1, 0)]
+        assert queue.wait().send() == [(f"after {name}", epoch + 1, 0)]
         queue.response(f"after {name}")
 
 
@@ -315,8 +302,7 @@ def test_unknown_producer_id_starts_an_epoch_only_after_retention(
     queue.add_and_send("a")
     code = ErrorCode.UNKNOWN_PRODUCER_ID
     assert queue.response("a", code, log_start_offset=log_start_offset) is Outcome.RETRY
-    queue.wait()
-    assert queue.send() == [("a", epoch, 0)]
+    assert queue.wait().send() == [("a", epoch, 0)]
 
 
 def test_an_unknown_producer_whose_batch_may_be_written_must_not_write_it_again(queue: QueueDriver) -> None:
@@ -332,8 +318,7 @@ def test_after_the_last_epoch_comes_a_new_producer_id() -> None:
     assert queue.queue.identity is None
     assert queue.queue.used_up_producer_id == 7
     queue.queue.identity = ProducerIdAndEpoch(8, 0)
-    queue.wait()
-    assert queue.send() == [("a", 0, 0)]
+    assert queue.wait().send() == [("a", 0, 0)]
     assert read_header(queue.named("a").encoded.buffer).producer_id == 8
 
 
@@ -356,8 +341,7 @@ def test_pieces_of_a_batch_share_its_sequence_numbers(queue: QueueDriver) -> Non
         queue.names[id(pieces[-1])] = name
     queue.queue.replace(big, pieces, queue.now)
     queue.response("c", GAP)
-    queue.wait()
-    assert queue.send() == [("big-1", 0, 4), ("big-2", 0, 5), ("c", 0, 8)]
+    assert queue.wait().send() == [("big-1", 0, 4), ("big-2", 0, 5), ("c", 0, 8)]
 
 
 @pytest.mark.parametrize(
@@ -407,8 +391,7 @@ def test_the_last_error_is_of_the_first_batch_that_is_not_acknowledged(queue: Qu
     queue.response("a", ErrorCode.NOT_ENOUGH_REPLICAS)
     queue.response("b", ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert queue.queue.last_error == "NOT_ENOUGH_REPLICAS"
-    queue.wait()
-    queue.send()
+    queue.wait().send()
     queue.response("a")
     assert queue.queue.last_error == "NOT_LEADER_OR_FOLLOWER"
     queue.response("b")

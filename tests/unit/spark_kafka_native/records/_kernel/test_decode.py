@@ -1,6 +1,5 @@
 """Batches in memory whose surroundings must not be read or written."""
 
-import tracemalloc
 from array import array
 from itertools import accumulate
 
@@ -10,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_native.records._kernel import decode
+from tests.support.memory import with_peak_bytes
 from tests.support.records.raw_kernel import SURROUNDINGS, Edges, Memory, RawBatch, amid, decode_raw, listed
 from tests.support.records.reference import Record, write_record
 from tests.support.records.strategies import record_lists
@@ -138,12 +138,7 @@ def test_memory_for_headers_is_bounded_by_the_bytes_they_are_in() -> None:
     """A header takes two bytes at least, and 8 bytes as a row: where its key and its value end."""
     payload = write_record(Record(headers=(("", None),) * 200_000), 0, 0)
     batch = RawBatch(len(payload))
-    tracemalloc.start()
-    try:
-        rows = decode.decode(payload, b"", listed(batch), 0, 2**62, ("headers",), bytearray)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    rows, peak = with_peak_bytes(lambda: decode.decode(payload, b"", listed(batch), 0, 2**62, ("headers",), bytearray))
     assert rows is not None
     assert rows.headers.count == 200_000
     assert peak < 5 * len(payload)

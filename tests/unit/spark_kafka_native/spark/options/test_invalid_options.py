@@ -22,7 +22,11 @@ BAD_STRATEGIES: list[BadOptions] = [
     (BASE | {"assign": '{"t":[0]}'}, "subscribe", "contradicts 'assign'"),
     (BASE | {"subscribePattern": "t", "assign": '{"t":[0]}'}, "subscribe", "contradicts 'subscribePattern' and"),
 ]
+COUNTS = ["minPartitions", "maxPartitions", "maxRecordsPerPartition", "maxOffsetsPerTrigger", "minOffsetsPerTrigger"]
+BAD_COUNTS = dict.fromkeys(["a", "1.0", "1e6"], "not an integer")
+BAD_COUNTS |= dict.fromkeys(["0", "-5"], "out of bounds; expected at least 1")
 BAD_SOURCE_OPTIONS: list[BadOptions] = [
+    *((BASE | {name: value}, name, complaint) for name in COUNTS for value, complaint in BAD_COUNTS.items()),
     ({"subscribe": "t"}, "kafka.bootstrap.servers", "is required"),
     ({}, "kafka.bootstrap.servers", "needs its options in WITH (...)"),
     (SERVERS | {"subscribe": " , "}, "subscribe", "names no topic"),
@@ -40,11 +44,6 @@ BAD_SOURCE_OPTIONS: list[BadOptions] = [
     (BASE | {"startingOffsetsByTimestampStrategy": "skip"}, "startingOffsetsByTimestampStrategy", "neither"),
     (BASE | {"failOnDataLoss": "no"}, "failOnDataLoss", "neither true nor false"),
     (BASE | {"includeHeaders": "1"}, "includeHeaders", "neither true nor false"),
-    (BASE | {"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger", "out of bounds; expected at least 1"),
-    (BASE | {"maxOffsetsPerTrigger": "-5"}, "maxOffsetsPerTrigger", "out of bounds"),
-    (BASE | {"maxOffsetsPerTrigger": "1e6"}, "maxOffsetsPerTrigger", "not an integer"),
-    (BASE | {"minOffsetsPerTrigger": "0"}, "minOffsetsPerTrigger", "out of bounds; expected at least 1"),
-    (BASE | {"minOffsetsPerTrigger": "a"}, "minOffsetsPerTrigger", "not an integer"),
     (BASE | {"maxTriggerDelay": "soon"}, "maxTriggerDelay", "'soon' is not a duration; expected e.g. 100ms"),
     (BASE | {"kafkaConsumer.pollTimeoutMs": "0"}, "kafkaConsumer.pollTimeoutMs", "out of bounds"),
     (BASE | {"maxDecompressedBatchBytes": "0"}, "maxDecompressedBatchBytes", "expected at least 1"),
@@ -60,17 +59,7 @@ BAD_SOURCE_OPTIONS: list[BadOptions] = [
         "startingOffsetsWithoutCommit",
         "requires option 'startingOffsets' = committed",
     ),
-    (BASE | {"minPartitions": "0"}, "minPartitions", "out of bounds"),
-    (BASE | {"minPartitions": "-1"}, "minPartitions", "out of bounds"),
-    (BASE | {"minPartitions": "a"}, "minPartitions", "not an integer"),
-    (BASE | {"minPartitions": "1.0"}, "minPartitions", "not an integer"),
-    (BASE | {"maxPartitions": "0"}, "maxPartitions", "out of bounds"),
-    (BASE | {"maxPartitions": "many"}, "maxPartitions", "not an integer"),
     (BASE | {"maxPartitions": "3", "minPartitions": "4"}, "minPartitions", "4 is greater than maxPartitions, 3"),
-    (BASE | {"maxRecordsPerPartition": "0"}, "maxRecordsPerPartition", "out of bounds"),
-    (BASE | {"maxRecordsPerPartition": "-1"}, "maxRecordsPerPartition", "out of bounds"),
-    (BASE | {"maxRecordsPerPartition": "a"}, "maxRecordsPerPartition", "not an integer"),
-    (BASE | {"maxRecordsPerPartition": "1.0"}, "maxRecordsPerPartition", "not an integer"),
     (BASE | {"fetchOffset.numRetries": "-1"}, "fetchOffset.numRetries", "out of bounds"),
     (BASE | {"kafka.bootstrap.servers": "localhost"}, "kafka.bootstrap.servers", "no port"),
     (BASE | {"kafka.isolation.level": "dirty"}, "kafka.isolation.level", "is not one of"),

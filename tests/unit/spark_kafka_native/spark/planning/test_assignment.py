@@ -13,8 +13,7 @@ def options(**given: str) -> SourceOptions:
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    fake = FakeCluster()
-    fake.add("t", 1, 1)
+    fake = FakeCluster().add("t", 1, 1)
     fake.add("__consumer_offsets", 1)
     return fake
 

@@ -12,10 +12,8 @@ T0, T1, T2 = (TopicPartition("t", partition) for partition in range(3))
 @pytest.mark.feature("rate.availableNow")
 def test_available_now_with_max_offsets_has_no_extra_batch() -> None:
     """As the JVM connector's suite: 15 records in one of five partitions, 5 at a time, three batches."""
-    cluster = FakeCluster()
-    cluster.add("t", 0, 0, 15, 0, 0)
-    running = query(cluster, startingOffsets="earliest").start(available_now=True)
-    running.run_to_the_end(max_offsets=5)
+    cluster = FakeCluster().add("t", 0, 0, 15, 0, 0)
+    running = query(cluster, startingOffsets="earliest").start(available_now=True).run_to_the_end(max_offsets=5)
     assert running.batches == [5, 5, 5]
 
 
@@ -31,8 +29,7 @@ def test_available_now_stops_at_the_first_end_offsets(cluster: FakeCluster) -> N
 
 
 def test_next_available_now_run_from_latest_continues(cluster: FakeCluster) -> None:
-    running = query(cluster, startingOffsets="latest").start(available_now=True)
-    running.run_to_the_end()
+    running = query(cluster, startingOffsets="latest").start(available_now=True).run_to_the_end()
     assert running.batches == [0]
     cluster.produce("t", 1, 2)
     running.start(available_now=True).run_to_the_end()
@@ -77,8 +74,7 @@ def test_available_now_fails_when_offsets_shrink(cluster: FakeCluster, fail_on_d
 @pytest.mark.parametrize("max_offsets", [None, "6"])
 def test_available_now_leaves_no_tail_below_min_offsets(cluster: FakeCluster, max_offsets: str | None) -> None:
     limits = {"minOffsetsPerTrigger": "6"} | ({} if max_offsets is None else {"maxOffsetsPerTrigger": max_offsets})
-    running = query(cluster, startingOffsets="earliest", **limits).start(available_now=True)
-    running.run_to_the_end()
+    running = query(cluster, startingOffsets="earliest", **limits).start(available_now=True).run_to_the_end()
     assert running.batches == ([14] if max_offsets is None else [6, 6, 2])
     cluster.produce("t", 0, 1)
     running.start(available_now=True).run_to_the_end()

@@ -16,8 +16,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    fake = FakeCluster()
-    fake.add("t", 10, 4, first=2)
+    fake = FakeCluster().add("t", 10, 4, first=2)
     fake.times = {T0: [100, 100, 100, 200, 300], T1: [100, 100, 100, 100]}
     return fake
 
@@ -151,8 +150,7 @@ def test_committed_offsets_are_looked_up(cluster: FakeCluster) -> None:
     ],
 )
 def test_requests_of_a_plan_do_not_grow_with_partitions(options: dict[str, str], requests: list[str]) -> None:
-    cluster = FakeCluster()
-    cluster.add("t", *[10] * 300)
+    cluster = FakeCluster().add("t", *[10] * 300)
     cluster.times = {tp: [100] * 10 for tp in cluster.end}
     assert len(planned(cluster, **options)) == 300
     assert cluster.requests == requests

@@ -30,8 +30,7 @@ CLOCK = ManualClock(ms=1000)
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    fake = FakeCluster()
-    fake.add("topicA", 3, 3, first=1)
+    fake = FakeCluster().add("topicA", 3, 3, first=1)
     fake.add("topicB", 30)
     fake.times = {A0: [100, 200, 300], A1: [100, 200, 300], B0: [300]}
     return fake

@@ -31,8 +31,7 @@ def committed(cluster: FakeCluster) -> OffsetMap:
 
 @pytest.mark.feature("more.commitToGroup")
 def test_exact_after_available_now(cluster: FakeCluster) -> None:
-    running = query(cluster, maxOffsetsPerTrigger="4").start(available_now=True)
-    running.run_to_the_end()
+    running = query(cluster, maxOffsetsPerTrigger="4").start(available_now=True).run_to_the_end()
     assert running.batches == [4, 4, 4, 2]
     assert committed(cluster) == cluster.end
     assert {commit.metadata for commit in cluster.groups["g"].values()} == {f"pykafka:1:{format_id(cluster.ids['t'])}"}
@@ -51,8 +50,7 @@ def test_offsets_of_finished_batches_are_committed(cluster: FakeCluster) -> None
 
 @pytest.mark.feature("more.commitToGroup")
 def test_running_query_commits_changes_once_a_second(cluster: FakeCluster) -> None:
-    running = query(cluster).start()
-    running.run_to_the_end()
+    running = query(cluster).start().run_to_the_end()
     for _ in range(400):
         cluster.produce("t", 0, 1)
         running.later(11).trigger()
@@ -94,8 +92,7 @@ def test_commit_beyond_the_end_or_of_another_topic_is_corrected(cluster: FakeClu
 
 
 def test_deleted_partitions_are_not_committed(cluster: FakeCluster) -> None:
-    running = query(cluster, failOnDataLoss="false").start()
-    running.run_to_the_end()
+    running = query(cluster, failOnDataLoss="false").start().run_to_the_end()
     cluster.remove("t", 1)
     cluster.produce("t", 0, 1)
     running.later().run_to_the_end()
@@ -105,8 +102,7 @@ def test_deleted_partitions_are_not_committed(cluster: FakeCluster) -> None:
 
 @pytest.mark.feature("more.commitToGroup")
 def test_finished_offsets_are_committed_before_the_query_fails(cluster: FakeCluster) -> None:
-    running = query(cluster).start()
-    running.run_to_the_end()
+    running = query(cluster).start().run_to_the_end()
     cluster.remove("t", 1)
     with pytest.raises(DataLossError, match="t-1 were read before"):
         running.later(20).trigger()
@@ -131,8 +127,7 @@ def test_rejected_first_commit_fails_the_query(cluster: FakeCluster, error: Kafk
 def test_rejected_later_commits_do_not_fail_the_query(
     cluster: FakeCluster, error: KafkaError, caplog: pytest.LogCaptureFixture
 ) -> None:
-    running = query(cluster).start()
-    running.run_to_the_end()
+    running = query(cluster).start().run_to_the_end()
     running.later().trigger()
     cluster.commit_error = error
     cluster.produce("t", 0, 5)
@@ -151,16 +146,14 @@ def test_rejected_later_commits_do_not_fail_the_query(
 
 def test_unreachable_coordinator_of_the_first_commit_is_retried(cluster: FakeCluster) -> None:
     cluster.commit_error = UNREACHABLE
-    running = query(cluster).start()
-    running.run_to_the_end()
+    running = query(cluster).start().run_to_the_end()
     cluster.commit_error = None
     running.later(2000).trigger()
     assert committed(cluster) == cluster.end
 
 
 def test_restarted_query_without_permission_for_its_group_fails(cluster: FakeCluster) -> None:
-    running = query(cluster).start()
-    running.run_to_the_end()
+    running = query(cluster).start().run_to_the_end()
 
     def refuse(*_: object, **__: object) -> None:
         raise FORBIDDEN
@@ -172,8 +165,7 @@ def test_restarted_query_without_permission_for_its_group_fails(cluster: FakeClu
 
 @pytest.mark.feature("more.commitToGroup")
 def test_unchanged_offsets_are_committed_again_before_they_expire(cluster: FakeCluster) -> None:
-    running = query(cluster).start()
-    running.run_to_the_end()
+    running = query(cluster).start().run_to_the_end()
     running.later().trigger()
     cluster.requests.clear()
     for _ in range(24):
@@ -191,8 +183,7 @@ def test_unchanged_offsets_are_committed_again_before_they_expire(cluster: FakeC
 def test_query_starts_at_committed_offsets(cluster: FakeCluster) -> None:
     cluster.groups["g"] = {T0: CommittedOffset(offset=7)}
     options = {"startingOffsets": "committed", "startingOffsetsWithoutCommit": "earliest"}
-    running = query(cluster, commitOffsetsToGroup="false", **options).start()
-    running.run_to_the_end()
+    running = query(cluster, commitOffsetsToGroup="false", **options).start().run_to_the_end()
     assert running.read == {T0: [7, 8, 9], T1: [0, 1, 2, 3]}
     assert running.offsets_log[0] == {T0: 7, T1: 0}
 
@@ -212,8 +203,7 @@ def test_first_batch_from_committed_offsets_is_replayed_from_its_start(cluster: 
 def test_query_continues_at_offsets_of_another_query(cluster: FakeCluster) -> None:
     query(cluster).start(available_now=True).run_to_the_end()
     cluster.produce("t", 0, 2)
-    second = query(cluster, startingOffsets="committed").start(available_now=True)
-    second.run_to_the_end()
+    second = query(cluster, startingOffsets="committed").start(available_now=True).run_to_the_end()
     assert second.read == {T0: [10, 11]}
     assert committed(cluster) == cluster.end
 
@@ -225,8 +215,7 @@ def test_committed_offset_that_aged_out_is_data_loss(cluster: FakeCluster) -> No
     careful = query(cluster, startingOffsets="committed").start()
     with pytest.raises(DataLossError, match=r"COULD_NOT_READ_OFFSET_RANGE\] offsets \[2, 6\) of t-0"):
         careful.run_to_the_end()
-    careless = query(cluster, startingOffsets="committed", failOnDataLoss="false").start()
-    careless.run_to_the_end()
+    careless = query(cluster, startingOffsets="committed", failOnDataLoss="false").start().run_to_the_end()
     assert careless.read == {T0: [6, 7, 8, 9]}
 
 

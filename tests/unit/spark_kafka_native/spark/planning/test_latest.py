@@ -26,10 +26,8 @@ def test_never_an_empty_latest_offset(cluster: FakeCluster, fail_on_data_loss: s
 
 
 def test_deletion_of_all_topics_fails_the_query_or_waits(cluster: FakeCluster) -> None:
-    careful = query(cluster, startingOffsets="earliest").start()
-    careful.run_to_the_end()
-    careless = query(cluster, startingOffsets="earliest", failOnDataLoss="false").start()
-    careless.run_to_the_end()
+    careful = query(cluster, startingOffsets="earliest").start().run_to_the_end()
+    careless = query(cluster, startingOffsets="earliest", failOnDataLoss="false").start().run_to_the_end()
     cluster.remove("t")
     careful.clock.ms = careless.clock.ms = 10_000
     with pytest.raises(DataLossError, match=r"no topic of subscribe=t exists any more; read up to t-0@10, t-1@4"):
@@ -39,8 +37,7 @@ def test_deletion_of_all_topics_fails_the_query_or_waits(cluster: FakeCluster) -
 
 @pytest.mark.feature("better.idle")
 def test_latest_offset_polled_while_idle_asks_the_cluster_a_few_times_a_second(cluster: FakeCluster) -> None:
-    running = query(cluster, startingOffsets="earliest").start()
-    running.run_to_the_end()
+    running = query(cluster, startingOffsets="earliest").start().run_to_the_end()
     running.clock.ms += 5000
     for _ in range(100):
         running.trigger()
@@ -94,8 +91,7 @@ def test_requests_for_ten_thousand_partitions_are_not_split_by_partition() -> No
         cluster.add(f"t{number}", *([100] * 1000))
     options = {"subscribePattern": "t", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "500000"}
     options |= {"kafka.group.id": "g", "commitOffsetsToGroup": "true", "minOffsetsPerTrigger": "1"}
-    running = StreamQuery(cluster, options).start()
-    running.run_to_the_end()
+    running = StreamQuery(cluster, options).start().run_to_the_end()
     assert running.batches == [500_000, 500_000]
     assert cluster.requests.count("list_offsets") <= 5
     assert cluster.requests.count("commit") <= 2 * 5 + 1

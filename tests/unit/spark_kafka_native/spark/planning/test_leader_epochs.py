@@ -17,8 +17,7 @@ pytestmark = pytest.mark.feature("client.leaderEpochs")
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    made = FakeCluster()
-    made.add("t", 100, 100)
+    made = FakeCluster().add("t", 100, 100)
     made.epochs = {T0: 5, T1: 5}
     return made
 

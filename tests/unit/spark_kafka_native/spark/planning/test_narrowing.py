@@ -21,8 +21,7 @@ pytestmark = pytest.mark.feature("more.filters")
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    made = FakeCluster()
-    made.add("t", 20, 30, first=10)
+    made = FakeCluster().add("t", 20, 30, first=10)
     made.times = {T0: [0] * 10 + list(range(100, 110)), T1: [0] * 10 + list(range(100, 120))}
     return made
 

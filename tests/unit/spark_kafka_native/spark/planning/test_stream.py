@@ -32,8 +32,7 @@ def test_initial_offset_not_durable_from_latest(cluster: FakeCluster) -> None:
     running.trigger(crash=True)
     cluster.produce("t", 0, 2)
     cluster.produce("t", 1, 1)
-    running.start()
-    running.run_to_the_end()
+    running.start().run_to_the_end()
     assert running.read == {T0: [10, 11, 12, 13, 14], T1: [4]}
 
 
@@ -67,8 +66,7 @@ def test_trigger_once_from_latest_stores_its_start(cluster: FakeCluster) -> None
 
 
 def test_first_batch_from_earliest_is_not_empty(cluster: FakeCluster) -> None:
-    running = query(cluster, startingOffsets="earliest").start()
-    running.run_to_the_end()
+    running = query(cluster, startingOffsets="earliest").start().run_to_the_end()
     assert running.batches == [14]
 
 
@@ -76,8 +74,7 @@ def test_first_batch_from_earliest_is_replayed(cluster: FakeCluster) -> None:
     running = query(cluster, startingOffsets="earliest").start()
     running.trigger(max_offsets=6, crash=True)
     cluster.produce("t", 0, 5)
-    running.start()
-    running.run_to_the_end()
+    running.start().run_to_the_end()
     assert running.read == {T0: list(range(15)), T1: list(range(4))}
     assert running.batches[0] == 6
 
@@ -89,18 +86,15 @@ def test_only_partitions_that_start_at_latest_have_an_empty_first_batch(cluster:
     running.trigger(crash=True)
     assert running.offsets_log == [{T0: 10, T1: 4}]
     cluster.produce("t", 1, 2)
-    running.start()
-    running.run_to_the_end()
+    running.start().run_to_the_end()
     assert running.read == {T0: [7, 8, 9], T1: [4, 5, 6, 7]}
 
 
 @pytest.mark.feature("source.startingOffsets")
 def test_specific_offsets_earliest_latest_and_numbers() -> None:
     """As the JVM connector's suite: three records in each of five partitions."""
-    cluster = FakeCluster()
-    cluster.add("t", 3, 3, 3, 3, 3)
-    running = query(cluster, startingOffsets='{"t":{"0":-2,"1":-1,"2":0,"3":1,"4":2}}').start()
-    running.run_to_the_end()
+    cluster = FakeCluster().add("t", 3, 3, 3, 3, 3)
+    running = query(cluster, startingOffsets='{"t":{"0":-2,"1":-1,"2":0,"3":1,"4":2}}').start().run_to_the_end()
     by_partition = {tp.partition: offsets for tp, offsets in running.read.items()}
     assert by_partition == {0: [0, 1, 2], 2: [0, 1, 2], 3: [1, 2], 4: [2]}
 
@@ -110,8 +104,7 @@ def test_partition_added_before_the_first_trigger_starts_at_earliest(cluster: Fa
     running.stream.initial()
     cluster.add("t", 10, 4, 2)
     running.trigger(crash=True)
-    running.start()
-    running.run_to_the_end()
+    running.start().run_to_the_end()
     assert running.read == {T2: [0, 1]}
 
 
@@ -119,16 +112,14 @@ def test_partition_added_before_the_first_trigger_starts_at_earliest(cluster: Fa
 
 
 def test_new_partitions_start_at_earliest(cluster: FakeCluster) -> None:
-    running = query(cluster, startingOffsets="latest").start()
-    running.run_to_the_end()
+    running = query(cluster, startingOffsets="latest").start().run_to_the_end()
     cluster.add("t", 11, 4, 3)
     running.later().run_to_the_end(max_offsets=2)
     assert running.read == {T0: [10], T2: [0, 1, 2]}
 
 
 def test_only_assigned_partitions_are_read(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
-    running = query(cluster, assign='{"t":[1,7]}', startingOffsets="earliest").start()
-    running.run_to_the_end()
+    running = query(cluster, assign='{"t":[1,7]}', startingOffsets="earliest").start().run_to_the_end()
     cluster.add("t", 10, 4, 3)
     running.later().run_to_the_end()
     assert running.read == {T1: [0, 1, 2, 3]}
@@ -136,8 +127,7 @@ def test_only_assigned_partitions_are_read(cluster: FakeCluster, caplog: pytest.
 
 
 def test_topics_that_match_a_pattern_later_start_at_earliest(cluster: FakeCluster) -> None:
-    running = query(cluster, subscribePattern="^(t|u.*)$", startingOffsets="latest").start()
-    running.run_to_the_end()
+    running = query(cluster, subscribePattern="^(t|u.*)$", startingOffsets="latest").start().run_to_the_end()
     cluster.add("u1", 2)
     cluster.add("w", 9)
     running.later().run_to_the_end()
@@ -146,8 +136,7 @@ def test_topics_that_match_a_pattern_later_start_at_earliest(cluster: FakeCluste
 
 def test_pattern_without_topics_has_no_batch() -> None:
     cluster = FakeCluster()
-    running = query(cluster, subscribePattern="t").start()
-    running.run_to_the_end()
+    running = query(cluster, subscribePattern="t").start().run_to_the_end()
     cluster.add("t", 3)
     running.later().run_to_the_end()
     assert running.read == {T0: [0, 1, 2]}
@@ -156,8 +145,7 @@ def test_pattern_without_topics_has_no_batch() -> None:
 @pytest.mark.feature("source.maxOffsetsPerTrigger", "better.exactLimits", "rate.once")
 def test_max_offsets_per_trigger_as_the_jvm_connector() -> None:
     """101, 11 and 1 records, 10 at a time, with a restart in between; then Trigger.Once takes the rest."""
-    cluster = FakeCluster()
-    cluster.add("t", 101, 11, 1)
+    cluster = FakeCluster().add("t", 101, 11, 1)
     running = query(cluster, startingOffsets="earliest").start()
     running.trigger(10)
     assert running.read == {T0: list(range(8)), T1: [0], T2: [0]}
@@ -176,8 +164,7 @@ def test_max_offsets_per_trigger_as_the_jvm_connector() -> None:
 
 @pytest.mark.feature("source.maxOffsetsPerTrigger")
 def test_huge_limits_do_not_overflow(cluster: FakeCluster) -> None:
-    running = query(cluster, startingOffsets='{"t":{"0":5,"1":0}}').start()
-    running.run_to_the_end(max_offsets=2**63 - 1)
+    running = query(cluster, startingOffsets='{"t":{"0":5,"1":0}}').start().run_to_the_end(max_offsets=2**63 - 1)
     assert running.batches == [9]
 
 
@@ -228,8 +215,7 @@ def test_empty_batch_sends_no_request(cluster: FakeCluster) -> None:
 @pytest.mark.feature("source.minOffsetsPerTrigger", "source.maxTriggerDelay", "rate.minOrDelay")
 def test_compositing_read_limit() -> None:
     """As the JVM connector's suite: at least 15, at most 20, or whatever there is after 5 s."""
-    cluster = FakeCluster()
-    cluster.add("t", 10, 5, 1)
+    cluster = FakeCluster().add("t", 10, 5, 1)
     limits = {"minOffsetsPerTrigger": "15", "maxOffsetsPerTrigger": "20", "maxTriggerDelay": "5s"}
     running = query(cluster, startingOffsets="earliest", **limits).start()
     assert running.trigger()
@@ -250,8 +236,7 @@ def test_compositing_read_limit() -> None:
 @pytest.mark.feature("source.minOffsetsPerTrigger")
 def test_min_offsets_per_trigger_first_batch_is_always_processed() -> None:
     """As the JVM connector's suite: 10 + 5 + 1 records, then 6, then 12 more."""
-    cluster = FakeCluster()
-    cluster.add("t", 10, 5, 0)
+    cluster = FakeCluster().add("t", 10, 5, 0)
     running = query(cluster, startingOffsets="earliest", minOffsetsPerTrigger="16").start()
     assert running.trigger()
     cluster.produce("t", 2, 6)
@@ -276,8 +261,7 @@ def test_trigger_once_ignores_min_offsets(cluster: FakeCluster) -> None:
 
 @pytest.mark.feature("source.minOffsetsPerTrigger", "source.maxTriggerDelay")
 def test_idle_time_counts_for_max_trigger_delay(cluster: FakeCluster) -> None:
-    running = query(cluster, minOffsetsPerTrigger="5", maxTriggerDelay="1m").start()
-    running.run_to_the_end()
+    running = query(cluster, minOffsetsPerTrigger="5", maxTriggerDelay="1m").start().run_to_the_end()
     for _ in range(10):
         assert not running.later(60_000).trigger()
     cluster.produce("t", 0, 1)

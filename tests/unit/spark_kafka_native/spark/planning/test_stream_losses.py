@@ -13,10 +13,8 @@ U0 = TopicPartition("u", 0)
 
 @pytest.mark.feature("loss.deleted", "source.failOnDataLoss")
 def test_deleted_partition_fails_the_query_or_is_accepted(cluster: FakeCluster) -> None:
-    careful = query(cluster, startingOffsets="earliest").start()
-    careful.run_to_the_end()
-    careless = query(cluster, startingOffsets="earliest", failOnDataLoss="false").start()
-    careless.run_to_the_end()
+    careful = query(cluster, startingOffsets="earliest").start().run_to_the_end()
+    careless = query(cluster, startingOffsets="earliest", failOnDataLoss="false").start().run_to_the_end()
     cluster.remove("t", 1)
     cluster.produce("t", 0, 2)
     careful.clock.ms = careless.clock.ms = 10_000
@@ -37,9 +35,7 @@ def test_deletion_is_reported_after_repeated_lookups(cluster: FakeCluster) -> No
             cluster.first |= dict.fromkeys(gone, 0)
             cluster.end |= gone
 
-    running = StreamQuery(cluster, {"startingOffsets": "earliest"}, clock=Forgetful()).start()
-    running.run_to_the_end()
-    running.later()
+    running = StreamQuery(cluster, {"startingOffsets": "earliest"}, clock=Forgetful()).start().run_to_the_end().later()
     cluster.remove("t")
     assert not running.trigger()
     assert running.clock.slept_ms == 1000
@@ -85,8 +81,7 @@ def test_partition_missing_for_a_while_continues_at_its_offset(cluster: FakeClus
 
 @pytest.mark.feature("loss.changed", "source.numRetries", "source.retryIntervalMs")
 def test_decreased_end_offset_is_reported_after_repeated_lookups(cluster: FakeCluster) -> None:
-    running = query(cluster, startingOffsets="earliest").start()
-    running.run_to_the_end()
+    running = query(cluster, startingOffsets="earliest").start().run_to_the_end()
     running.clock.ms += 1000
     cluster.end[T0] = 9
     with pytest.raises(DataLossError, match="was changed from 10 to 9"):
@@ -95,8 +90,7 @@ def test_decreased_end_offset_is_reported_after_repeated_lookups(cluster: FakeCl
 
 
 def test_accepted_decrease_of_the_end_offset_is_the_next_start(cluster: FakeCluster) -> None:
-    running = query(cluster, startingOffsets="earliest", failOnDataLoss="false").start()
-    running.run_to_the_end()
+    running = query(cluster, startingOffsets="earliest", failOnDataLoss="false").start().run_to_the_end()
     running.clock.ms += 1000
     cluster.end[T0] = 2
     running.run_to_the_end()
@@ -108,10 +102,8 @@ def test_accepted_decrease_of_the_end_offset_is_the_next_start(cluster: FakeClus
 @pytest.mark.feature("loss.agedOut", "better.agedOut", "loss.noDuplicates", "source.failOnDataLoss")
 def test_deleted_records_fail_the_query_or_are_skipped(cluster: FakeCluster) -> None:
     for option, expected in (("true", None), ("false", [*range(10), 15])):
-        cluster = FakeCluster()
-        cluster.add("t", 10)
-        running = query(cluster, startingOffsets="earliest", failOnDataLoss=option).start()
-        running.run_to_the_end()
+        cluster = FakeCluster().add("t", 10)
+        running = query(cluster, startingOffsets="earliest", failOnDataLoss=option).start().run_to_the_end()
         running.clock.ms += 1000
         cluster.first[T0], cluster.end[T0] = 15, 16
         if expected is None:
@@ -144,8 +136,7 @@ def test_new_topic_is_found_by_repeated_lookups(cluster: FakeCluster) -> None:
 
 
 def test_topic_added_to_a_running_subscription_must_exist(cluster: FakeCluster) -> None:
-    running = query(cluster, startingOffsets="earliest").start()
-    running.run_to_the_end()
+    running = query(cluster, startingOffsets="earliest").start().run_to_the_end()
     running.options = {"subscribe": "t,typo"}
     with pytest.raises(PlanError, match=r"these topics of option subscribe do not exist .*: typo"):
         running.start().trigger()
@@ -169,8 +160,7 @@ def test_checkpoint_of_other_topics_is_refused_before_an_end_is_logged(
     cluster: FakeCluster, options: dict[str, str], reason: str
 ) -> None:
     cluster.add("u", 3)
-    running = query(cluster, startingOffsets="earliest").start()
-    running.run_to_the_end()
+    running = query(cluster, startingOffsets="earliest").start().run_to_the_end()
     running.options = {**options, "startingOffsets": "earliest"}
     with pytest.raises(PlanError) as caught:
         running.start().trigger()
@@ -186,8 +176,7 @@ def test_checkpoint_of_other_topics_is_refused_before_an_end_is_logged(
 
 
 def test_all_topics_of_a_checkpoint_removed_is_no_case_for_fail_on_data_loss(cluster: FakeCluster) -> None:
-    running = query(cluster, startingOffsets="earliest").start()
-    running.run_to_the_end()
+    running = query(cluster, startingOffsets="earliest").start().run_to_the_end()
     for options, advice in (
         ({"subscribe": "u"}, "Name topic t in option 'subscribe' again, or use a new"),
         ({"subscribePattern": "u"}, "Let the pattern match topic t again, or use a new"),
@@ -203,8 +192,7 @@ def test_topic_is_removed_from_a_subscription_with_fail_on_data_loss_false(
     cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.add("u", 3)
-    running = query(cluster, subscribe="t,u", startingOffsets="earliest").start()
-    running.run_to_the_end()
+    running = query(cluster, subscribe="t,u", startingOffsets="earliest").start().run_to_the_end()
     running.options = {"subscribe": "t"}
     with pytest.raises(PlanError, match="of topics t, u, and option subscribe=t does not name topic u") as caught:
         running.start().trigger()
@@ -235,8 +223,7 @@ def test_planned_batch_of_a_removed_topic_is_refused_or_replayed(cluster: FakeCl
 def test_batch_planned_for_another_topic_is_refused(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     """As an earlier release, or the JVM connector, has logged it when the options named another topic by mistake."""
     cluster.add("u", 3)
-    running = query(cluster, startingOffsets="earliest").start()
-    running.run_to_the_end()
+    running = query(cluster, startingOffsets="earliest").start().run_to_the_end()
     running.offsets_log.append({U0: 3})
     with pytest.raises(PlanError) as caught:
         running.start()
@@ -260,8 +247,7 @@ def test_batch_planned_for_another_topic_is_refused(cluster: FakeCluster, caplog
 
 def test_deleted_partition_is_reported_before_an_end_is_logged(cluster: FakeCluster) -> None:
     """A partition that is there again at the next start is then read on."""
-    running = query(cluster, startingOffsets="earliest").start()
-    running.run_to_the_end()
+    running = query(cluster, startingOffsets="earliest").start().run_to_the_end()
     cluster.remove("t", 1)
     with pytest.raises(DataLossError, match="t-1 were read before; now the cluster does not have them"):
         running.later().trigger()

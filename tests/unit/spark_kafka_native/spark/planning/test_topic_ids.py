@@ -17,8 +17,7 @@ A, B, C = uuid4(), uuid4(), uuid4()
 
 
 def finished(cluster: FakeCluster, **options: str) -> StreamQuery:
-    running = StreamQuery(cluster, {"startingOffsets": "earliest"} | options).start()
-    running.run_to_the_end()
+    running = StreamQuery(cluster, {"startingOffsets": "earliest"} | options).start().run_to_the_end()
     assert running.read == {T0: list(range(10)), T1: list(range(4))}
     return running.later()
 
@@ -47,10 +46,8 @@ def test_longer_recreated_topic_fails_the_query(cluster: FakeCluster, ends: tupl
 @pytest.mark.feature("loss.changed")
 def test_subscribe_topic_by_pattern_with_topic_recreation_between_batches() -> None:
     """As the JVM connector's suite: "was changed from 2 to 1"."""
-    cluster = FakeCluster()
-    cluster.add("t", 2)
-    running = StreamQuery(cluster, {"subscribePattern": "t.*", "startingOffsets": "earliest"}).start()
-    running.run_to_the_end()
+    cluster = FakeCluster().add("t", 2)
+    running = StreamQuery(cluster, {"subscribePattern": "t.*", "startingOffsets": "earliest"}).start().run_to_the_end()
     running.later()
     cluster.recreate("t", 1)
     with pytest.raises(DataLossError, match=r"PARTITION_OFFSET_CHANGED\].*the end of t-0 was changed from 2 to 1"):
@@ -76,21 +73,14 @@ def test_recreated_topic_is_read_from_its_first_offset(
     assert running.read[T0] == list(range(ends[0] + 2))
 
 
-def test_trimmed_recreated_topic_is_read_from_its_first_offset(cluster: FakeCluster) -> None:
+@pytest.mark.parametrize(("ends", "first"), [((20, 9), 5), ((12,), 0)], ids=["trimmed", "fewer partitions"])
+def test_another_first_offset_or_number_of_partitions(cluster: FakeCluster, ends: tuple[int, ...], first: int) -> None:
     running = finished(cluster, failOnDataLoss="false")
     running.read.clear()
-    cluster.recreate("t", 20, 9, first=5)
+    cluster.recreate("t", *ends, first=first)
     running.run_to_the_end()
-    assert running.read == {T0: list(range(5, 20)), T1: list(range(5, 9))}
-
-
-def test_recreated_topic_with_fewer_partitions(cluster: FakeCluster) -> None:
-    running = finished(cluster, failOnDataLoss="false")
-    running.read.clear()
-    cluster.recreate("t", 12)
-    running.run_to_the_end()
-    assert running.read == {T0: list(range(12))}
-    assert running.offsets_log[-1] == {T0: 12}
+    assert running.read == {tp: list(range(first, end)) for tp, end in zip((T0, T1), ends, strict=False)}
+    assert running.offsets_log[-1] == dict(zip((T0, T1), ends, strict=False))
 
 
 def test_recreated_twice_while_a_batch_is_under_way(cluster: FakeCluster) -> None:
@@ -303,8 +293,7 @@ def test_every_record_of_the_last_topic_is_read(seed: int) -> None:
     Twice, if the query dies after it has read a new topic in a replayed batch and before it commits to the group.
     """
     chance = random.Random(seed)
-    cluster = FakeCluster()
-    cluster.add("t", 5, 2)
+    cluster = FakeCluster().add("t", 5, 2)
     limit = chance.choice([{}, {"maxOffsetsPerTrigger": str(chance.randint(1, 9))}])
     options = {"startingOffsets": "earliest", "failOnDataLoss": "false", **limit, **IN_A_GROUP}
     running = StreamQuery(cluster, options).start()

@@ -20,8 +20,7 @@ PUSHING = ["-m", "pyspark.sql.worker.data_source_pushdown_filters"]
 
 @pytest.fixture(autouse=True)
 def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
-    made = FakeCluster()
-    made.add("t", 3, 0)
+    made = FakeCluster().add("t", 3, 0)
     monkeypatch.setattr(batch_reader, "ClusterOffsets", lambda _: made)
     return made
 

@@ -112,8 +112,7 @@ def records(offsets: range) -> pa.RecordBatch:
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
-    cluster = FakeCluster()
-    cluster.add("t", 20, first=5)
+    cluster = FakeCluster().add("t", 20, first=5)
     made = Log(cluster)
     monkeypatch.setattr(reader, "Fetcher", made.fetcher)
     monkeypatch.setattr(reader, "ClusterOffsets", lambda _: cluster)

@@ -23,9 +23,7 @@ ReaderOf = Callable[..., PyKafkaStreamReader]
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    fake = FakeCluster()
-    fake.add("t", 10, 4)
-    return fake
+    return FakeCluster().add("t", 10, 4)
 
 
 @pytest.fixture
