@@ -346,6 +346,9 @@ class Cluster:
                     return response
                 except (BrokerUnreachable, ConnectionLost, RequestTimeout, Throttled) as error:
                     tried.add(address, error, is_last=deadline.expired)
+                    if isinstance(error, ConnectionLost) and not deadline.expired:  # the pool logs the others
+                        remaining_s = deadline.remaining_ms / 1000
+                        _log.info("%s: %s; trying again for %.3g s", address, error.reason, remaining_s)
                 if deadline.expired:
                     break
             self._warn_unreachable(tried, candidates, deadline)

@@ -126,6 +126,20 @@ def test_a_server_that_cannot_be_reached_is_reported_once_while_the_tool_tries_a
         assert last.endswith("; check --bootstrap-server")
 
 
+def test_a_broker_that_closes_the_connection_is_reported_once_while_the_tool_tries_again(
+    tool: Tool, tmp_path: Path
+) -> None:
+    properties = tmp_path / "client.properties"
+    properties.write_text("default.api.timeout.ms=1000\nreconnect.backoff.ms=1\n")
+    with EmbeddedBroker(users={"alice": "secret"}) as broker:
+        server = broker.servers_of("SASL_PLAINTEXT")
+        response = tool("kafka-topics", "--list", "--bootstrap-server", server, "--command-config", str(properties))
+    reason = f"{server}: the broker closed the connection; Metadata v13 has no response; the listener may need SASL"
+    first, last = response.err.splitlines()
+    assert (first.startswith(reason), "trying again for" in first) == (True, True)
+    assert last.startswith(f"kafka-topics: no broker could be reached for Metadata ({reason}")
+
+
 @pytest.mark.parametrize(
     ("code", "status", "words"),
     [
