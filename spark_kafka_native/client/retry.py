@@ -1,11 +1,12 @@
 """Retries: the pauses between them, and the error after the deadline."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
+from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import BrokerUnreachable
+from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
@@ -47,6 +48,37 @@ class Backoff:
     def reset(self) -> None:
         """Begin again with the first pause, after a success."""
         self._next_ms = self._first_ms
+
+
+class FailedAttempts:
+    """The addresses that a request was sent to in vain, each with the reason."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[HostPort, str] = {}
+
+    def __str__(self) -> str:
+        return "; ".join(f"{address}: {reason}" for address, reason in self.reasons.items())
+
+    def add(self, address: HostPort, error: KafkaError, *, is_last: bool) -> None:
+        """``is_last``: no time is left for another attempt."""
+        match error:
+            case BrokerUnreachable():
+                reasons = error.tried
+            case ConnectionLost():
+                reasons = {address: error.reason}
+            case _:
+                reasons = {address: error.detail.removeprefix(f"{address}: ")}
+        # Little time is left for the last attempt, so the reason of the attempt before is more useful.
+        self.reasons = {**reasons, **self.reasons} if is_last else {**self.reasons, **reasons}
+
+    def error(
+        self, api_name: str, candidates: Sequence[HostPort], bootstrap_servers: Sequence[HostPort], servers_option: str
+    ) -> BrokerUnreachable:
+        """The error after the deadline; ``servers_option`` is where the user gave ``bootstrap_servers``."""
+        tried = dict.fromkeys(candidates, "not tried, no time was left") | self.reasons
+        if set(bootstrap_servers) != tried.keys():
+            servers_option += f" ({','.join(map(str, bootstrap_servers))})"
+        return BrokerUnreachable(tried, f"for {api_name}", "", servers_option)
 
 
 def give_up(earlier: KafkaError | None, last: KafkaError) -> NoReturn:
