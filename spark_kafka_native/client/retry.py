@@ -4,8 +4,9 @@ import random
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
+from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import BrokerUnreachable
+from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
@@ -67,6 +68,33 @@ def give_up(earlier: KafkaError | None, last: KafkaError) -> NoReturn:
     if earlier is not None and isinstance(last, BrokerUnreachable):
         raise BrokerUnreachable(last.tried, last.purpose, str(earlier), last.bootstrap) from last
     raise last
+
+
+class FailedAttempts:
+    """The addresses that a request was sent to in vain, each with the reason."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[HostPort, str] = {}
+
+    def __str__(self) -> str:
+        return "; ".join(f"{address}: {reason}" for address, reason in self.reasons.items())
+
+    def add(self, address: HostPort, error: KafkaError, *, is_last: bool) -> None:
+        """``is_last``: no time is left for another attempt."""
+        match error:
+            case BrokerUnreachable():
+                reasons = error.tried
+            case ConnectionLost():
+                reasons = {address: error.reason}
+            case _:
+                reasons = {address: error.detail.removeprefix(f"{address}: ")}
+        # Little time is left for the last attempt, so the reason of the attempt before is more useful.
+        self.reasons = {**reasons, **self.reasons} if is_last else {**self.reasons, **reasons}
+
+    def error(self, api_name: str, candidates: list[HostPort], bootstrap: str) -> BrokerUnreachable:
+        """The error with the reason of every address of ``candidates``; ``bootstrap`` is as of BrokerUnreachable."""
+        tried = dict.fromkeys(candidates, "not tried, no time was left") | self.reasons
+        return BrokerUnreachable(tried, f"for {api_name}", "", bootstrap)
 
 
 def retry(action: Callable[[], T], deadline: Deadline, backoff: Backoff) -> T:

@@ -24,7 +24,7 @@ from spark_kafka_native.client.cluster.pending_connection import PendingConnecti
 from spark_kafka_native.client.cluster.pool import ConnectionPool
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.errors import BrokerNotAvailable, NoSuchPartition
-from spark_kafka_native.client.retry import Backoff, give_up, retry
+from spark_kafka_native.client.retry import Backoff, FailedAttempts, give_up, retry
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
@@ -335,7 +335,7 @@ class Cluster:
 
     def _ask_any(self, request: Request[ResponseT], deadline: Deadline, max_version: int | None = None) -> ResponseT:
         """The first response of any broker. Raises BrokerUnreachable naming every address and the reason."""
-        tried = _Tried()
+        tried = FailedAttempts()
         backoff = Backoff(self.config.reconnect_backoff_ms, self.config.reconnect_backoff_max_ms)
         while True:
             candidates = self._candidates()
@@ -350,9 +350,12 @@ class Cluster:
                     break
             self._warn_unreachable(tried, candidates, deadline)
             if not deadline.pause(backoff.next_ms()):
-                raise tried.error(request.api_name, candidates, self.config)
+                servers, bootstrap = self.config.bootstrap_servers, self.config.servers_option
+                if set(servers) != {*candidates, *tried.reasons}:
+                    bootstrap += f" ({','.join(map(str, servers))})"
+                raise tried.error(request.api_name, candidates, bootstrap)
 
-    def _warn_unreachable(self, tried: "_Tried", candidates: list[HostPort], deadline: Deadline) -> None:
+    def _warn_unreachable(self, tried: FailedAttempts, candidates: list[HostPort], deadline: Deadline) -> None:
         if self._warns and not self._has_warned and not deadline.expired and tried.reasons.keys() >= set(candidates):
             self._has_warned = True
             text = "no broker of %s can be reached (%s); trying again for %.3g s"
@@ -396,34 +399,6 @@ class Cluster:
         self.kept_producers.clear()  # they are the parent's
         self._pool.reset_after_fork()
         self.pending_connections = PendingConnections()
-
-
-class _Tried:
-    """The addresses that a request was sent to in vain, each with the reason."""
-
-    def __init__(self) -> None:
-        self.reasons: dict[HostPort, str] = {}
-
-    def __str__(self) -> str:
-        return "; ".join(f"{address}: {reason}" for address, reason in self.reasons.items())
-
-    def add(self, address: HostPort, error: KafkaError, *, is_last: bool) -> None:
-        match error:
-            case BrokerUnreachable():
-                reasons = error.tried
-            case ConnectionLost():
-                reasons = {address: error.reason}
-            case _:
-                reasons = {address: error.detail.removeprefix(f"{address}: ")}
-        # Little time is left for the last attempt, so the reason of the attempt before is more useful.
-        self.reasons = {**reasons, **self.reasons} if is_last else {**self.reasons, **reasons}
-
-    def error(self, api_name: str, candidates: list[HostPort], config: ClientConfig) -> BrokerUnreachable:
-        tried = dict.fromkeys(candidates, "not tried, no time was left") | self.reasons
-        servers, bootstrap = config.bootstrap_servers, config.servers_option
-        if set(servers) != tried.keys():
-            bootstrap += f" ({','.join(map(str, servers))})"
-        return BrokerUnreachable(tried, f"for {api_name}", "", bootstrap)
 
 
 def _creating_nothing(request: Request[ResponseT], connection: Connection) -> Request[ResponseT]:
