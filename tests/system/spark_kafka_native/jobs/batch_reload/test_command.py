@@ -174,7 +174,7 @@ def test_records_that_are_gone(run: Run, topics: Topics) -> None:
         (
             ["--topics", "no-such-topic", "--option", "fetchOffset.numRetries=0"],
             2,
-            "topic no-such-topic of option --topics does",
+            "these topics of option --topics do not exist in the cluster at ",
         ),
         (["--option", "kafka.bootstrap.server=x"], 2, "batch_reload: --option kafka.bootstrap.server: is not a Kafka"),
         (["--option", "kafka.acks=x"], 2, "batch_reload: --option kafka.acks: 'x' is not one of"),
