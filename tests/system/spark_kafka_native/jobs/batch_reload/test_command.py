@@ -176,7 +176,7 @@ def test_deleted_records_are_an_error_unless_accepted(run: Run, topics: Topics) 
         (
             ["--topics", "no-such-topic", "--option", "fetchOffset.numRetries=0"],
             2,
-            "topic no-such-topic of option --topics does",
+            "these topics of option --topics do not exist in the cluster at ",
         ),
         (["--option", "kafka.bootstrap.server=x"], 2, "batch_reload: --option kafka.bootstrap.server: is not a Kafka"),
         (["--option", "kafka.acks=x"], 2, "batch_reload: --option kafka.acks: 'x' is not one of"),
