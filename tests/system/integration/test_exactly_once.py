@@ -90,7 +90,7 @@ def test_an_older_copy_of_the_checkpoint_is_refused_and_no_row_is_lost(
     for _ in range(2):
         text = failure(lambda: start(older))
         assert "[PYKAFKA_EXACTLY_ONCE.REFUSED]" in text
-        assert "was written with 2 rows, and now it has 3. The checkpoint is an older copy" in text
+        assert "was written with 2 rows, and now it has 3: the checkpoint is an older copy" in text
         assert f"exactly-once release {prefix} --bootstrap-server" in text
     finish(start(checkpoint))
     eventually(lambda: committed.values(target), [b"a", b"b", b"c", b"d"])

@@ -276,7 +276,12 @@ def test_record_size_is_checked_before_anything_of_its_batch_is_sent(sink: Sink,
     with pytest.raises(TaskError) as caught:
         sink.write({"key": [b"k", b"key"], "value": [b"v", b"v" * 9000]}, topic=topic, kafka__max__request__size=5000)
     text = str(caught.value)
-    for part in (f"row 1 for topic {topic}", "(key 3, value 9000)", "more than 5000; ", "no row of this batch"):
+    for part in (
+        f"row 1 for topic {topic}",
+        "(key 3, value 9000)",
+        "more than max.request.size (5000); ",
+        "no row of this batch",
+    ):
         assert part in text
     assert sink.read(topic) == []
 
