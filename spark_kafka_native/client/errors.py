@@ -139,12 +139,23 @@ class TopicRecreated(KafkaError):
 
 
 class RecordTooLarge(KafkaError):
-    """A record cannot be sent: alone it would exceed ``max.request.size``. Nothing of its batch was sent."""
+    """A record cannot be sent: alone it would exceed ``max.request.size``. Nothing of its batch was sent.
+
+    ``option`` is the name of that property in the user's options.
+    """
 
     _shows_code = False
 
     def __init__(
-        self, topic: str, row: int, size_bytes: int, max_request_size: int, *, key_bytes: int = 0, value_bytes: int = 0
+        self,
+        topic: str,
+        row: int,
+        size_bytes: int,
+        max_request_size: int,
+        *,
+        key_bytes: int = 0,
+        value_bytes: int = 0,
+        option: str = "max.request.size",
     ) -> None:
         self.topic = topic
         self.row = row
@@ -155,7 +166,7 @@ class RecordTooLarge(KafkaError):
         super().__init__(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"row {row} for topic {topic} takes {size_bytes} bytes (key {key_bytes}, value {value_bytes}), more than "
-            f"max.request.size ({max_request_size}); no row of this batch was sent",
+            f"{option} ({max_request_size}); no row of this batch was sent",
         )
 
 

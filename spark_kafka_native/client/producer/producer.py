@@ -102,7 +102,7 @@ class Producer:
         """
         self._check_usable()
         found = Rows.of(rows, int(time.time() * 1000))
-        check_sizes(topic, found, self._config.max_request_size)
+        check_sizes(topic, found, self._config.max_request_size, option_prefix=self._config.option_prefix)
         ids = self._partition_ids(topic, found)
         try:
             for piece in pieces(found.sizes, max(self._config.buffer_memory // 4, self._batch_bytes)):

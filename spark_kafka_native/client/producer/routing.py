@@ -67,7 +67,7 @@ class Rows:
         )
 
 
-def check_sizes(topic: str, rows: Rows, max_request_size: int) -> None:
+def check_sizes(topic: str, rows: Rows, max_request_size: int, *, option_prefix: str = "") -> None:
     """Raise RecordTooLarge for the first row that could not be sent, alone in its batch."""
     too_large = np.flatnonzero(rows.sizes + RECORD_BATCH_OVERHEAD > max_request_size)
     if len(too_large):
@@ -80,6 +80,7 @@ def check_sizes(topic: str, rows: Rows, max_request_size: int) -> None:
             max_request_size,
             key_bytes=0 if keys is None else int(keys.sizes[row]),
             value_bytes=0 if values is None else int(values.sizes[row]),
+            option=f"{option_prefix}max.request.size",
         )
 
 

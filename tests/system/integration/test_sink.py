@@ -279,7 +279,7 @@ def test_record_size_is_checked_before_anything_of_its_batch_is_sent(sink: Sink,
     for part in (
         f"row 1 for topic {topic}",
         "(key 3, value 9000)",
-        "more than max.request.size (5000); ",
+        "more than kafka.max.request.size (5000); ",
         "no row of this batch",
     ):
         assert part in text

@@ -218,17 +218,18 @@ async def test_closing_when_idle_lets_the_present_response_out() -> None:
     assert await client.at_end()
 
 
+async def no_response(ended: asyncio.Event) -> ResponseFrame:
+    """Waits until it is cancelled, and sets ``ended``."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        ended.set()
+    return None
+
+
 async def test_closing_cancels_the_request_that_is_worked_on() -> None:
     cancelled = asyncio.Event()
-
-    async def response() -> ResponseFrame:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            cancelled.set()
-        return None
-
-    client = Client(lambda _: response())
+    client = Client(lambda _: no_response(cancelled))
     await client.send(framed(b"x"))
     await settle()
     assert client.connection.is_parked
@@ -240,16 +241,9 @@ async def test_closing_cancels_the_request_that_is_worked_on() -> None:
 async def test_the_work_of_a_request_is_cleaned_up_when_the_connection_closes() -> None:
     cleaned = asyncio.Event()
 
-    async def response() -> ResponseFrame:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            cleaned.set()
-        return None
-
     def serve(_: memoryview) -> Awaitable[ResponseFrame]:
         asyncio.get_running_loop().call_soon(client.connection.close, "before the response's task has begun")
-        return response()
+        return no_response(cleaned)
 
     client = Client(serve)
     await client.send(framed(b"x"))

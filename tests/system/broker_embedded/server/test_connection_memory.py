@@ -43,7 +43,7 @@ async def test_a_continuous_writer_holds_one_buffer() -> None:
     client = Client(lambda _: asyncio.Event().wait())  # type: ignore[arg-type,return-value]  # never answered
     with contextlib.suppress(BlockingIOError):
         while client.sock.send(framed(b"x" * 100) * 50):
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # the connection reads what was sent so far
     assert client.buffer_bytes == 16 * 1024
     client.connection.close("done")
 

@@ -380,7 +380,7 @@ def test_other_tasks_run_while_offsets_of_many_groups_are_deleted(broker: Broker
     async def watch(work: "asyncio.Task[None]") -> None:
         while not work.done():
             left.append(sum(1 for number in range(40) if offset(broker, f"group-{number}") is not None))
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # one step of the deletion
 
     async def both() -> None:
         work = groups.expire() if reason == "expired" else groups.forget_topic("t")
