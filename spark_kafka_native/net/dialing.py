@@ -153,7 +153,7 @@ def _connect(address: HostPort, target: Target, options: SocketOptions, deadline
     except OSError as error:
         sock.close()
         is_timeout = isinstance(error, TimeoutError) and error.errno is None  # not the operating system's
-        reason = _timeout_reason(timeout_ms, options) if is_timeout else reason_of(error)
+        reason = _timeout_reason(timeout_ms, deadline, options) if is_timeout else reason_of(error)
         raise BrokerUnreachable({address: reason}) from error
     except BaseException:
         sock.close()
@@ -161,12 +161,11 @@ def _connect(address: HostPort, target: Target, options: SocketOptions, deadline
     return sock
 
 
-def _timeout_reason(timeout_ms: float, options: SocketOptions) -> str:
-    reason = f"no connection within {round(timeout_ms, -1):.0f} ms"
-    if timeout_ms < options.connect_timeout_ms * 0.99:  # the time that was left of a longer one
-        return reason
+def _timeout_reason(timeout_ms: float, deadline: Deadline, options: SocketOptions) -> str:
+    if deadline.allowed_ms != options.connect_timeout_ms:  # the time that was left of a longer one
+        return f"no connection within {round(timeout_ms, -1):.0f} ms"
     option = options.security.name_of("socket.connection.setup.timeout.ms")
-    return f"{reason}; raise {option} if the network is slow"
+    return f"no connection within {options.connect_timeout_ms} ms; raise {option} if the network is slow"
 
 
 def _set_options(sock: socket.socket, options: SocketOptions) -> None:
