@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from spark_kafka_native.client.admin.configs import Resource, ResourceType, describe_configs
-from spark_kafka_native.client.cluster.shared import shared_cluster
 from spark_kafka_native.command_line import open_closed_streams
 from spark_kafka_native.jobs.batch_reload import report
 from spark_kafka_native.jobs.batch_reload.appending import append_rows, append_to, records_of
@@ -45,6 +44,7 @@ from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse
 from spark_kafka_native.spark.planning.assignment import select_existing
 from spark_kafka_native.spark.planning.bounds import Clock
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
+from spark_kafka_native.spark.shared import shared_cluster
 from spark_kafka_native.spark.source.schema import layout_of
 
 _RAISED_IN_JAVA: Final = re.compile(r"^(?:: |Caused by: )(?:[\w$]+\.)*([\w$]+: .+)$", re.MULTILINE)
@@ -53,7 +53,7 @@ _RAISED: Final = re.compile(r"^(?:[\w.]+\.)?(?:\w*Error|\w*Exception|Conflict): 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job, print its result, and return the exit status."""
-    outcome = Outcome()
+    outcome = RunOutcome()
     open_closed_streams()
     return run_interruptible(
         lambda: _run_and_report(arguments, outcome),
@@ -62,13 +62,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @dataclasses.dataclass(slots=True)
-class Outcome:
+class RunOutcome:
     """What a run has published so far, for the line that it prints if it is interrupted. Only some actions publish."""
 
     text: str = ""
 
 
-def _run_and_report(arguments: Sequence[str] | None, outcome: Outcome) -> int:
+def _run_and_report(arguments: Sequence[str] | None, outcome: RunOutcome) -> int:
     console = Console(highlight=False, markup=False)
     try:
         given = parse_arguments(arguments)
@@ -89,7 +89,7 @@ def _run_and_report(arguments: Sequence[str] | None, outcome: Outcome) -> int:
 class Job:
     """One run of the job."""
 
-    def __init__(self, arguments: Arguments, console: Console, outcome: Outcome) -> None:
+    def __init__(self, arguments: Arguments, console: Console, outcome: RunOutcome) -> None:
         """Raises UsageError: there is no such storage."""
         self._outcome = outcome
         self._arguments = arguments

@@ -17,7 +17,6 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from spark_kafka_native.client.cluster.shared import shared_cluster
 from spark_kafka_native.client.producer.partitioners import PartitionerError
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -32,6 +31,7 @@ from spark_kafka_native.spark.exactly_once.plan import plan
 from spark_kafka_native.spark.exactly_once.task import task
 from spark_kafka_native.spark.options.exactly_once import GUARANTEE, PREFIX, ExactlyOnce
 from spark_kafka_native.spark.options.parsing import SinkOptions
+from spark_kafka_native.spark.shared import shared_cluster
 from spark_kafka_native.spark.sink.cluster_check import check_cluster
 from spark_kafka_native.spark.sink.effects import carry_out
 from spark_kafka_native.spark.sink.rows import SinkRows
@@ -128,7 +128,7 @@ class ExactlyOnceStreamWriter(PyKafkaStreamWriter):
 def plan_write(options: SinkOptions) -> WritePlan:
     """Fence earlier drivers, complete or abort their batches. Raises PlanningFailed."""
     chosen = _chosen(options)
-    cluster = shared_cluster(options.client, warns=True)
+    cluster = shared_cluster(options.client)
     try:
         check_cluster(cluster, chosen)
         return carry_out(cluster, plan(chosen.names, chosen.timing))
@@ -208,7 +208,7 @@ def _abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None],
 
 def _carry_out(options: SinkOptions, steps: Steps[T], what: str) -> T:
     try:
-        return carry_out(shared_cluster(options.client, warns=True), steps)
+        return carry_out(shared_cluster(options.client), steps)
     except KafkaError as error:
         raise ExactlyOnceError(
             ErrorKind.UNKNOWN,

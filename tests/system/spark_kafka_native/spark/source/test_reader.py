@@ -1,3 +1,4 @@
+import functools
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -7,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_native.client.cluster.cluster import UNKNOWN_TOPIC_TRIES
-from spark_kafka_native.client.cluster.shared import close_shared_clusters, shared_cluster
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.fetch import FetchRequest
 from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
@@ -19,11 +19,13 @@ from spark_kafka_native.spark.errors import DataLossError, TaskError
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.ranges import range_of
+from spark_kafka_native.spark.shared import close_shared_clusters, shared_cluster
 from spark_kafka_native.spark.source.reader import read_task
 from spark_kafka_native.spark.source.schema import Layout, layout_of, source_schema
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.fetched_logs import LAST, ROWS, fill
+from tests.support.scripted.partitions import FakePartition
 from tests.support.scripted.security import Guard
 from tests.support.scripted.several_partitions import two_leaders
 from tests.support.scripted.steps import Drop, Pass, Refuse, Respond, Step
@@ -212,19 +214,19 @@ def test_one_partition_that_does_not_exist(brokers: ScriptedCluster, end: int) -
         read(options(brokers), more)
 
 
+def truncate(partition: FakePartition) -> None:
+    """Replace the records from offset 100 on by others of a new leader epoch."""
+    partition.truncate(100)
+    partition.leader_epoch += 1
+    fill(partition, batches=18)
+
+
 @pytest.mark.feature("client.leaderEpochs")
 @pytest.mark.parametrize("fail", ["true", "false"])
 @pytest.mark.parametrize("is_led", [True, False])
 def test_log_truncated_during_the_read(brokers: ScriptedCluster, is_led: bool, fail: str) -> None:
     """What was read together of it is compared with the new leader's log."""
-    partition = brokers.partition("t", 2)
-
-    def cut() -> None:
-        partition.truncate(100)
-        partition.leader_epoch += 1
-        fill(partition, batches=18)
-
-    reached = after(brokers, 2, cut)
+    reached = after(brokers, 2, functools.partial(truncate, brokers.partition("t", 2)))
     parsed = options(brokers, failOnDataLoss=fail)
     given = led(parsed, task()) if is_led else task()
     if fail == "true":
@@ -233,6 +235,13 @@ def test_log_truncated_during_the_read(brokers: ScriptedCluster, is_led: bool, f
     else:
         assert read(parsed, given) == whole() | {2: [*range(reached[1]), *range(100, LAST)]}
         assert reached[1] > 100
+
+
+@pytest.mark.feature("client.leaderEpochs")
+def test_log_truncated_after_the_task_has_looked_up_its_end(brokers: ScriptedCluster) -> None:
+    after(brokers, 0, functools.partial(truncate, brokers.partition("t", 2)))
+    with pytest.raises(DataLossError, match=r"the log of t-2 was truncated at offset 100 "):
+        read(options(brokers), task(200, -1))
 
 
 # --- errors

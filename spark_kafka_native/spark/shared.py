@@ -4,23 +4,26 @@ import atexit
 import os
 import threading
 
+from pyspark import TaskContext
+
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
 
-_shared: dict[tuple[ClientConfig, bool], Cluster] = {}
+_shared: dict[ClientConfig, Cluster] = {}
 _lock = threading.Lock()
 
 
-def shared_cluster(config: ClientConfig, *, warns: bool = False) -> Cluster:
-    """The process's cluster for ``config``, made at the first call and kept open; ``warns`` is as of ``Cluster``.
+def shared_cluster(config: ClientConfig) -> Cluster:
+    """The process's cluster for ``config``, made at the first call and kept open.
 
+    On the driver it warns if no broker can be reached; the many tasks do not.
     Its connections and metadata outlive the tasks that use it. Threads may share it; a forked child gets its own.
     Callers do not close it: a connection that breaks is replaced at the next use.
     """
     with _lock:
-        found = _shared.get((config, warns))
+        found = _shared.get(config)
         if found is None:
-            found = _shared[config, warns] = Cluster(config, warns=warns)
+            found = _shared[config] = Cluster(config, warns=TaskContext.get() is None)
         return found
 
 
