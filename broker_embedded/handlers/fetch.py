@@ -184,15 +184,15 @@ class _Fetching:
     def _topics(self, reads: Sequence[PartitionRead]) -> tuple[FetchableTopicResponse, ...]:
         """Partitions in their order, consecutive partitions of a topic in one entry."""
         topics = []
-        for _, group in itertools.groupby(reads, key=lambda read: read.wanted.key[0]):
+        for _, group in itertools.groupby(reads, key=lambda read: read.fetched.key[0]):
             of_topic = tuple(group)
-            wanted = of_topic[0].wanted
+            first = of_topic[0].fetched
             parts = tuple(map(self._partition, of_topic))
-            topics.append(FetchableTopicResponse(topic=wanted.topic or "", topic_id=wanted.topic_id, partitions=parts))
+            topics.append(FetchableTopicResponse(topic=first.topic or "", topic_id=first.topic_id, partitions=parts))
         return tuple(topics)
 
     def _partition(self, read: PartitionRead) -> PartitionData:
-        index, version = read.wanted.requested.partition, self._context.version
+        index, version = read.fetched.request.partition, self._context.version
         if (
             version < _ZSTD_SINCE
             and read.partition is not None
@@ -228,7 +228,7 @@ class _Fetching:
         """The current leader of a partition, for a client with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH."""
         if self._context.version < _LEADER_IN_ERROR_SINCE or read.error_code not in _LEADER_WANTED:
             return None
-        image = self._partitions.image_of(read.wanted.topic or "", read.wanted.requested.partition)
+        image = self._partitions.image_of(read.fetched.topic or "", read.fetched.request.partition)
         return LeaderIdAndEpoch(leader_id=image.leader, leader_epoch=image.leader_epoch) if image else None
 
     def _endpoints(self, reads: Iterable[PartitionRead]) -> tuple[NodeEndpoint, ...]:

@@ -39,7 +39,7 @@ _Priority: TypeAlias = tuple[bool, int, int]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class WantedPartition:
+class FetchedPartition:
     """A partition that a client fetches, and the state that was sent to the client in a session.
 
     ``topic`` is None while no topic has the requested id.
@@ -48,7 +48,7 @@ class WantedPartition:
     key: Key
     topic: str | None
     topic_id: UUID
-    requested: FetchPartition
+    request: FetchPartition
     high_watermark: int = _UNKNOWN
     log_start_offset: int = _UNKNOWN
 
@@ -56,7 +56,7 @@ class WantedPartition:
 class PartitionResult(Protocol):
     """The result of a partition, as far as sessions use it."""
 
-    wanted: WantedPartition
+    fetched: FetchedPartition
     error_code: int
     high_watermark: int
     log_start_offset: int
@@ -82,25 +82,25 @@ class FetchSession:
         self.privileged = privileged
         self.created_ms = self.used_ms = now_ms
         self.epoch = _next_epoch(_OPENING_EPOCH)
-        self.partitions: OrderedDict[Key, WantedPartition] = OrderedDict()
+        self.partitions: OrderedDict[Key, FetchedPartition] = OrderedDict()
         self.priority: _Priority = (privileged, 0, id_)
 
-    def update(self, requested: Iterable[WantedPartition], forgotten: Iterable[Key]) -> None:
+    def update(self, partitions: Iterable[FetchedPartition], forgotten: Iterable[Key]) -> None:
         """Apply the partitions that a request adds, changes and forgets, in this order."""
-        for wanted in requested:
-            known = self.partitions.get(wanted.key)
+        for fetched in partitions:
+            known = self.partitions.get(fetched.key)
             if known is None:
-                self.partitions[wanted.key] = wanted
+                self.partitions[fetched.key] = fetched
             else:
-                known.requested = wanted.requested
+                known.request = fetched.request
         for key in forgotten:
             self.partitions.pop(key, None)
 
     def name_topics(self, name_of: TopicNames) -> None:
         """Resolve topic ids without a name. A resolved name stays, even if the topic is deleted."""
-        for wanted in self.partitions.values():
-            if wanted.topic is None:
-                wanted.topic = name_of(wanted.topic_id)
+        for fetched in self.partitions.values():
+            if fetched.topic is None:
+                fetched.topic = name_of(fetched.topic_id)
 
 
 class FetchContext:
@@ -114,7 +114,7 @@ class FetchContext:
 
     def __init__(
         self,
-        partitions: Sequence[WantedPartition],
+        partitions: Sequence[FetchedPartition],
         *,
         session: FetchSession | None = None,
         epoch: int = _FINAL_EPOCH,
@@ -154,7 +154,7 @@ class FetchContext:
                 selected.append(each)
                 _mark_sent(each)
                 if each.size:
-                    session.partitions.move_to_end(each.wanted.key)
+                    session.partitions.move_to_end(each.fetched.key)
         return selected
 
     @property
@@ -212,7 +212,7 @@ class FetchSessions:
         session was opened with topic names and continues with ids, or the reverse.
         """
         by_id = version >= TOPIC_IDS_SINCE
-        requested = {wanted.key: wanted for wanted in _wanted(request, name_of if by_id else None)}
+        requested = {fetched.key: fetched for fetched in _fetched(request, name_of if by_id else None)}
         if request.session_epoch in {_OPENING_EPOCH, _FINAL_EPOCH}:
             self.close(request.session_id)
             privileged = max(request.replica_id, request.replica_state.replica_id) >= 0
@@ -238,8 +238,8 @@ class FetchSessions:
             id_ = self._new_id()
         session = FetchSession(id_, by_id=context.by_id, privileged=context.privileged, now_ms=now_ms)
         for each in results:
-            each.wanted.high_watermark, each.wanted.log_start_offset = each.high_watermark, each.log_start_offset
-            session.partitions[each.wanted.key] = each.wanted
+            each.fetched.high_watermark, each.fetched.log_start_offset = each.high_watermark, each.log_start_offset
+            session.partitions[each.fetched.key] = each.fetched
         self._sessions[id_] = session
         self._touch(session, now_ms)
         return id_
@@ -313,13 +313,13 @@ def _stale(session: FetchSession, epoch: int) -> str:
     return f"fetch session {session.id} is in epoch {session.epoch}, not {epoch}"
 
 
-def _wanted(request: FetchRequest, name_of: TopicNames | None) -> Iterator[WantedPartition]:
+def _fetched(request: FetchRequest, name_of: TopicNames | None) -> Iterator[FetchedPartition]:
     for topic in request.topics:
         name = topic.topic if name_of is None else name_of(topic.topic_id)
         identity: str | UUID = topic.topic if name_of is None else topic.topic_id
         for requested in topic.partitions:
-            yield WantedPartition(
-                key=(identity, requested.partition), topic=name, topic_id=topic.topic_id, requested=requested
+            yield FetchedPartition(
+                key=(identity, requested.partition), topic=name, topic_id=topic.topic_id, request=requested
             )
 
 
@@ -330,12 +330,12 @@ def _forgotten(request: FetchRequest, by_id: bool) -> Iterator[Key]:
 
 
 def _must_respond(result: PartitionResult) -> bool:
-    wanted = result.wanted
+    fetched = result.fetched
     return (
         result.size > 0
         or result.error_code != ErrorCode.NONE
-        or result.high_watermark != wanted.high_watermark
-        or result.log_start_offset != wanted.log_start_offset
+        or result.high_watermark != fetched.high_watermark
+        or result.log_start_offset != fetched.log_start_offset
         or result.diverges
     )
 
@@ -343,5 +343,5 @@ def _must_respond(result: PartitionResult) -> bool:
 def _mark_sent(result: PartitionResult) -> None:
     """Record the state that was sent to the client; none after an error, so that the end of the error is sent."""
     failed = result.error_code != ErrorCode.NONE
-    result.wanted.high_watermark = _UNKNOWN if failed else result.high_watermark
-    result.wanted.log_start_offset = result.log_start_offset
+    result.fetched.high_watermark = _UNKNOWN if failed else result.high_watermark
+    result.fetched.log_start_offset = result.log_start_offset

@@ -12,7 +12,7 @@ from broker_embedded.log.view import FirstBatch
 from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
 from broker_embedded.replica.delayed import DelayedOperations
 from broker_embedded.replica.down_conversion import down_convert
-from broker_embedded.replica.fetch_sessions import WantedPartition
+from broker_embedded.replica.fetch_sessions import FetchedPartition
 from broker_embedded.replica.partitions import LocalPartition, Partitions
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.fetch import AbortedTransaction, EpochEndOffset
@@ -53,7 +53,7 @@ class PartitionRead:
     bytes.
     """
 
-    wanted: WantedPartition
+    fetched: FetchedPartition
     partition: LocalPartition | None = None
     error_code: int = ErrorCode.NONE
     high_watermark: int = -1
@@ -86,7 +86,7 @@ class PartitionRead:
 class Reading:
     """The partitions of one Fetch request, which may be read several times."""
 
-    def __init__(self, partitions: Partitions, wanted: Sequence[WantedPartition], limits: FetchLimits) -> None:
+    def __init__(self, partitions: Partitions, fetched: Sequence[FetchedPartition], limits: FetchLimits) -> None:
         self._partitions = partitions
         self._limits = limits
         self._reads: dict[TopicPartition, PartitionRead] = {}
@@ -94,18 +94,18 @@ class Reading:
         self._results: list[PartitionRead] | None = None
         self._done = False
         self._bytes = 0
-        for each in wanted:
+        for each in fetched:
             self._add(each)
 
-    def _add(self, wanted: WantedPartition) -> None:
+    def _add(self, fetched: FetchedPartition) -> None:
         """A missing partition gets an error, but does not end the wait for the other ones."""
-        read = PartitionRead(wanted)
-        if wanted.topic is None:
+        read = PartitionRead(fetched)
+        if fetched.topic is None:
             read.fail(ErrorCode.UNKNOWN_TOPIC_ID)
-        elif not self._partitions.has(wanted.topic, wanted.requested.partition):
+        elif not self._partitions.has(fetched.topic, fetched.request.partition):
             read.fail(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
-            self._reads[TopicPartition(wanted.topic, wanted.requested.partition)] = read
+            self._reads[TopicPartition(fetched.topic, fetched.request.partition)] = read
             return
         self._missing.append(read)
 
@@ -141,7 +141,7 @@ class Reading:
     def convert(self, read: PartitionRead, magic: int, cancellation: Cancellation = NEVER_CANCELLED) -> None:
         """Down-convert the records of one partition. Blocks. Raises WorkCancelled."""
         assert read.partition is not None
-        log, offset = read.partition.log, read.wanted.requested.fetch_offset
+        log, offset = read.partition.log, read.fetched.request.fetch_offset
         try:
             read.records = down_convert(
                 log,
@@ -172,31 +172,31 @@ class Reading:
 
     def _read(self, read: PartitionRead, left: int, first_batch: FirstBatch) -> None:
         try:
-            self._read_log(read, self._partition_of(read.wanted), left, first_batch)
+            self._read_log(read, self._partition_of(read.fetched), left, first_batch)
             self._done = self._done or read.diverges
         except KafkaError as error:
             read.fail(error.code)
             self._done = True
 
-    def _partition_of(self, wanted: WantedPartition) -> LocalPartition:
+    def _partition_of(self, fetched: FetchedPartition) -> LocalPartition:
         """The present partition. Raises KafkaError: it was deleted, or another topic has the name."""
-        assert wanted.topic is not None
-        partition = self._partitions.get(wanted.topic, wanted.requested.partition)
-        if self._limits.by_id and partition.topic_id != wanted.topic_id:
-            detail = f"{partition.id} has topic id {partition.topic_id}, not {wanted.topic_id}"
+        assert fetched.topic is not None
+        partition = self._partitions.get(fetched.topic, fetched.request.partition)
+        if self._limits.by_id and partition.topic_id != fetched.topic_id:
+            detail = f"{partition.id} has topic id {partition.topic_id}, not {fetched.topic_id}"
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, detail)
         return partition
 
     def _read_log(self, read: PartitionRead, partition: LocalPartition, left: int, first_batch: FirstBatch) -> None:
         read.partition = partition
-        requested, log = read.wanted.requested, partition.log
-        partition.check_leader_epoch(max(_ANY_EPOCH, requested.current_leader_epoch))
+        request, log = read.fetched.request, partition.log
+        partition.check_leader_epoch(max(_ANY_EPOCH, request.current_leader_epoch))
         until = self._visible_until(partition)
-        read.diverging_epoch = None if requested.last_fetched_epoch < 0 else _divergence(partition, read.wanted)
+        read.diverging_epoch = None if request.last_fetched_epoch < 0 else _divergence(partition, read.fetched)
         if read.diverging_epoch is None:
             found = log.reader.read(
-                requested.fetch_offset,
-                max_bytes=min(requested.partition_max_bytes, left),
+                request.fetch_offset,
+                max_bytes=min(request.partition_max_bytes, left),
                 first_batch=first_batch,
                 upper_bound_offset=until,
                 with_aborted=self._limits.committed,
@@ -224,19 +224,19 @@ class Reading:
         return partition.log.last_stable_offset if self._limits.committed else partition.log.high_watermark
 
 
-def _divergence(partition: LocalPartition, wanted: WantedPartition) -> EpochEndOffset | None:
+def _divergence(partition: LocalPartition, fetched: FetchedPartition) -> EpochEndOffset | None:
     """The diverging epoch and its end offset, if the client's log diverges before its fetch offset (KIP-595).
 
     Raises KafkaError OFFSET_OUT_OF_RANGE: the last fetched epoch is unknown, or the offset is before the log start.
     """
-    requested, log = wanted.requested, partition.log
-    found = log.end_of_leader_epoch(requested.last_fetched_epoch)
+    request, log = fetched.request, partition.log
+    found = log.end_of_leader_epoch(request.last_fetched_epoch)
     if found is None:
-        detail = f"{partition.id}: the end offset of leader epoch {requested.last_fetched_epoch} is unknown"
+        detail = f"{partition.id}: the end offset of leader epoch {request.last_fetched_epoch} is unknown"
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
-    if requested.fetch_offset < log.log_start_offset:
+    if request.fetch_offset < log.log_start_offset:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition.id} starts at {log.log_start_offset}")
     epoch, end_offset = found
-    if epoch < requested.last_fetched_epoch or end_offset < requested.fetch_offset:
+    if epoch < request.last_fetched_epoch or end_offset < request.fetch_offset:
         return EpochEndOffset(epoch=epoch, end_offset=end_offset)
     return None

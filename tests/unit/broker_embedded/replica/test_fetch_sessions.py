@@ -11,8 +11,8 @@ from broker_embedded.replica.fetch_sessions import (
     EVICTION_MS,
     NO_SESSION,
     FetchContext,
+    FetchedPartition,
     FetchSessions,
-    WantedPartition,
     new_session_id,
 )
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -34,7 +34,7 @@ FULL, LAST = 0, -1
 class Read:
     """What a read returned in a partition."""
 
-    wanted: WantedPartition
+    fetched: FetchedPartition
     size: int = 0
     error_code: int = 0
     high_watermark: int = 10
@@ -54,7 +54,7 @@ class FetchingClient:
 
     def begin(
         self,
-        wanted: Mapping[str, int] | Iterable[str] = (),
+        fetched: Mapping[str, int] | Iterable[str] = (),
         *,
         session: int = 0,
         epoch: int = FULL,
@@ -62,8 +62,8 @@ class FetchingClient:
         follower: bool = False,
         version: int | None = None,
     ) -> FetchContext:
-        """``wanted`` are partitions such as ``a0``, with the offsets to read from."""
-        offsets = wanted if isinstance(wanted, Mapping) else dict.fromkeys(wanted, 0)
+        """``fetched`` are partitions such as ``a0``, with the offsets to read from."""
+        offsets = fetched if isinstance(fetched, Mapping) else dict.fromkeys(fetched, 0)
         request = FetchRequest(
             session_id=session,
             session_epoch=epoch,
@@ -84,23 +84,23 @@ class FetchingClient:
 
     def fetch(
         self,
-        wanted: Mapping[str, int] | Iterable[str] = (),
+        fetched: Mapping[str, int] | Iterable[str] = (),
         *,
         results: Mapping[str, Mapping[str, Any]] | None = None,
         **request: Any,
     ) -> tuple[int, list[str]]:
         """A whole fetch, as ``begin``: the session id and the partitions of the response."""
-        context = self.begin(wanted, **request)
+        context = self.begin(fetched, **request)
         reads = [Read(each, **(results or {}).get(name_of(each), {})) for each in context.partitions]
         selected = context.select(reads)
         returned = context.finish(reads)
         assert returned == selected
         opened = self.sessions.open(context, reads, self.now_ms)
-        return opened or context.session_id, [name_of(each.wanted) for each in returned]
+        return opened or context.session_id, [name_of(each.fetched) for each in returned]
 
 
-def name_of(wanted: WantedPartition) -> str:
-    return f"{wanted.topic or '?'}{wanted.requested.partition}"
+def name_of(fetched: FetchedPartition) -> str:
+    return f"{fetched.topic or '?'}{fetched.request.partition}"
 
 
 def code_of(client: FetchingClient, **request: Any) -> ErrorCode:
@@ -158,10 +158,10 @@ def test_partitions_that_returned_records_move_to_the_end_of_the_session(client:
 def test_an_incremental_fetch_adds_changes_and_forgets_partitions(client: FetchingClient) -> None:
     client.fetch({"a0": 5, "a1": 6})
     context = client.begin({"a1": 16, "c0": 7}, session=101, epoch=1, forget=["a0", "b7"])
-    offsets = {name_of(each): each.requested.fetch_offset for each in context.partitions}
+    offsets = {name_of(each): each.request.fetch_offset for each in context.partitions}
     assert offsets == {"a1": 16, "c0": 7}
     reads = [Read(each) for each in context.partitions]
-    assert [name_of(each.wanted) for each in context.finish(reads)] == ["c0"]
+    assert [name_of(each.fetched) for each in context.finish(reads)] == ["c0"]
 
 
 def test_a_partition_that_is_fetched_and_forgotten_in_one_request_is_forgotten(client: FetchingClient) -> None:
@@ -187,7 +187,7 @@ def test_a_partition_that_is_requested_twice_is_read_once_at_the_last_offset(cli
     topic = FetchTopic(topic="a", topic_id=IDS["a"], partitions=(part, FetchPartition(partition=1), again))
     request = FetchRequest(session_epoch=FULL, topics=(topic,))
     context = client.sessions.begin(request, client.version, client.names.get, lambda: 0)
-    assert [(each.requested.partition, each.requested.fetch_offset) for each in context.partitions] == [(0, 2), (1, 0)]
+    assert [(each.request.partition, each.request.fetch_offset) for each in context.partitions] == [(0, 2), (1, 0)]
 
 
 @pytest.mark.parametrize(("session", "epoch"), [(0, 1), (77, 1), (-5, 1), (77, -7)])
@@ -207,7 +207,7 @@ def test_an_epoch_cannot_be_used_twice(client: FetchingClient) -> None:
     first, reads = client.begin(session=101, epoch=1), list[Read]()
     reads = [Read(each, size=1) for each in first.partitions]
     assert code_of(client, session=101, epoch=1) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
-    assert [name_of(each.wanted) for each in first.finish(reads)] == ["a0"]
+    assert [name_of(each.fetched) for each in first.finish(reads)] == ["a0"]
 
 
 def test_a_response_to_an_overtaken_request_has_no_partition(client: FetchingClient) -> None:
@@ -217,7 +217,7 @@ def test_a_response_to_an_overtaken_request_has_no_partition(client: FetchingCli
     client.begin(session=101, epoch=2)
     assert slow.select(reads) == []
     assert refused(slow.finish, reads).code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
-    assert reads[0].wanted.high_watermark == 10
+    assert reads[0].fetched.high_watermark == 10
 
 
 def test_session_epochs_wrap_around_without_zero(client: FetchingClient) -> None:
