@@ -34,7 +34,7 @@ _NO_RECORD = -1
 
 
 class Clock:
-    """The clock of a stream."""
+    """The clock of planning, of batches and streams. Tests replace it."""
 
     def now_ms(self) -> float:
         """Milliseconds of the monotonic clock."""

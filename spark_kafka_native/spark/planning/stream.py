@@ -124,7 +124,8 @@ class StreamOffsets:
         end = self._end_of_batch(start, available, max_offsets, min_offsets, is_first_batch=is_new)
         deleted = start.keys() - end.keys() if self._options.fail_on_data_loss else ()
         if self._progress is not None:
-            # Before the first batch of a new topic, so that a restart does not apply the old offsets to the new topic.
+            # At once: of deleted partitions, as the query fails; the last of Trigger.AvailableNow; and before the first
+            # batch of a new topic, so that a restart does not apply the old offsets to the new topic.
             is_before_new_topic = bool(self._ids.new_positions) and end != start
             at_once = bool(deleted) or (self._available_now and end == start) or is_before_new_topic
             finished = self._ids.translated(start)
@@ -249,7 +250,7 @@ class StreamOffsets:
             earliest = self._earliest([tp for tp in end if not is_empty(tp)])
             return plan_replayed_first_batch(start, end, earliest, is_empty)
         earliest = self._earliest([tp for tp in end if end[tp] > start.get(tp, -1)])
-        return plan_batch(start, end, earliest, new_topics_start_at_zero=self._topics_come_by_themselves)
+        return plan_batch(start, end, earliest, new_topics_start_at_zero=self._subscribes_to_a_pattern)
 
     # --- topics that were deleted and created again
 
@@ -323,7 +324,7 @@ class StreamOffsets:
     # --- data loss
 
     @property
-    def _topics_come_by_themselves(self) -> bool:
+    def _subscribes_to_a_pattern(self) -> bool:
         return isinstance(self._options.subscription, SubscribePattern)
 
     def _nothing_left(self, start: OffsetMap) -> None:
@@ -331,7 +332,7 @@ class StreamOffsets:
             return
         reached = listed(f"{tp}@{offset}" for tp, offset in start.items())
         reason = f"no topic of {describe(self._options.subscription)} exists any more; read up to {reached}"
-        if self._options.fail_on_data_loss and not self._topics_come_by_themselves:
+        if self._options.fail_on_data_loss and not self._subscribes_to_a_pattern:
             raise DataLossError.of(DataLossKind.PARTITIONS_DELETED, reason)
         self._ends.warn_once(f"{reason}. The query waits for such a topic")
 

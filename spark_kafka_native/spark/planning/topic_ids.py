@@ -18,13 +18,13 @@ States of a partition; ``TopicIds`` has each in one of its maps::
 
     state       map         meaning                              left by
     ----------  ----------  -----------------------------------  -------------------------------------------------------
-    unknown                 never looked up, or without ids      find_recreated, record_new_partitions,
+    unknown                 never looked up, or without ids      find_recreated, record_ids, record_new_partitions,
                                                                  planned_leader -> known;
                                                                  load_commits -> known, new
     known       _ids        offsets belong to this id            find_recreated + accept -> new; update_start without
                                                                  it -> absent
-    new         _new_ids,   Spark's start belongs to the old     update_start, once Spark's start has moved -> known
-                _positions  topic, the position to the new one
+    new         _new_ids,   Spark's start belongs to the old     update_start, once Spark's start has moved,
+                _positions  topic, the position to the new one   update_start_of_replay -> known
     absent      _absent     deleted, as it seemed                returned_positions: same id -> known; another id ->
                                                                  unknown
 
@@ -219,7 +219,10 @@ class TopicIds:
         return {tp.topic for tp in self._absent}
 
     def update_start_of_replay(self, positions: OffsetMap, start: OffsetMap) -> None:
-        """As ``update_start``, before Spark is at ``start``, for logs that end before it."""
+        """After a replayed batch: ``positions`` are the offsets that it has reached in new topics.
+
+        Those that differ from Spark's ``start`` stay translated.
+        """
         self._positions = {tp: offset for tp, offset in positions.items() if start.get(tp, offset) != offset}
         for tp in self._new_ids.keys() - self._positions.keys():
             self._ids[tp] = self._new_ids.pop(tp)

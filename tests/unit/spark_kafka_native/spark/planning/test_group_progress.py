@@ -8,10 +8,12 @@ from spark_kafka_native.protocol.ids import format_id
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError, PlanError
 from spark_kafka_native.spark.offsets import OffsetMap
+from spark_kafka_native.spark.planning.group_progress import INTERVAL_MS
 from tests.support.spark.fake_offsets import FakeCluster
 from tests.support.spark.stream_query import StreamQuery
 
 T0, T1 = (TopicPartition("t", partition) for partition in range(2))
+WITHIN_THE_INTERVAL_MS = 0.3 * INTERVAL_MS
 
 FORBIDDEN = KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "group g")
 HAS_MEMBERS = KafkaError(
@@ -102,11 +104,23 @@ def test_deleted_partitions_are_not_committed(cluster: FakeCluster) -> None:
 
 @pytest.mark.feature("more.commitToGroup")
 def test_finished_offsets_are_committed_before_the_query_fails(cluster: FakeCluster) -> None:
-    running = query(cluster).start().run_to_the_end()
+    running = query(cluster, **{"fetchOffset.retryIntervalMs": "10"}).start().run_to_the_end()
     cluster.remove("t", 1)
     with pytest.raises(DataLossError, match="t-1 were read before"):
-        running.later(20).trigger()
+        running.later(WITHIN_THE_INTERVAL_MS).trigger()
     assert committed(cluster) == {T0: 10, T1: 0}
+
+
+@pytest.mark.feature("more.commitToGroup", "better.recreatedAcrossRestarts")
+def test_offsets_before_a_recreated_topic_are_committed_before_its_first_batch(cluster: FakeCluster) -> None:
+    """A restart reads each of its records once."""
+    running = query(cluster, failOnDataLoss="false").start().run_to_the_end()
+    running.later().trigger()
+    running.read.clear()
+    cluster.recreate("t", 50, 50)
+    assert running.later(WITHIN_THE_INTERVAL_MS).trigger(7)
+    running.start().run_to_the_end()
+    assert running.read == {T0: list(range(50)), T1: list(range(50))}
 
 
 @pytest.mark.feature("more.commitToGroup")
