@@ -155,7 +155,10 @@ def _file_settings(path: Path) -> dict[str, _Given]:
 
 
 def _all_users(in_file: _Given | None, added: _Given) -> _Given:
-    """The SCRAM users of the file and of the options. Raises SettingError naming the one that has the error."""
+    """The SCRAM users of the file and of the options.
+
+    Each is parsed alone, so that the error names the one of them that has it. Raises SettingError.
+    """
     if in_file is None:
         return added
     for users in (in_file, added):

@@ -13,7 +13,7 @@ from broker_embedded.testing.planning import RequestPlan
 from broker_embedded.testing.scopes import Scope
 from spark_kafka_native.protocol.errors import ErrorCode
 
-ASKED_OF_LEADERS: Final = frozenset(
+LEADER_APIS: Final = frozenset(
     {
         "Produce",
         "Fetch",
@@ -24,7 +24,7 @@ ASKED_OF_LEADERS: Final = frozenset(
         "WriteTxnMarkers",
     }
 )
-ASKED_OF_COORDINATORS: Final = frozenset(
+COORDINATOR_APIS: Final = frozenset(
     {
         "OffsetCommit",
         "OffsetFetch",
@@ -70,14 +70,14 @@ class Moves:
         """Make clients find the leader of a partition again."""
         scope = Scope(topic=topic, partition=partition)
         self._moves[scope] = Move(
-            scope=scope, asked_there=ASKED_OF_LEADERS, found_by="Metadata", code=ErrorCode.NOT_LEADER_OR_FOLLOWER
+            scope=scope, asked_there=LEADER_APIS, found_by="Metadata", code=ErrorCode.NOT_LEADER_OR_FOLLOWER
         )
 
     def move_coordinator(self, group: str) -> None:
         """Make clients find the coordinator of a group again."""
         scope = Scope(group=group)
         self._moves[scope] = Move(
-            scope=scope, asked_there=ASKED_OF_COORDINATORS, found_by="FindCoordinator", code=ErrorCode.NOT_COORDINATOR
+            scope=scope, asked_there=COORDINATOR_APIS, found_by="FindCoordinator", code=ErrorCode.NOT_COORDINATOR
         )
 
     def clear(self) -> None:

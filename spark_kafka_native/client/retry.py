@@ -51,7 +51,7 @@ class Backoff:
 
 
 class FailedAttempts:
-    """The addresses that a request was sent to in vain, each with the reason."""
+    """The addresses where attempts failed, each with the last useful reason."""
 
     def __init__(self) -> None:
         self.reasons: dict[HostPort, str] = {}

@@ -31,7 +31,7 @@ class ChannelSecurity:
 
     @contextlib.contextmanager
     def naming_options(self) -> Iterator[None]:
-        """Raise AuthenticationFailed of the block with the property's name in the user's options."""
+        """Rename the property of an AuthenticationFailed that the block raises to its name in the user's options."""
         try:
             yield
         except AuthenticationFailed as error:

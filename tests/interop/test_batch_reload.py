@@ -31,7 +31,7 @@ from tests.support.clients.confluent_transactions import TransactionalWriter
 from tests.support.clients.topics import Topics
 from tests.support.report import Report
 from tests.support.servers.apache_kafka import ApacheKafka
-from tests.support.spark.reload_driver import Record, Story
+from tests.support.spark.reload_driver import Record, ReloadDriver
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(600)]
@@ -240,25 +240,25 @@ def s3() -> Iterator[dict[str, str]]:
 def test_s3_keeps_runs_apart(s3: dict[str, str], tmp_path: Path) -> None:
     """Every call really goes to an S3: conditional PUTs decide who publishes."""
     storage = ObjectStorage("s3://loads/raw", s3)
-    story = Story(tmp_path, storage)
-    story.produce("t", 0, 40)
+    driver = ReloadDriver(tmp_path, storage)
+    driver.produce("t", 0, 40)
     beaten: list[Record] = []
 
     def another_run(_: OffsetRange) -> None:
         if not beaten:
             beaten.append(("t", 0, 0))
-            story.load(max_records_per_task=10)
+            driver.load(max_records_per_task=10)
 
     with pytest.raises(Conflict, match="another run"):
-        story.load(max_records_per_task=10, before_task=another_run)
-    assert story.records() == story.produced()
-    story.produce("t", 0, 10)
-    story.load()
-    story.load('{"t":{"0":25}}')
-    assert story.records() == story.produced()
-    assert story.records(1) == story.produced()[:40]
-    story.clean()
-    assert story.unnamed_files() == []
+        driver.load(max_records_per_task=10, before_task=another_run)
+    assert driver.records() == driver.produced()
+    driver.produce("t", 0, 10)
+    driver.load()
+    driver.load('{"t":{"0":25}}')
+    assert driver.records() == driver.produced()
+    assert driver.records(1) == driver.produced()[:40]
+    driver.clean()
+    assert driver.unnamed_files() == []
     winners: list[int] = []
 
     def create(number: int) -> None:

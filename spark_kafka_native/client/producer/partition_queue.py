@@ -65,7 +65,7 @@ class OutgoingBatch:
         return len(self.encoded.buffer)
 
 
-class Outcome(Enum):
+class BatchOutcome(Enum):
     """What a response means for a batch."""
 
     DONE = auto()
@@ -197,7 +197,7 @@ class PartitionQueue:
         self.last_error = reason or self.last_error
         self._not_before = now + self._backoff.next_ms() / 1000
 
-    def outcome_of(self, batch: OutgoingBatch, code: ErrorCode, *, log_start_offset: int = -1) -> Outcome:
+    def outcome_of(self, batch: OutgoingBatch, code: ErrorCode, *, log_start_offset: int = -1) -> BatchOutcome:
         """What a response with ``code`` means for a batch in flight, which stays there.
 
         OUT_OF_ORDER_SEQUENCE_NUMBER for the batch that comes right after the last acknowledged one is the broker's loss
@@ -207,19 +207,19 @@ class PartitionQueue:
         """
         batch.out_of_order = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if code in _DONE:
-            return Outcome.DONE
+            return BatchOutcome.DONE
         if code is ErrorCode.MESSAGE_TOO_LARGE and batch.records_count > 1:
-            return Outcome.SPLIT
+            return BatchOutcome.SPLIT
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._idempotent:
             if batch.order < self._acknowledged:
-                return Outcome.FATAL if batch.passed_over else Outcome.DONE
-            return self._want_new_epoch() if self._follows_acknowledged(batch) else Outcome.RETRY
+                return BatchOutcome.FATAL if batch.passed_over else BatchOutcome.DONE
+            return self._want_new_epoch() if self._follows_acknowledged(batch) else BatchOutcome.RETRY
         if code is ErrorCode.UNKNOWN_PRODUCER_ID and self._idempotent:
             if log_start_offset == -1 or not self._follows_acknowledged(batch):
-                return Outcome.RETRY
-            return Outcome.FATAL if batch.may_be_written else self._want_new_epoch()
+                return BatchOutcome.RETRY
+            return BatchOutcome.FATAL if batch.may_be_written else self._want_new_epoch()
         self._new_epoch_wanted = False  # nothing was said about sequence numbers
-        return Outcome.RETRY if code.retriable else Outcome.FATAL
+        return BatchOutcome.RETRY if code.retriable else BatchOutcome.FATAL
 
     def acknowledge(self, batch: OutgoingBatch, now: float) -> list[OutgoingBatch]:
         """Remove an acknowledged batch; all batches that are now known to be written, this one first."""
@@ -269,12 +269,12 @@ class PartitionQueue:
     def _follows_acknowledged(self, batch: OutgoingBatch) -> bool:
         return not self._failed and self.in_flight[0] is batch
 
-    def _want_new_epoch(self) -> Outcome:
+    def _want_new_epoch(self) -> BatchOutcome:
         """A second epoch without progress in between would be refused, too, and so on for ever."""
         if self._epochs_since_progress or self._transactional:
-            return Outcome.FATAL
+            return BatchOutcome.FATAL
         self._new_epoch_wanted = True
-        return Outcome.RETRY
+        return BatchOutcome.RETRY
 
     def _must_resend(self) -> bool:
         """Whether a gap was reported and the next batch to send may be written."""

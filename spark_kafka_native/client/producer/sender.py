@@ -21,7 +21,7 @@ from spark_kafka_native.client.cluster.metadata import Node, PartitionLeader
 from spark_kafka_native.client.errors import DeliveryTimeout, ProduceError
 from spark_kafka_native.client.pausable_clock import PausableClock
 from spark_kafka_native.client.producer.encoding import split_batch
-from spark_kafka_native.client.producer.partition_queue import Outcome, OutgoingBatch, PartitionQueue
+from spark_kafka_native.client.producer.partition_queue import BatchOutcome, OutgoingBatch, PartitionQueue
 from spark_kafka_native.client.producer.produce_request import (
     REQUEST_OVERHEAD_BYTES,
     Loaded,
@@ -350,15 +350,15 @@ class Sender:
     def _settle(self, queue: PartitionQueue, batch: OutgoingBatch, part: PartitionProduceResponse) -> None:
         code = ErrorCode.of(part.error_code)
         match queue.outcome_of(batch, code, log_start_offset=part.log_start_offset):
-            case Outcome.DONE:
+            case BatchOutcome.DONE:
                 if self._scope is not None:
                     self._scope.record_written(queue.partition, part.base_offset, batch.records_count)
                 self._acknowledge(queue, batch)
-            case Outcome.RETRY:
+            case BatchOutcome.RETRY:
                 self._retry(queue, batch, code, part.error_message or code.message, answered=code not in _MAYBE_WRITTEN)
-            case Outcome.SPLIT:
+            case BatchOutcome.SPLIT:
                 self._split(queue, batch)
-            case Outcome.FATAL:
+            case BatchOutcome.FATAL:
                 before = queue.last_error and f"; the error before: {queue.last_error}"
                 raise self._error(queue, code, f"{refusal(code, part)}{before}")
 

@@ -22,7 +22,7 @@ _NAMED: Final = 3
 
 @contextlib.contextmanager
 def errors_named(storage: Storage, option: str) -> Iterator[None]:
-    """Convert OSErrors of reading a target to errors that name ``option``.
+    """Convert OSErrors of a target to errors that name ``option``.
 
     Raises UsageError if another target or other permissions are needed, ReloadError for any other OSError.
     """

@@ -125,7 +125,7 @@ def _other_batch(plan: WritePlan, last_id: int, batch_id: int) -> ExactlyOnceErr
 
 
 def older_copy(prefix: str, why: str) -> ExactlyOnceError:
-    """The error (REFUSED) of a batch that was decided before, as far as the prefix knows."""
+    """The error (REFUSED) of a batch that is older than the last decision of the prefix, or differs from it."""
     return _refused(
         prefix,
         why,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Final, Literal
 
 from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
-from tests.support.spark.reload_driver import Story
+from tests.support.spark.reload_driver import ReloadDriver
 
 Moment = Literal["before", "half", "after"]
 
@@ -148,67 +148,67 @@ def is_killed(action: Callable[[], object]) -> bool:
     return os.WIFSIGNALED(status)
 
 
-def first_load(story: Story) -> str | None:
-    story.tail_entries = 1
-    story.produce("t", 0, 30)
-    story.produce("t", 1, 25)
+def first_load(driver: ReloadDriver) -> str | None:
+    driver.tail_entries = 1
+    driver.produce("t", 0, 30)
+    driver.produce("t", 1, 25)
     return None
 
 
-def next_load(story: Story) -> str | None:
-    first_load(story)
-    story.load(max_records_per_task=20)
-    story.produce("t", 0, 15)
-    story.produce("u", 0, 5)
+def next_load(driver: ReloadDriver) -> str | None:
+    first_load(driver)
+    driver.load(max_records_per_task=20)
+    driver.produce("t", 0, 15)
+    driver.produce("u", 0, 5)
     return None
 
 
-def load_from_a_point(story: Story) -> str | None:
-    next_load(story)
-    story.load()
-    story.produce("t", 1, 3)
+def load_from_a_point(driver: ReloadDriver) -> str | None:
+    next_load(driver)
+    driver.load()
+    driver.produce("t", 1, 3)
     return '{"t":{"0":17}}'
 
 
-def kill_a_load(prepare: Callable[[Story], str | None], step: Step, root: Path) -> dict[str, object]:
+def kill_a_load(prepare: Callable[[ReloadDriver], str | None], step: Step, root: Path) -> dict[str, object]:
     """Kill a run; run it again; clean. What a user finds at each moment."""
-    story = Story(root)
-    start = prepare(story)
-    before = story.records()
+    driver = ReloadDriver(root)
+    start = prepare(driver)
+    before = driver.records()
     doomed = DoomedStorage(str(root), step)
-    killed = is_killed(lambda: story.load(start, storage=doomed, max_records_per_task=20))
-    after = story.records()
-    story.load(start, max_records_per_task=20)
-    again = story.records()
-    story.clean()
-    story.clean()  # the first leaves the version before the one that it makes
+    killed = is_killed(lambda: driver.load(start, storage=doomed, max_records_per_task=20))
+    after = driver.records()
+    driver.load(start, max_records_per_task=20)
+    again = driver.records()
+    driver.clean()
+    driver.clean()  # the first leaves the version before the one that it makes
     return {
         "killed": killed,
-        "all_or_nothing": after in (before, story.produced()),
-        "once": again == story.produced(),
-        "clean": story.records() == story.produced() and story.unnamed_files() == [],
+        "all_or_nothing": after in (before, driver.produced()),
+        "once": again == driver.produced(),
+        "clean": driver.records() == driver.produced() and driver.unnamed_files() == [],
     }
 
 
 def kill_a_clean(step: Step, root: Path) -> dict[str, object]:
     """Kill a clean of a target with a dead run and three versions; load; clean again."""
-    story = Story(root)
-    start = load_from_a_point(story)
-    story.load(start)
-    is_killed(lambda: story.load("earliest", storage=DoomedStorage(str(root), LOAD_STEPS["all files there"])))
-    killed = is_killed(lambda: story.clean(storage=DoomedStorage(str(root), step)))
-    after = story.records()
-    once = after == story.produced()
-    story.produce("t", 0, 4)
-    story.load()
-    again = story.records()
-    story.clean()
-    story.clean()  # the first leaves the version before the one that it makes
+    driver = ReloadDriver(root)
+    start = load_from_a_point(driver)
+    driver.load(start)
+    is_killed(lambda: driver.load("earliest", storage=DoomedStorage(str(root), LOAD_STEPS["all files there"])))
+    killed = is_killed(lambda: driver.clean(storage=DoomedStorage(str(root), step)))
+    after = driver.records()
+    once = after == driver.produced()
+    driver.produce("t", 0, 4)
+    driver.load()
+    again = driver.records()
+    driver.clean()
+    driver.clean()  # the first leaves the version before the one that it makes
     return {
         "killed": killed,
         "all_or_nothing": once,
-        "once": again == story.produced(),
-        "clean": story.records() == story.produced() and story.unnamed_files() == [],
+        "once": again == driver.produced(),
+        "clean": driver.records() == driver.produced() and driver.unnamed_files() == [],
     }
 
 

@@ -1,8 +1,8 @@
 """A target and the topics that are loaded into it, for stories about batch loads: no Spark, no cluster, real files.
 
-    story.produce("t", 0, 10)
-    story.load()
-    assert story.records() == story.produced()
+    driver.produce("t", 0, 10)
+    driver.load()
+    assert driver.records() == driver.produced()
 
 A record is its topic, partition and offset.
 """
@@ -58,7 +58,7 @@ def run_here(task: Callable[[Any], Any], items: Sequence[Any], result: type[Any]
     return done
 
 
-class Story:
+class ReloadDriver:
     """Topics of a fake cluster, a directory, and runs of the job."""
 
     def __init__(self, root: Path, storage: Storage | None = None) -> None:
@@ -187,6 +187,6 @@ def _point(text: str | None) -> Point | None:
 
 
 @pytest.fixture
-def story(tmp_path: Path) -> Story:
+def driver(tmp_path: Path) -> ReloadDriver:
     """Nothing produced, nothing loaded."""
-    return Story(tmp_path / "target")
+    return ReloadDriver(tmp_path / "target")

@@ -59,7 +59,7 @@ def pipe() -> Iterator[Pipe]:
     made.theirs.close()
 
 
-def test_an_inbox_without_bytes_has_no_buffer(pipe: Pipe) -> None:
+def test_a_receive_buffer_without_bytes_has_no_memory(pipe: Pipe) -> None:
     assert pipe.receive_buffer.buffer_bytes == 0
     assert not pipe.receive_buffer.is_full
     assert not pipe.receive_buffer.has_whole_request
@@ -101,7 +101,7 @@ def test_a_frame_is_not_moved_while_others_follow_it(pipe: Pipe) -> None:
     assert bytes(first) == b"first"
 
 
-def test_an_inbox_is_full_when_its_buffer_is(pipe: Pipe) -> None:
+def test_a_receive_buffer_is_full_when_its_memory_is(pipe: Pipe) -> None:
     pipe.theirs.send(framed(b"x" * 100) * 300)
     pipe.receive_buffer.receive(pipe.ours)
     assert pipe.receive_buffer.is_full
@@ -145,7 +145,7 @@ def test_a_large_buffer_stays_for_the_next_large_request_until_it_is_to_rest(pip
     assert pipe.receive_buffer.buffer_bytes == 0
 
 
-def test_an_inbox_without_memory_is_called_when_memory_is_free() -> None:
+def test_a_receive_buffer_without_memory_is_called_when_memory_is_free() -> None:
     memory = RequestMemory(100)
     pipe = Pipe(memory)
     assert memory.reserve("another", 100, lambda: None)

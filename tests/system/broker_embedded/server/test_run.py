@@ -1,15 +1,12 @@
 import asyncio
 import logging
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from broker_embedded.broker import DataDirectoryError
 from broker_embedded.config.config import BrokerConfig
-from broker_embedded.platform.platform import RealFileSystem
 from broker_embedded.server.listener import ListenError
 from broker_embedded.server.run import running_broker
 
@@ -78,16 +75,3 @@ async def test_a_locked_directory_gives_the_port_back(tmp_path: Path) -> None:
         with socket.create_server(("127.0.0.1", port)):
             pass
         assert len(server._connections) == 0
-
-
-def test_a_lock_excludes_another_process(tmp_path: Path) -> None:
-    path = str(tmp_path / ".lock")
-    code = (
-        "import sys\nfrom broker_embedded.platform.platform import RealFileSystem\n"
-        "try:\n    RealFileSystem().lock(sys.argv[1])\nexcept BlockingIOError as error:\n    print(error.strerror)"
-    )
-    lock = RealFileSystem().lock(path)
-    taken = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
-    assert taken.stdout == "locked by another process\n"
-    lock.release()
-    assert subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=True).stdout == b""

@@ -52,12 +52,13 @@ def credentials(password: str) -> Credentials:
 ANN = ClientQuotaEntity.of([(USER, "ann")])
 PARTITION = PartitionImage(leader=1, replicas=(1,), isr=(1,))
 TOPIC = TopicImage(name="t", topic_id=UUID(int=1), partitions=(PARTITION,), configs={"retention.ms": "5"})
+OTHER = TopicImage(name="u", topic_id=UUID(int=2), partitions=(PARTITION,))
 CHANGES: dict[MetadataFile[Any], tuple[object, object]] = {
     CONFIGS: (StoredConfigs(cluster={"a": "1"}), StoredConfigs(cluster={"a": "2"})),
     CREDENTIALS: (credentials("old"), credentials("new")),
     PRODUCER_IDS: (1000, 2000),
     QUOTAS: ({ANN: {"producer_byte_rate": 1.0}}, {ANN: {"producer_byte_rate": 2.0}}),
-    TOPICS: (EMPTY_IMAGE, EMPTY_IMAGE.with_topics([TOPIC], deleting={})),
+    TOPICS: (EMPTY_IMAGE.with_topics([TOPIC], deleting={}), EMPTY_IMAGE.with_topics([TOPIC, OTHER], deleting={})),
 }
 """An old and a new value of each file."""
 each_file = pytest.mark.parametrize("file", CHANGES, ids=lambda file: file.name)

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from broker_embedded.testing.injection import Injector
-from broker_embedded.testing.moves import ASKED_OF_COORDINATORS, ASKED_OF_LEADERS
+from broker_embedded.testing.moves import COORDINATOR_APIS, LEADER_APIS
 from broker_embedded.testing.scopes import Scope
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages import all_requests
@@ -86,8 +86,12 @@ def test_a_client_has_to_find_the_coordinator_of_its_group_again(broker: BrokerD
 
 def test_apis_of_leaders_and_of_coordinators_have_their_scopes() -> None:
     apis = {request.api_name: request for request in all_requests().values()}
-    assert all({"topic", "partition"} <= Scope.of(apis[name]) for name in ASKED_OF_LEADERS)
-    assert all("group" in Scope.of(apis[name]) for name in ASKED_OF_COORDINATORS)
+    by_partition = {name for name, api in apis.items() if {"topic", "partition"} <= Scope.of(api)}
+    of_coordinators = {"AddPartitionsToTxn", "OffsetCommit", "OffsetDelete", "OffsetFetch", "TxnOffsetCommit"}
+    of_brokers = {"AlterReplicaLogDirs", "DescribeTopicPartitions", "Metadata"}
+    of_controllers = {"AlterPartitionReassignments", "DescribeQuorum", "ElectLeaders"}
+    assert by_partition - of_coordinators - of_brokers - of_controllers == LEADER_APIS
+    assert all("group" in Scope.of(apis[name]) for name in COORDINATOR_APIS)
     by_group = {name for name, api in apis.items() if "group" in Scope.of(api)}
     # AddOffsetsToTxn names a group, and is asked of the coordinator of the transaction.
-    assert by_group - ASKED_OF_COORDINATORS == {"FindCoordinator", "AddOffsetsToTxn"}
+    assert by_group - COORDINATOR_APIS == {"FindCoordinator", "AddOffsetsToTxn"}

@@ -1,9 +1,9 @@
 import pytest
 
-from spark_kafka_native.client.retry import Backoff, give_up, retry
+from spark_kafka_native.client.retry import Backoff, FailedAttempts, give_up, retry
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import BrokerUnreachable, PropertyReason, RequestTimeout
+from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost, PropertyReason, RequestTimeout
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.refusals import refused
 
@@ -90,6 +90,17 @@ def test_an_error_of_a_broker_is_raised_instead_of_a_timeout(last: ErrorCode) ->
 def test_of_two_transport_errors_the_last_counts() -> None:
     with pytest.raises(KafkaError, match=r"\(REQUEST_TIMED_OUT, "):
         give_up(KafkaError(ErrorCode.NETWORK_EXCEPTION), KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+
+
+@pytest.mark.parametrize(("is_last", "reason"), [(False, "no response to Metadata within 5 ms"), (True, "refused")])
+def test_the_last_attempt_does_not_replace_the_reason_of_the_one_before(is_last: bool, reason: str) -> None:
+    one, other, third = HostPort("a", 1), HostPort("b", 2), HostPort("c", 3)
+    tried = FailedAttempts()
+    tried.add(one, BrokerUnreachable({one: "refused"}), is_last=False)
+    tried.add(one, RequestTimeout(one, "Metadata", 5), is_last=is_last)
+    tried.add(other, ConnectionLost(other, "closed"), is_last=True)
+    error = tried.error("Metadata", [one, other, third], [one, other, third], "bootstrap.servers")
+    assert error.tried == {one: reason, other: "closed", third: "not tried, no time was left"}
 
 
 def test_all_brokers_that_could_not_be_reached_are_named() -> None:

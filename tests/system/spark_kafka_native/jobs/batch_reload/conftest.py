@@ -1,3 +1,3 @@
-from tests.support.spark.reload_driver import story
+from tests.support.spark.reload_driver import driver
 
-__all__ = ["story"]
+__all__ = ["driver"]

@@ -1,4 +1,5 @@
 import contextlib
+import errno
 import functools
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all
 from spark_kafka_native.jobs.java import JavaMissing
 from tests.support.clients.topics import Topics
 from tests.support.features.feature import showing
-from tests.support.spark.reload_driver import Story
+from tests.support.spark.reload_driver import ReloadDriver
 
 
 @pytest.fixture(scope="module")
@@ -346,10 +347,12 @@ def test_an_interrupted_run_prints_what_it_has_published(
     assert run(*action) == (130, f"batch_reload: interrupted{said}")
 
 
-def test_nothing_to_verify_where_only_a_clean_has_been(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
-    story.storage.create("_loads/dead/t/1.json", b"123")
-    assert story.clean().dead_loads == ("dead",)
-    assert main(["--bootstrap-servers", "127.0.0.1:1", "--target", str(story.root), "--verify"]) == 1
+def test_nothing_to_verify_where_only_a_clean_has_been(
+    driver: ReloadDriver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    driver.storage.create("_loads/dead/t/1.json", b"123")
+    assert driver.clean().dead_loads == ("dead",)
+    assert main(["--bootstrap-servers", "127.0.0.1:1", "--target", str(driver.root), "--verify"]) == 1
     assert "nothing has been loaded there" in capsys.readouterr().err
 
 
@@ -358,11 +361,11 @@ def test_rows_of_other_formats_cannot_be_loaded_again(
 ) -> None:
     state = tmp_path / "state"
     storage, topic = LocalStorage(str(state)), run.arguments[3]
-    story = Story(state)
+    driver = ReloadDriver(state)
     for partition in (0, 1):
-        story.produce(topic, partition, 5)
-    plan = story.plan(None)
-    append_rows(storage, "a", None, plan, "noop", lambda _: None, check=story.check_of(plan), now_ms=1.0)
+        driver.produce(topic, partition, 5)
+    plan = driver.plan(None)
+    append_rows(storage, "a", None, plan, "noop", lambda _: None, check=driver.check_of(plan), now_ms=1.0)
     monkeypatch.setattr(command, "spark_session", lambda *_, **__: pytest.fail("Spark was started"))
     status, given = run("--format", "noop", "--state", str(state), "--from", "earliest")
     assert (status, "--from: noop cannot be loaded again" in given) == (2, True)
@@ -389,10 +392,41 @@ def test_errors_of_other_formats_name_the_format_and_the_cause_in_java(
     )
 
 
-def test_clean_needs_no_cluster_and_no_spark(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
-    story.produce("t", 0, 5)
-    story.load()
-    story.load("earliest")
-    assert main(["--target", str(story.root), "--clean", "--keep-versions", "1"]) == 0
+def test_clean_needs_no_cluster_and_no_spark(driver: ReloadDriver, capsys: pytest.CaptureFixture[str]) -> None:
+    driver.produce("t", 0, 5)
+    driver.load()
+    driver.load("earliest")
+    assert main(["--target", str(driver.root), "--clean", "--keep-versions", "1"]) == 0
     assert capsys.readouterr().out.startswith("removed 1 file (")
-    assert story.records() == story.produced()
+    assert driver.records() == driver.produced()
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "text"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted; --clean can be run again"),
+        (OSError(errno.EIO, "input/output error", "a.parquet"), 1, "--target: a.parquet: input/output error"),
+        (OSError(errno.EACCES, "permission denied", "a.parquet"), 2, "--target: a.parquet: permission denied"),
+    ],
+)
+def test_a_clean_that_ends_early_can_be_run_again(
+    driver: ReloadDriver,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    status: int,
+    text: str,
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise error
+
+    driver.produce("t", 0, 5)
+    driver.load()
+    driver.load("earliest")
+    clean = ["--target", str(driver.root), "--clean", "--keep-versions", "1"]
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStorage, "remove", fail)
+        assert main(clean) == status
+    assert " ".join(capsys.readouterr().err.split()) == f"batch_reload: {text}"
+    assert main(clean) == 0
+    assert driver.records() == driver.produced()

@@ -2,7 +2,7 @@ from typing import Self
 
 import pytest
 
-from spark_kafka_native.client.producer.partition_queue import MAX_EPOCH, Outcome, OutgoingBatch, PartitionQueue
+from spark_kafka_native.client.producer.partition_queue import MAX_EPOCH, BatchOutcome, OutgoingBatch, PartitionQueue
 from spark_kafka_native.client.retry import Backoff
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -70,12 +70,12 @@ class QueueDriver:
     def named(self, name: str) -> OutgoingBatch:
         return next(batch for batch in self.queue.in_flight if self.names[id(batch)] == name)
 
-    def response(self, name: str, code: ErrorCode = ErrorCode.NONE, *, log_start_offset: int = -1) -> Outcome:
+    def response(self, name: str, code: ErrorCode = ErrorCode.NONE, *, log_start_offset: int = -1) -> BatchOutcome:
         batch = self.named(name)
         outcome = self.queue.outcome_of(batch, code, log_start_offset=log_start_offset)
-        if outcome is Outcome.DONE:
+        if outcome is BatchOutcome.DONE:
             self.proven = [self.names[id(known)] for known in self.queue.acknowledge(batch, self.now)][1:]
-        elif outcome is Outcome.RETRY:
+        elif outcome is BatchOutcome.RETRY:
             self.queue.fail(batch, self.now, code.name, answered=True)
         return outcome
 
@@ -159,7 +159,7 @@ def test_a_failed_batch_goes_out_again_before_all_others_once_nothing_is_in_flig
     queue.response("b", ErrorCode.NOT_LEADER_OR_FOLLOWER)
     queue.add("d")
     assert queue.send() == [], "c has not been answered"
-    assert queue.response("c", GAP) is Outcome.RETRY, "as its predecessor is missing"
+    assert queue.response("c", GAP) is BatchOutcome.RETRY, "as its predecessor is missing"
     assert queue.send() == [], "there is a pause"
     assert queue.wait().send() == [("b", 0, 2), ("c", 0, 4), ("d", 0, 6)]
 
@@ -169,8 +169,8 @@ def test_a_broken_connection_sends_everything_again_as_it_was(queue: QueueDriver
     first = queue.send()
     queue.lose("a", "b", "c")
     assert queue.wait().send() == first
-    assert queue.response("a", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Outcome.DONE
-    assert queue.response("b") is Outcome.DONE
+    assert queue.response("a", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is BatchOutcome.DONE
+    assert queue.response("b") is BatchOutcome.DONE
 
 
 def test_acknowledged_batches_leave_the_queue(queue: QueueDriver) -> None:
@@ -184,8 +184,8 @@ def test_acknowledged_batches_leave_the_queue(queue: QueueDriver) -> None:
 def test_a_confirmed_gap_starts_an_epoch_with_sequences_from_0(queue: QueueDriver) -> None:
     queue.add_and_send("a", "b", "c")
     queue.response("a")
-    assert queue.response("b", GAP) is Outcome.RETRY
-    assert queue.response("c", GAP) is Outcome.RETRY
+    assert queue.response("b", GAP) is BatchOutcome.RETRY
+    assert queue.response("c", GAP) is BatchOutcome.RETRY
     queue.add("d")
     assert queue.wait().send() == [("b", 1, 0)]
     queue.response("b")
@@ -194,7 +194,7 @@ def test_a_confirmed_gap_starts_an_epoch_with_sequences_from_0(queue: QueueDrive
 
 def test_an_out_of_order_error_before_the_response_to_the_first_batch_proves_nothing(queue: QueueDriver) -> None:
     queue.add_and_send("a", "b")
-    assert queue.response("b", GAP) is Outcome.RETRY
+    assert queue.response("b", GAP) is BatchOutcome.RETRY
     queue.response("a")
     assert queue.wait().send() == [("b", 0, 2)]
 
@@ -204,11 +204,11 @@ def test_an_acknowledged_batch_proves_an_earlier_one_that_the_broker_has_forgott
     queue.add_and_send("a", "b", "c")
     queue.lose_and_send_again("a", "b", "c")
     queue.response("a", ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert queue.response("b", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Outcome.DONE
+    assert queue.response("b", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is BatchOutcome.DONE
     assert queue.proven == [], "a is asked about once more"
     queue.response("c", ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
     assert queue.wait().send() == [("a", 0, 0)]
-    assert queue.response("a", GAP) is Outcome.DONE
+    assert queue.response("a", GAP) is BatchOutcome.DONE
     assert len(queue.queue) == 0
 
 
@@ -227,11 +227,11 @@ def test_acknowledgements_without_out_of_order_errors_prove_nothing(queue: Queue
 def test_a_duplicate_of_the_last_batch_proves_the_batches_before_it(queue: QueueDriver) -> None:
     queue.add_and_send("a", "b", "c", "d")
     queue.lose_and_send_again("a", "b", "c", "d")
-    assert queue.response("a", GAP) is Outcome.RETRY
-    assert queue.response("b", GAP) is Outcome.RETRY
-    assert queue.response("c", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Outcome.DONE
+    assert queue.response("a", GAP) is BatchOutcome.RETRY
+    assert queue.response("b", GAP) is BatchOutcome.RETRY
+    assert queue.response("c", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is BatchOutcome.DONE
     assert queue.proven == ["a", "b"]
-    assert queue.response("d") is Outcome.DONE, "no new epoch, in which all would be there twice"
+    assert queue.response("d") is BatchOutcome.DONE, "no new epoch, in which all would be there twice"
     assert len(queue.queue) == 0
 
 
@@ -242,9 +242,9 @@ def test_before_a_new_epoch_every_batch_that_may_be_written_is_sent_again() -> N
     queue.queue._max_in_flight = 1
     queue.add("c")
     assert queue.wait().send() == [("a", 0, 0)]
-    assert queue.response("a", GAP) is Outcome.RETRY
+    assert queue.response("a", GAP) is BatchOutcome.RETRY
     assert queue.send() == [("b", 0, 2)], "b, and not c, which was never sent"
-    assert queue.response("b", GAP) is Outcome.RETRY
+    assert queue.response("b", GAP) is BatchOutcome.RETRY
     assert queue.wait().send() == [("a", 1, 0)]
 
 
@@ -264,10 +264,10 @@ def test_a_gap_before_an_acknowledged_batch_is_fatal(queue: QueueDriver) -> None
     """Only a broker that forgot the producer takes b without a; to write a now would put it after b."""
     queue.add_and_send("a", "b")
     queue.response("a", ErrorCode.NOT_ENOUGH_REPLICAS)
-    assert queue.response("b") is Outcome.DONE
+    assert queue.response("b") is BatchOutcome.DONE
     assert queue.proven == []
     queue.wait().send()
-    assert queue.response("a", GAP) is Outcome.FATAL
+    assert queue.response("a", GAP) is BatchOutcome.FATAL
 
 
 def test_without_idempotence_nothing_is_proven() -> None:
@@ -280,9 +280,9 @@ def test_without_idempotence_nothing_is_proven() -> None:
 
 def test_a_new_epoch_that_is_refused_is_fatal(queue: QueueDriver) -> None:
     queue.add_and_send("a")
-    assert queue.response("a", GAP) is Outcome.RETRY
+    assert queue.response("a", GAP) is BatchOutcome.RETRY
     assert queue.wait().send() == [("a", 1, 0)]
-    assert queue.response("a", GAP) is Outcome.FATAL
+    assert queue.response("a", GAP) is BatchOutcome.FATAL
 
 
 def test_progress_allows_another_epoch(queue: QueueDriver) -> None:
@@ -301,14 +301,14 @@ def test_unknown_producer_id_starts_an_epoch_only_after_retention(
 ) -> None:
     queue.add_and_send("a")
     code = ErrorCode.UNKNOWN_PRODUCER_ID
-    assert queue.response("a", code, log_start_offset=log_start_offset) is Outcome.RETRY
+    assert queue.response("a", code, log_start_offset=log_start_offset) is BatchOutcome.RETRY
     assert queue.wait().send() == [("a", epoch, 0)]
 
 
 def test_an_unknown_producer_whose_batch_may_be_written_must_not_write_it_again(queue: QueueDriver) -> None:
     queue.add_and_send("a")
     queue.lose_and_send_again("a")
-    assert queue.response("a", ErrorCode.UNKNOWN_PRODUCER_ID, log_start_offset=50) is Outcome.FATAL
+    assert queue.response("a", ErrorCode.UNKNOWN_PRODUCER_ID, log_start_offset=50) is BatchOutcome.FATAL
 
 
 def test_after_the_last_epoch_comes_a_new_producer_id() -> None:
@@ -333,7 +333,7 @@ def test_pieces_of_a_batch_share_its_sequence_numbers(queue: QueueDriver) -> Non
     queue.add_and_send("a", "big", "c", records=4)
     queue.response("a")
     big = queue.named("big")
-    assert queue.queue.outcome_of(big, ErrorCode.MESSAGE_TOO_LARGE) is Outcome.SPLIT
+    assert queue.queue.outcome_of(big, ErrorCode.MESSAGE_TOO_LARGE) is BatchOutcome.SPLIT
     pieces = []
     for name, records in (("big-1", 1), ("big-2", 3)):
         encoded = EncodedBatch(buffer=batch_of([b"x"] * records), records_count=records, first_row=0)
@@ -349,7 +349,7 @@ def test_pieces_of_a_batch_share_its_sequence_numbers(queue: QueueDriver) -> Non
 )
 def test_errors_of_a_single_record_that_are_not_retriable_are_fatal(queue: QueueDriver, code: ErrorCode) -> None:
     queue.add_and_send("a", records=1)
-    assert queue.response("a", code) is Outcome.FATAL
+    assert queue.response("a", code) is BatchOutcome.FATAL
 
 
 def test_while_batches_are_in_flight_none_goes_to_another_broker(queue: QueueDriver) -> None:
@@ -405,7 +405,7 @@ def test_a_transaction_has_the_epoch_that_it_began_with() -> None:
     assert queue.send() == [("a", 3, 40), ("b", 3, 42)]
     assert all(read_header(batch.encoded.buffer).is_transactional for batch in queue.queue.in_flight)
     queue.response("a")
-    assert queue.queue.outcome_of(queue.named("b"), GAP) is Outcome.FATAL
+    assert queue.queue.outcome_of(queue.named("b"), GAP) is BatchOutcome.FATAL
 
 
 def test_pieces_of_a_transactional_batch_are_transactional_too() -> None:

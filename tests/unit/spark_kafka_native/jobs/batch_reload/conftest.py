@@ -7,9 +7,9 @@ import pytest
 from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.storage.object_storage import ObjectStorage
 from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
-from tests.support.spark.reload_driver import story
+from tests.support.spark.reload_driver import driver
 
-__all__ = ["story"]
+__all__ = ["driver"]
 
 
 @pytest.fixture(params=["directory", "object store"])

@@ -10,20 +10,20 @@ from spark_kafka_native.jobs.batch_reload.leases import Lease
 from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.versions import versions
 from spark_kafka_native.spark.planning.ranges import OffsetRange
-from tests.support.spark.reload_driver import NOW_S, Story
+from tests.support.spark.reload_driver import NOW_S, ReloadDriver
 
 
 @pytest.fixture
-def loaded(story: Story) -> Story:
-    story.produce("t", 0, 10)
-    story.load()
-    story.produce("t", 0, 10)
-    story.load()
-    story.load('{"t":{"0":3}}')
-    return story
+def loaded(driver: ReloadDriver) -> ReloadDriver:
+    driver.produce("t", 0, 10)
+    driver.load()
+    driver.produce("t", 0, 10)
+    driver.load()
+    driver.load('{"t":{"0":3}}')
+    return driver
 
 
-def test_clean_removes_old_versions_and_their_files(loaded: Story) -> None:
+def test_clean_removes_old_versions_and_their_files(loaded: ReloadDriver) -> None:
     removed = loaded.clean(keep_versions=2)
     assert (removed.versions, removed.files, removed.dead_loads) == ((1,), (), ())
     removed = loaded.clean(keep_versions=1)
@@ -34,7 +34,9 @@ def test_clean_removes_old_versions_and_their_files(loaded: Story) -> None:
     assert loaded.unnamed_files() == []
 
 
-def test_a_clean_that_cannot_list_a_directory_deletes_nothing(loaded: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clean_that_cannot_list_a_directory_deletes_nothing(
+    loaded: ReloadDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loaded.clean(keep_versions=1)
     scandir, files = os.scandir, loaded.storage.list("")
 
@@ -51,7 +53,7 @@ def test_a_clean_that_cannot_list_a_directory_deletes_nothing(loaded: Story, mon
     assert loaded.records() == loaded.produced()
 
 
-def test_clean_keeps_files_of_a_live_run(loaded: Story) -> None:
+def test_clean_keeps_files_of_a_live_run(loaded: ReloadDriver) -> None:
     loaded.produce("t", 0, 10)
 
     def clean_in_between(_: OffsetRange) -> None:
@@ -61,7 +63,7 @@ def test_clean_keeps_files_of_a_live_run(loaded: Story) -> None:
     assert loaded.records() == loaded.produced()
 
 
-def test_clean_keeps_files_of_a_run_without_a_lease_yet(loaded: Story) -> None:
+def test_clean_keeps_files_of_a_run_without_a_lease_yet(loaded: ReloadDriver) -> None:
     loaded.storage.create("_loads/fresh/t/1.json", b"")
     assert loaded.clean(lease_s=3600.0).dead_loads == ()
     assert "_loads/fresh/t/1.json" in loaded.unnamed_files()
@@ -69,7 +71,7 @@ def test_clean_keeps_files_of_a_run_without_a_lease_yet(loaded: Story) -> None:
     assert loaded.clean().files == ()
 
 
-def test_clean_names_a_dead_run_before_it_removes_files(loaded: Story) -> None:
+def test_clean_names_a_dead_run_before_it_removes_files(loaded: ReloadDriver) -> None:
     Lease(loaded.storage, "dead").take()
     loaded.storage.create("_loads/dead/t/1.json", b"123")
     removed = loaded.clean()
@@ -81,9 +83,9 @@ def test_clean_names_a_dead_run_before_it_removes_files(loaded: Story) -> None:
     assert loaded.version().removed_loads == ("dead",), "it may resume at any time"
 
 
-def test_resumed_dead_run_stops_the_clean(loaded: Story) -> None:
+def test_resumed_dead_run_stops_the_clean(loaded: ReloadDriver) -> None:
     loaded.produce("t", 0, 5)
-    awake = Story(loaded.root)
+    awake = ReloadDriver(loaded.root)
     awake.cluster = loaded.cluster
 
     class Slow(LocalStorage):
@@ -103,20 +105,20 @@ def test_resumed_dead_run_stops_the_clean(loaded: Story) -> None:
     assert loaded.records() == loaded.produced()
 
 
-def test_target_where_nothing_has_been_published(story: Story) -> None:
-    story.storage.create("_loads/dead/t/1.json", b"123")
-    assert story.clean().dead_loads == ("dead",)
-    assert story.version().files == ()
-    story.produce("t", 0, 5)
-    story.load()
-    assert story.records() == story.produced()
-    empty = LocalStorage(str(story.root / "other"))
+def test_target_where_nothing_has_been_published(driver: ReloadDriver) -> None:
+    driver.storage.create("_loads/dead/t/1.json", b"123")
+    assert driver.clean().dead_loads == ("dead",)
+    assert driver.version().files == ()
+    driver.produce("t", 0, 5)
+    driver.load()
+    assert driver.records() == driver.produced()
+    empty = LocalStorage(str(driver.root / "other"))
     removed = clean(empty, now_s=NOW_S, lease_s=-1.0, keep_versions=1)
     assert (removed.files, removed.versions) == ((), ())
     assert versions(empty) == []
 
 
-def test_clean_removes_old_temporary_files(loaded: Story) -> None:
+def test_clean_removes_old_temporary_files(loaded: ReloadDriver) -> None:
     (loaded.root / "_manifests" / ".creating-1").write_bytes(b"12")
     assert find_unneeded(loaded.storage, 0.0, lease_s=0.0, keep_versions=9).files == ()
     assert loaded.clean(keep_versions=9).files == ("_manifests/.creating-1",)

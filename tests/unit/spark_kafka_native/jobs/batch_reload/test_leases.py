@@ -3,7 +3,7 @@ import pytest
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
 from spark_kafka_native.jobs.batch_reload.leases import Lease, new_load_id, other_runs
 from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
-from tests.support.spark.reload_driver import NOW_S, Story
+from tests.support.spark.reload_driver import NOW_S, ReloadDriver
 
 
 def test_ids_sort_by_time_and_differ() -> None:
@@ -12,23 +12,23 @@ def test_ids_sort_by_time_and_differ() -> None:
     assert new_load_id(0.0).startswith("19700101T000000Z-")
 
 
-def test_lease_is_listed_until_its_release(story: Story) -> None:
-    lease = Lease(story.storage, "mine")
+def test_lease_is_listed_until_its_release(driver: ReloadDriver) -> None:
+    lease = Lease(driver.storage, "mine")
     lease.take()
     now_s = lease.written_at_s()
-    assert other_runs(story.storage, "mine", now_s) == []
-    (run,) = other_runs(story.storage, "yours", now_s + 7)
+    assert other_runs(driver.storage, "mine", now_s) == []
+    (run,) = other_runs(driver.storage, "yours", now_s + 7)
     assert (run.load_id, run.age_s) == ("mine", 7.0)
     assert run.holder.startswith("process ")
     lease.release()
-    assert other_runs(story.storage, "yours", now_s) == []
+    assert other_runs(driver.storage, "yours", now_s) == []
 
 
-def test_lease_is_renewed_after_its_interval(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    lease = Lease(story.storage, "mine")
+def test_lease_is_renewed_after_its_interval(driver: ReloadDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    lease = Lease(driver.storage, "mine")
     lease.take()
     puts: list[str] = []
-    monkeypatch.setattr(story.storage, "put", lambda path, _: puts.append(path))
+    monkeypatch.setattr(driver.storage, "put", lambda path, _: puts.append(path))
     lease.renew()
     assert puts == []
     monkeypatch.setattr("spark_kafka_native.jobs.batch_reload.leases.RENEW_EVERY_S", 0.0)
@@ -36,8 +36,8 @@ def test_lease_is_renewed_after_its_interval(story: Story, monkeypatch: pytest.M
     assert puts == ["_leases/mine.json"]
 
 
-def test_failed_lease_renewal_is_retried(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    lease = Lease(story.storage, "mine")
+def test_failed_lease_renewal_is_retried(driver: ReloadDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    lease = Lease(driver.storage, "mine")
     tries: list[str] = []
 
     def fail(path: str, _: bytes) -> None:
@@ -46,38 +46,38 @@ def test_failed_lease_renewal_is_retried(story: Story, monkeypatch: pytest.Monke
 
     with lease.held():
         monkeypatch.setattr("spark_kafka_native.jobs.batch_reload.leases.RENEW_EVERY_S", 0.0)
-        monkeypatch.setattr(story.storage, "put", fail)
+        monkeypatch.setattr(driver.storage, "put", fail)
         lease.renew()
         lease.renew()
     assert tries == ["_leases/mine.json"] * 2
-    assert story.storage.list("_leases") == {}
+    assert driver.storage.list("_leases") == {}
 
 
-def test_failed_lease_release_is_ignored(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_lease_release_is_ignored(driver: ReloadDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: str) -> None:
         raise OSError("stale file handle")
 
-    monkeypatch.setattr(story.storage, "remove", fail)
-    with Lease(story.storage, "mine").held():
+    monkeypatch.setattr(driver.storage, "remove", fail)
+    with Lease(driver.storage, "mine").held():
         pass
-    assert list(story.storage.list("_leases")) == ["_leases/mine.json"]
+    assert list(driver.storage.list("_leases")) == ["_leases/mine.json"]
 
 
-def test_storage_that_makes_a_file_twice_is_refused(story: Story) -> None:
+def test_storage_that_makes_a_file_twice_is_refused(driver: ReloadDriver) -> None:
     class Overwrites(LocalStorage):
         def create(self, path: str, data: bytes) -> None:
             self.put(path, data)
 
     with pytest.raises(UsageError, match="loads need conditional writes"):
-        Lease(Overwrites(story.storage.url), "mine").take()
+        Lease(Overwrites(driver.storage.url), "mine").take()
 
 
-def test_lease_that_a_listing_does_not_show_is_an_error_that_names_it(story: Story) -> None:
+def test_lease_that_a_listing_does_not_show_is_an_error_that_names_it(driver: ReloadDriver) -> None:
     with pytest.raises(OSError, match=r"_leases/mine\.json is not listed.* run the clean again"):
-        Lease(story.storage, "mine").written_at_s()
+        Lease(driver.storage, "mine").written_at_s()
 
 
-def test_unreadable_lease_of_another_run(story: Story) -> None:
-    story.storage.create("_leases/odd.json", b"[")
-    (run,) = other_runs(story.storage, "mine", NOW_S)
+def test_unreadable_lease_of_another_run(driver: ReloadDriver) -> None:
+    driver.storage.create("_leases/odd.json", b"[")
+    (run,) = other_runs(driver.storage, "mine", NOW_S)
     assert (run.load_id, run.holder) == ("odd", "another run")

@@ -15,11 +15,11 @@ from spark_kafka_native.jobs.batch_reload.manifest import (
 from spark_kafka_native.jobs.batch_reload.merge import Load, Written, entries_of, next_version, ranges_without_file
 from spark_kafka_native.jobs.batch_reload.plan import ClusterState, Plan, Wanted, make_plan
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.spark.reload_driver import JSON, Story
+from tests.support.spark.reload_driver import JSON, ReloadDriver
 
 
-def load_of(story: Story, base: Manifest | None, start: str | None = None, *, load_id: str = "mine") -> Load:
-    plan = story.plan(base, start)
+def load_of(driver: ReloadDriver, base: Manifest | None, start: str | None = None, *, load_id: str = "mine") -> Load:
+    plan = driver.plan(base, start)
     written = [
         Written(
             topic=piece.topic,
@@ -41,45 +41,45 @@ def paths(manifest: Manifest) -> list[str]:
     return [entry.path for entry in manifest.files]
 
 
-def test_versions_follow_each_other(story: Story) -> None:
-    story.produce("t", 0, 5)
-    first = next_version(None, load_of(story, None, load_id="a"))
+def test_versions_follow_each_other(driver: ReloadDriver) -> None:
+    driver.produce("t", 0, 5)
+    first = next_version(None, load_of(driver, None, load_id="a"))
     assert (first.version, first.kind, paths(first)) == (1, "load", ["a/t-0-0"])
-    story.produce("t", 0, 5)
-    second = next_version(first, load_of(story, first, load_id="b"))
+    driver.produce("t", 0, 5)
+    second = next_version(first, load_of(driver, first, load_id="b"))
     assert (second.version, paths(second)) == (2, ["a/t-0-0", "b/t-0-5"])
-    again = next_version(second, load_of(story, second, '{"t":{"0":7}}', load_id="c"))
+    again = next_version(second, load_of(driver, second, '{"t":{"0":7}}', load_id="c"))
     assert (again.version, again.kind, paths(again)) == (3, "reload", ["a/t-0-0", "c/t-0-5"])
     assert [made.load_id for made in again.history] == ["a", "b", "c"]
     assert problems(again) == []
 
 
-def test_run_follows_a_run_of_other_partitions(story: Story) -> None:
-    story.produce("t", 0, 5)
-    base = next_version(None, load_of(story, None, load_id="a"))
-    story.produce("t", 0, 5)
-    mine = load_of(story, base, load_id="b")
-    story.cluster.remove("t")
-    story.produce("u", 0, 3)
-    both = next_version(next_version(base, load_of(story, base, load_id="other")), mine)
+def test_run_follows_a_run_of_other_partitions(driver: ReloadDriver) -> None:
+    driver.produce("t", 0, 5)
+    base = next_version(None, load_of(driver, None, load_id="a"))
+    driver.produce("t", 0, 5)
+    mine = load_of(driver, base, load_id="b")
+    driver.cluster.remove("t")
+    driver.produce("u", 0, 3)
+    both = next_version(next_version(base, load_of(driver, base, load_id="other")), mine)
     assert (both.version, paths(both)) == (3, ["a/t-0-0", "b/t-0-5", "other/u-0-0"])
     assert both.positions[TopicPartition("u", 0)] == 3
 
 
-def test_run_conflicts_with_a_run_of_the_same_partitions(story: Story) -> None:
-    story.produce("t", 0, 5)
-    base = next_version(None, load_of(story, None, load_id="a"))
-    story.produce("t", 0, 5)
-    quicker = next_version(base, load_of(story, base, load_id="quicker"))
+def test_run_conflicts_with_a_run_of_the_same_partitions(driver: ReloadDriver) -> None:
+    driver.produce("t", 0, 5)
+    base = next_version(None, load_of(driver, None, load_id="a"))
+    driver.produce("t", 0, 5)
+    quicker = next_version(base, load_of(driver, base, load_id="quicker"))
     with pytest.raises(Conflict, match=r"another run \(quicker\) published t-0 in version 2"):
-        next_version(quicker, load_of(story, base, load_id="slower"))
+        next_version(quicker, load_of(driver, base, load_id="slower"))
     with pytest.raises(Conflict, match="another run"):
-        next_version(base, load_of(story, None, load_id="first too"))
+        next_version(base, load_of(driver, None, load_id="first too"))
 
 
-def test_run_removed_as_dead_cannot_publish(story: Story) -> None:
-    story.produce("t", 0, 5)
-    mine = load_of(story, None, load_id="sleeper")
+def test_run_removed_as_dead_cannot_publish(driver: ReloadDriver) -> None:
+    driver.produce("t", 0, 5)
+    mine = load_of(driver, None, load_id="sleeper")
     cleaned = Manifest(
         version=1, load_id="c", kind="clean", created_ms=0, format=NO_FORMAT, removed_loads=("sleeper", "x")
     )
@@ -89,11 +89,11 @@ def test_run_removed_as_dead_cannot_publish(story: Story) -> None:
     assert (late.version, late.format, late.removed_loads) == (2, JSON, ("sleeper", "x"))
 
 
-def test_run_cannot_follow_a_version_of_another_format(story: Story) -> None:
-    story.produce("t", 0, 5)
-    csv = dataclasses.replace(load_of(story, None), format=StoredFormat(name="csv", columns=()))
+def test_run_cannot_follow_a_version_of_another_format(driver: ReloadDriver) -> None:
+    driver.produce("t", 0, 5)
+    csv = dataclasses.replace(load_of(driver, None), format=StoredFormat(name="csv", columns=()))
     with pytest.raises(Conflict, match="with another format"):
-        next_version(next_version(None, csv), load_of(story, None))
+        next_version(next_version(None, csv), load_of(driver, None))
 
 
 def _whole(plan: Plan) -> Entry:
@@ -109,13 +109,13 @@ def _whole(plan: Plan) -> Entry:
     )
 
 
-def test_recreated_topic_replaces_all_entries(story: Story) -> None:
-    story.produce("t", 0, 5)
-    story.produce("t", 1, 5)
-    base = dataclasses.replace(next_version(None, load_of(story, None)), topic_ids={"t": "one"})
-    story.cluster.remove("t")
-    story.produce("t", 0, 3)
-    state = ClusterState(first=story.cluster.first, end=story.cluster.end, topic_ids={"t": "two"})
+def test_recreated_topic_replaces_all_entries(driver: ReloadDriver) -> None:
+    driver.produce("t", 0, 5)
+    driver.produce("t", 1, 5)
+    base = dataclasses.replace(next_version(None, load_of(driver, None)), topic_ids={"t": "one"})
+    driver.cluster.remove("t")
+    driver.produce("t", 0, 3)
+    state = ClusterState(first=driver.cluster.first, end=driver.cluster.end, topic_ids={"t": "two"})
     plan = make_plan(base, state, Wanted(points={TopicPartition("t", 0): 0}, ends={}))
     assert plan.replaces
     made = next_version(
@@ -126,10 +126,10 @@ def test_recreated_topic_replaces_all_entries(story: Story) -> None:
     assert made.topic_ids == {"t": "two"}
 
 
-def test_ranges_without_a_file(story: Story) -> None:
-    story.produce("t", 0, 9)
-    story.age_out("t", 0, 4)
-    plan = story.plan(None, '{"t":{"0":2}}', accept_loss=True)
+def test_ranges_without_a_file(driver: ReloadDriver) -> None:
+    driver.produce("t", 0, 9)
+    driver.age_out("t", 0, 4)
+    plan = driver.plan(None, '{"t":{"0":2}}', accept_loss=True)
     found = [(entry.what, entry.from_offset, entry.until_offset) for entry in ranges_without_file("l", plan)]
     assert found == [(What.LOST, 2, 4), (What.APPENDED, 4, 9)]
     assert [entry.what for entry in entries_of("l", [], plan)] == [What.LOST]

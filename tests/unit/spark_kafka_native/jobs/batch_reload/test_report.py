@@ -14,7 +14,7 @@ from spark_kafka_native.jobs.batch_reload.report import (
     report_table,
 )
 from spark_kafka_native.jobs.batch_reload.verify import Checked, RangeVerdict, Report
-from tests.support.spark.reload_driver import Story
+from tests.support.spark.reload_driver import ReloadDriver
 
 
 def printed(table: Table) -> list[str]:
@@ -24,17 +24,17 @@ def printed(table: Table) -> list[str]:
 
 
 @pytest.mark.feature("reload.dryRun")
-def test_plan_table_has_counts(story: Story) -> None:
-    story.produce("t", 0, 1500)
-    story.load(max_records_per_task=1000)
-    story.produce("t", 0, 500)
-    story.produce("t", 1, 10)
-    story.age_out("t", 0, 1600)
-    lines = printed(plan_table(story.plan(story.version(), max_records_per_task=300, accept_loss=True)))
+def test_plan_table_has_counts(driver: ReloadDriver) -> None:
+    driver.produce("t", 0, 1500)
+    driver.load(max_records_per_task=1000)
+    driver.produce("t", 0, 500)
+    driver.produce("t", 1, 10)
+    driver.age_out("t", 0, 1600)
+    lines = printed(plan_table(driver.plan(driver.version(), max_records_per_task=300, accept_loss=True)))
     assert lines[0] == "partition from until offsets tasks files"
     assert lines[2:] == ["t-0 1,600 2,000 400 2 offsets [1500, 1600) were deleted", "t-1 0 10 10 1", "all 410 3"]
-    story.age_out("t", 0, 0)
-    again = printed(plan_table(story.plan(story.version(), "earliest")))
+    driver.age_out("t", 0, 0)
+    again = printed(plan_table(driver.plan(driver.version(), "earliest")))
     assert again[2] == "t-0 0 2,000 2,000 1 replaces 2"
 
 
@@ -67,10 +67,10 @@ def test_report_table_has_verdicts_and_errors() -> None:
     assert complaints(many)[-1] == "and 100 more"
 
 
-def test_result_lines_of_load_and_clean(story: Story) -> None:
-    story.produce("t", 0, 1500)
-    plan = story.plan(None, max_records_per_task=1000)
-    made = story.load(max_records_per_task=1000)
+def test_result_lines_of_load_and_clean(driver: ReloadDriver) -> None:
+    driver.produce("t", 0, 1500)
+    plan = driver.plan(None, max_records_per_task=1000)
+    made = driver.load(max_records_per_task=1000)
     assert made is not None
     said = loaded_line(made, made.load_id, plan, "/data")
     assert said == "loaded 1,500 records in 2 files of 1 partition into /data, version 1"

@@ -9,7 +9,7 @@ from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocation
 from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native.jobs.batch_reload.target import check_own, prepare
-from tests.support.spark.reload_driver import Story
+from tests.support.spark.reload_driver import ReloadDriver
 
 
 def test_new_or_empty_target(storage: Storage) -> None:
@@ -46,11 +46,11 @@ def test_folders_of_the_job_are_found_outside_the_sample(storage: Storage, monke
 
 
 def test_released_lease_of_a_run_that_failed_leaves_a_loadable_directory(tmp_path: Path) -> None:
-    story = Story(tmp_path / "t")
-    with Lease(story.storage, "1").held():
+    driver = ReloadDriver(tmp_path / "t")
+    with Lease(driver.storage, "1").held():
         pass
-    assert story.storage.sample("") == ("_leases",)
-    assert check_own(story.storage, "--target")
+    assert driver.storage.sample("") == ("_leases",)
+    assert check_own(driver.storage, "--target")
 
 
 def test_entries_of_a_new_volume_are_ignored(tmp_path: Path) -> None:

@@ -6,29 +6,29 @@ import pytest
 from spark_kafka_native.jobs.batch_reload.manifest import Entry, What
 from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.verify import MAX_TASKS, Checked, RangeVerdict, Report, check_entry, grouped
-from tests.support.spark.reload_driver import Story
+from tests.support.spark.reload_driver import ReloadDriver
 
 
 @pytest.fixture
-def entry(story: Story) -> Entry:
-    story.produce("t", 0, 10)
-    story.load()
-    (made,) = story.version().files
+def entry(driver: ReloadDriver) -> Entry:
+    driver.produce("t", 0, 10)
+    driver.load()
+    (made,) = driver.version().files
     return made
 
 
-def checked(story: Story, entry: Entry, counted: int | None, *, compacted: bool = False) -> Checked:
-    return check_entry(story.storage, entry, counted, compacted=compacted)
+def checked(driver: ReloadDriver, entry: Entry, counted: int | None, *, compacted: bool = False) -> Checked:
+    return check_entry(driver.storage, entry, counted, compacted=compacted)
 
 
 @pytest.mark.feature("reload.verify")
-def test_counts_are_compared_with_the_topic(story: Story, entry: Entry) -> None:
-    assert checked(story, entry, 10).verdict == RangeVerdict.SAME
-    assert checked(story, entry, None).verdict == RangeVerdict.AGED_OUT
-    assert check_entry(story.storage, entry, None, recreated=True).verdict == RangeVerdict.RECREATED
-    assert checked(story, entry, 9).verdict == RangeVerdict.DIFFERENT
-    assert checked(story, entry, 9, compacted=True).verdict == RangeVerdict.COMPACTED
-    assert checked(story, entry, 11, compacted=True).verdict == RangeVerdict.DIFFERENT
+def test_counts_are_compared_with_the_topic(driver: ReloadDriver, entry: Entry) -> None:
+    assert checked(driver, entry, 10).verdict == RangeVerdict.SAME
+    assert checked(driver, entry, None).verdict == RangeVerdict.AGED_OUT
+    assert check_entry(driver.storage, entry, None, recreated=True).verdict == RangeVerdict.RECREATED
+    assert checked(driver, entry, 9).verdict == RangeVerdict.DIFFERENT
+    assert checked(driver, entry, 9, compacted=True).verdict == RangeVerdict.COMPACTED
+    assert checked(driver, entry, 11, compacted=True).verdict == RangeVerdict.DIFFERENT
 
 
 def flip_a_bit(path: Path) -> None:
@@ -47,22 +47,22 @@ def flip_a_bit(path: Path) -> None:
     ],
 )
 def test_files_are_read_again(
-    story: Story, entry: Entry, harm: Callable[[Path], object], verdict: RangeVerdict
+    driver: ReloadDriver, entry: Entry, harm: Callable[[Path], object], verdict: RangeVerdict
 ) -> None:
-    assert isinstance(story.storage, LocalStorage)
-    harm(story.root / entry.path)
-    assert checked(story, entry, 10).verdict == verdict
-    assert checked(story, entry, None).verdict == verdict, "also when the topic has aged out"
+    assert isinstance(driver.storage, LocalStorage)
+    harm(driver.root / entry.path)
+    assert checked(driver, entry, 10).verdict == verdict
+    assert checked(driver, entry, None).verdict == verdict, "also when the topic has aged out"
 
 
-def test_ranges_without_a_file(story: Story, entry: Entry) -> None:
+def test_ranges_without_a_file(driver: ReloadDriver, entry: Entry) -> None:
     empty, lost = (
         Entry(topic="t", partition=0, from_offset=10, until_offset=12, load_id="l", what=what)
         for what in (What.EMPTY, What.LOST)
     )
-    assert checked(story, empty, 0).verdict == RangeVerdict.SAME
-    assert checked(story, empty, 1).verdict == RangeVerdict.DIFFERENT
-    assert checked(story, lost, None).verdict == RangeVerdict.NOT_KEPT
+    assert checked(driver, empty, 0).verdict == RangeVerdict.SAME
+    assert checked(driver, empty, 1).verdict == RangeVerdict.DIFFERENT
+    assert checked(driver, lost, None).verdict == RangeVerdict.NOT_KEPT
 
 
 def entries(*sizes: int) -> list[Entry]:
@@ -86,9 +86,9 @@ def test_tasks_have_about_the_same_to_read_and_are_not_too_many() -> None:
     assert grouped([]) == []
 
 
-def test_report_is_correct_without_errors(story: Story, entry: Entry) -> None:
-    good, bad = checked(story, entry, 10), checked(story, entry, 9)
+def test_report_is_correct_without_errors(driver: ReloadDriver, entry: Entry) -> None:
+    good, bad = checked(driver, entry, 10), checked(driver, entry, 9)
     assert Report(version=1, problems=(), checked=(good,)).correct
-    assert Report(version=1, problems=(), checked=(good, checked(story, entry, None))).counted == 1
+    assert Report(version=1, problems=(), checked=(good, checked(driver, entry, None))).counted == 1
     assert not Report(version=1, problems=(), checked=(good, bad)).correct
     assert not Report(version=1, problems=("a gap",), checked=(good,)).correct

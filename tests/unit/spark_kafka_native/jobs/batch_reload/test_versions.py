@@ -8,7 +8,7 @@ from spark_kafka_native.jobs.batch_reload.merge import with_history
 from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.storage.storage import Stored
 from spark_kafka_native.jobs.batch_reload.versions import manifest_path, publish, read_version, versions
-from tests.support.spark.reload_driver import JSON, Story
+from tests.support.spark.reload_driver import JSON, ReloadDriver
 
 
 def version_of(head: Manifest | None, load_id: str) -> Manifest:
@@ -21,9 +21,9 @@ def publish_as(storage: LocalStorage, base: Manifest | None, load_id: str) -> Ma
 
 
 @pytest.fixture
-def storage(story: Story) -> LocalStorage:
-    assert isinstance(story.storage, LocalStorage)
-    return story.storage
+def storage(driver: ReloadDriver) -> LocalStorage:
+    assert isinstance(driver.storage, LocalStorage)
+    return driver.storage
 
 
 def test_versions_count_up_and_stay(storage: LocalStorage) -> None:
@@ -155,10 +155,10 @@ def test_repeated_conflicts_end_the_run(storage: LocalStorage) -> None:
         publish(storage, None, after)
 
 
-def test_invalid_version_is_not_published(storage: LocalStorage, story: Story) -> None:
-    story.produce("t", 0, 10)
-    story.load(max_records_per_task=5)
-    good = story.version()
+def test_invalid_version_is_not_published(storage: LocalStorage, driver: ReloadDriver) -> None:
+    driver.produce("t", 0, 10)
+    driver.load(max_records_per_task=5)
+    good = driver.version()
     bad = dataclasses.replace(good, version=2, entries=good.entries[:1])
     with pytest.raises(ReloadError, match="would be invalid and is not published: t-0 has the position 10"):
         publish(storage, good, lambda _: bad)

@@ -14,42 +14,42 @@ from spark_kafka_native.spark.errors import DataLossError
 from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.ranges import range_of
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
-from tests.support.spark.reload_driver import Story
+from tests.support.spark.reload_driver import ReloadDriver
 
 PIECE = range_of(TopicPartition("_t", 3), 5, 25)
 JSON = file_format("json", None)
 
 
-def test_two_attempts_make_two_files(story: Story) -> None:
-    one, two = (write_piece(story.storage, JSON, "l", PIECE, story.read(PIECE)) for _ in range(2))
+def test_two_attempts_make_two_files(driver: ReloadDriver) -> None:
+    one, two = (write_piece(driver.storage, JSON, "l", PIECE, driver.read(PIECE)) for _ in range(2))
     assert one.path != two.path
     assert (one.rows, one.bytes, one.crc32c) == (two.rows, two.bytes, two.crc32c)
     assert one.rows == 20
-    assert set(story.storage.list("_loads")) == {one.path, two.path}
+    assert set(driver.storage.list("_loads")) == {one.path, two.path}
     assert one.path.startswith("_loads/l/_t/00003-00000000000000000005-"), "Spark hides files, not directories, of _"
 
 
-def test_range_without_records_makes_no_file(story: Story) -> None:
-    story.invisible = {("_t", 3, offset) for offset in range(5, 25)}
-    written = write_piece(story.storage, JSON, "l", PIECE, story.read(PIECE))
+def test_range_without_records_makes_no_file(driver: ReloadDriver) -> None:
+    driver.invisible = {("_t", 3, offset) for offset in range(5, 25)}
+    written = write_piece(driver.storage, JSON, "l", PIECE, driver.read(PIECE))
     assert (written.path, written.rows, written.until_offset) == ("", 0, 25)
-    assert story.storage.list("") == {}
+    assert driver.storage.list("") == {}
 
 
-def test_failed_attempt_deletes_its_file(story: Story) -> None:
+def test_failed_attempt_deletes_its_file(driver: ReloadDriver) -> None:
     def breaks_off() -> Iterator[pa.RecordBatch]:
-        yield next(story.read(PIECE))
+        yield next(driver.read(PIECE))
         raise TimeoutError("the broker is gone")
 
     with pytest.raises(TimeoutError):
-        write_piece(story.storage, JSON, "l", PIECE, breaks_off())
-    assert story.storage.list("") == {}
+        write_piece(driver.storage, JSON, "l", PIECE, breaks_off())
+    assert driver.storage.list("") == {}
 
 
-def job_on(story: Story) -> WriteJob:
+def job_on(driver: ReloadDriver) -> WriteJob:
     options = {"kafka.bootstrap.servers": "unknown-host:1", "subscribe": "t"}
     return WriteJob(
-        location=StorageLocation(url=story.storage.url),
+        location=StorageLocation(url=driver.storage.url),
         load_id="l",
         source=parse_source_options(options, Query.BATCH),
         layout=layout_of(source_schema(include_headers=True)),
@@ -58,17 +58,17 @@ def job_on(story: Story) -> WriteJob:
 
 
 @pytest.mark.feature("reload.tasks")
-def test_write_job_can_be_pickled(story: Story) -> None:
-    job = job_on(story)
+def test_write_job_can_be_pickled(driver: ReloadDriver) -> None:
+    job = job_on(driver)
     assert pickle.loads(pickle.dumps(job)) == job
 
 
-def test_records_deleted_during_the_load(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_deleted_during_the_load(driver: ReloadDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     def ages_out(*_: object) -> Iterator[pa.RecordBatch]:
-        yield next(story.read(PIECE))
+        yield next(driver.read(PIECE))
         raise DataLossError("KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE", "gone")
 
     monkeypatch.setattr(writing, "read_ranges", ages_out)
     with pytest.raises(ReloadError, match=r"records of _t-3 offsets \[5, 25\) were deleted while the load ran"):
-        job_on(story).run(PIECE)
-    assert story.storage.list("") == {}
+        job_on(driver).run(PIECE)
+    assert driver.storage.list("") == {}

@@ -143,7 +143,7 @@ def test_client_properties_that_are_refused_by_name(name: str) -> None:
         (PartitionerError("partitioner a:b returned partition 9; the topic has 0 to 3"), "Option 'partitioner'"),
         (ProduceError(T0, ErrorCode.INVALID_TIMESTAMP, "too old", 5), "message.timestamp.before.max.ms"),
         (BrokerUnreachable({HostPort("broker", 9092): "connection refused"}), "'kafka.max.block.ms'"),
-        (RecordTooLarge("t", 3, 2_000_000, 1_048_576), "more than max.request.size (1048576)"),
+        (RecordTooLarge("t", 3, 2_000_000, 1_048_576), "A retry does not help."),
         (NoSuchPartition(TopicPartition("t", 7), 4), "column 'partition'"),
         (ProduceError(T0, ErrorCode.MESSAGE_TOO_LARGE, "too large", 5), "max.message.bytes"),
         (ProduceError(T0, ErrorCode.REQUEST_TIMED_OUT, "no response", 5), "'kafka.delivery.timeout.ms'"),

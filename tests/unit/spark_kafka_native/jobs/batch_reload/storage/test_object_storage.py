@@ -6,7 +6,7 @@ import pytest
 
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
 from spark_kafka_native.jobs.batch_reload.storage.object_storage import ObjectStorage
-from tests.support.spark.reload_driver import Story
+from tests.support.spark.reload_driver import ReloadDriver
 
 
 def test_locations_are_urls() -> None:
@@ -44,14 +44,14 @@ def test_errors_of_a_store_client_are_os_errors(monkeypatch: pytest.MonkeyPatch)
         storage.read("x")
 
 
-def test_loads_on_an_object_store(story: Story) -> None:
-    story.storage = ObjectStorage("memory://loads", {})
-    story.produce("t", 0, 20)
-    story.load(max_records_per_task=7)
-    story.produce("t", 0, 20)
-    story.load(max_records_per_task=7)
-    assert story.records() == story.produced()
-    story.load("earliest")
-    assert story.records() == story.produced()
-    story.clean()
-    assert story.unnamed_files() == []
+def test_loads_on_an_object_store(driver: ReloadDriver) -> None:
+    driver.storage = ObjectStorage("memory://loads", {})
+    driver.produce("t", 0, 20)
+    driver.load(max_records_per_task=7)
+    driver.produce("t", 0, 20)
+    driver.load(max_records_per_task=7)
+    assert driver.records() == driver.produced()
+    driver.load("earliest")
+    assert driver.records() == driver.produced()
+    driver.clean()
+    assert driver.unnamed_files() == []
