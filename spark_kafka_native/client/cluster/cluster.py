@@ -49,8 +49,8 @@ class Cluster:
     def __init__(self, config: ClientConfig, *, warns: bool = False) -> None:
         """Does not connect yet.
 
-        ``warns``: log a warning when no broker can be reached, once, and again after a response. Only the driver of a
-        query on Spark sets it.
+        ``warns``: log a warning when no broker can be reached, once, and again after a response. Tools print the
+        reason themselves.
         """
         self.config = config
         self._warns = warns

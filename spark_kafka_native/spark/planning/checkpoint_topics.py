@@ -37,9 +37,9 @@ def not_named(offsets: Collection[TopicPartition], subscription: Subscription) -
         return OtherTopics(f"{reason} any of them", f"{again}, or use a new checkpointLocation for another query")
     return OtherTopics(
         f"{reason} {shown}",
-        f"{again}. Only to remove {shown} from the query, set option 'failOnDataLoss' to false until a batch has "
-        "finished: the checkpoint then has no offsets of what was removed, and what is named again later is read from "
-        "its first record",
+        f"{again}. To remove {shown} from the query, or if it was deleted, set option 'failOnDataLoss' to false until "
+        "a batch has finished: the checkpoint then has no offsets of what was removed, and what is named again later "
+        "is read from its first record",
     )
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 from spark_kafka_native.client.admin.committed_offsets import CommittedOffset, commit_offsets, fetch_offsets
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.metadata import ClusterMetadata, PartitionLeader
+from spark_kafka_native.client.cluster.shared import shared_cluster
 from spark_kafka_native.client.config import READ_COMMITTED, READ_UNCOMMITTED, ClientConfig
 from spark_kafka_native.client.consumer.leader_epochs import ends_of_epochs
 from spark_kafka_native.client.consumer.offsets import MAX_TIMESTAMP, list_offsets
@@ -14,7 +15,6 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from spark_kafka_native.spark.offsets import OffsetMap
-from spark_kafka_native.spark.shared import shared_cluster
 
 _SETTLED: Final = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 _VANISHING_TRIES: Final = 5

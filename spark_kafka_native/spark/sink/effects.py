@@ -14,6 +14,7 @@ from spark_kafka_native.client.admin.topics import NewTopic, TopicsError, create
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.coordinators import at_coordinators
 from spark_kafka_native.client.cluster.known_coordinators import CoordinatorType
+from spark_kafka_native.client.cluster.shared import shared_cluster
 from spark_kafka_native.client.config import READ_COMMITTED, READ_UNCOMMITTED
 from spark_kafka_native.client.consumer.cursor import PartitionRange
 from spark_kafka_native.client.consumer.fetcher import Fetcher
@@ -37,7 +38,6 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once import effects
 from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
-from spark_kafka_native.spark.shared import shared_cluster
 
 T = TypeVar("T")
 Send = Callable[[Producer], None]

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
+from spark_kafka_native.client.cluster.shared import shared_cluster
 from spark_kafka_native.client.producer.partitioners import PartitionerError
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -31,7 +32,6 @@ from spark_kafka_native.spark.exactly_once.plan import plan
 from spark_kafka_native.spark.exactly_once.task import task
 from spark_kafka_native.spark.options.exactly_once import GUARANTEE, PREFIX, ExactlyOnce
 from spark_kafka_native.spark.options.parsing import SinkOptions
-from spark_kafka_native.spark.shared import shared_cluster
 from spark_kafka_native.spark.sink.cluster_check import check_cluster
 from spark_kafka_native.spark.sink.effects import carry_out
 from spark_kafka_native.spark.sink.rows import SinkRows
@@ -122,7 +122,7 @@ class ExactlyOnceStreamWriter(PyKafkaStreamWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
         """Abort the batch, or complete it if it is decided."""
-        _abort(self._options, messages, f"batch {batchId}")
+        _abort(self._options, messages, f"batch {batchId} of this run")
 
 
 def plan_write(options: SinkOptions) -> WritePlan:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from spark_kafka_native.client.cluster.shared import shared_cluster
 from spark_kafka_native.client.errors import NoSuchPartition, ProduceError
 from spark_kafka_native.client.producer.partitioners import PartitionerError
 from spark_kafka_native.client.producer.producer import Producer
@@ -18,7 +19,6 @@ from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.spark.errors import TaskError
 from spark_kafka_native.spark.options.parsing import SinkOptions
-from spark_kafka_native.spark.shared import shared_cluster
 from spark_kafka_native.spark.sink.rows import SinkRows
 from spark_kafka_native.spark.workers import task_begins
 

@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from spark_kafka_native.client.cluster.metadata import NO_EPOCH, PartitionLeader
+from spark_kafka_native.client.cluster.shared import shared_cluster
 from spark_kafka_native.client.consumer.cursor import PartitionRange
 from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.errors import (
@@ -39,7 +40,6 @@ from spark_kafka_native.spark.planning.data_loss import (
 )
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.ranges import OffsetRange, bind_range
-from spark_kafka_native.spark.shared import shared_cluster
 from spark_kafka_native.spark.source.schema import Layout
 from spark_kafka_native.spark.source.shaper import RowShaper
 from spark_kafka_native.spark.workers import task_begins

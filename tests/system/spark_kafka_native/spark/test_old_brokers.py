@@ -6,6 +6,7 @@ import pytest
 
 from broker_embedded.config.releases import RELEASE_NAMES, release
 from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native.client.cluster.shared import close_shared_clusters
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from spark_kafka_native.records.batch import CompressionType
@@ -15,7 +16,6 @@ from spark_kafka_native.spark.planning.bounds import Clock
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.stream import StreamOffsets
-from spark_kafka_native.spark.shared import close_shared_clusters
 from spark_kafka_native.spark.source.reader import read_task
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
 from tests.support.records.message_sets import message_set

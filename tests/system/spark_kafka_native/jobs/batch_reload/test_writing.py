@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native.client.cluster.shared import close_shared_clusters
 from spark_kafka_native.jobs.batch_reload.bounds import check_unchanged, cluster_state
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError
 from spark_kafka_native.jobs.batch_reload.formats import file_format
@@ -14,7 +15,6 @@ from spark_kafka_native.jobs.batch_reload.writing import WriteJob
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.shared import close_shared_clusters
 from spark_kafka_native.spark.source.schema import layout_of
 from tests.support.clients.topics import Topics
 from tests.support.scripted.cluster import ScriptedCluster

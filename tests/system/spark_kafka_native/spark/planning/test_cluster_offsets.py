@@ -2,7 +2,6 @@ from collections.abc import Iterator
 
 import pytest
 from dirty_equals import IsStr
-from pyspark import TaskContext
 
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
@@ -45,20 +44,16 @@ def test_topics_that_exist(topics: Topics, offsets: ClusterOffsets) -> None:
     assert not [name for name in everything if name.startswith("__")]
 
 
-@pytest.mark.parametrize("is_task", [False, True])
-def test_the_driver_warns_once_while_no_broker_can_be_reached(
-    is_task: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(TaskContext, "get", lambda: object() if is_task else None)
+def test_a_process_warns_once_while_no_broker_can_be_reached(caplog: pytest.LogCaptureFixture) -> None:
     times = {"default_api_timeout_ms": "200", "request_timeout_ms": "100", "reconnect_backoff_ms": "1"}
-    offsets = ClusterOffsets(config("127.0.0.1:1,127.0.0.2:1", client_id=f"task {is_task}", **times))
+    offsets = ClusterOffsets(config("127.0.0.1:1,127.0.0.2:1", **times))
     for _ in range(2):
         with pytest.raises(BrokerUnreachable):
             offsets.topics(["t"])
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     refused = r"127\.0\.0\.[12]:1: connection refused"
     text = rf"no broker of bootstrap\.servers can be reached \({refused}; {refused}\); trying again for 0\.[0-9]+ s"
-    assert warnings == ([] if is_task else [IsStr(regex=text)])
+    assert warnings == [IsStr(regex=text)]
 
 
 def test_topic_lookup_does_not_create_the_topic(offsets: ClusterOffsets) -> None:

@@ -168,7 +168,7 @@ def test_aborted_batch_has_no_readable_rows(sink: Sink) -> None:
 def test_abort_of_a_decided_batch_commits_it(sink: Sink, caplog: pytest.LogCaptureFixture) -> None:
     message = sink.run(0, ["a"])
     sink.stream_writer().abort([message], 0)
-    assert f"prefix {sink.prefix}: batch 0 was decided before and is committed" in caplog.messages
+    assert f"prefix {sink.prefix}: batch 0 of this run was decided before and is committed" in caplog.messages
     sink.shows(["a"])
 
 

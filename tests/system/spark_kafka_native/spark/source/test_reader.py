@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_native.client.cluster.cluster import UNKNOWN_TOPIC_TRIES
+from spark_kafka_native.client.cluster.shared import close_shared_clusters, shared_cluster
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.fetch import FetchRequest
 from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
@@ -19,7 +20,6 @@ from spark_kafka_native.spark.errors import DataLossError, TaskError
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.ranges import range_of
-from spark_kafka_native.spark.shared import close_shared_clusters, shared_cluster
 from spark_kafka_native.spark.source.reader import read_task
 from spark_kafka_native.spark.source.schema import Layout, layout_of, source_schema
 from tests.support.records.record_batches import batch_of

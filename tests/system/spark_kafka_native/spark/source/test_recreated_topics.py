@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native.client.cluster.shared import close_shared_clusters
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
@@ -16,7 +17,6 @@ from spark_kafka_native.spark.planning.bounds import Clock
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.ranges import range_of
-from spark_kafka_native.spark.shared import close_shared_clusters
 from spark_kafka_native.spark.source.reader import read_task
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
 from tests.support.clients.topics import Topics

@@ -4,8 +4,6 @@ import atexit
 import os
 import threading
 
-from pyspark import TaskContext
-
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
 
@@ -16,14 +14,13 @@ _lock = threading.Lock()
 def shared_cluster(config: ClientConfig) -> Cluster:
     """The process's cluster for ``config``, made at the first call and kept open.
 
-    On the driver it warns if no broker can be reached; the many tasks do not.
     Its connections and metadata outlive the tasks that use it. Threads may share it; a forked child gets its own.
     Callers do not close it: a connection that breaks is replaced at the next use.
     """
     with _lock:
         found = _shared.get(config)
         if found is None:
-            found = _shared[config] = Cluster(config, warns=TaskContext.get() is None)
+            found = _shared[config] = Cluster(config, warns=True)
         return found
 
 
