@@ -161,7 +161,8 @@ class PartitionQueue:
 
     @property
     def _first(self) -> OutgoingBatch:
-        return min((*self.in_flight, *self._failed, *self._waiting), key=lambda batch: batch.order)
+        heads = (batches[0] for batches in (self.in_flight, self._failed, self._waiting) if batches)
+        return min(heads, key=lambda batch: batch.order)
 
     @property
     def next_sequence(self) -> int:
@@ -250,6 +251,7 @@ class PartitionQueue:
     def replace(self, batch: OutgoingBatch, pieces: list[OutgoingBatch], now: float) -> None:
         """Send ``pieces`` instead of the batch: its records in order, which share its sequence numbers."""
         self.in_flight.remove(batch)
+        pieces[0].last_error = batch.last_error
         sequence = batch.base_sequence
         for number, piece in enumerate(pieces):
             piece.order = (*batch.order, number)

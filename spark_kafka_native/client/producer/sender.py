@@ -286,14 +286,19 @@ class Sender:
         if self._config.compression_type is CompressionType.ZSTD:
             version = broker.connection.version_of(ProduceRequest)
             if version < _FIRST_VERSION_WITH_ZSTD:
-                detail = f"{broker.node.address} is older than 2.1 and cannot take compression.type = zstd"
+                option = f"{self._config.option_prefix}compression.type"
+                detail = f"{broker.node.address} is older than 2.1 and cannot take {option} = zstd"
                 raise self._error(queue, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
 
     def _identify(self, queue: PartitionQueue, topic_id: UUID) -> None:
         try:
             self._producer_ids.identify(queue, topic_id)
         except KafkaError as error:
-            hint = "" if error.retriable else "; enable.idempotence=false does without a producer id"
+            hint = ""
+            if error.code is ErrorCode.UNSUPPORTED_VERSION:
+                hint = "; writing needs Kafka 0.11 or newer"
+            elif not error.retriable:
+                hint = f"; {self._config.option_prefix}enable.idempotence=false does without a producer id"
             raise self._error(queue, error.code, f"no producer id: {error}{hint}") from error
 
     # --- responses
@@ -413,8 +418,8 @@ class Sender:
         for queue in self._busy.values():
             if now >= queue.expires_at():
                 last = queue.last_error and f", last error: {queue.last_error}"
-                over = f"delivery.timeout.ms ({self._config.delivery_timeout_ms} ms) ended"
-                detail = f"{over} after {queue.attempts} attempts{last}"
+                over = f"{self._config.option_prefix}delivery.timeout.ms ({self._config.delivery_timeout_ms} ms) ended"
+                detail = f"{over} after {queue.attempts} attempt{'' if queue.attempts == 1 else 's'}{last}"
                 raise DeliveryTimeout(queue.partition, ErrorCode.REQUEST_TIMED_OUT, detail, self.buffered_records)
 
     def _patience_s(self, now: float) -> float:

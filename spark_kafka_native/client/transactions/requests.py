@@ -101,7 +101,8 @@ def init_producer(
         )
     except KafkaError as error:
         if error.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
-            reason = f"transaction.timeout.ms = {open_ms} is more than the broker's transaction.max.timeout.ms allows"
+            option = f"{cluster.config.option_prefix}transaction.timeout.ms"
+            reason = f"{option} = {open_ms} is more than the broker's transaction.max.timeout.ms allows"
             raise ProducerFailed(transactional_id, error.code, reason) from error
         if error.code in FENCED:
             raise ProducerFenced(transactional_id, error.code, error.detail) from error
