@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from spark_kafka_native.client.admin.configs import Resource, ResourceType, describe_configs
+from spark_kafka_native.client.cluster.shared import shared_cluster
 from spark_kafka_native.command_line import open_closed_streams
 from spark_kafka_native.jobs.batch_reload import report
 from spark_kafka_native.jobs.batch_reload.appending import append_rows, append_to, records_of
@@ -44,7 +45,6 @@ from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse
 from spark_kafka_native.spark.planning.assignment import select_existing
 from spark_kafka_native.spark.planning.bounds import Clock
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.shared import shared_cluster
 from spark_kafka_native.spark.source.schema import layout_of
 
 _RAISED_IN_JAVA: Final = re.compile(r"^(?:: |Caused by: )(?:[\w$]+\.)*([\w$]+: .+)$", re.MULTILINE)
@@ -257,7 +257,7 @@ class Job:
     def _verify(self) -> int:
         manifest = self._version(self._arguments.version)
         if manifest is None or not manifest.positions:  # a clean may precede the first load
-            raise ReloadError(f"{self._storage.url}: nothing has been loaded there")
+            raise UsageError(f"{self._arguments.location_option}: {self._storage.url}: nothing has been loaded there")
         manifest = with_all_entries(self._storage, manifest)
         groups = grouped(manifest.entries)
         options = self._options_for(manifest)
@@ -282,8 +282,9 @@ class Job:
             self._say(line)
         verdict = "is correct" if found.correct else "is NOT correct"
         self._say(
-            f"version {found.version} {verdict}: {len(found.checked):,} ranges, {manifest.rows:,} rows; the records of "
-            f"{found.counted:,} ranges were counted in the topics"
+            f"version {found.version} {verdict}: {report.count_of(len(found.checked), 'range')}, "
+            f"{report.count_of(manifest.rows, 'row')}; counted in the topics: the records of "
+            f"{report.count_of(found.counted, 'range')}"
         )
         return 0 if found.correct else 1
 

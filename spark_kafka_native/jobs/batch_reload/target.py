@@ -55,7 +55,7 @@ def check_own(storage: Storage, option: str) -> bool:
     named = ", ".join(foreign[:_NAMED]) + (", ..." if len(foreign) > _NAMED else "")
     raise UsageError(
         f"{option}: {storage.url} is not a target of this job and not empty: it has {named}; "
-        "name an empty or a new directory"
+        "name an empty or a new directory, or the target of an earlier load"
     )
 
 

@@ -192,7 +192,7 @@ def test_deleted_records_are_an_error_unless_accepted(run: Run, topics: Topics) 
         (["--format", "parquet", "--compression", "zip"], 2, "--compression: parquet has snappy"),
         (["--columns", "valeu"], 2, "'valeu' is not a column of the source"),
         (["--target", "ftp://host/x"], 2, "--target: ftp://host/x: cannot publish there"),
-        (["--verify"], 1, "nothing has been loaded there"),
+        (["--verify"], 2, "/target: nothing has been loaded there"),
         (["--clean"], 2, "/target: nothing has been loaded there"),
         (["--from", '{"w":"earliest"}'], 2, "--from: names topics that are not loaded: w"),
         (["--from-offsets", '{"w":"earliest"}'], 2, "--from-offsets: names topics that are not loaded: w"),
@@ -247,7 +247,7 @@ def test_directory_with_other_files_is_refused(run: Run, tmp_path: Path, more: l
     assert status == 2
     assert given == (
         f"batch_reload: {option}: {target} is not a target of this job and not empty: it has bin, include, lib, ...; "
-        "name an empty or a new directory"
+        "name an empty or a new directory, or the target of an earlier load"
     )
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["bin", "include", "lib", "lib64", "target"]
 
@@ -352,7 +352,7 @@ def test_nothing_to_verify_where_only_a_clean_has_been(
 ) -> None:
     driver.storage.create("_loads/dead/t/1.json", b"123")
     assert driver.clean().dead_loads == ("dead",)
-    assert main(["--bootstrap-servers", "127.0.0.1:1", "--target", str(driver.root), "--verify"]) == 1
+    assert main(["--bootstrap-servers", "127.0.0.1:1", "--target", str(driver.root), "--verify"]) == 2
     assert "nothing has been loaded there" in capsys.readouterr().err
 
 
