@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         control = _control(options)
     except ValueError as error:
         return _print_error(error, _BAD_USAGE)
-    origins = {"listeners": "--listen", "CONTROL": "--control-listener"}
+    origins = {"listeners": "--listen", "--control-listener": "--control-listener"}
     origins |= {key: setting.origin for key, setting in given.items()}
     try:
         return asyncio.run(_run(config, data_dir) if control is None else _run_controlled(given, data_dir, control))

@@ -8,6 +8,7 @@ Instead of ``password`` there may be ``salt`` and ``saltedpassword``, both in ba
 import base64
 import binascii
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Self
@@ -81,8 +82,9 @@ class FirstUser:
 def parse_first_users(text: Secret) -> tuple[FirstUser, ...]:
     """All users, separated by blanks or commas. Raises FirstUserError."""
     users = tuple(_users(text.reveal()))
-    if len({user.user for user in users}) < len(users):
-        raise FirstUserError("a user is repeated with the same mechanism")
+    for user, count in Counter(user.user for user in users).items():
+        if count > 1:
+            raise FirstUserError(f"user {user.name} is repeated with mechanism {user.mechanism}")
     return users
 
 

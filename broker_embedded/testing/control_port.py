@@ -43,7 +43,7 @@ class ControlPort:
 
     def open(self) -> None:
         """Listen; ``address`` then has the bound port. Raises ListenError."""
-        endpoint = Endpoint(name="CONTROL", host=self.address.host, port=self.address.port)
+        endpoint = Endpoint(name="--control-listener", host=self.address.host, port=self.address.port)
         self._listener = Listener(endpoint, _BACKLOG)
         self.address = ControlAddress(host=self.address.host, port=self._listener.port)
         self._listener.start(self._accept)

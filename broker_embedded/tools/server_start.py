@@ -51,7 +51,9 @@ def main(arguments: Sequence[str]) -> int:
     try:
         with registered(f"kafka-server.{server.config.node_id}"):
             return asyncio.run(_run(server))
-    except (ListenError, DataDirectoryError, OSError) as error:
+    except ListenError as error:
+        return refuse(_TOOL, ToolFailure(f"listeners: {error}"))
+    except (DataDirectoryError, OSError) as error:
         return refuse(_TOOL, error)
 
 

@@ -25,6 +25,8 @@ def parse_address(text: str) -> HostPort:
 
     Raises ValueError saying what is wrong with ``text``.
     """
+    if ";" in text:
+        raise ValueError(f"{text!r}: addresses are separated by commas")
     listener, _, rest = text.strip().rpartition("://")
     if not _LISTENER.fullmatch(listener):
         raise ValueError(f"{text!r}: {listener!r} is not the name of a listener")

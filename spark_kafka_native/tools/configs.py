@@ -68,7 +68,9 @@ def _changes(options: argparse.Namespace) -> tuple[dict[str, str | None], list[s
 
 def _resource(kind: ResourceType, entity: Entity) -> Resource:
     if entity.is_default and kind is not ResourceType.BROKER:
-        raise ToolError(f"--entity-default is for brokers, users, clients and ips, not for {entity.type}")
+        raise ToolError(
+            f"--entity-default (or an empty name) is for brokers, users, clients and ips, not for {entity.type}"
+        )
     name = entity.name or ""
     if kind is ResourceType.BROKER and name and not name.isdigit():
         raise ToolError(f"--entity-name: {name!r} is not the id of a broker, which is a number")

@@ -192,7 +192,10 @@ def test_users_of_scram_come_from_the_file_and_from_options(tmp_path: Path) -> N
     [
         ("alice", "SCRAM-SHA-256=[name=bob,password=two]", "--config {file}: add.scram: the text from character 1 on"),
         ("SCRAM-SHA-256=[name=bob,password=two]", "alice", "--add-scram: the text from character 1 on"),
-        (*["SCRAM-SHA-256=[name=bob,password=two]"] * 2, "--add-scram: a user is repeated with the same mechanism"),
+        (
+            *["SCRAM-SHA-256=[name=bob,password=two]"] * 2,
+            "--add-scram: user bob is repeated with mechanism SCRAM-SHA-256",
+        ),
     ],
 )
 def test_an_error_of_a_user_names_the_option_or_the_file(

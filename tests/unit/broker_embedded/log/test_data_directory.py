@@ -56,11 +56,14 @@ def test_the_clean_shutdown_file_is_deleted_when_it_is_read(disk: MemoryFileSyst
     assert not directory.take_clean_shutdown()
 
 
-@pytest.mark.parametrize(("other", "file"), [(".ci", "run.sh"), ("version-2", "log.1")])
-def test_a_directory_of_another_program_is_refused_and_unchanged(disk: MemoryFileSystem, other: str, file: str) -> None:
+@pytest.mark.parametrize(("other", "file"), [(".ci", None), (".ci", "run.sh"), ("version-2", "log.1")])
+def test_a_directory_of_another_program_is_refused_and_unchanged(
+    disk: MemoryFileSystem, other: str, file: str | None
+) -> None:
     for name in ("", "/t-0", f"/{other}"):
         disk.make_directory(f"/data{name}")
-    disk.create(f"/data/{other}/{file}")
+    if file is not None:
+        disk.create(f"/data/{other}/{file}")
     directory = DataDirectory("/data", disk)
     problem = f"not a Kafka data directory, because it contains {other!r}; use a new or an empty directory"
     with pytest.raises(OSError, match=f"^{re.escape(problem)}$"):

@@ -98,6 +98,16 @@ def test_an_error_of_one_entity_does_not_affect_the_others(driver: QuotasDriver)
     assert driver.all() == {ETL: {RATE: 5}}
 
 
+def test_concurrent_changes_are_all_kept(driver: QuotasDriver) -> None:
+    async def alter_together() -> None:
+        entities = [ClientQuotaEntity.of([(USER, f"user-{number}")]) for number in range(20)]
+        changes = ([(entity, [OpData(key=RATE, value=5.0)])] for entity in entities)
+        await asyncio.gather(*(driver.quotas.alter(change, validate_only=False) for change in changes))
+
+    driver.run(alter_together())
+    assert len(driver.all()) == 20
+
+
 def test_addresses_may_open_so_many_connections(driver: QuotasDriver) -> None:
     assert driver.quotas.connection_rate("10.0.0.1") == float("inf")
     driver.alter(ClientQuotaEntity.of([(IP, None)]), connection_creation_rate=7.0)

@@ -70,7 +70,7 @@ def test_without_iterations_and_salt() -> None:
         ("SCRAM-SHA-256=[name=alice,password=hunter2,iterations=many]", "not 4096 to 16384"),
         (
             "SCRAM-SHA-256=[name=alice,password=hunter2] SCRAM-SHA-256=[name=alice,password=x]",
-            "a user is repeated with the same mechanism",
+            "user alice is repeated with mechanism SCRAM-SHA-256",
         ),
     ],
 )

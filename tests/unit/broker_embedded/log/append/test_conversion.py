@@ -194,6 +194,12 @@ def test_the_brokers_time_over_another_codec_and_format() -> None:
         assert [record.timestamp for record in log.records()] == [NOW_MS, NOW_MS]
 
 
+def test_a_batch_that_grows_by_recompression_is_measured_again() -> None:
+    small = batch(b"x" * 1000, compression=GZIP)
+    error = refusal(small, compression_type="uncompressed", max_message_bytes=500)
+    assert (error.code, "converted to the topic's codec" in error.detail) == (ErrorCode.MESSAGE_TOO_LARGE, True)
+
+
 @given(
     codec=st.sampled_from(CODECS),
     settings_of_topic=st.sampled_from(
