@@ -294,11 +294,9 @@ class Sender:
         try:
             self._producer_ids.identify(queue, topic_id)
         except KafkaError as error:
-            hint = ""
+            hint = "" if error.retriable else f"; {self._config.option_prefix}enable.idempotence=false needs none"
             if error.code is ErrorCode.UNSUPPORTED_VERSION:
                 hint = "; writing needs Kafka 0.11 or newer"
-            elif not error.retriable:
-                hint = f"; {self._config.option_prefix}enable.idempotence=false does without a producer id"
             raise self._error(queue, error.code, f"no producer id: {error}{hint}") from error
 
     # --- responses

@@ -283,8 +283,8 @@ class Job:
         verdict = "is correct" if found.correct else "is NOT correct"
         self._say(
             f"version {found.version} {verdict}: {report.count_of(len(found.checked), 'range')}, "
-            f"{report.count_of(manifest.rows, 'row')}; counted in the topics: the records of "
-            f"{report.count_of(found.counted, 'range')}"
+            f"{report.count_of(manifest.rows, 'row')}; the records of {report.count_of(found.counted, 'range')} were "
+            "counted in the topics"
         )
         return 0 if found.correct else 1
 

@@ -103,7 +103,7 @@ def test_what_the_cluster_refuses(on_broker: Tool, topic: str) -> None:
         ),
         (
             ("--describe", "--entity-type", "topics", "--entity-default"),
-            "--entity-default is for brokers, users, clients and ips, not for topics",
+            "--entity-default (or an empty name) is for brokers, users, clients and ips, not for topics",
         ),
         (("--describe", "--broker", "one"), "'one' is not the id of a broker"),
         (("--alter", "--topic", "t"), "--alter needs --add-config"),
