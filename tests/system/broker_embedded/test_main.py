@@ -135,6 +135,10 @@ def test_the_reason_of_a_failed_start_is_printed_in_one_line(
         assert capsys.readouterr().err == f"broker_embedded: --set metrics.listener: {problem}\n"
         assert main([*free, "--control-listener", address]) == 1
         assert f"broker_embedded: --control-listener: {problem}\n" in capsys.readouterr().err
+        named = ["--data-dir", str(tmp_path / "other"), "--set", f"listeners=CONTROL://{address}"]
+        named += ["--set", "listener.security.protocol.map=CONTROL:PLAINTEXT"]
+        assert main([*named, "--control-listener", "127.0.0.1:0"]) == 1
+        assert f"broker_embedded: --set listeners: {problem}\n" in capsys.readouterr().err
         assert main(["--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0"]) == 1
         assert "broker_embedded: --data-dir: data directory" in (error := capsys.readouterr().err)
         assert "in use by another broker" in error

@@ -34,6 +34,7 @@ def test_addresses_as_users_write_them(text: str, expected: HostPort) -> None:
         ("broker:9o92", "is not a port"),
         ("broker:-1", "is not a port"),
         ("a b://broker:9092", "'a b' is not the name of a listener"),
+        ("a:9092;b:9092", "addresses are separated by commas"),
     ],
 )
 def test_malformed_addresses_are_refused_with_the_reason(text: str, complaint: str) -> None:

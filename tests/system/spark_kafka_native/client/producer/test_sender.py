@@ -421,6 +421,14 @@ def test_zstd_is_not_sent_to_brokers_that_do_not_know_it() -> None:
     assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
+def test_brokers_without_producer_ids_are_too_old_to_write_to() -> None:
+    versions = {key: versions for key, versions in KAFKA_0_11.items() if key != InitProducerIdRequest.api_key}
+    with ScriptedCluster(topics={"t": PARTITIONS}, versions=versions) as brokers, SenderDriver(brokers) as driver:
+        driver.add(0, "a")
+        with pytest.raises(ProduceError, match=r"no producer id: .*; writing needs Kafka 0\.11 or newer;"):
+            driver.finish()
+
+
 def test_a_broker_too_old_to_write_to_is_named() -> None:
     with (
         ScriptedCluster(topics={"t": PARTITIONS}, versions={**KAFKA_0_11, 0: (0, 2)}) as brokers,

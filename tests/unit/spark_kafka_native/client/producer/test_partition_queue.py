@@ -339,7 +339,9 @@ def test_pieces_of_a_batch_share_its_sequence_numbers(queue: QueueDriver) -> Non
         encoded = EncodedBatch(buffer=batch_of([b"x"] * records), records_count=records, first_row=0)
         pieces.append(OutgoingBatch(encoded=encoded, expires_at=60))
         queue.names[id(pieces[-1])] = name
+    big.last_error = "NOT_LEADER_OR_FOLLOWER"
     queue.queue.replace(big, pieces, queue.now)
+    assert queue.queue.last_error == "NOT_LEADER_OR_FOLLOWER"
     queue.response("c", GAP)
     assert queue.wait().send() == [("big-1", 0, 4), ("big-2", 0, 5), ("c", 0, 8)]
 
