@@ -157,13 +157,13 @@ def _file_settings(path: Path) -> dict[str, _Given]:
 def _all_users(in_file: _Given | None, added: _Given) -> _Given:
     """The SCRAM users of the file and of the options.
 
-    Each is parsed alone, so that the error names the one of them that has it. Raises SettingError.
+    Each is parsed alone first, so that an error names the file or the option. Raises SettingError.
     """
     if in_file is None:
         return added
     for users in (in_file, added):
         _parse({"add.scram": users})
-    return added._replace(value=f"{in_file.value} {added.value}")
+    return _Given(f"{in_file.value} {added.value}", f"{in_file.origin} and {added.origin}")
 
 
 def _parser() -> argparse.ArgumentParser:

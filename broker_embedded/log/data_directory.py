@@ -29,7 +29,7 @@ _NOT_LOGS: Final = {
 _SET_ASIDE: Final = re.compile(r".+-\d+\.[0-9a-f]{32}-(stray|future)")
 """A stray log or an incomplete copy of Apache Kafka."""
 _OF_LOG: Final = re.compile(r"\d{20}\..+|leader-epoch-checkpoint|partition\.metadata")
-"""A file of a log. It tells a log from a directory with such a name, as ZooKeeper's ``version-2``."""
+"""A file of a log. ZooKeeper's ``version-2`` has the name of a partition, but no such file."""
 
 
 def parse_directory_name(name: str) -> TopicPartition:

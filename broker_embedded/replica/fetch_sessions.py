@@ -40,7 +40,7 @@ _Priority: TypeAlias = tuple[bool, int, int]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class FetchedPartition:
-    """A partition that a client fetches, and the state that was sent to the client in a session.
+    """A partition that a client fetches, and the state that was sent to the client in a session (CachedPartition).
 
     ``topic`` is None while no topic has the requested id.
     """

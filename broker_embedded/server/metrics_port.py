@@ -19,6 +19,7 @@ from broker_embedded.server.listener import Listener
 
 logger = logging.getLogger(__name__)
 
+METRICS_LISTENER: Final = "metrics.listener"
 _PATH: Final = "/metrics"
 _MAX_CONNECTIONS: Final = 8
 _TIMEOUT_S: Final = 10.0
@@ -32,7 +33,7 @@ class MetricsPort:
 
     def __init__(self, host: str, port: int) -> None:
         """Raises ListenError."""
-        self._listener = Listener(Endpoint(name="metrics.listener", host=host, port=port), _BACKLOG)
+        self._listener = Listener(Endpoint(name=METRICS_LISTENER, host=host, port=port), _BACKLOG)
         self._conversations: set[asyncio.Task[None]] = set()
 
     @classmethod

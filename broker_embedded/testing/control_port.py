@@ -20,7 +20,7 @@ from broker_embedded.config.addresses import Endpoint, format_address
 from broker_embedded.server.http import BadRequest, HttpConnection, HttpRequest
 from broker_embedded.server.listener import Listener
 from broker_embedded.testing.control import BAD_REQUEST, Control, ControlResponse
-from broker_embedded.testing.control_address import ControlAddress
+from broker_embedded.testing.control_address import LISTENER_OPTION, ControlAddress
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class ControlPort:
 
     def open(self) -> None:
         """Listen; ``address`` then has the bound port. Raises ListenError."""
-        endpoint = Endpoint(name="--control-listener", host=self.address.host, port=self.address.port)
+        endpoint = Endpoint(name=LISTENER_OPTION, host=self.address.host, port=self.address.port)
         self._listener = Listener(endpoint, _BACKLOG)
         self.address = ControlAddress(host=self.address.host, port=self._listener.port)
         self._listener.start(self._accept)

@@ -47,16 +47,16 @@ class Move:
     """One move. ``informed`` are the client ids that have requested the new leader or coordinator."""
 
     scope: Scope
-    asked_there: frozenset[str]
-    found_by: str
+    apis: frozenset[str]
+    lookup_api: str
     code: ErrorCode
     informed: set[str] = field(default_factory=set)
 
     def apply(self, plan: RequestPlan, api: str, client_id: str) -> None:
         """Refuse a request of a client that does not know of the move, or record that it requests the new location."""
-        if api == self.found_by and plan.concerns(self.scope):
+        if api == self.lookup_api and plan.concerns(self.scope):
             self.informed.add(client_id)
-        elif api in self.asked_there and client_id not in self.informed:
+        elif api in self.apis and client_id not in self.informed:
             plan.refuse(self.scope, self.code)
 
 
@@ -70,14 +70,14 @@ class Moves:
         """Make clients find the leader of a partition again."""
         scope = Scope(topic=topic, partition=partition)
         self._moves[scope] = Move(
-            scope=scope, asked_there=LEADER_APIS, found_by="Metadata", code=ErrorCode.NOT_LEADER_OR_FOLLOWER
+            scope=scope, apis=LEADER_APIS, lookup_api="Metadata", code=ErrorCode.NOT_LEADER_OR_FOLLOWER
         )
 
     def move_coordinator(self, group: str) -> None:
         """Make clients find the coordinator of a group again."""
         scope = Scope(group=group)
         self._moves[scope] = Move(
-            scope=scope, asked_there=COORDINATOR_APIS, found_by="FindCoordinator", code=ErrorCode.NOT_COORDINATOR
+            scope=scope, apis=COORDINATOR_APIS, lookup_api="FindCoordinator", code=ErrorCode.NOT_COORDINATOR
         )
 
     def clear(self) -> None:
@@ -94,4 +94,4 @@ class Moves:
 
     def hide_partitions_from(self, client_id: str) -> bool:
         """Whether a partition has moved without the knowledge of the client."""
-        return any(move.found_by == "Metadata" and client_id not in move.informed for move in self._moves.values())
+        return any(move.lookup_api == "Metadata" and client_id not in move.informed for move in self._moves.values())

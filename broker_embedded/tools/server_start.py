@@ -12,6 +12,7 @@ from typing import Final
 from broker_embedded.broker import DataDirectoryError
 from broker_embedded.metadata.scram_users import ScramUsers
 from broker_embedded.server.listener import ListenError
+from broker_embedded.server.metrics_port import METRICS_LISTENER
 from broker_embedded.server.run import EndOfRun, running_broker
 from broker_embedded.tools.background import add_daemon, report_started, start_in_background
 from broker_embedded.tools.server_properties import ServerProperties, read_server_properties
@@ -52,7 +53,8 @@ def main(arguments: Sequence[str]) -> int:
         with registered(f"kafka-server.{server.config.node_id}"):
             return asyncio.run(_run(server))
     except ListenError as error:
-        return refuse(_TOOL, ToolFailure(f"listeners: {error}"))
+        option = error.listener if error.listener == METRICS_LISTENER else "listeners"
+        return refuse(_TOOL, ToolFailure(f"{option}: {error}"))
     except (DataDirectoryError, OSError) as error:
         return refuse(_TOOL, error)
 

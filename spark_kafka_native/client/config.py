@@ -251,9 +251,11 @@ def _parse_value(declared: Property, value: object) -> Any:
 
 def _settle(config: ClientConfig) -> dict[str, Any]:
     """Fields that follow from others, as in Kafka's ``ProducerConfig``. Raises ConfigError where they conflict."""
+    prefix = config.option_prefix
     changed: dict[str, Any] = {"enable_idempotence": _idempotence(config)}
     if config.transactional_id is not None and not changed["enable_idempotence"]:
-        raise ConfigError("transactional.id", "needs enable.idempotence=true, acks=all and retries")
+        needed = f"{prefix}enable.idempotence=true, {prefix}acks=all and {prefix}retries"
+        raise ConfigError("transactional.id", f"needs {needed}")
     if "reconnect.backoff.max.ms" not in config.given:
         changed["reconnect_backoff_max_ms"] = max(config.reconnect_backoff_max_ms, config.reconnect_backoff_ms)
     least = config.request_timeout_ms + min(config.linger_ms, 2**31 - 1)
@@ -261,7 +263,7 @@ def _settle(config: ClientConfig) -> dict[str, Any]:
         if "delivery.timeout.ms" in config.given:
             raise ConfigError(
                 "delivery.timeout.ms",
-                f"{config.delivery_timeout_ms} is less than linger.ms + request.timeout.ms = {least}",
+                f"{config.delivery_timeout_ms} is less than {prefix}linger.ms + {prefix}request.timeout.ms = {least}",
             )
         changed["delivery_timeout_ms"] = min(least, 2**31 - 1)
     return changed
@@ -280,5 +282,5 @@ def _idempotence(config: ClientConfig) -> bool:
     else:
         return True
     if "enable.idempotence" in config.given or conflict[0].startswith("max."):
-        raise ConfigError(conflict[0], f"{conflict[1]} with enable.idempotence=true")
+        raise ConfigError(conflict[0], f"{conflict[1]} with {config.option_prefix}enable.idempotence=true")
     return False

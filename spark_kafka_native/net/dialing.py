@@ -102,14 +102,17 @@ def first_to_succeed(
     a second if the share is less.
     Raises BrokerUnreachable naming every target and its reason, and what else ``attempt`` raises.
     """
-    until = Deadline.after_ms(timeout_ms * len(targets)) if deadline is None else deadline
     reasons: list[str] = []
     kind: type[str] = str
     known = preferred.get(address)
     for index, target in enumerate(sorted(targets, key=lambda target: target.where[0] != known)):
-        share_ms = max(until.remaining_ms / (len(targets) - index), _LEAST_SHARE_MS)
+        limit_ms = timeout_ms
+        if deadline is not None:
+            left_ms = deadline.remaining_ms
+            share_ms = max(left_ms / (len(targets) - index), _LEAST_SHARE_MS)
+            limit_ms = min(timeout_ms, share_ms, left_ms)
         try:
-            made = attempt(target, until.at_most_ms(min(timeout_ms, share_ms)))
+            made = attempt(target, Deadline.after_ms(limit_ms))
         except BrokerUnreachable as error:
             if len(targets) == 1:
                 raise
@@ -162,7 +165,7 @@ def _connect(address: HostPort, target: Target, options: SocketOptions, deadline
 
 
 def _timeout_reason(timeout_ms: float, deadline: Deadline, options: SocketOptions) -> str:
-    if deadline.allowed_ms != options.connect_timeout_ms:  # the time that was left of a longer one
+    if deadline.allowed_ms != options.connect_timeout_ms:  # its share of the time that was left
         return f"no connection within {round(timeout_ms, -1):.0f} ms"
     option = options.security.name_of("socket.connection.setup.timeout.ms")
     return f"no connection within {options.connect_timeout_ms} ms; raise {option} if the network is slow"

@@ -49,8 +49,8 @@ class Cluster:
     def __init__(self, config: ClientConfig, *, warns: bool = False) -> None:
         """Does not connect yet.
 
-        ``warns``: log a warning when no broker can be reached, once, and again after a response. Tools print the
-        reason themselves.
+        ``warns``: log a warning when no broker can be reached, once, and again after a response. False in
+        tools, which print the error.
         """
         self.config = config
         self._warns = warns
@@ -359,7 +359,7 @@ class Cluster:
     def _warn_unreachable(self, tried: FailedAttempts, candidates: list[HostPort], deadline: Deadline) -> None:
         if self._warns and not self._has_warned and not deadline.expired and tried.reasons.keys() >= set(candidates):
             self._has_warned = True
-            text = "no broker of %s can be reached (%s); trying again for %.3g s"
+            text = "no broker of %s can be reached (%s); trying again for at least %.3g s"
             _log.warning(text, self.config.servers_option, tried, deadline.remaining_ms / 1000)
 
     def _ask_at(

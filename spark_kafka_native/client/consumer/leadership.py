@@ -81,7 +81,7 @@ def _other_topic(cursor: Cursor, topic_id: UUID) -> TopicRecreated | None:
 
 
 def find_divergence(cluster: Cluster, cursors: Sequence[Cursor], deadline: Deadline) -> dict[Cursor, KafkaError]:
-    """Lower each cursor's end offset to where its new leader's log diverges from the records seen (KIP-320).
+    """Lower each cursor's end offset to where its new leader's log diverges from the fetched records (KIP-320).
 
     Returns errors: LogTruncated if a log lacks records that were read, or all records that were to be read next; or the
     error of the leader, which may be transient. There are no retries.

@@ -232,7 +232,7 @@ class Sender:
             chosen = self._choose(rest, now)
             if not chosen:
                 return
-            self._check_codec(broker, chosen[0][0])
+            self._check_version(broker, chosen[0][0])
             self._send(broker, chosen)
 
     def _choose(self, parts: deque[_Ready], now: float) -> list[_Ready]:
@@ -270,8 +270,6 @@ class Sender:
         try:
             broker.connection.enqueue(request, max_version=max_version(load, adds_partitions=self._adds_partitions))
             self._write(broker)
-        except UnsupportedApiVersion as error:
-            raise self._error(chosen[0][0], error.code, error.detail) from error
         except KafkaError as error:
             self._lose(broker, error)
 
@@ -282,21 +280,22 @@ class Sender:
                 for item in broker.requests.popleft().load:
                     self._acknowledge(item.queue, item.batch)
 
-    def _check_codec(self, broker: _BrokerConnection, queue: PartitionQueue) -> None:
-        if self._config.compression_type is CompressionType.ZSTD:
+    def _check_version(self, broker: _BrokerConnection, queue: PartitionQueue) -> None:
+        """Raise ProduceError: the broker is too old to write to, or for the compression."""
+        try:
             version = broker.connection.version_of(ProduceRequest)
-            if version < _FIRST_VERSION_WITH_ZSTD:
-                option = f"{self._config.option_prefix}compression.type"
-                detail = f"{broker.node.address} is older than 2.1 and cannot take {option} = zstd"
-                raise self._error(queue, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
+        except UnsupportedApiVersion as error:
+            raise self._error(queue, error.code, f"{error.detail}; writing needs Kafka 0.11 or newer") from error
+        if self._config.compression_type is CompressionType.ZSTD and version < _FIRST_VERSION_WITH_ZSTD:
+            option = f"{self._config.option_prefix}compression.type"
+            detail = f"{broker.node.address} is older than 2.1 and cannot take {option} = zstd"
+            raise self._error(queue, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
 
     def _identify(self, queue: PartitionQueue, topic_id: UUID) -> None:
         try:
             self._producer_ids.identify(queue, topic_id)
         except KafkaError as error:
-            hint = "" if error.retriable else f"; {self._config.option_prefix}enable.idempotence=false needs none"
-            if error.code is ErrorCode.UNSUPPORTED_VERSION:
-                hint = "; writing needs Kafka 0.11 or newer"
+            hint = "" if error.retriable else f"; try {self._config.option_prefix}enable.idempotence=false"
             raise self._error(queue, error.code, f"no producer id: {error}{hint}") from error
 
     # --- responses
@@ -388,7 +387,8 @@ class Sender:
         self, queue: PartitionQueue, batch: OutgoingBatch, code: ErrorCode, reason: str, *, answered: bool
     ) -> None:
         if batch.tries > self._config.retries:
-            raise self._error(queue, code, f"{reason} (retries = {self._config.retries} are used up)")
+            option = f"{self._config.option_prefix}retries"
+            raise self._error(queue, code, f"{reason} ({option} = {self._config.retries} are used up)")
         if code is not ErrorCode.CONCURRENT_TRANSACTIONS:  # that is not about leaders
             self._cluster.mark_stale(queue.partition.topic)
         queue.fail(batch, self.now(), reason, answered=answered)

@@ -117,6 +117,7 @@ _GOVERNED: Final = {
     "includeheaders": "--columns",
     "kafka.bootstrap.servers": "--bootstrap-servers",
 }
+_RANGE: Final = {"start": "--from", "from_offsets": "--from-offsets", "until": "--until"}
 _POSITION: Final = re.compile(r"(starting|ending)(offsets|timestamp).*")
 
 
@@ -296,6 +297,9 @@ def _check(given: argparse.Namespace, action: str, *, other: bool) -> None:
         raise UsageError("--bootstrap-servers is required")
     if given.version is not None and action != "verify":
         raise UsageError("--version: only --verify has this option; a load reads and extends the latest version")
+    for name, option in _RANGE.items():
+        if getattr(given, name) is not None and action in {"verify", "clean"}:
+            raise UsageError(f"{option}: only a load and --dry-run have this option")
     if action in {"load", "dry-run"} and given.topics is None and given.topic_pattern is None:
         raise UsageError("--topics or --topic-pattern is required")
     if other:

@@ -33,6 +33,10 @@ class AtTime:
 
     at: int | Ago
 
+    def milliseconds(self, now: int) -> int:
+        """Since 1970, as ``now``, which is at least 0."""
+        return max(now - self.at.duration_ms, 0) if isinstance(self.at, Ago) else self.at
+
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
@@ -133,22 +137,22 @@ def resolve_wanted(
     now_ms: Callable[[], float] = lambda: time.time() * 1000,
 ) -> Wanted:
     """The limits of a run in offsets; ``start`` None: since the last run. Raises UsageError, KafkaError."""
+    now = round(now_ms())
+    if isinstance(start, AtTime) and isinstance(until, AtTime) and until.milliseconds(now) < start.milliseconds(now):
+        raise UsageError(f"--until: the time is before that of {start_option}")
     return Wanted(
-        points=_offsets(source, state, start, start_option, now_ms) if start else {},
-        ends=_offsets(source, state, until, "--until", now_ms) if until else {},
+        points=_offsets(source, state, start, start_option, now) if start else {},
+        ends=_offsets(source, state, until, "--until", now) if until else {},
         accept_loss=accept_loss,
         start_option=start_option,
     )
 
 
-def _offsets(
-    source: OffsetSource, state: ClusterState, point: Point, option: str, now_ms: Callable[[], float]
-) -> OffsetMap:
+def _offsets(source: OffsetSource, state: ClusterState, point: Point, option: str, now: int) -> OffsetMap:
     partitions = sorted(state.first.keys() & state.end.keys())
     match point if isinstance(point, AtTime) else point.limit:
-        case AtTime(at=at):
-            wanted = max(round(now_ms()) - at.duration_ms, 0) if isinstance(at, Ago) else at
-            found = source.list_offsets(dict.fromkeys(partitions, wanted))
+        case AtTime() as time_limit:
+            found = source.list_offsets(dict.fromkeys(partitions, time_limit.milliseconds(now)))
             # An open transaction may have records of that time after the last stable offset.
             ends = {tp: state.end[tp] for tp in partitions}
             return {tp: min(found.get(tp, -1), end) if found.get(tp, -1) >= 0 else end for tp, end in ends.items()}

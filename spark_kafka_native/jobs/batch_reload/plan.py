@@ -141,8 +141,7 @@ def _partition_plan(
     known = None if position is None else min(position, end)
     start = _start(tp, known, entries, point, state, wanted.start_option)
     until = min(wanted.ends.get(tp, end), end)
-    if point is not None and tp in wanted.ends and until < max(start, point):
-        begins = max(start, point)
+    if point is not None and tp in wanted.ends and until < (begins := min(max(point, first), end)):
         raise UsageError(f"--until: ends before the load begins in {tp}: offset {until} is before {begins}")
     until = max(_until(entries, until) if position == known else end, start)
     kept_beyond = until if position == known else None

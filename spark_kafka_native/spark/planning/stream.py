@@ -124,8 +124,8 @@ class StreamOffsets:
         end = self._end_of_batch(start, available, max_offsets, min_offsets, is_first_batch=is_new)
         deleted = start.keys() - end.keys() if self._options.fail_on_data_loss else ()
         if self._progress is not None:
-            # At once: of deleted partitions, as the query fails; the last of Trigger.AvailableNow; and before the first
-            # batch of a new topic, so that a restart does not apply the old offsets to the new topic.
+            # Commit at once if partitions were deleted, because the query fails; at the end of Trigger.AvailableNow;
+            # before the first batch of a new topic, because a restart would apply the old offsets to the new topic.
             is_before_new_topic = bool(self._ids.new_positions) and end != start
             at_once = bool(deleted) or (self._available_now and end == start) or is_before_new_topic
             finished = self._ids.translated(start)

@@ -141,7 +141,7 @@ class ScriptedCluster:
             "fetch.max.wait.ms": 20,
             "default.api.timeout.ms": 60_000,
         }
-        return ClientConfig.parse({**defaults, **named})
+        return ClientConfig.parse({**defaults, **named}, option_prefix="kafka.")
 
     def script(self, request: type[Request[Any]], *steps: Step, broker: int | None = None) -> None:
         """What happens to the next requests of a kind, one step each, at any broker or at one."""

@@ -1,4 +1,4 @@
-"""A target and the topics that are loaded into it, for stories about batch loads: no Spark, no cluster, real files.
+"""A target and the topics that are loaded into it, for tests of batch loads: no Spark, no cluster, real files.
 
     driver.produce("t", 0, 10)
     driver.load()

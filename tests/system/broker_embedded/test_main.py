@@ -198,7 +198,7 @@ def test_users_of_scram_come_from_the_file_and_from_options(tmp_path: Path) -> N
         ("SCRAM-SHA-256=[name=bob,password=two]", "alice", "--add-scram: the text from character 1 on"),
         (
             *["SCRAM-SHA-256=[name=bob,password=two]"] * 2,
-            "--add-scram: user bob is repeated with mechanism SCRAM-SHA-256",
+            "--config {file}: add.scram and --add-scram: user bob is repeated with mechanism SCRAM-SHA-256",
         ),
     ],
 )

@@ -45,7 +45,12 @@ def test_an_address_that_is_taken_ends_it(tool: Tool, tmp_path: Path) -> None:
     with started(command, until="Kafka Server started") as process:
         response = tool("kafka-server-start", str(properties))
         assert response.status == 1
-        assert f"listeners: cannot listen on 127.0.0.1:{port}: Address already in use" in response.err
+        problem = f"cannot listen on 127.0.0.1:{port}: Address already in use"
+        assert response.err == f"kafka-server-start: listeners: {problem}\n"
+        settings = f"listeners=PLAINTEXT://127.0.0.1:0\nlog.dirs={tmp_path / 'other'}\n"
+        properties.write_text(f"{settings}metrics.listener=127.0.0.1:{port}\n")
+        response = tool("kafka-server-start", str(properties))
+        assert (response.status, response.err) == (1, f"kafka-server-start: metrics.listener: {problem}\n")
         process.send_signal(signal.SIGTERM)
         eventually(process.poll, IsInt, within_s=60)
 

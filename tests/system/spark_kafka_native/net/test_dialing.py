@@ -1,12 +1,20 @@
 import re
 import socket
+import time
 
 import pytest
 
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.channel_security import ChannelSecurity
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.dialing import SocketOptions, connect, foreign_server, reason_of, targets_of
+from spark_kafka_native.net.dialing import (
+    SocketOptions,
+    connect,
+    first_to_succeed,
+    foreign_server,
+    reason_of,
+    targets_of,
+)
 from spark_kafka_native.net.errors import BrokerUnreachable, PropertyReason
 from spark_kafka_native.protocol.errors import RemoteProtocolError
 from tests.support.servers.hanging import hanging_server
@@ -41,12 +49,23 @@ def test_the_setup_timeout_is_not_named_if_less_time_was_left() -> None:
     assert re.fullmatch(r"no connection within [12]?0 ms", reason)
 
 
-def reason_without_a_connection(options: SocketOptions, *, time_left_ms: int) -> str:
+def test_the_setup_timeout_is_not_named_if_a_part_of_as_much_time_was_left() -> None:
+    reason = reason_without_a_connection(SocketOptions(connect_timeout_ms=20), time_left_ms=20, pause_s=0.005)
+    assert re.fullmatch(r"no connection within [12]?0 ms", reason)
+
+
+def reason_without_a_connection(options: SocketOptions, *, time_left_ms: int, pause_s: float = 0.0) -> str:
     with hanging_server() as address:
-        (target,) = targets_of(address)
-        deadline = Deadline.after_ms(time_left_ms).at_most_ms(options.connect_timeout_ms)
+        deadline = Deadline.after_ms(time_left_ms)
+        time.sleep(pause_s)
         with pytest.raises(BrokerUnreachable) as caught:
-            connect(address, target, options, deadline)
+            first_to_succeed(
+                address,
+                targets_of(address),
+                lambda target, setup: connect(address, target, options, setup),
+                options.connect_timeout_ms,
+                deadline,
+            )
     return caught.value.tried[address]
 
 

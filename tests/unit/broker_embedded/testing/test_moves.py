@@ -93,5 +93,5 @@ def test_apis_of_leaders_and_of_coordinators_have_their_scopes() -> None:
     assert by_partition - of_coordinators - of_brokers - of_controllers == LEADER_APIS
     assert all("group" in Scope.of(apis[name]) for name in COORDINATOR_APIS)
     by_group = {name for name, api in apis.items() if "group" in Scope.of(api)}
-    # AddOffsetsToTxn names a group, and is asked of the coordinator of the transaction.
+    # AddOffsetsToTxn names a group, but goes to the coordinator of the transaction.
     assert by_group - COORDINATOR_APIS == {"FindCoordinator", "AddOffsetsToTxn"}

@@ -1,6 +1,7 @@
 import dataclasses
 import logging
 import pickle
+import re
 from collections.abc import Mapping
 
 import pytest
@@ -230,6 +231,25 @@ def test_transactions_need_idempotence() -> None:
         assert (error.option, "needs enable.idempotence=true" in error.message) == ("transactional.id", True)
     for wrong in ({"transactional.id": " "}, {"transaction.timeout.ms": "0"}):
         refusal(SERVERS | wrong)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (
+            {"delivery.timeout.ms": "1000"},
+            "1000 is less than kafka.linger.ms + kafka.request.timeout.ms = 30500",
+        ),
+        ({"acks": "1", "enable.idempotence": "true"}, "must be all with kafka.enable.idempotence=true"),
+        (
+            {"transactional.id": "t", "acks": "1"},
+            "needs kafka.enable.idempotence=true, kafka.acks=all and kafka.retries",
+        ),
+    ],
+)
+def test_other_options_of_a_conflict_have_the_users_prefix(options: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(complaint)):
+        ClientConfig.parse(SERVERS | options, option_prefix="kafka.")
 
 
 def test_no_property_is_in_two_tables() -> None:

@@ -290,7 +290,7 @@ def test_the_advice_follows_the_last_reason(brokers: ScriptedCluster) -> None:
         cluster.metadata()
     accepting.join()
     assert str(caught.value) == (
-        f"no broker could be reached for Metadata ({address}: connection refused); check bootstrap.servers"
+        f"no broker could be reached for Metadata ({address}: connection refused); check kafka.bootstrap.servers"
     )
 
 

@@ -243,7 +243,7 @@ def test_rows_are_written_once_and_in_order_after_errors(brokers: ScriptedCluste
 
 def test_a_row_that_is_too_large_is_named_and_nothing_is_sent(brokers: ScriptedCluster) -> None:
     with Producer(brokers.config(max_request_size=1_000)) as producer:
-        reason = r"takes .* bytes \(key 0, value 1000\), more than max\.request\.size \(1000\); no row"
+        reason = r"takes .* bytes \(key 0, value 1000\), more than kafka\.max\.request\.size \(1000\); no row"
         with pytest.raises(RecordTooLarge, match=rf"row 2 for topic t {reason}"):
             producer.send("t", rows([b"a", b"b", b"c" * 1_000, b"d"]))
         assert producer.unacknowledged == 0

@@ -98,7 +98,11 @@ def test_old_brokers_raise_the_epoch_of_anybody() -> None:
 @pytest.mark.parametrize(
     ("code", "expected", "text"),
     [
-        (ErrorCode.INVALID_TRANSACTION_TIMEOUT, ProducerFailed, "transaction.timeout.ms = 9 is more than the broker's"),
+        (
+            ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+            ProducerFailed,
+            r"kafka\.transaction\.timeout\.ms = 9 is more than the broker's",
+        ),
         (ErrorCode.PRODUCER_FENCED, ProducerFenced, "newer producer"),
         (ErrorCode.INVALID_PRODUCER_EPOCH, ProducerFenced, "no producer id"),
         (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ProducerFailed, "not authorized for this transactional id"),

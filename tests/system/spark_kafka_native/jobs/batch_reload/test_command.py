@@ -429,4 +429,5 @@ def test_a_clean_that_ends_early_can_be_run_again(
         assert main(clean) == status
     assert " ".join(capsys.readouterr().err.split()) == f"batch_reload: {text}"
     assert main(clean) == 0
+    assert "removed 1 file (" in capsys.readouterr().out
     assert driver.records() == driver.produced()

@@ -245,7 +245,7 @@ def test_planning_errors_name_the_prefix(sink: Sink, monkeypatch: pytest.MonkeyP
         pickle.dumps(sink.stream_writer())
 
 
-def test_the_driver_warns_while_no_broker_can_be_reached(caplog: pytest.LogCaptureFixture) -> None:
+def test_planning_warns_while_no_broker_can_be_reached(caplog: pytest.LogCaptureFixture) -> None:
     options = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "200", "topic": "t"}
     asked = options | {"delivery.guarantee": "exactly-once", "transactional.id.prefix": "unreachable"}
     with pytest.raises(PlanningFailed, match="connection refused"):

@@ -400,6 +400,14 @@ def test_the_last_error_is_of_the_first_batch_that_is_not_acknowledged(queue: Qu
     assert queue.queue.last_error == ""
 
 
+def test_attempts_are_those_of_the_batch_in_flight_before_those_that_wait() -> None:
+    queue = QueueDriver(max_in_flight=1)
+    queue.add_and_send("a", "b")
+    assert queue.queue.attempts == 1
+    queue.response("a")
+    assert queue.queue.attempts == 0
+
+
 def test_a_transaction_has_the_epoch_that_it_began_with() -> None:
     queue = QueueDriver(transactional=True, identity=ProducerIdAndEpoch(7, 3))
     queue.queue.continue_at(ProducerIdAndEpoch(7, 3), 40)

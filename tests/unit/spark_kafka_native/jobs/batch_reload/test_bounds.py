@@ -63,6 +63,21 @@ def test_points_with_unknown_partitions_are_refused(cluster: FakeCluster) -> Non
         points(cluster, '{"t":{"2":0}}')
 
 
+@pytest.mark.feature("reload.from")
+@pytest.mark.parametrize(
+    ("start", "until"),
+    [("5000", "4999"), ("-1h", "-2h"), ("2026-11-20T10:00:00Z", "-1h"), ("-1m", "1970-01-01T01:00Z")],
+)
+def test_an_earlier_until_is_refused_whether_or_not_there_are_records_between(
+    cluster: FakeCluster, start: str, until: str
+) -> None:
+    state = cluster_state(cluster, [U0])
+    wanted = parse_point(start), parse_point(until)
+    with pytest.raises(UsageError, match="--until: the time is before that of --from"):
+        resolve_wanted(cluster, state, *wanted, accept_loss=False, now_ms=lambda: 3_605_000.0 + 60_000)
+    resolve_wanted(cluster, state, wanted[0], wanted[0], accept_loss=False)
+
+
 def test_until_without_a_start(cluster: FakeCluster) -> None:
     state = cluster_state(cluster, [T0])
     wanted = resolve_wanted(cluster, state, None, parse_offsets('{"t":{"0":7}}'), accept_loss=True)

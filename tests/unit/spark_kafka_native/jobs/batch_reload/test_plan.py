@@ -91,8 +91,23 @@ def test_run_between_two_points_keeps_later_files() -> None:
     assert bounds(plan_of(base, 0, 40, point=12, until=20)) == (10, 20, ["10"])
     assert bounds(plan_of(base, 0, 40, point=12, until=35)) == (10, 35, ["10", "20"])
     for until in (15, 24):  # in the file before, and in the same file
-        with pytest.raises(UsageError, match="--until: ends before the load begins in t-0"):
+        with pytest.raises(UsageError, match=f"--until: .* begins in t-0: offset {until} is before 25"):
             plan_of(base, 0, 40, point=25, until=until)
+
+
+@pytest.mark.feature("reload.from")
+def test_run_between_two_points_of_a_log_that_has_lost_records() -> None:
+    with pytest.raises(UsageError, match="offset 35 is before 40"):
+        plan_of(version(0, 10, 20, 30), 0, 40, point=40, until=35)
+    truncated = version(0, 50, 100)
+    assert bounds(plan_of(truncated, 0, 80, point=90, until=200)) == (50, 80, ["50"]), "all that the topic still has"
+    with pytest.raises(UsageError, match="offset 70 is before 80"):
+        plan_of(truncated, 0, 80, point=90, until=70)
+    expired = version(0, 40, 60, 100)
+    for until in (50, 55):
+        assert bounds(plan_of(expired, 50, 120, point=0, until=until)) == (60, 60, []), "in a file that is kept"
+    with pytest.raises(UsageError, match="offset 45 is before 50"):
+        plan_of(expired, 50, 120, point=30, until=45)
 
 
 @pytest.mark.feature("reload.from")
