@@ -49,8 +49,8 @@ class Cluster:
     def __init__(self, config: ClientConfig, *, warns: bool = False) -> None:
         """Does not connect yet.
 
-        ``warns``: log a warning when no broker can be reached, once, and again after a response. False in
-        tools, which print the error.
+        ``warns``: log a warning when no broker can be reached, once, and again after a response.
+        False in tools, which print the error.
         """
         self.config = config
         self._warns = warns

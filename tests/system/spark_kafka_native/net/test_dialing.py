@@ -57,7 +57,7 @@ def test_the_setup_timeout_is_not_named_if_a_part_of_as_much_time_was_left() -> 
 def reason_without_a_connection(options: SocketOptions, *, time_left_ms: int, pause_s: float = 0.0) -> str:
     with hanging_server() as address:
         deadline = Deadline.after_ms(time_left_ms)
-        time.sleep(pause_s)
+        time.sleep(pause_s)  # uses up a part of the deadline
         with pytest.raises(BrokerUnreachable) as caught:
             first_to_succeed(
                 address,
