@@ -117,7 +117,15 @@ _GOVERNED: Final = {
     "includeheaders": "--columns",
     "kafka.bootstrap.servers": "--bootstrap-servers",
 }
-_RANGE: Final = {"start": "--from", "from_offsets": "--from-offsets", "until": "--until"}
+_WHICH_RECORDS: Final = {
+    "start": "--from",
+    "from_offsets": "--from-offsets",
+    "since_last_run": "--since-last-run",
+    "until": "--until",
+    "accept_data_loss": "--accept-data-loss",
+    "min_tasks": "--min-tasks",
+    "max_records_per_task": "--max-records-per-task",
+}
 _POSITION: Final = re.compile(r"(starting|ending)(offsets|timestamp).*")
 
 
@@ -297,8 +305,8 @@ def _check(given: argparse.Namespace, action: str, *, other: bool) -> None:
         raise UsageError("--bootstrap-servers is required")
     if given.version is not None and action != "verify":
         raise UsageError("--version: only --verify has this option; a load reads and extends the latest version")
-    for name, option in _RANGE.items():
-        if getattr(given, name) is not None and action in {"verify", "clean"}:
+    for name, option in _WHICH_RECORDS.items():
+        if getattr(given, name) not in {None, False} and action in {"verify", "clean"}:
             raise UsageError(f"{option}: only a load and --dry-run have this option")
     if action in {"load", "dry-run"} and given.topics is None and given.topic_pattern is None:
         raise UsageError("--topics or --topic-pattern is required")

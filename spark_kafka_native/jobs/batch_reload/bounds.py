@@ -34,7 +34,7 @@ class AtTime:
     at: int | Ago
 
     def milliseconds(self, now: int) -> int:
-        """Since 1970, as ``now``, which is at least 0."""
+        """The time in milliseconds since 1970, at least 0. ``now`` is the present time in the same unit."""
         return max(now - self.at.duration_ms, 0) if isinstance(self.at, Ago) else self.at
 
 
@@ -138,8 +138,10 @@ def resolve_wanted(
 ) -> Wanted:
     """The limits of a run in offsets; ``start`` None: since the last run. Raises UsageError, KafkaError."""
     now = round(now_ms())
-    if isinstance(start, AtTime) and isinstance(until, AtTime) and until.milliseconds(now) < start.milliseconds(now):
-        raise UsageError(f"--until: the time is before that of {start_option}")
+    if isinstance(start, AtTime) and isinstance(until, AtTime):
+        begin_ms, end_ms = start.milliseconds(now), until.milliseconds(now)
+        if end_ms < begin_ms:
+            raise UsageError(f"--until: {end_ms} ms since 1970 is before {start_option}, {begin_ms}")
     return Wanted(
         points=_offsets(source, state, start, start_option, now) if start else {},
         ends=_offsets(source, state, until, "--until", now) if until else {},

@@ -141,7 +141,7 @@ def _partition_plan(
     known = None if position is None else min(position, end)
     start = _start(tp, known, entries, point, state, wanted.start_option)
     until = min(wanted.ends.get(tp, end), end)
-    if point is not None and tp in wanted.ends and until < (begins := min(max(point, first), end)):
+    if point is not None and tp in wanted.ends and until < (begins := min(_begins(point, known, first), end)):
         raise UsageError(f"--until: ends before the load begins in {tp}: offset {until} is before {begins}")
     until = max(_until(entries, until) if position == known else end, start)
     kept_beyond = until if position == known else None
@@ -175,6 +175,11 @@ def _not_the_same(tp: TopicPartition, position: int | None, end: int, *, another
         f"{tp} ends at offset {end}, before the position {position} that the last load has reached: the topic was "
         f"created again, or its log truncated. {ways}"
     )
+
+
+def _begins(point: int, position: int | None, first: int) -> int:
+    """``point``, or the topic's first offset if the records between them were loaded before they were deleted."""
+    return point if position is None or point >= position else min(max(point, first), position)
 
 
 def _start(

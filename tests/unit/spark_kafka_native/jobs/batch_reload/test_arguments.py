@@ -118,6 +118,8 @@ def test_clean_and_verify_need_less() -> None:
         ([*PLAIN, "--clean", "--from", "-1h"], "--from: only a load and --dry-run have this option"),
         ([*PLAIN, "--verify", "--from-offsets", "{}"], "--from-offsets: only a load and --dry-run have this option"),
         ([*PLAIN, "--verify", "--until", "latest"], "--until: only a load and --dry-run have this option"),
+        ([*PLAIN, "--verify", "--min-tasks", "2"], "--min-tasks: only a load and --dry-run have this option"),
+        ([*PLAIN, "--clean", "--accept-data-loss"], "--accept-data-loss: only a load and --dry-run have this option"),
         ([*PLAIN, "--table", "t"], "--table has an effect only with formats other than parquet"),
         ([*PLAIN, "--write-option", "a=b"], "--write-option has an effect only with formats other than"),
     ],

@@ -108,6 +108,11 @@ def test_run_between_two_points_of_a_log_that_has_lost_records() -> None:
         assert bounds(plan_of(expired, 50, 120, point=0, until=until)) == (60, 60, []), "in a file that is kept"
     with pytest.raises(UsageError, match="offset 45 is before 50"):
         plan_of(expired, 50, 120, point=30, until=45)
+    for base, point in ((None, 5), (version(0, 10), 10), (version(0, 10), 7)):
+        with pytest.raises(ReloadError, match="deleted before they were loaded"):
+            plan_of(base, 14, 40, point=point, until=12)
+        lost = plan_of(base, 14, 40, point=point, until=12, accept_loss=True).lost
+        assert lost == (10 if base else point, 12)
 
 
 @pytest.mark.feature("reload.from")
