@@ -54,15 +54,15 @@ def produce_request(
     )
 
 
-def max_version(load: Iterable[Loaded], *, adds_partitions: bool = True) -> int | None:
-    """The highest version that can name the topics of ``load``: from v13 on there are only ids (KIP-516).
+def max_version(topic_ids: Iterable[UUID], *, adds_partitions: bool = True) -> int | None:
+    """The highest version that can name topics with these ids: from v13 on there are only ids (KIP-516).
 
     ``adds_partitions``: whether to be written to makes a partition part of a transaction, as it does from v12 on
     (KIP-890).
     """
     if not adds_partitions:
         return _LAST_VERSION_AFTER_ADDING
-    return _LAST_VERSION_WITH_NAMES if any(item.topic_id == ZERO_UUID for item in load) else None
+    return _LAST_VERSION_WITH_NAMES if any(topic_id == ZERO_UUID for topic_id in topic_ids) else None
 
 
 def pair(load: Iterable[Loaded], response: ProduceResponse) -> list[tuple[Loaded, PartitionProduceResponse | None]]:

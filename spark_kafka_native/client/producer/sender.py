@@ -229,10 +229,8 @@ class Sender:
             return
         rest = deque(parts)
         while len(broker.requests) < self._in_flight_per_broker and not broker.connection.closed:
-            chosen = self._choose(rest, now)
-            if not chosen:
+            if not (chosen := self._choose(rest, now)):
                 return
-            self._check_version(broker, chosen[0][0])
             self._send(broker, chosen)
 
     def _choose(self, parts: deque[_Ready], now: float) -> list[_Ready]:
@@ -250,6 +248,8 @@ class Sender:
         return chosen
 
     def _send(self, broker: _BrokerConnection, chosen: list[_Ready]) -> None:
+        newest = max_version((leader.topic_id for _, leader in chosen), adds_partitions=self._adds_partitions)
+        self._check_version(broker, chosen[0][0], newest)
         load = []
         for queue, leader in chosen:
             if self._config.enable_idempotence and queue.identity is None:
@@ -268,7 +268,7 @@ class Sender:
             transactional_id=self._transactional_id,
         )
         try:
-            broker.connection.enqueue(request, max_version=max_version(load, adds_partitions=self._adds_partitions))
+            broker.connection.enqueue(request, max_version=newest)
             self._write(broker)
         except KafkaError as error:
             self._lose(broker, error)
@@ -280,15 +280,15 @@ class Sender:
                 for item in broker.requests.popleft().load:
                     self._acknowledge(item.queue, item.batch)
 
-    def _check_version(self, broker: _BrokerConnection, queue: PartitionQueue) -> None:
-        """Raise ProduceError: the broker is too old to write to, or for the compression."""
+    def _check_version(self, broker: _BrokerConnection, queue: PartitionQueue, newest: int | None) -> None:
+        """Raise ProduceError: the broker does not support this client's versions of Produce, or the compression."""
         try:
-            version = broker.connection.version_of(ProduceRequest)
+            version = broker.connection.version_of(ProduceRequest, newest)
         except UnsupportedApiVersion as error:
             raise self._error(queue, error.code, f"{error.detail}; writing needs Kafka 0.11 or newer") from error
         if self._config.compression_type is CompressionType.ZSTD and version < _FIRST_VERSION_WITH_ZSTD:
-            option = f"{self._config.option_prefix}compression.type"
-            detail = f"{broker.node.address} is older than 2.1 and cannot take {option} = zstd"
+            prefix = self._config.option_prefix
+            detail = f"{broker.node.address} is older than 2.1 and cannot take {prefix}compression.type = zstd"
             raise self._error(queue, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
 
     def _identify(self, queue: PartitionQueue, topic_id: UUID) -> None:

@@ -424,7 +424,7 @@ def test_zstd_is_not_sent_to_brokers_that_do_not_know_it() -> None:
 
 
 def test_brokers_without_producer_ids_can_be_written_to_without_idempotence() -> None:
-    """As Redpanda is if its idempotence is switched off."""
+    """Redpanda with enable_idempotence=false."""
     versions = {key: versions for key, versions in KAFKA_0_11.items() if key != InitProducerIdRequest.api_key}
     with ScriptedCluster(topics={"t": PARTITIONS}, versions=versions) as brokers:
         with SenderDriver(brokers) as driver:
@@ -437,10 +437,17 @@ def test_brokers_without_producer_ids_can_be_written_to_without_idempotence() ->
 
 
 def test_a_broker_too_old_to_write_to_is_named() -> None:
-    with (
-        ScriptedCluster(topics={"t": PARTITIONS}, versions={**KAFKA_0_11, 0: (0, 2)}) as brokers,
-        SenderDriver(brokers) as driver,
-    ):
+    versions = {**KAFKA_0_11, ProduceRequest.api_key: (0, 2)}
+    del versions[InitProducerIdRequest.api_key]
+    with ScriptedCluster(topics={"t": PARTITIONS}, versions=versions) as brokers, SenderDriver(brokers) as driver:
         driver.add(0, "a")
         with pytest.raises(ProduceError, match=r"Produce: .* has versions 0-2; writing needs Kafka 0\.11 or newer;"):
+            driver.finish()
+
+
+def test_a_broker_without_a_version_for_topics_without_ids_is_named() -> None:
+    versions = {**KAFKA_0_11, ProduceRequest.api_key: (13, 13)}
+    with ScriptedCluster(topics={"t": PARTITIONS}, versions=versions) as brokers, SenderDriver(brokers) as driver:
+        driver.add(0, "a")
+        with pytest.raises(ProduceError, match=r"this client has versions 3-12, the broker has versions 13-13"):
             driver.finish()

@@ -404,6 +404,9 @@ def test_attempts_are_those_of_the_batch_in_flight_before_those_that_wait() -> N
     queue = QueueDriver(max_in_flight=1)
     queue.add_and_send("a", "b")
     assert queue.queue.attempts == 1
+    queue.lose("a")
+    assert queue.queue.attempts == 1, "a waits for its retry"
+    queue.wait().send()
     queue.response("a")
     assert queue.queue.attempts == 0
 

@@ -42,12 +42,12 @@ def test_partitions_are_grouped_by_topic_and_batches_go_by_reference() -> None:
 
 
 def test_topics_without_ids_need_a_version_with_names() -> None:
-    assert max_version([loaded("t", 0)]) is None
-    assert max_version([loaded("t", 0), loaded("u", 0, topic_id=ZERO_UUID)]) == 12
+    assert max_version([uuid.UUID(int=1)]) is None
+    assert max_version([uuid.UUID(int=1), ZERO_UUID]) == 12
 
 
 def test_transactions_whose_partitions_were_added_before_go_in_versions_that_add_none() -> None:
-    assert max_version([loaded("t", 0)], adds_partitions=False) == 11
+    assert max_version([uuid.UUID(int=1)], adds_partitions=False) == 11
     request = produce_request([loaded("t", 0)], acks=-1, timeout_ms=9, transactional_id="sink")
     assert request.transactional_id == "sink"
 
