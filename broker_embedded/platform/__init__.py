@@ -1,6 +1,6 @@
 """The broker's access to disk, clock and threads: files, timers, worker threads, open-file limits.
 
-The cleaner and the matching of patterns have threads of their own.
+The cleaner and `coordinator/pattern_matcher.py` have threads of their own.
 
 `platform.Platform` combines them; tests pass fakes.
 """

@@ -165,7 +165,7 @@ def _connect(address: HostPort, target: Target, options: SocketOptions, deadline
 
 
 def _timeout_reason(timeout_ms: float, deadline: Deadline, options: SocketOptions) -> str:
-    if deadline.allowed_ms != options.connect_timeout_ms:  # its share of the time that was left
+    if deadline.allowed_ms != options.connect_timeout_ms:  # limited by the time that was left, not by the option
         return f"no connection within {round(timeout_ms, -1):.0f} ms"
     option = options.security.name_of("socket.connection.setup.timeout.ms")
     return f"no connection within {options.connect_timeout_ms} ms; raise {option} if the network is slow"
