@@ -12,6 +12,7 @@ from spark_kafka_native.records.compression import compress
 from spark_kafka_native.records.errors import CorruptBatch
 from spark_kafka_native.records.formats import iter_any
 from spark_kafka_native.records.legacy import CODECS, set_message_timestamp
+from tests.support.records.both_kernels import decode_both
 from tests.support.records.log_batches import NOW_MS, batch
 from tests.support.records.message_sets import entry, message_set, messages_in
 
@@ -267,3 +268,9 @@ def test_what_is_before_the_wanted_offset_is_not_looked_into() -> None:
 def test_a_payload_above_the_limit_is_refused() -> None:
     raw = bytes(message_set(bytes(1_000_000), compression=GZIP))
     assert "more than 1000 bytes" in refusal(raw, max_decompressed_bytes=1000).detail
+
+
+def test_no_batch_can_follow_the_last_offset_there_is() -> None:
+    last = bytes(message_set(b"a", b"b", compression=GZIP, first_offset=2**63 - 2))
+    found = decode_both(last + bytes(batch(b"c")), from_offset=0, until_offset=2**63 - 1)
+    assert isinstance(found, CorruptBatch)
