@@ -3,6 +3,7 @@
 Import classes from their modules: each module costs milliseconds, and a Spark worker needs few of them.
 """
 
+import functools
 import importlib
 import pkgutil
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import Any
 from spark_kafka_native.protocol.schema import REQUESTS, Request
 
 
+@functools.cache
 def all_requests() -> Mapping[int, type[Request[Any]]]:
     """The requests of all APIs by API key; imports all modules."""
     for module in pkgutil.iter_modules(__path__):
