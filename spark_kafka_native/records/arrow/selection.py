@@ -91,7 +91,7 @@ class _Selector:
 
     def select_by_kernel(self, position: int) -> int:
         """Take or skip batches from ``position`` on by the kernel, as far as it can; the position after them."""
-        if self._headers is None or self.log_position > _INT64_MAX:
+        if self._headers is None or self.log_position > _INT64_MAX:  # no batch can follow the last offset
             return position
         limits, transactions = self._limits, self._transactions
         position, taken = kernel.select(
