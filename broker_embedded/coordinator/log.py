@@ -22,8 +22,9 @@ from broker_embedded.replica.delayed import DelayedOperations
 from broker_embedded.replica.partitions import LocalPartition, Partitions
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import NO_SEQUENCE, ProducerIdAndEpoch, set_producer
+from spark_kafka_native.records.batch import NO_SEQUENCE, set_producer
 from spark_kafka_native.records.errors import UnreadableBatch
 from spark_kafka_native.records.formats import check_any_crc, iter_any
 

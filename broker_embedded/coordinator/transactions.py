@@ -31,8 +31,8 @@ from broker_embedded.platform.timers import Timer, Timers
 from broker_embedded.transactions import decisions
 from broker_embedded.transactions.state import Transaction, TransactionState, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from broker_embedded.handlers.support.responses import producer_error_code
 from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 
 _FENCED_SINCE: Final = 2
 

@@ -28,8 +28,8 @@ from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 _FENCED_SINCE: Final = 2
 _BATCHES_SINCE: Final = 4

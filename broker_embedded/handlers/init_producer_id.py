@@ -17,7 +17,7 @@ from broker_embedded.handlers.support.responses import producer_error_code
 from broker_embedded.metadata.producer_ids import ProducerIdManager
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 
 _NONE: Final = -1
 _FENCED_SINCE: Final = 4

@@ -47,9 +47,10 @@ from spark_kafka_native.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
 from spark_kafka_native.protocol.wire import RecordsValue
-from spark_kafka_native.records.batch import BatchHeader, ProducerIdAndEpoch, read_header
+from spark_kafka_native.records.batch import BatchHeader, read_header
 from spark_kafka_native.records.compression import CompressionType
 from spark_kafka_native.records.errors import CorruptBatch, IncompleteBatch, InvalidMessageSet, OldFormatBatch
 from spark_kafka_native.records.formats import iter_any

@@ -31,8 +31,8 @@ from spark_kafka_native.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 _ABORTABLE_SINCE: Final = 4
 _ADDS_SINCE: Final = 5

@@ -26,7 +26,6 @@ The functions that change a batch do not check its header: read it first.
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
@@ -111,17 +110,6 @@ class TimestampType(IntEnum):
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class ProducerIdAndEpoch:
-    """The identity of an idempotent or transactional producer (KIP-98)."""
-
-    producer_id: int
-    epoch: int
-
-    def __str__(self) -> str:
-        return f"{self.producer_id} with epoch {self.epoch}"
 
 
 class BatchHeader(NamedTuple):

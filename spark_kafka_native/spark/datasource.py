@@ -2,29 +2,26 @@
 
 Spark makes one instance for each ``load()`` or ``save()``, or at the first use if the user gives a schema, and pickles
 it to the processes that plan and write. It has the options and, with ``bindOffsets=load``, the ranges to read.
+
+Every process of a query imports this module, also those that neither read nor write. So a method imports what it needs.
 """
 
 import uuid
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
-from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
-from pyspark.sql.types import StructType
 
-from spark_kafka_native.spark.errors import OptionError
-from spark_kafka_native.spark.options.parsing import (
-    Query,
-    check_source_options,
-    parse_sink_options,
-    parse_source_options,
-)
-from spark_kafka_native.spark.sink.exactly_once import ExactlyOnceStreamWriter, ExactlyOnceWriter
-from spark_kafka_native.spark.sink.rows import sink_rows
-from spark_kafka_native.spark.sink.writer import PyKafkaStreamWriter, PyKafkaWriter
-from spark_kafka_native.spark.source.batch_reader import PyKafkaReader, batch_reader, bound_at_load
-from spark_kafka_native.spark.source.schema import layout_of, source_schema
-from spark_kafka_native.spark.source.stream_reader import PyKafkaStreamReader
+from spark_kafka_native.spark.source.bound_ranges import bound_at_load
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from spark_kafka_native.spark.options.parsed import SinkOptions
+    from spark_kafka_native.spark.sink.rows import SinkRows
+    from spark_kafka_native.spark.sink.writer import PyKafkaStreamWriter, PyKafkaWriter
+    from spark_kafka_native.spark.source.batch_reader import PyKafkaReader
+    from spark_kafka_native.spark.source.stream_reader import PyKafkaStreamReader
 
 
 class PyKafkaDataSource(DataSource):
@@ -46,36 +43,68 @@ class PyKafkaDataSource(DataSource):
         """The format's name. ``kafka`` is the JVM connector."""
         return "pykafka"
 
-    def schema(self) -> StructType:
+    def schema(self) -> "StructType":
         """The columns, if the user gives no schema. Checks the options at ``load()``."""
+        from spark_kafka_native.spark.options.parsing import check_source_options
+        from spark_kafka_native.spark.source.schema import source_schema
+
         return source_schema(include_headers=check_source_options(self.options).include_headers)
 
-    def reader(self, schema: StructType) -> PyKafkaReader:
+    def reader(self, schema: "StructType") -> "PyKafkaReader":
         """The batch reader for the source's columns that ``schema`` names."""
+        from spark_kafka_native.spark.options.parsing import Query, parse_source_options
+        from spark_kafka_native.spark.source.batch_reader import batch_reader
+        from spark_kafka_native.spark.source.layout import layout_of
+
         options = parse_source_options(self.options, Query.BATCH)
         return batch_reader(options, layout_of(schema, options.invalid_utf8), self._load_id, self._bound)
 
-    def streamReader(self, schema: StructType) -> PyKafkaStreamReader:  # noqa: N802  # Spark's name
+    def streamReader(self, schema: "StructType") -> "PyKafkaStreamReader":  # noqa: N802  # Spark's name
         """The streaming reader for the source's columns that ``schema`` names."""
+        from spark_kafka_native.spark.options.parsing import Query, parse_source_options
+        from spark_kafka_native.spark.source.layout import layout_of
+        from spark_kafka_native.spark.source.stream_reader import PyKafkaStreamReader
+
         options = parse_source_options(self.options, Query.STREAM)
         return PyKafkaStreamReader(options, layout_of(schema, options.invalid_utf8))
 
-    def writer(self, schema: StructType, overwrite: bool) -> PyKafkaWriter:
+    def writer(self, schema: "StructType", overwrite: bool) -> "PyKafkaWriter":
         """The batch writer. Raises OptionError for ``mode("overwrite")``: a topic is only ever appended to."""
         if overwrite:
-            raise OptionError("mode", "overwrite is not possible: a topic is only ever appended to; use mode('append')")
-        options = parse_sink_options(self.options)
-        kind = PyKafkaWriter if options.exactly_once is None else ExactlyOnceWriter
-        return kind(options, sink_rows(schema, options.topic, include_timestamp=options.include_timestamp))
+            from spark_kafka_native.spark.errors import OptionError
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> PyKafkaStreamWriter:  # noqa: ARG002, N802  # Spark's
+            text = "overwrite is not possible: a topic is only ever appended to; use mode('append')"
+            raise OptionError("mode", text)
+        options, rows = self._sink(schema)
+        if options.exactly_once is not None:
+            from spark_kafka_native.spark.sink.exactly_once import ExactlyOnceWriter
+
+            return ExactlyOnceWriter(options, rows)
+        from spark_kafka_native.spark.sink.writer import PyKafkaWriter
+
+        return PyKafkaWriter(options, rows)
+
+    def streamWriter(self, schema: "StructType", overwrite: bool) -> "PyKafkaStreamWriter":  # noqa: ARG002, N802  # Spark's
         """The streaming writer, for output modes append and complete (``overwrite``): both append what there is."""
+        options, rows = self._sink(schema)
+        if options.exactly_once is not None:
+            from spark_kafka_native.spark.sink.exactly_once import ExactlyOnceStreamWriter
+
+            return ExactlyOnceStreamWriter(options, rows)
+        from spark_kafka_native.spark.sink.writer import PyKafkaStreamWriter
+
+        return PyKafkaStreamWriter(options, rows)
+
+    def _sink(self, schema: "StructType") -> "tuple[SinkOptions, SinkRows]":
+        """The options and the columns of a write."""
+        from spark_kafka_native.spark.options.parsing import parse_sink_options
+        from spark_kafka_native.spark.sink.rows import sink_rows
+
         options = parse_sink_options(self.options)
-        kind = PyKafkaStreamWriter if options.exactly_once is None else ExactlyOnceStreamWriter
-        return kind(options, sink_rows(schema, options.topic, include_timestamp=options.include_timestamp))
+        return options, sink_rows(schema, options.topic, include_timestamp=options.include_timestamp)
 
 
-def register(spark: SparkSession) -> None:
+def register(spark: "SparkSession") -> None:
     """Register ``format("pykafka")`` in a session that has not found it by itself.
 
     After a second registration Spark would log a warning, and one more at each start of a stream.
@@ -86,6 +115,8 @@ def register(spark: SparkSession) -> None:
 
 def _is_known(spark: Any) -> bool:
     """Whether the session has the format, found by Spark or registered; False if unknown, as with Spark Connect."""
+    from py4j.protocol import Py4JError
+
     try:
         manager = spark._jsparkSession.sessionState().dataSourceManager()  # noqa: SLF001  # there is no public way
         return bool(manager.dataSourceExists(PyKafkaDataSource.name()))

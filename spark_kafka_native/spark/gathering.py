@@ -4,10 +4,11 @@ Combining copies rows. So a batch of half the target size or more is passed on a
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import pyarrow as pa
 
-from spark_kafka_native.client.consumer.fetcher import TARGET_BYTES
+TARGET_BYTES: Final = 1 << 22
 
 
 class Gathered:

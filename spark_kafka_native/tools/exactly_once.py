@@ -17,7 +17,7 @@ from spark_kafka_native.spark.exactly_once.commands import recover, release, run
 from spark_kafka_native.spark.exactly_once.decision import Decision
 from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.names import Names, names_of_task, names_of_topic
-from spark_kafka_native.spark.options.exactly_once import timing_of
+from spark_kafka_native.spark.exactly_once.timing import timing_of
 from spark_kafka_native.spark.sink.effects import carry_out
 from spark_kafka_native.tools.connection import open_cluster
 from spark_kafka_native.tools.options import Action, ToolParser

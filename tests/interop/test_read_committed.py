@@ -12,8 +12,9 @@ from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.bounds import Clock
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.spark.planning.stream import StreamOffsets
+from spark_kafka_native.spark.source.layout import layout_of
 from spark_kafka_native.spark.source.reader import read_task
-from spark_kafka_native.spark.source.schema import layout_of, source_schema
+from spark_kafka_native.spark.source.schema import source_schema
 from tests.support.clients.confluent_transactions import transactional_producer
 from tests.support.clients.interface import CODECS, DEADLINE_S
 from tests.support.clients.native import config_of

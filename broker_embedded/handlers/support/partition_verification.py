@@ -23,8 +23,8 @@ from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.log.append.incoming import AppendConditions
 from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 _ABORTABLE_SINCE: Final = 11
 _ADDS_SINCE: Final = 12

@@ -27,8 +27,8 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 MAX_KEPT: Final = 4
 """Ids kept per cluster, enough for as many threads that write at the same time."""

@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 
 from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.records.arrow.columns import COLUMNS
+from spark_kafka_native.records.arrow.column_reader import COLUMNS
 from spark_kafka_native.records.arrow.decode import decode
 from spark_kafka_native.records.arrow.encode import EncodedBatch, MeasuredRows
 from spark_kafka_native.records.arrow.schema import I64

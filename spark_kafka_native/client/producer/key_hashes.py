@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_kafka_native.records.arrow import kernel
+from spark_kafka_native.records.arrow.views import byte_spans
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -43,31 +44,16 @@ def murmur2(data: bytes | memoryview) -> int:
 
 def murmur2_column(keys: "pa.Array[Any]") -> I32:
     """murmur2 of every key of a binary, string or large_* array: int32[n]. What a null row gets means nothing."""
-    data, starts, lengths = spans_of(keys)
+    data, starts, lengths = byte_spans(keys)
     if (compiled := kernel.murmur2(data, starts, lengths)) is not None:
         return compiled
     spans = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
     return np.array([murmur2(data[start:end].tobytes()) for start, end in spans], np.int32)
 
 
-def spans_of(keys: "pa.Array[Any]") -> tuple[npt.NDArray[np.uint8], I64, I64]:
-    """An array's bytes, and where each value starts and how long it is: uint8[b], int64[n], int64[n]."""
-    large = pa.types.is_large_binary(keys.type) or pa.types.is_large_string(keys.type)
-    if not large and not pa.types.is_binary(keys.type) and not pa.types.is_string(keys.type):
-        raise TypeError(f"keys must be binary or string, not {keys.type}")
-    _, offset_buffer, data_buffer = keys.buffers()
-    if not len(keys) or offset_buffer is None:
-        return np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64)
-    width = np.dtype(np.int64) if large else np.dtype(np.int32)
-    every_offset: npt.NDArray[Any] = np.frombuffer(memoryview(offset_buffer), width)
-    offsets: I64 = every_offset[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
-    data = np.empty(0, np.uint8) if data_buffer is None else np.frombuffer(memoryview(data_buffer), np.uint8)
-    return data, offsets[:-1], np.diff(offsets)
-
-
 def crc32_column(keys: "pa.LargeBinaryArray") -> U32:
     """The CRC-32 of every key: uint32[n]. What a null row gets means nothing."""
-    data, starts, lengths = spans_of(keys)
+    data, starts, lengths = byte_spans(keys)
     view = memoryview(data.data)
     ends = starts + lengths
     found = [zlib.crc32(view[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
@@ -83,7 +69,7 @@ def fnv1a(data: bytes | memoryview, state: int = _FNV_OFFSET) -> int:
 
 def fnv1a_column(keys: "pa.LargeBinaryArray") -> U32:
     """FNV-1a of every key, as a signed number made positive, which is how Sarama and librdkafka use it: uint32[n]."""
-    data, starts, lengths = spans_of(keys)
+    data, starts, lengths = byte_spans(keys)
     order = np.argsort(-lengths, kind="stable")
     starts, lengths = starts[order], lengths[order]
     state = np.full(len(starts), _FNV_OFFSET, np.uint32)

@@ -27,9 +27,10 @@ from typing import Final
 
 from spark_kafka_native.client.retry import Backoff
 from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.arrow.encode import EncodedBatch
-from spark_kafka_native.records.batch import ProducerIdAndEpoch, increment_sequence
+from spark_kafka_native.records.batch import increment_sequence
 
 MAX_EPOCH: Final = 2**15 - 1
 _DONE: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})

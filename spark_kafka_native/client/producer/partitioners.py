@@ -1,30 +1,10 @@
-"""The partitioners that a producer can be given by name, or by a function of the user's.
+"""The partitioners of ``partitioner_names``, and those of users' functions.
 
-=====================  ===================  ======================  ========================================
-Name                   Rows with a key      Rows without            The same as
-=====================  ===================  ======================  ========================================
-``default``            murmur2 of the key   sticky                  Java's default, and librdkafka's
-                                                                    murmur2_random for rows with a key
-``murmur2``            murmur2 of the key   one partition           librdkafka's murmur2
-``murmur2_random``     murmur2 of the key   at random               librdkafka's murmur2_random
-``consistent``         CRC-32 of the key    one partition           librdkafka's consistent
-``consistent_random``  CRC-32 of the key    at random, and so are   librdkafka's default; kcat, confluent-kafka,
-                                            rows with an empty key  node-rdkafka and rdkafka therefore
-``fnv1a``              FNV-1a of the key    one partition           librdkafka's fnv1a
-``fnv1a_random``       FNV-1a of the key    at random               librdkafka's fnv1a_random, Go's Sarama
-``random``             at random            at random               librdkafka's random
-``round_robin``        in turn              in turn                 Java's RoundRobinPartitioner
-``sticky``             sticky               sticky                  Java's UniformStickyPartitioner
-=====================  ===================  ======================  ========================================
-
-Rows that do not go by their key go to partitions that have a leader. ``module:function`` names a function that takes
-the keys, a ``pyarrow.BinaryArray`` with nulls, and the number of partitions, and returns as many integers.
-
-A partitioner is made for each topic of a producer, as some of them remember the next partition.
+Rows that do not go by their key go to partitions that have a leader. A partitioner is made for each topic of a
+producer, because some of them remember the next partition.
 """
 
 import random
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -32,7 +12,6 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_native.client.config_def import find_function
 from spark_kafka_native.client.producer.key_hashes import (
     I32,
     I64,
@@ -40,20 +19,14 @@ from spark_kafka_native.client.producer.key_hashes import (
     crc32_column,
     fnv1a_column,
     murmur2_column,
-    spans_of,
 )
-
-DEFAULT: Final = "default"
+from spark_kafka_native.client.producer.partitioner_names import DEFAULT, PartitionerError, partition_function
+from spark_kafka_native.records.arrow.views import byte_spans, nulls
 
 PartitionFunction = Callable[["pa.BinaryArray", int], Any]
 """Keys, number of partitions -> a partition for each key: a ``pa.Array``, a numpy array or a sequence of integers."""
 
 _POSITIVE: Final = 0x7FFFFFFF
-_FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-
-
-class PartitionerError(ValueError):
-    """A partitioner cannot be found, or a user's function did not return a partition for each row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,10 +130,10 @@ class HashPartitioner:
         if keys is None:
             return self._spread.assign(rows.sizes, rows.available)
         ids = self._hashed(keys, rows.partitions)
-        lengths = spans_of(keys)[2]
-        keyless = lengths < self._least
-        if keys.null_count:
-            keyless |= np.asarray(keys.is_null().to_numpy(zero_copy_only=False), np.bool_)
+        keyless = byte_spans(keys)[2] < self._least
+        absent = nulls(keys)
+        if absent is not None:
+            keyless |= absent
         if keyless.any():
             ids[keyless] = self._spread.assign(rows.sizes[keyless], rows.available)
         return ids
@@ -241,21 +214,6 @@ _NAMED: Final[Mapping[str, _Named]] = {
     "round_robin": _Named(None, lambda _, first: RoundRobinSpread(first)),
     "sticky": _Named(None, StickySpread),
 }
-NAMES: Final = tuple(_NAMED)
-
-
-def check_partitioner(spec: str) -> str:
-    """A partitioner's name in lower case, or ``module:function`` as it is.
-
-    Raises PartitionerError: neither, or there is no such function here.
-    """
-    name = spec.strip()
-    if name.lower() in _NAMED:
-        return name.lower()
-    if not _FUNCTION.fullmatch(name):
-        raise PartitionerError(f"{spec!r} is neither module:function nor one of {', '.join(NAMES)}")
-    _function(name)
-    return name
 
 
 def make_partitioner(spec: str, batch_bytes: int, first: int | None = None) -> Partitioner:
@@ -267,18 +225,9 @@ def make_partitioner(spec: str, batch_bytes: int, first: int | None = None) -> P
     begin = random.randrange(1 << 16) if first is None else first
     named = _NAMED.get(spec)
     if named is None:
-        return FunctionPartitioner(spec, _function(spec))
+        return FunctionPartitioner(spec, partition_function(spec))
     spread = None if named.spread is None else named.spread(batch_bytes, begin)
     if named.hash_keys is not None:
         return HashPartitioner(named.hash_keys, spread, named.least)
     assert spread is not None
     return SpreadPartitioner(spread)
-
-
-def _function(spec: str) -> PartitionFunction:
-    try:
-        return find_function(spec)
-    except LookupError as error:
-        raise PartitionerError(f"partitioner {spec} cannot be found: {error}") from error
-    except TypeError as error:
-        raise PartitionerError(f"partitioner {error}") from error

@@ -22,7 +22,8 @@ from spark_kafka_native.client.producer.accumulator import Accumulator, Waiting,
 from spark_kafka_native.client.producer.encoding import NO_TIMESTAMP, encode_rows
 from spark_kafka_native.client.producer.key_hashes import I32, I64
 from spark_kafka_native.client.producer.partition_queue import OutgoingBatch
-from spark_kafka_native.client.producer.partitioners import DEFAULT, Partitioner, make_partitioner
+from spark_kafka_native.client.producer.partitioner_names import DEFAULT
+from spark_kafka_native.client.producer.partitioners import Partitioner, make_partitioner
 from spark_kafka_native.client.producer.produce_request import REQUEST_OVERHEAD_BYTES
 from spark_kafka_native.client.producer.routing import Rows, check_sizes, group_by_partition, partition_ids, pieces
 from spark_kafka_native.client.producer.sender import ProduceMetrics, Sender

@@ -17,9 +17,9 @@ from spark_kafka_native.client.transactions.scope import TransactionScope
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 _NO_TRANSACTION_TIMEOUT_MS: Final = 2**31 - 1
 

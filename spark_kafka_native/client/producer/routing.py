@@ -17,6 +17,7 @@ from spark_kafka_native.client.producer.key_hashes import I32, I64
 from spark_kafka_native.client.producer.partitioners import Partitioner, Unassigned
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.arrow.encode import MeasuredRows
+from spark_kafka_native.records.arrow.views import array_of, integers, nulls
 from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD
 
 PARTITION: Final = "partition"
@@ -60,7 +61,7 @@ class Rows:
         if given is not None and not (pa.types.is_integer(given.type) or pa.types.is_null(given.type)):
             raise ValueError(f"column {PARTITION!r} must be integers, it is {given.type}")
         return cls(
-            records=rows.select(names).append_column(TIMESTAMP, pa.array(timestamps)),
+            records=rows.select(names).append_column(TIMESTAMP, array_of(timestamps, pa.int64())),
             measured=measured,
             sizes=measured.fixed_sizes + _DELTA_BYTES,
             given=given,
@@ -97,16 +98,17 @@ def partition_ids(
     everything = Unassigned(keys=keys, sizes=rows.sizes, partitions=partitions, available=available)
     if rows.given is None:
         return partitioner.assign(everything)
-    column: Any = rows.given.cast(pa.int64())
-    given: I64 = column.fill_null(-1).to_numpy(zero_copy_only=False)
-    chosen = column.is_valid().to_numpy(zero_copy_only=False)
-    wrong = np.flatnonzero(chosen & ((given < 0) | (given >= partitions)))
+    given, absent = integers(rows.given, missing=-1), nulls(rows.given)
+    is_wrong = (given < 0) | (given >= partitions)
+    if absent is not None:
+        is_wrong &= ~absent
+    wrong = np.flatnonzero(is_wrong)
     if len(wrong):
         raise NoSuchPartition(TopicPartition(topic, int(given[wrong[0]])), partitions)
     ids: I32 = given.astype(np.int32)
-    rest = np.flatnonzero(~chosen)
-    if len(rest):
-        some_keys = None if keys is None else keys.take(rest)
+    if absent is not None:
+        rest = np.flatnonzero(absent)
+        some_keys = None if keys is None else keys.take(array_of(rest, pa.int64()))
         ids[rest] = partitioner.assign(dataclasses.replace(everything, keys=some_keys, sizes=rows.sizes[rest]))
     return ids
 
@@ -128,7 +130,9 @@ class Runs:
 
     def take(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """These rows of ``records``, copied unless they are a range."""
-        return records.slice(int(self.rows[0]), len(self.rows)) if self.is_range else records.take(self.rows)
+        if self.is_range:
+            return records.slice(int(self.rows[0]), len(self.rows))
+        return records.take(array_of(self.rows, pa.int64()))
 
 
 def group_by_partition(sizes: I64, ids: I32, first_row: int, full_bytes: int) -> Iterator[Runs]:

@@ -41,11 +41,12 @@ from spark_kafka_native.jobs.session import spark_session
 from spark_kafka_native.net.errors import ConfigError
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.spark.errors import OptionError, PlanError
-from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
+from spark_kafka_native.spark.options.parsed import SourceOptions
+from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.assignment import select_existing
 from spark_kafka_native.spark.planning.bounds import Clock
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.source.schema import layout_of
+from spark_kafka_native.spark.source.layout import layout_of
 
 _RAISED_IN_JAVA: Final = re.compile(r"^(?:: |Caused by: )(?:[\w$]+\.)*([\w$]+: .+)$", re.MULTILINE)
 _RAISED: Final = re.compile(r"^(?:[\w.]+\.)?(?:\w*Error|\w*Exception|Conflict): (.+)$", re.MULTILINE)

@@ -18,10 +18,10 @@ from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocatio
 from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError
-from spark_kafka_native.spark.options.parsing import SourceOptions
+from spark_kafka_native.spark.options.parsed import SourceOptions
 from spark_kafka_native.spark.planning.ranges import range_of
+from spark_kafka_native.spark.source.layout import Layout
 from spark_kafka_native.spark.source.reader import read_ranges
-from spark_kafka_native.spark.source.schema import Layout
 
 _CHUNK_BYTES: Final = 1 << 22
 MAX_TASKS: Final = 1000

@@ -19,10 +19,10 @@ from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocatio
 from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native.jobs.batch_reload.versions import LOADS
 from spark_kafka_native.spark.errors import DataLossError, DataLossKind
-from spark_kafka_native.spark.options.parsing import SourceOptions
+from spark_kafka_native.spark.options.parsed import SourceOptions
 from spark_kafka_native.spark.planning.ranges import OffsetRange
+from spark_kafka_native.spark.source.layout import Layout
 from spark_kafka_native.spark.source.reader import read_ranges
-from spark_kafka_native.spark.source.schema import Layout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_native.records.arrow.columns import read_columns
+from spark_kafka_native.records.arrow.column_reader import read_columns
 from spark_kafka_native.records.arrow.kernel import measure
 from spark_kafka_native.records.arrow.schema import I64
 from spark_kafka_native.records.batch import (

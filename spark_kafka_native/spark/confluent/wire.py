@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
-from spark_kafka_native.client.producer.key_hashes import spans_of
+from spark_kafka_native.records.arrow.views import byte_spans
 
 ArrowArray = Any
 """``pa.Array``, which the stubs define for each type."""
@@ -104,7 +104,7 @@ class _Heads:
 
 
 def _heads(values: ArrowArray) -> _Heads:
-    data, starts, lengths = spans_of(values)
+    data, starts, lengths = byte_spans(values)
     rows = len(starts)
     sizes, content = np.zeros(rows, np.int64), np.zeros((rows, GUID_HEADER_BYTES), np.uint8)
     valid = _bools(values.is_valid())
@@ -118,7 +118,7 @@ def _heads(values: ArrowArray) -> _Heads:
 
 def _without_heads(values: ArrowArray, sizes: npt.NDArray[np.int64]) -> ArrowArray:
     """The bytes of each value after its header; null if there is none."""
-    data, starts, lengths = spans_of(values)
+    data, starts, lengths = byte_spans(values)
     if not len(starts):
         return values
     first, last = int(starts[0]), int(starts[-1] + lengths[-1])

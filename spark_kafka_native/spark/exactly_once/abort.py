@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.batch import Batch, TaskMessage, Timing, joined
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native.spark.exactly_once.batch import Batch, TaskMessage, joined
 from spark_kafka_native.spark.exactly_once.commit import abort_undecided
 from spark_kafka_native.spark.exactly_once.effects import Describe, Described, EndTransactions, InitProducer, Steps
 from spark_kafka_native.spark.exactly_once.ending import complete, mark_finished, read_last
 from spark_kafka_native.spark.exactly_once.errors import is_fenced
 from spark_kafka_native.spark.exactly_once.names import Names
+from spark_kafka_native.spark.exactly_once.timing import Timing
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,23 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.decision import Decision, Handle, Owner, OwnerKind
 from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError, command
 from spark_kafka_native.spark.exactly_once.names import Names
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """How long transactions may stay open."""
-
-    transaction_timeout_ms: int
-    """Of a task's transaction, from its first row to its commit, including a restart of the driver."""
-    decision_timeout_ms: int
-    """Of the decision's transaction: from before the tasks' transactions are described until the decision ends."""
-    margin_ms: int
-    """Least remaining time of each task's transaction when it is described. After the decision at least this remains,
-    less `decision_timeout_ms` and transaction.abort.timed.out.transaction.cleanup.interval.ms."""
 
 
 @dataclass(frozen=True, slots=True)

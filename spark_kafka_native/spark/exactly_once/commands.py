@@ -3,14 +3,15 @@
 from dataclasses import dataclass, replace
 
 from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.batch import Timing, WritePlan
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native.spark.exactly_once.batch import WritePlan
 from spark_kafka_native.spark.exactly_once.decision import Decision, decision_records, released_records
 from spark_kafka_native.spark.exactly_once.effects import Ended, EndTransactions, InitProducer, ListOpen, Steps
 from spark_kafka_native.spark.exactly_once.ending import look_up, read_last, write
 from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError, command
 from spark_kafka_native.spark.exactly_once.names import Names
 from spark_kafka_native.spark.exactly_once.plan import plan
+from spark_kafka_native.spark.exactly_once.timing import Timing
 
 
 @dataclass(frozen=True, slots=True)

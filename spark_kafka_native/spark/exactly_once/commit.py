@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.batch import Batch, TaskMessage, Timing, joined, older_copy
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native.spark.exactly_once.batch import Batch, TaskMessage, joined, older_copy
 from spark_kafka_native.spark.exactly_once.decision import Decision, Handle, decision_records
 from spark_kafka_native.spark.exactly_once.effects import Append, Describe, Described, ListOpen, Now, Steps
 from spark_kafka_native.spark.exactly_once.ending import (
@@ -17,6 +17,7 @@ from spark_kafka_native.spark.exactly_once.ending import (
 )
 from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.names import Names
+from spark_kafka_native.spark.exactly_once.timing import Timing
 
 
 def commit(names: Names, messages: Sequence[TaskMessage], timing: Timing) -> Steps[None]:

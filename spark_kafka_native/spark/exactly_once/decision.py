@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.effects import DecisionLog, DecisionRecord, End, WrittenRange
 from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError, command
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.spark.errors import listed
 from spark_kafka_native.spark.exactly_once.decision import (
     Decision,

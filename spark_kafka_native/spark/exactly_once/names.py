@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import topic_name_problem
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 _NUMBER: Final = r"(0|[1-9][0-9]{0,18})"
 _NUMBERS_OF_A_TASK: Final = 5

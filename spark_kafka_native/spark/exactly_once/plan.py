@@ -1,12 +1,13 @@
 """Planning, on the driver, before the tasks of a batch. The batch id is not known here. A recovery is a plan alone."""
 
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.batch import Timing, WritePlan, summary
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native.spark.exactly_once.batch import WritePlan, summary
 from spark_kafka_native.spark.exactly_once.decision import Decision
 from spark_kafka_native.spark.exactly_once.effects import InitProducer, ListOpen, Steps
 from spark_kafka_native.spark.exactly_once.ending import abort_ids, commit_handles, complete, mark_finished, read_last
 from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.names import Names
+from spark_kafka_native.spark.exactly_once.timing import Timing
 
 
 def plan(names: Names, timing: Timing, *, accept_loss: bool = False, accept_corrupt: bool = False) -> Steps[WritePlan]:

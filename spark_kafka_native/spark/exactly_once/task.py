@@ -3,8 +3,8 @@
 from typing import Final
 
 from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.batch import TaskMessage, TaskOutcome, Timing, WritePlan, is_new
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native.spark.exactly_once.batch import TaskMessage, TaskOutcome, WritePlan, is_new
 from spark_kafka_native.spark.exactly_once.decision import Handle, Owner
 from spark_kafka_native.spark.exactly_once.effects import (
     End,
@@ -15,6 +15,7 @@ from spark_kafka_native.spark.exactly_once.effects import (
     WrittenRange,
 )
 from spark_kafka_native.spark.exactly_once.names import DataId, Names
+from spark_kafka_native.spark.exactly_once.timing import Timing
 
 TRIES: Final = 3
 """Transactional ids that a task tries: an id whose first InitProducerId had no response is not used again."""

@@ -1,14 +1,14 @@
 """The options of ``delivery.guarantee`` = exactly-once, and the options that contradict it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.spark.errors import OptionError
-from spark_kafka_native.spark.exactly_once.batch import Timing
 from spark_kafka_native.spark.exactly_once.names import Names
+from spark_kafka_native.spark.exactly_once.timing import Timing, timing_of
 from spark_kafka_native.spark.options.companions import remark
+from spark_kafka_native.spark.options.parsed import ExactlyOnce
 
 GUARANTEE: Final = "delivery.guarantee"
 PREFIX: Final = "transactional.id.prefix"
@@ -20,18 +20,7 @@ DEFAULT_RECOVERY_MS: Final = 300_000
 LEAST_TIMEOUT_MS: Final = 30_000
 LEAST_REST_MS: Final = 20_000
 """Least part of the timeout besides the time for a restart, without which no batch would be committed."""
-_DECISION_MS: Final = 30_000
-_SWEEP_MS: Final = 10_000
-"""Default of the brokers' transaction.abort.timed.out.transaction.cleanup.interval.ms."""
 _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExactlyOnce:
-    """The names and the timing of a query's transactions."""
-
-    names: Names
-    timing: Timing
 
 
 def exactly_once(
@@ -52,16 +41,6 @@ def exactly_once(
     if PREFIX not in values:
         raise OptionError(PREFIX, f"is required with '{GUARANTEE}' = exactly-once, and no other query may use it")
     return ExactlyOnce(names=Names(prefix=values[PREFIX]), timing=_timing(values))
-
-
-def timing_of(timeout_ms: int, recovery_ms: int) -> Timing:
-    """Timing from the two options. A decision gets a quarter of the time for writing, and at most 30 s."""
-    decision_ms = min(_DECISION_MS, (timeout_ms - recovery_ms) // 4)
-    return Timing(
-        transaction_timeout_ms=timeout_ms,
-        decision_timeout_ms=decision_ms,
-        margin_ms=recovery_ms + decision_ms + _SWEEP_MS,
-    )
 
 
 def _timing(values: Mapping[str, Any]) -> Timing:

@@ -7,7 +7,6 @@ name is an error with the nearest name as a suggestion, and so is an option that
 import functools
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
@@ -15,10 +14,11 @@ from spark_kafka_native.client.config import PROPERTIES, ClientConfig
 from spark_kafka_native.net.errors import ConfigError
 from spark_kafka_native.protocol.nearest import nearest_name
 from spark_kafka_native.spark.errors import OptionError, redacted
-from spark_kafka_native.spark.offsets import Earliest, Latest, OffsetLimit
+from spark_kafka_native.spark.offsets import Earliest, Latest
 from spark_kafka_native.spark.options.companions import check_companions, check_rates
-from spark_kafka_native.spark.options.exactly_once import ExactlyOnce, exactly_once
+from spark_kafka_native.spark.options.exactly_once import exactly_once
 from spark_kafka_native.spark.options.limits import check_batch_limits, ending_limit, starting_limit
+from spark_kafka_native.spark.options.parsed import SinkOptions, SourceOptions
 from spark_kafka_native.spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS, Option
 from spark_kafka_native.spark.subscription import Subscription
 
@@ -30,60 +30,6 @@ class Query(Enum):
 
     BATCH = "batch"
     STREAM = "streaming"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceOptions:
-    """The parsed options of a source; frozen and pickled to the tasks."""
-
-    client: ClientConfig
-    subscription: Subscription
-    starting: OffsetLimit
-    ending: OffsetLimit
-    """``Latest`` in a stream."""
-    bind_at_load: bool
-    """Whether a batch looks up earliest and latest once, when its DataFrame is loaded, and not in the tasks."""
-    max_offsets_per_trigger: int | None
-    min_offsets_per_trigger: int | None
-    max_trigger_delay_ms: int
-    """Longest wait for ``min_offsets_per_trigger``."""
-    min_partitions: int | None
-    max_partitions: int | None
-    """Most tasks that the ranges are assigned to; None: one task for each range."""
-    max_records_per_partition: int | None
-    fail_on_data_loss: bool
-    include_headers: bool
-    offset_retries: int
-    offset_retry_interval_ms: int
-    poll_timeout_ms: int | None
-    """Longest wait of a task for records; None: ``default.api.timeout.ms``."""
-    max_decompressed_batch_bytes: int
-    """Most decompressed bytes of one record batch."""
-    group_id: str | None
-    """The consumer group of ``Committed`` and ``commit_to_group``."""
-    commit_to_group: bool
-    """Whether a stream commits the offsets of finished micro-batches; needs ``group_id``."""
-    jvm_checkpoint: str | None
-    """Checkpoint directory of the JVM connector."""
-    invalid_utf8: str
-    """Handling of bytes that are not UTF-8 in a string column: replace, null, fail or keep."""
-    filter_pushdown: bool
-    """Whether pushed filters may narrow a batch read."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SinkOptions:
-    """The parsed options of a sink; frozen and pickled to the tasks."""
-
-    client: ClientConfig
-    topic: str | None
-    """Topic of every row; None: that in the column ``topic``."""
-    include_timestamp: bool
-    """Whether the column ``timestamp`` is the records' timestamp."""
-    partitioner: str | None
-    """A name or ``module:function`` (see ``client.producer.partitioners``); None: that of ``client``."""
-    exactly_once: ExactlyOnce | None
-    """None: at least once."""
 
 
 _SPARKS_OWN: Final = frozenset(

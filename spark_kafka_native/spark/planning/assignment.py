@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from spark_kafka_native.spark.errors import PlanError, listed
-from spark_kafka_native.spark.options.parsing import SourceOptions
+from spark_kafka_native.spark.options.parsed import SourceOptions
 from spark_kafka_native.spark.planning.bounds import Clock, OffsetSource
 from spark_kafka_native.spark.subscription import SelectedPartitions, describe, select, topics_to_look_up
 

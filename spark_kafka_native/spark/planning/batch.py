@@ -13,7 +13,7 @@ import logging
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import PlanError, listed
 from spark_kafka_native.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, OffsetMap
-from spark_kafka_native.spark.options.parsing import SourceOptions
+from spark_kafka_native.spark.options.parsed import SourceOptions
 from spark_kafka_native.spark.planning.assignment import select_existing
 from spark_kafka_native.spark.planning.bounds import Bounds, Clock, Edge, OffsetSource, bind_limit, look_up_bounds
 from spark_kafka_native.spark.planning.data_loss import accept_or_raise, beyond_end, deleted_before_read

@@ -10,7 +10,7 @@ from typing import Final
 
 from spark_kafka_native.spark.errors import listed
 from spark_kafka_native.spark.offsets import LATEST_OFFSET, OffsetMap
-from spark_kafka_native.spark.options.parsing import SourceOptions
+from spark_kafka_native.spark.options.parsed import SourceOptions
 from spark_kafka_native.spark.planning.assignment import select_partitions, unknown_topics
 from spark_kafka_native.spark.planning.bounds import Clock, OffsetSource
 from spark_kafka_native.spark.planning.data_loss import lagging_partitions

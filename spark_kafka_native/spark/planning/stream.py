@@ -23,7 +23,7 @@ from uuid import UUID
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError, DataLossKind, PlanError, listed
 from spark_kafka_native.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, Committed, OffsetMap
-from spark_kafka_native.spark.options.parsing import SourceOptions
+from spark_kafka_native.spark.options.parsed import SourceOptions
 from spark_kafka_native.spark.planning.assignment import select_existing, select_partitions
 from spark_kafka_native.spark.planning.available_now import check_reachable, check_same_partitions
 from spark_kafka_native.spark.planning.bounds import Clock, Edge, OffsetSource, bind_limit, may_move, resolve

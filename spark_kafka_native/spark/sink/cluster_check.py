@@ -7,7 +7,8 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.spark.errors import OptionError
-from spark_kafka_native.spark.options.exactly_once import PREFIX, TIMEOUT, ExactlyOnce
+from spark_kafka_native.spark.options.exactly_once import PREFIX, TIMEOUT
+from spark_kafka_native.spark.options.parsed import ExactlyOnce
 
 _LIMIT: Final = "transaction.max.timeout.ms"
 _POLICY: Final = "cleanup.policy"

@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from spark_kafka_native.client.cluster.shared import shared_cluster
-from spark_kafka_native.client.producer.partitioners import PartitionerError
+from spark_kafka_native.client.producer.partitioner_names import PartitionerError
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.spark.errors import OptionError, TaskError
@@ -30,18 +30,13 @@ from spark_kafka_native.spark.exactly_once.effects import Steps
 from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.plan import plan
 from spark_kafka_native.spark.exactly_once.task import task
-from spark_kafka_native.spark.options.exactly_once import GUARANTEE, PREFIX, ExactlyOnce
-from spark_kafka_native.spark.options.parsing import SinkOptions
+from spark_kafka_native.spark.options.exactly_once import GUARANTEE, PREFIX
+from spark_kafka_native.spark.options.parsed import ExactlyOnce, SinkOptions
 from spark_kafka_native.spark.sink.cluster_check import check_cluster
 from spark_kafka_native.spark.sink.effects import carry_out
 from spark_kafka_native.spark.sink.rows import SinkRows
-from spark_kafka_native.spark.sink.writer import (
-    PyKafkaStreamWriter,
-    PyKafkaWriter,
-    TaskWritten,
-    advice,
-    send_rows,
-)
+from spark_kafka_native.spark.sink.sending import advice, send_rows
+from spark_kafka_native.spark.sink.writer import PyKafkaStreamWriter, PyKafkaWriter, TaskWritten
 from spark_kafka_native.spark.workers import task_begins
 
 _log = logging.getLogger(__name__)

@@ -1,80 +1,34 @@
 """The batch reader: partitions on the driver, ``read_task`` in the tasks."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from spark_kafka_native.spark.errors import OptionError
-from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
-from spark_kafka_native.spark.planning.batch import bind_batch_query, plan_batch_query
-from spark_kafka_native.spark.planning.bounds import Clock
-from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Narrowing
-from spark_kafka_native.spark.planning.packing import Task
-from spark_kafka_native.spark.planning.ranges import OffsetRange
-from spark_kafka_native.spark.source.filters import narrowing_of
-from spark_kafka_native.spark.source.reader import read_task
-from spark_kafka_native.spark.source.schema import Layout
+from spark_kafka_native.spark.workers import collection_paused
 
-_BIND_OFFSETS: Final = "bindoffsets"
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.datasource import Filter
+
+    from spark_kafka_native.spark.options.parsed import SourceOptions
+    from spark_kafka_native.spark.planning.narrowing import Narrowing
+    from spark_kafka_native.spark.planning.packing import Task
+    from spark_kafka_native.spark.source.bound_ranges import BoundRanges
+    from spark_kafka_native.spark.source.layout import Layout
+
 _PUSHDOWN_WORKER: Final = "data_source_pushdown_filters"
 """The Python program that plans a read with filters to push down; without filters it is another one."""
 
 
 _REMEMBERED_LOADS: Final = 1000
-_narrowings: dict[str, Narrowing] = {}
+_narrowings: "dict[str, Narrowing]" = {}
 """The first filters of each ``load()``, in this worker process, which Spark reuses."""
 
 
-class BoundRanges:
-    """The bound ranges of a DataFrame. Pickled to the processes that plan, but not to the tasks.
-
-    Spark pickles the source and its reader again into every task. 10,000 ranges take a megabyte, and a task has its
-    ranges in its partition. So copies made after ``begin_planning`` have no ranges.
-    """
-
-    def __init__(self, ranges: tuple[OffsetRange, ...]) -> None:
-        self._ranges: tuple[OffsetRange, ...] | None = ranges
-        self._is_planning = False
-
-    def begin_planning(self) -> None:
-        """Omit the ranges from later copies, which are for tasks."""
-        self._is_planning = True
-
-    @property
-    def ranges(self) -> tuple[OffsetRange, ...]:
-        """All ranges. Raises RuntimeError in a task."""
-        if self._ranges is None:
-            raise RuntimeError("the ranges of bindOffsets=load are not available in a task")
-        return self._ranges
-
-    def __getstate__(self) -> dict[str, object]:
-        """Without the ranges once planning has begun."""
-        return {"_ranges": None if self._is_planning else self._ranges, "_is_planning": self._is_planning}
-
-
-def bound_at_load(given: Mapping[str, str]) -> BoundRanges | None:
-    """The ranges that a ``load()`` with these options reads; None if it does not bind offsets.
-
-    Invalid options are no error here, because the reader or writer that parses them next reports them.
-    Raises PlanError, DataLossError, KafkaError.
-    """
-    if _BIND_OFFSETS not in {name.lower() for name in given}:
-        return None
-    try:
-        options = parse_source_options(given, Query.BATCH)
-    except OptionError:
-        return None
-    if not options.bind_at_load:
-        return None
-    return BoundRanges(bind_batch_query(options, ClusterOffsets(options.client), Clock()))
-
-
 def batch_reader(
-    options: SourceOptions, layout: Layout, load_id: str, bound: BoundRanges | None = None
+    options: "SourceOptions", layout: "Layout", load_id: str, bound: "BoundRanges | None" = None
 ) -> "PyKafkaReader":
     """A reader with ``pushFilters`` if Spark pushes filters in this process, otherwise one without.
 
@@ -96,21 +50,30 @@ def batch_reader(
 class PyKafkaReader(DataSourceReader):
     """Reads topics as a batch. Pickled into every task."""
 
-    def __init__(self, options: SourceOptions, layout: Layout, bound: BoundRanges | None) -> None:
+    def __init__(self, options: "SourceOptions", layout: "Layout", bound: "BoundRanges | None") -> None:
         self._options = options
         self._layout = layout
         self._bound = bound
-        self._narrowing = EVERYTHING
+        self._narrowing: Narrowing | None = None
+        """None: everything, of which the constructor's process imports nothing."""
 
     def partitions(self) -> list[InputPartition]:
         """The tasks. Spark calls it once per ``load()``, or once for each scan with filters to push."""
+        from spark_kafka_native.spark.planning.batch import plan_batch_query
+        from spark_kafka_native.spark.planning.bounds import Clock
+        from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
+        from spark_kafka_native.spark.planning.narrowing import EVERYTHING
+
         source = ClusterOffsets(self._options.client)
         bound = None if self._bound is None else self._bound.ranges
-        tasks = plan_batch_query(self._options, source, Clock(), self._narrowing, bound)
-        return [InputPartition(task) for task in tasks]
+        with collection_paused():
+            tasks = plan_batch_query(self._options, source, Clock(), self._narrowing or EVERYTHING, bound)
+            return [InputPartition(task) for task in tasks]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """The records of one task, those of each partition in order."""
+        from spark_kafka_native.spark.source.reader import read_task
+
         task: Task | None = partition.value
         return read_task(self._options, self._layout, task)
 
@@ -118,15 +81,18 @@ class PyKafkaReader(DataSourceReader):
 class PyKafkaFilteringReader(PyKafkaReader):
     """Reads only the offsets that the query's filters need; Spark plans it for every filtered scan."""
 
-    def __init__(self, options: SourceOptions, layout: Layout, load_id: str, bound: BoundRanges | None) -> None:
+    def __init__(self, options: "SourceOptions", layout: "Layout", load_id: str, bound: "BoundRanges | None") -> None:
         super().__init__(options, layout, bound)
         self._load_id = load_id
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+    def pushFilters(self, filters: "list[Filter]") -> "Iterable[Filter]":  # noqa: N802  # Spark's name
         """Use filters on topic, partition, offset and timestamp. Spark also applies all of them.
 
         A DataFrame with other filters than before is read whole, because both scans may run with this plan.
         """
+        from spark_kafka_native.spark.planning.narrowing import EVERYTHING
+        from spark_kafka_native.spark.source.filters import narrowing_of
+
         narrowing = narrowing_of(filters, self._layout)
         first = _narrowings.setdefault(self._load_id, narrowing)
         if narrowing == first:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 
 from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Condition, Narrowing, Operator
-from spark_kafka_native.spark.source.schema import Layout, SourceColumn
+from spark_kafka_native.spark.source.layout import Layout, SourceColumn
 
 _OPERATORS: Final[dict[type[Filter], Operator]] = {
     EqualTo: Operator.EQUAL,

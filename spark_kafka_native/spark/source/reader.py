@@ -27,7 +27,7 @@ from spark_kafka_native.protocol.wire import ZERO_UUID
 from spark_kafka_native.spark.errors import TaskError, listed
 from spark_kafka_native.spark.gathering import gathered
 from spark_kafka_native.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, OffsetMap
-from spark_kafka_native.spark.options.parsing import SourceOptions
+from spark_kafka_native.spark.options.parsed import SourceOptions
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.spark.planning.data_loss import (
     DataLoss,
@@ -40,12 +40,14 @@ from spark_kafka_native.spark.planning.data_loss import (
 )
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.ranges import OffsetRange, bind_range
-from spark_kafka_native.spark.source.schema import Layout
+from spark_kafka_native.spark.source.layout import Layout
 from spark_kafka_native.spark.source.shaper import RowShaper
 from spark_kafka_native.spark.workers import task_begins
 
 TARGET_ROWS: Final = 40_000
 """Rows of one batch, up to half more: with 1,000 Spark reads half as many rows a second as with 50,000."""
+MOST_ROWS: Final = 1 << 17
+"""Rows that are shaped together, which bounds a column of repeated topic names. A record batch can have millions."""
 
 
 def read_task(options: SourceOptions, layout: Layout, task: Task | None) -> Iterator[pa.RecordBatch]:
@@ -88,7 +90,8 @@ class _TaskReader:
             while True:
                 try:
                     for tp, records in fetcher:
-                        yield shapers[tp].shape(records)
+                        for start in range(0, records.num_rows, MOST_ROWS):
+                            yield shapers[tp].shape(records.slice(start, MOST_ROWS))
                     return
                 except KafkaError as error:
                     if fetcher.failed is None:

@@ -10,10 +10,12 @@ import pyarrow as pa
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.arrow.schema import I64
 from spark_kafka_native.records.arrow.utf8 import NotUtf8, decode_utf8
+from spark_kafka_native.records.arrow.views import array_of, buffer_of, integers
 from spark_kafka_native.spark.errors import TaskError
-from spark_kafka_native.spark.source.schema import CONSTANT, RECORD_FIELD, Layout, SourceColumn
+from spark_kafka_native.spark.source.layout import CONSTANT, RECORD_FIELD, Layout, SourceColumn
 
-MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
+_MICROS_PER_MS: Final = 1000
+MAX_TIMESTAMP_MS: Final = (2**63 - 1) // _MICROS_PER_MS
 """The largest timestamp in microseconds in an int64."""
 
 Convert = Callable[["pa.Array[Any]"], "pa.Array[Any]"]
@@ -56,16 +58,17 @@ class RowShaper:
 
     def _times(self, column: SourceColumn, times: "pa.Array[Any]", records: pa.RecordBatch) -> "pa.Array[Any]":
         """Milliseconds as bigint, or as Spark's timestamp in microseconds, which has a smaller range."""
-        try:
-            return times.cast(column.arrow_type)
-        except pa.ArrowInvalid:
-            in_ms: list[int] = times.cast(pa.int64()).to_pylist()  # type: ignore[assignment]  # no time is null
-            row = next(row for row, time_ms in enumerate(in_ms) if abs(time_ms) > MAX_TIMESTAMP_MS)
+        if pa.types.is_int64(column.arrow_type):
+            return times.view(pa.int64())
+        in_ms = integers(times, missing=0)  # no time is null
+        if len(in_ms) and (in_ms.max() > MAX_TIMESTAMP_MS or in_ms.min() < -MAX_TIMESTAMP_MS):
+            row = int(np.flatnonzero((in_ms > MAX_TIMESTAMP_MS) | (in_ms < -MAX_TIMESTAMP_MS))[0])
             offset = records.column("offset")[row].as_py()
             raise TaskError(
                 f"{self.partition}: the record at offset {offset} has the timestamp {in_ms[row]} ms, which column "
                 f"'{column.name}' of type timestamp cannot hold; a schema with the column as bigint reads milliseconds"
-            ) from None
+            )
+        return array_of(in_ms * _MICROS_PER_MS, column.arrow_type)
 
     def _text(self, column: SourceColumn, array: "pa.Array[Any]", records: pa.RecordBatch) -> "pa.Array[Any]":
         try:
@@ -95,10 +98,20 @@ class RowShaper:
         """One value, ``length`` times; a slice of the array for the longest batch so far."""
         known = self._constants.get(column.source)
         if known is None or len(known) < length:
-            value: Any = self.partition.topic if column.source == "topic" else self.partition.partition
-            scalar: Any = pa.scalar(value, column.arrow_type)
-            known = self._constants[column.source] = pa.repeat(scalar, length)
+            if column.source == "topic":
+                known = _repeated_text(self.partition.topic, length)
+            else:
+                known = array_of(np.full(length, self.partition.partition, np.int32), column.arrow_type)
+            self._constants[column.source] = known
         return known.slice(0, length)
+
+
+def _repeated_text(text: str, length: int) -> "pa.Array[Any]":
+    """An array of ``text``, which is not empty, ``length`` times."""
+    value = text.encode()
+    offsets = np.arange(length + 1, dtype=np.int32) * np.int32(len(value))
+    buffers = [None, buffer_of(offsets), pa.py_buffer(value * length)]
+    return pa.Array.from_buffers(pa.string(), length, buffers, null_count=0)
 
 
 def _has_text_headers(headers: list[dict[str, Any]] | None) -> bool:

@@ -1,8 +1,8 @@
 """The streaming reader: Spark's calls -> ``StreamOffsets`` on the driver, ``read_task`` in the tasks."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -12,15 +12,18 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from spark_kafka_native.spark.offsets import OffsetJson, OffsetMap, format_offsets, parse_offsets
-from spark_kafka_native.spark.options.parsing import SourceOptions
-from spark_kafka_native.spark.planning.bounds import Clock
-from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.planning.packing import Task
-from spark_kafka_native.spark.planning.stream import StreamOffsets
-from spark_kafka_native.spark.source.offset_texts import OffsetTexts, foreign_offsets
-from spark_kafka_native.spark.source.reader import read_task
-from spark_kafka_native.spark.source.schema import Layout
+from spark_kafka_native.spark.offsets import format_offsets, parse_offsets
+from spark_kafka_native.spark.workers import collection_paused
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_kafka_native.spark.offsets import OffsetJson, OffsetMap
+    from spark_kafka_native.spark.options.parsed import SourceOptions
+    from spark_kafka_native.spark.planning.packing import Task
+    from spark_kafka_native.spark.planning.stream import StreamOffsets
+    from spark_kafka_native.spark.source.layout import Layout
+    from spark_kafka_native.spark.source.offset_texts import OffsetTexts
 
 _UNLIMITED = 2**62
 """Read limit of a query without limits, so that only Trigger.Once has ReadAllAvailable."""
@@ -34,7 +37,7 @@ class PyKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ``stop`` is not implemented, because Spark often kills the process instead.
     """
 
-    def __init__(self, options: SourceOptions, layout: Layout) -> None:
+    def __init__(self, options: "SourceOptions", layout: "Layout") -> None:
         self._options = options
         self._layout = layout
         self._stream: StreamOffsets | None = None
@@ -43,16 +46,22 @@ class PyKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reported: tuple[OffsetMap, OffsetJson] | None = None
 
     @property
-    def _offsets(self) -> StreamOffsets:
+    def _offsets(self) -> "StreamOffsets":
         """The stream's state, made at the first call on the driver, so that it is never pickled."""
         if self._stream is None:
+            from spark_kafka_native.spark.planning.bounds import Clock
+            from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
+            from spark_kafka_native.spark.planning.stream import StreamOffsets
+            from spark_kafka_native.spark.source.offset_texts import OffsetTexts
+
             self._stream = StreamOffsets(self._options, ClusterOffsets(self._options.client), Clock())
             self._texts = OffsetTexts.recorded()
         return self._stream
 
-    def initialOffset(self) -> OffsetJson:  # noqa: N802  # Spark's name
+    def initialOffset(self) -> "OffsetJson":  # noqa: N802  # Spark's name
         """The start of a query without a checkpoint."""
-        return format_offsets(self._offsets.initial())
+        with collection_paused():
+            return format_offsets(self._offsets.initial())
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
         """Stop at the present end offsets, for Trigger.AvailableNow."""
@@ -67,21 +76,22 @@ class PyKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(self._options.min_offsets_per_trigger)
         return ReadMaxRows(self._options.max_offsets_per_trigger or _UNLIMITED)
 
-    def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:  # noqa: N802  # Spark's name
+    def latestOffset(self, start: "OffsetJson", limit: ReadLimit) -> "OffsetJson":  # noqa: N802  # Spark's name
         """The end of the next micro-batch; ``start`` itself, with the same text, if there is nothing to read.
 
         Trigger.Once (ReadAllAvailable) ignores the limits of the options.
         """
-        begin = self._parse(start)
         options, is_once = self._options, isinstance(limit, ReadAllAvailable)
-        end = self._offsets.latest(
-            begin,
-            max_offsets=None if is_once else options.max_offsets_per_trigger,
-            min_offsets=None if is_once else options.min_offsets_per_trigger,
-        )
-        return start if end is begin or end == begin else format_offsets(end)
+        with collection_paused():
+            begin = self._parse(start)
+            end = self._offsets.latest(
+                begin,
+                max_offsets=None if is_once else options.max_offsets_per_trigger,
+                min_offsets=None if is_once else options.min_offsets_per_trigger,
+            )
+            return start if end is begin or end == begin else format_offsets(end)
 
-    def reportLatestOffset(self) -> OffsetJson | None:  # noqa: N802  # Spark's name
+    def reportLatestOffset(self) -> "OffsetJson | None":  # noqa: N802  # Spark's name
         """The end offsets of all partitions at the last lookup."""
         latest = self._offsets.known_latest
         if latest is None:
@@ -90,27 +100,32 @@ class PyKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._reported = latest, format_offsets(latest)
         return self._reported[1]
 
-    def partitions(self, start: OffsetJson, end: OffsetJson) -> list[InputPartition]:
+    def partitions(self, start: "OffsetJson", end: "OffsetJson") -> list[InputPartition]:
         """The tasks of a micro-batch; none if ``start`` and ``end`` are equal."""
         stream = self._offsets
         from_elsewhere = self._texts is not None and self._texts.is_of_another_connector(end)
-        tasks = stream.plan(self._parse(start), _offsets(end), from_elsewhere=from_elsewhere)
-        return [InputPartition(task) for task in tasks]
+        with collection_paused():
+            tasks = stream.plan(self._parse(start), _offsets(end), from_elsewhere=from_elsewhere)
+            return [InputPartition(task) for task in tasks]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """The records of one task, those of each partition in order."""
+        from spark_kafka_native.spark.source.reader import read_task
+
         task: Task | None = partition.value
         return read_task(self._options, self._layout, task)
 
-    def _parse(self, start: OffsetJson) -> OffsetMap:
+    def _parse(self, start: "OffsetJson") -> "OffsetMap":
         """Spark's start; the same map while the start is the same, because Spark calls many times a second."""
         if self._parsed is None or self._parsed[0] != start:
             self._parsed = start, _offsets(start)
         return self._parsed[1]
 
 
-def _offsets(stored: OffsetJson) -> OffsetMap:
+def _offsets(stored: "OffsetJson") -> "OffsetMap":
     try:
         return parse_offsets(stored)
     except ValueError as error:
+        from spark_kafka_native.spark.source.offset_texts import foreign_offsets
+
         raise foreign_offsets(str(error)) from None

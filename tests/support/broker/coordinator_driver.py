@@ -6,8 +6,9 @@ from typing import Any, Self
 from broker_embedded.log.append.incoming import AppendConditions
 from broker_embedded.transactions.state import Transaction, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import ProducerIdAndEpoch, iter_batches
+from spark_kafka_native.records.batch import iter_batches
 from spark_kafka_native.records.control import ControlType, decode_control
 from tests.support.broker.disk import FaultyFileSystem
 from tests.support.broker.driver import BrokerDriver

@@ -12,8 +12,8 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.decision import last_decision
 from spark_kafka_native.spark.exactly_once.effects import DecisionLog, DecisionRecord
 

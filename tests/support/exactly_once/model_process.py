@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.effects import (
     AbortOpen,
     Append,

@@ -19,7 +19,7 @@ from spark_kafka_native.spark.exactly_once.effects import AbortOpen, Steps
 from spark_kafka_native.spark.exactly_once.names import Names
 from spark_kafka_native.spark.exactly_once.plan import plan
 from spark_kafka_native.spark.exactly_once.task import task
-from spark_kafka_native.spark.options.exactly_once import timing_of
+from spark_kafka_native.spark.exactly_once.timing import timing_of
 from spark_kafka_native.spark.sink.effects import carry_out
 from tests.support.clients.native import config_of
 from tests.support.clients.native_transactions import valued

@@ -4,8 +4,8 @@ import logging
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from tests.support.broker.coordinator_driver import (
     T0,
     T1,

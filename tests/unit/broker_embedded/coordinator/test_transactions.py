@@ -6,7 +6,7 @@ import pytest
 
 from broker_embedded.transactions.state import LAST_EPOCH, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from tests.support.broker.coordinator_driver import (
     MINUTE_MS,
     T0,

@@ -8,8 +8,8 @@ from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from tests.support.broker.coordinator_driver import T0, T1, TV_0, Coordinated
 from tests.support.broker.driver import BrokerDriver
 

@@ -25,8 +25,8 @@ from broker_embedded.transactions.state import (
     TransactionVersion,
 )
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from tests.support.refusals import refused
 
 EMPTY, ONGOING = TransactionState.EMPTY, TransactionState.ONGOING

@@ -16,8 +16,8 @@ from broker_embedded.transactions import decisions
 from broker_embedded.transactions.records import read_transaction_record, transaction_record
 from broker_embedded.transactions.state import LAST_EPOCH, Transaction, TransactionState, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 PARTITIONS = frozenset({TopicPartition("t", 0)})
 TV_0, TV_1, TV_2 = TransactionVersion

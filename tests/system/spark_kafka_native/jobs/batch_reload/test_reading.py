@@ -17,7 +17,7 @@ from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.versions import publish
 from spark_kafka_native.jobs.batch_reload.writing import write_piece
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.source.schema import layout_of
+from spark_kafka_native.spark.source.layout import layout_of
 
 AT = datetime.fromisoformat("2026-11-20T10:00:00.123+00:00")
 T0 = TopicPartition("t", 0)

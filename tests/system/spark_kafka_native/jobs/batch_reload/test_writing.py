@@ -15,7 +15,7 @@ from spark_kafka_native.jobs.batch_reload.writing import WriteJob
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.source.schema import layout_of
+from spark_kafka_native.spark.source.layout import layout_of
 from tests.support.clients.topics import Topics
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import fill

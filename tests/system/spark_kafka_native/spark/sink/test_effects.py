@@ -12,8 +12,8 @@ from spark_kafka_native.protocol.messages.describe_transactions import DescribeT
 from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.produce import ProduceRequest
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once import effects
 from spark_kafka_native.spark.sink.effects import carry_out
 from tests.support.refusals import refused

@@ -17,11 +17,13 @@ from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.compression import CompressionType
 from spark_kafka_native.spark.errors import DataLossError, TaskError
-from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
+from spark_kafka_native.spark.options.parsed import SourceOptions
+from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.ranges import range_of
+from spark_kafka_native.spark.source.layout import Layout, layout_of
 from spark_kafka_native.spark.source.reader import read_task
-from spark_kafka_native.spark.source.schema import Layout, layout_of, source_schema
+from spark_kafka_native.spark.source.schema import source_schema
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.fetched_logs import LAST, ROWS, fill

@@ -8,8 +8,8 @@ from spark_kafka_native.client.cluster.kept_producers import (
     KeptProducers,
     SequencePosition,
 )
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 
 def producer(producer_id: int, *, partitions: int = 1) -> KeptProducer:

@@ -5,9 +5,10 @@ import pytest
 from spark_kafka_native.client.producer.partition_queue import MAX_EPOCH, BatchOutcome, OutgoingBatch, PartitionQueue
 from spark_kafka_native.client.retry import Backoff
 from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.arrow.encode import EncodedBatch
-from spark_kafka_native.records.batch import ProducerIdAndEpoch, check_crc, read_header
+from spark_kafka_native.records.batch import check_crc, read_header
 from tests.support.records.record_batches import batch_of
 
 NODE = 1

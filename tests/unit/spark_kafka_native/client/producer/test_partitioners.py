@@ -11,13 +11,8 @@ from hypothesis import strategies as st
 
 from spark_kafka_native.client.producer import partitioners
 from spark_kafka_native.client.producer.key_hashes import crc32_column, fnv1a, fnv1a_column, murmur2
-from spark_kafka_native.client.producer.partitioners import (
-    NAMES,
-    PartitionerError,
-    Unassigned,
-    check_partitioner,
-    make_partitioner,
-)
+from spark_kafka_native.client.producer.partitioner_names import NAMES, PartitionerError, check_partitioner
+from spark_kafka_native.client.producer.partitioners import Unassigned, make_partitioner
 
 Keys = list[bytes | None]
 
@@ -32,6 +27,11 @@ def assign(spec: str, keys: Keys | None, *, partitions: int = 7, available: list
     found = make_partitioner(spec, 10**6, first=0).assign(rows)
     assert found.dtype == np.int32
     return [int(number) for number in found]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_has_a_partitioner(name: str) -> None:
+    assert len(assign(check_partitioner(name), [b"a", b"b", None])) == 3
 
 
 KEYS: Keys = [b"", b"a", b"order-1", b"\xff\x00\x80", b"x" * 100]

@@ -13,7 +13,8 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError
 from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.ranges import range_of
-from spark_kafka_native.spark.source.schema import layout_of, source_schema
+from spark_kafka_native.spark.source.layout import layout_of
+from spark_kafka_native.spark.source.schema import source_schema
 from tests.support.spark.reload_driver import ReloadDriver
 
 PIECE = range_of(TopicPartition("_t", 3), 5, 25)

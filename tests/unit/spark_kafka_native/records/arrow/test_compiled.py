@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_native.client.producer.key_hashes import murmur2 as murmur2_of_one
-from spark_kafka_native.client.producer.key_hashes import spans_of
 from spark_kafka_native.records.arrow import reference as plain
-from spark_kafka_native.records.arrow.columns import read_columns
+from spark_kafka_native.records.arrow.column_reader import read_columns
 from spark_kafka_native.records.arrow.schema import ALL
+from spark_kafka_native.records.arrow.views import byte_spans
 from spark_kafka_native.records.errors import CorruptBatch
 from tests.support.records import reference
 from tests.support.records.reference import CODECS, Batch, Record, numbered, write_batch
@@ -150,7 +150,7 @@ def test_murmur2_of_the_kernel_is_that_of_the_reference(
 ) -> None:
     start = data.draw(st.integers(0, len(keys)))
     column = pa.array(keys, pa.large_binary() if large else pa.binary())[start:]
-    hashes = compiled.murmur2(*spans_of(column))
+    hashes = compiled.murmur2(*byte_spans(column))
     assert hashes.dtype == np.int32
     assert hashes.tolist() == [murmur2_of_one(key or b"") for key in keys[start:]]
     hashes &= np.int32(1)  # callers change it in place

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.batch import (
     LastBatch,
     TaskMessage,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once import decision as module
 from spark_kafka_native.spark.exactly_once.decision import (
     Decision,

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.names import DataId, Names, names_of_task, names_of_topic
 
 NUMBERS = st.integers(min_value=0, max_value=2**53)

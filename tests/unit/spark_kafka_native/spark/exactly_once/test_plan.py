@@ -1,7 +1,7 @@
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.batch import LastBatch, WritePlan
 from spark_kafka_native.spark.exactly_once.commit import commit
 from spark_kafka_native.spark.exactly_once.decision import Owner, OwnerKind

@@ -1,8 +1,8 @@
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.batch import LastBatch, TaskOutcome, WritePlan
 from spark_kafka_native.spark.exactly_once.effects import InitProducer, WrittenRange
 from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError

@@ -16,9 +16,9 @@ from spark_kafka_native.spark.offsets import (
     PartitionTimestamps,
     SpecificOffsets,
 )
+from spark_kafka_native.spark.options.parsed import SourceOptions
 from spark_kafka_native.spark.options.parsing import (
     Query,
-    SourceOptions,
     _parsed_once,
     check_source_options,
     parse_sink_options,

@@ -5,7 +5,8 @@ import pytest
 from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError, PlanError
-from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
+from spark_kafka_native.spark.options.parsed import SourceOptions
+from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.batch import bind_batch_query, plan_batch_query
 from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Condition, Narrowing, Operator
 from spark_kafka_native.spark.planning.ranges import OffsetRange

@@ -4,7 +4,8 @@ import pytest
 
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError, DataLossKind
-from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
+from spark_kafka_native.spark.options.parsed import SourceOptions
+from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.leader_epochs import LeaderEpochs
 from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of
 from spark_kafka_native.spark.planning.stream import StreamOffsets

@@ -19,7 +19,8 @@ from pyspark.sql.types import (
 )
 
 from spark_kafka_native.spark.errors import PlanError
-from spark_kafka_native.spark.sink import rows as module
+from spark_kafka_native.spark.sink import by_topic as module
+from spark_kafka_native.spark.sink.by_topic import by_topic
 from spark_kafka_native.spark.sink.rows import SinkRows, sink_rows
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
@@ -30,7 +31,7 @@ def schema(**columns: DataType) -> StructType:
 
 
 def parts(rows: SinkRows, *batches: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
-    return [part for by_topic in rows.by_topic(batches) for part in by_topic.items()]
+    return [part for large in by_topic(rows, batches) for part in large.items()]
 
 
 def written(rows: SinkRows, *batches: pa.RecordBatch) -> list[tuple[str, list[Any]]]:
@@ -145,7 +146,7 @@ def test_null_topic_is_an_error() -> None:
     batch = pa.RecordBatch.from_pydict({"value": pa.array([b"0", b"1"]), "topic": ["x", None]})
     rows = sink_rows(schema(value=BinaryType(), topic=StringType()), None)
     with pytest.raises(PlanError, match="1 of 2 rows have a null topic; the option 'topic'") as caught:
-        list(rows.by_topic([batch]))
+        list(by_topic(rows, [batch]))
     assert caught.value.code == "KAFKA_NULL_TOPIC_IN_DATA"
 
 
@@ -170,7 +171,7 @@ def test_header_without_a_name_is_an_error(bad: Sequence[object]) -> None:
     batch = pa.RecordBatch.from_arrays([pa.array([b"0"] * 3), headers], names=["value", "headers"])
     rows = sink_rows(schema(value=BinaryType(), headers=HEADERS), "t")
     with pytest.raises(PlanError, match="a header whose key is null"):
-        list(rows.by_topic([batch]))
+        list(by_topic(rows, [batch]))
 
 
 def test_sparks_small_batches_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,9 +252,16 @@ def test_timestamp_of_records_without_one_is_null() -> None:
 
 
 @pytest.mark.feature("sink.timestamp")
-def test_timestamps_before_1970_are_refused() -> None:
-    with pytest.raises(PlanError, match=r"1969-12-31 23:59:58 UTC; Kafka has no times before 1970") as caught:
-        times(sink_rows(WITH_TIME, "t", include_timestamp=True), time_batch(-1000, 7, -2_000_000))
+@pytest.mark.parametrize(
+    ("micros", "time"),
+    [
+        (-2_000_000, "1969-12-31 23:59:58 UTC"),
+        (-(2**63), f"a time before the year 1, {-(2**63)} microseconds from 1970"),
+    ],
+)
+def test_timestamps_before_1970_are_refused(micros: int, time: str) -> None:
+    with pytest.raises(PlanError, match=f"{time}; Kafka has no times before 1970") as caught:
+        times(sink_rows(WITH_TIME, "t", include_timestamp=True), time_batch(-1000, 7, micros))
     assert caught.value.code == "PYKAFKA_NEGATIVE_TIMESTAMP_IN_DATA"
 
 

@@ -9,14 +9,14 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from spark_kafka_native.client.errors import NoSuchPartition, ProduceError, RecordTooLarge
-from spark_kafka_native.client.producer.partitioners import PartitionerError
+from spark_kafka_native.client.producer.partitioner_names import PartitionerError
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.datasource import PyKafkaDataSource
 from spark_kafka_native.spark.errors import OptionError, PlanError, TaskError
-from spark_kafka_native.spark.sink import writer
+from spark_kafka_native.spark.sink import sending
 from spark_kafka_native.spark.sink.writer import PyKafkaStreamWriter, PyKafkaWriter, TaskWritten
 
 T0 = TopicPartition("t", 0)
@@ -65,7 +65,7 @@ class NotingProducer:
 @pytest.fixture
 def notes(monkeypatch: pytest.MonkeyPatch) -> Notes:
     made = Notes()
-    monkeypatch.setattr(writer, "Producer", made.producer)
+    monkeypatch.setattr(sending, "Producer", made.producer)
     return made
 
 

@@ -1,3 +1,4 @@
+import gc
 import pickle
 import sys
 
@@ -7,11 +8,13 @@ from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, GreaterTha
 from spark_kafka_native.spark.datasource import PyKafkaDataSource
 from spark_kafka_native.spark.errors import OptionError
 from spark_kafka_native.spark.options.parsing import Query, parse_source_options
+from spark_kafka_native.spark.planning import cluster_offsets
 from spark_kafka_native.spark.planning.ranges import OffsetRange
 from spark_kafka_native.spark.source import batch_reader
 from spark_kafka_native.spark.source.batch_reader import PyKafkaFilteringReader, PyKafkaReader
-from spark_kafka_native.spark.source.schema import layout_of, source_schema
-from tests.support.spark.fake_offsets import FakeCluster
+from spark_kafka_native.spark.source.layout import layout_of
+from spark_kafka_native.spark.source.schema import source_schema
+from tests.support.spark.fake_offsets import FakeCluster, collection_during_lookups
 
 WHOLE = ["t-0 offsets [earliest, latest)", "t-1 offsets [earliest, latest)"]
 BASE = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "t"}
@@ -21,7 +24,7 @@ PUSHING = ["-m", "pyspark.sql.worker.data_source_pushdown_filters"]
 @pytest.fixture(autouse=True)
 def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     made = FakeCluster().add("t", 3, 0)
-    monkeypatch.setattr(batch_reader, "ClusterOffsets", lambda _: made)
+    monkeypatch.setattr(cluster_offsets, "ClusterOffsets", lambda _: made)
     return made
 
 
@@ -41,6 +44,18 @@ def test_partitions_are_pickled_ranges() -> None:
         assert isinstance(partition, InputPartition)
         (piece,) = partition.value
         assert isinstance(piece, OffsetRange)
+
+
+def test_partitions_are_planned_without_garbage_collection(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enabled = collection_during_lookups(cluster, monkeypatch)
+    reader().partitions()
+    reader(endingOffsets='{"t":{"0":2,"1":0}}').partitions()
+    assert enabled == [False, False]
+    PyKafkaDataSource(BASE | {"bindOffsets": "load"})
+    assert enabled == [False, False, False]
+    assert gc.isenabled()
 
 
 def test_partition_none_reads_nothing() -> None:

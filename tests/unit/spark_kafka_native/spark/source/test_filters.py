@@ -27,7 +27,8 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Condition, Narrowing, Operator, narrow
 from spark_kafka_native.spark.planning.ranges import OffsetRange, bind_range, range_of
 from spark_kafka_native.spark.source.filters import narrowing_of
-from spark_kafka_native.spark.source.schema import layout_of, source_schema
+from spark_kafka_native.spark.source.layout import layout_of
+from spark_kafka_native.spark.source.schema import source_schema
 from tests.support.spark.fake_offsets import FakeCluster
 from tests.support.spark.user_schemas import user_schema
 

@@ -22,11 +22,13 @@ from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError, TaskError
-from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
+from spark_kafka_native.spark.options.parsed import SourceOptions
+from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of
 from spark_kafka_native.spark.source import reader
+from spark_kafka_native.spark.source.layout import layout_of
 from spark_kafka_native.spark.source.reader import read_ranges
-from spark_kafka_native.spark.source.schema import layout_of, source_schema
+from spark_kafka_native.spark.source.schema import source_schema
 from tests.support.spark.fake_offsets import LEADER, FakeCluster
 
 T0 = TopicPartition("t", 0)

@@ -1,3 +1,4 @@
+import gc
 import json
 import pickle
 import sys
@@ -12,11 +13,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 
 from spark_kafka_native.spark.errors import PlanError
 from spark_kafka_native.spark.options.parsing import Query, parse_source_options
+from spark_kafka_native.spark.planning import cluster_offsets
 from spark_kafka_native.spark.planning.ranges import OffsetRange
 from spark_kafka_native.spark.source import stream_reader
-from spark_kafka_native.spark.source.schema import layout_of, source_schema
+from spark_kafka_native.spark.source.layout import layout_of
+from spark_kafka_native.spark.source.schema import source_schema
 from spark_kafka_native.spark.source.stream_reader import PyKafkaStreamReader
-from tests.support.spark.fake_offsets import FakeCluster
+from tests.support.spark.fake_offsets import FakeCluster, collection_during_lookups
 
 ReaderOf = Callable[..., PyKafkaStreamReader]
 
@@ -28,7 +31,7 @@ def cluster() -> FakeCluster:
 
 @pytest.fixture
 def reader_of(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> ReaderOf:
-    monkeypatch.setattr(stream_reader, "ClusterOffsets", lambda _: cluster)
+    monkeypatch.setattr(cluster_offsets, "ClusterOffsets", lambda _: cluster)
 
     def make(**options: str) -> PyKafkaStreamReader:
         base = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "t", "startingOffsets": "earliest"}
@@ -48,6 +51,26 @@ def test_stream_reader_calls_of_one_batch(reader_of: ReaderOf) -> None:
     assert [str(piece) for (piece,) in tasks] == ["t-0 offsets [0, 10)", "t-1 offsets [0, 4)"]
     assert reader.latestOffset(end, reader.getDefaultReadLimit()) is end
     assert reader.partitions(end, end) == []
+
+
+def test_micro_batch_is_planned_without_garbage_collection(
+    reader_of: ReaderOf, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enabled = collection_during_lookups(cluster, monkeypatch)
+
+    def input_partition(task: Any) -> InputPartition:
+        enabled.append(gc.isenabled())
+        return InputPartition(task)
+
+    monkeypatch.setattr(stream_reader, "InputPartition", input_partition)
+    reader = reader_of()
+    start = reader.initialOffset()
+    assert enabled == [False]
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert enabled == [False, False]
+    assert len(reader.partitions(start, end)) == 2
+    assert enabled == [False, False, False, False]
+    assert gc.isenabled()
 
 
 def test_latest_offset_without_new_records_is_the_same_start(reader_of: ReaderOf) -> None:
