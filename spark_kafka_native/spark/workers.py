@@ -1,10 +1,17 @@
-"""Garbage collection in Spark's Python workers, which run one task after the other."""
+"""Garbage collection in Spark's Python processes: the workers, which run one task after the other, and the planners."""
 
 import gc
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pyspark import TaskContext
 
 _tasks = 0
+_pauses = 0
+_enabled_before = True
+_lock = threading.Lock()
+"""Of the pauses: threads may plan at the same time."""
 
 
 def task_begins() -> None:
@@ -18,3 +25,24 @@ def task_begins() -> None:
     _tasks += 1
     if _tasks == 2 and TaskContext.get() is not None:
         gc.freeze()
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Plan without garbage collection, also while the plan waits for brokers.
+
+    The plan of 100,000 partitions has a million objects without reference cycles. Every collection would traverse them.
+    """
+    global _pauses, _enabled_before  # noqa: PLW0603  # the process has one collector
+    with _lock:
+        if not _pauses:
+            _enabled_before = gc.isenabled()
+            gc.disable()
+        _pauses += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _pauses -= 1
+            if not _pauses and _enabled_before:
+                gc.enable()

@@ -178,7 +178,7 @@ class Cluster:
 
         Raises BrokerUnreachable.
         """
-        stale = sorted({partition.topic for partition in partitions if not self._is_fresh(partition.topic)})
+        stale = sorted(topic for topic in {partition.topic for partition in partitions} if not self._is_fresh(topic))
         found = self.metadata(stale, missing_ok=True, timeout_ms=deadline.remaining_ms) if stale else ClusterMetadata()
         topic_errors = {name: error for name in stale if (error := _topic_error(found, name)) is not None}
         leaders = self._metadata.leaders(partition for partition in partitions if partition.topic not in topic_errors)

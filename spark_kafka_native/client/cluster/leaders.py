@@ -49,8 +49,12 @@ def ask_leaders(
         except BrokerUnreachable as error:
             give_up(last, error)
         results = ask_once(cluster, leaders, request_of, results_of, deadline)
-        errors = {partition: result for partition, result in results.items() if isinstance(result, KafkaError)}
-        found |= {partition: result for partition, result in results.items() if not isinstance(result, KafkaError)}
+        errors: dict[TopicPartition, KafkaError] = {}
+        for partition, result in results.items():
+            if isinstance(result, KafkaError):
+                errors[partition] = result
+            else:
+                found[partition] = result
         for failure in errors.values():
             if not is_transient(failure):
                 raise failure

@@ -18,9 +18,8 @@ NO_LEADER = -1
 NO_EPOCH = -1
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """One broker and where it listens."""
+class Node(NamedTuple):
+    """One broker and where it listens. A named tuple also pickles fast, and every task of a plan has one."""
 
     node_id: int
     host: str

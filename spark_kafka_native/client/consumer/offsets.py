@@ -90,8 +90,9 @@ def list_offsets(
 def _results(response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, ListedOffset | KafkaError]]:
     for topic in response.topics:
         for part in topic.partitions:
-            partition, code = TopicPartition(topic.name, part.partition_index), ErrorCode.of(part.error_code)
-            yield partition, _listed(part) if code is ErrorCode.NONE else KafkaError(code, str(partition))
+            partition = TopicPartition(topic.name, part.partition_index)
+            failed = part.error_code != ErrorCode.NONE
+            yield partition, KafkaError(ErrorCode.of(part.error_code), str(partition)) if failed else _listed(part)
 
 
 def _listed(part: ListOffsetsPartitionResponse) -> ListedOffset:

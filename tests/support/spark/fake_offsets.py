@@ -1,8 +1,11 @@
 """A cluster for planning tests: partitions with a first and an end offset, and what was asked of it."""
 
+import gc
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
+
+import pytest
 
 from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native.client.cluster.metadata import Node, PartitionLeader
@@ -138,3 +141,16 @@ class ManualClock(Clock):
     def sleep_ms(self, duration_ms: float) -> None:
         self.ms += duration_ms
         self.slept_ms += duration_ms
+
+
+def collection_during_lookups(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether garbage collection was enabled, an item for each later call of ``topics``."""
+    found: list[bool] = []
+    topics = cluster.topics
+
+    def recorded(names: Iterable[str] | None) -> dict[str, tuple[int, ...]]:
+        found.append(gc.isenabled())
+        return topics(names)
+
+    monkeypatch.setattr(cluster, "topics", recorded)
+    return found

@@ -1,5 +1,10 @@
+import gc
 import subprocess
 import sys
+
+import pytest
+
+from spark_kafka_native.spark.workers import collection_paused
 
 TASKS = """
 import gc
@@ -34,3 +39,34 @@ def test_objects_of_later_tasks_are_collected() -> None:
 
 def test_process_other_than_a_worker_freezes_nothing() -> None:
     assert frozen_after(3, in_worker=False) == 0
+
+
+def test_paused_collection_is_enabled_again_after_an_error() -> None:
+    def fail() -> None:
+        with collection_paused():
+            assert not gc.isenabled()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert gc.isenabled()
+
+
+def test_collection_is_enabled_after_the_last_of_several_pauses() -> None:
+    first, second = collection_paused(), collection_paused()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not gc.isenabled()
+    second.__exit__(None, None, None)
+    assert gc.isenabled()
+
+
+def test_disabled_collection_stays_disabled() -> None:
+    gc.disable()
+    try:
+        with collection_paused():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

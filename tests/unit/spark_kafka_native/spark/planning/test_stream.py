@@ -1,6 +1,5 @@
 """The driver's side of a stream, played as Spark plays it, against a cluster that is only numbers."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -184,7 +183,7 @@ def test_ranges_are_split_and_know_their_leader(cluster: FakeCluster) -> None:
 def test_max_partitions_puts_ranges_of_a_leader_together(cluster: FakeCluster) -> None:
     cluster.add("u", 5, 5, 5)
     running = query(cluster, subscribe="t,u", startingOffsets="earliest", maxPartitions="2").start()
-    other = LEADER._replace(node=replace(LEADER.node, node_id=2))
+    other = LEADER._replace(node=LEADER.node._replace(node_id=2))
     leaders = {TopicPartition("u", 1): other, T1: other}
     cluster.leaders = lambda partitions: {tp: leaders.get(tp, LEADER) for tp in partitions}  # type: ignore[method-assign]
     end = running.stream.latest(start := running.stream.initial())
