@@ -14,8 +14,8 @@ TWO    := --numprocesses 2 --dist worksteal
 # A run that hangs as a whole ends with a traceback, too.
 BOUND  := timeout --signal=INT --kill-after=60 25m
 
-# Spark's workers use this interpreter, whatever python3 is on the PATH.
-export PYSPARK_PYTHON        := $(abspath $(RUN))
+# Spark's workers use this interpreter, whatever python3 is on the PATH, and with the installed pyspark.
+export PYSPARK_PYTHON        := $(abspath $(VENV)/bin/pykafka-python)
 export PYSPARK_DRIVER_PYTHON := $(abspath $(RUN))
 
 .PHONY: help demo test test-without-spark test-spark test-interop test-differential test-kill test-fuzz coverage bench notebooks check docs format clean

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
 from spark_kafka_native.records.arrow import kernel
+from spark_kafka_native.spark.worker_python import worker_python
 from tests.support.report import FINDINGS, Report
 from tests.support.scripts import DidNotStart
 from tests.support.servers.both_brokers import kafka_of_its_own
@@ -126,7 +127,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
             ensure_java()
         except JavaMissing as missing:
             pytest.skip(str(missing))
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYSPARK_PYTHON", worker_python())
         patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
         # An editable install is importable without being listed; Spark finds data sources by listing modules.
         patch.setenv("PYTHONPATH", os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]))

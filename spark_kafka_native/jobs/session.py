@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafka_native.jobs.interrupts import sigint_handler_kept, stop_interrupted
 from spark_kafka_native.spark.datasource import register
+from spark_kafka_native.spark.worker_python import worker_python
 
 
 @contextlib.contextmanager
@@ -61,7 +62,7 @@ def _submitted(name: str) -> Iterator[SparkSession]:
 
 @contextlib.contextmanager
 def _on_this_machine(name: str) -> Iterator[SparkSession]:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run whatever `python3` is on the PATH
+    os.environ.setdefault("PYSPARK_PYTHON", worker_python())  # else workers run whatever `python3` is on the PATH
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = (
         SparkSession.builder.appName(name)

@@ -27,6 +27,7 @@ from spark_kafka_native.jobs.batch_reload.target import check_own
 from spark_kafka_native.jobs.batch_reload.versions import read_version
 from spark_kafka_native.jobs.java import ensure_java
 from spark_kafka_native.spark.planning.ranges import OffsetRange
+from spark_kafka_native.spark.worker_python import worker_python
 from tests.support.clients.confluent_transactions import TransactionalWriter
 from tests.support.clients.topics import Topics
 from tests.support.report import Report
@@ -59,7 +60,7 @@ class Job:
             env={
                 **os.environ,
                 "PYTHONPATH": str(ROOT),
-                "PYSPARK_PYTHON": sys.executable,
+                "PYSPARK_PYTHON": worker_python(),
                 "SPARK_LOCAL_IP": "127.0.0.1",
             },
             stdout=subprocess.PIPE,

@@ -1,0 +1,96 @@
+"""``pykafka-python``: this environment's Python, which imports the installed pyspark rather than an archive of it.
+
+Spark starts its Python processes with ``PYTHONPATH`` set to its archive ``python/lib/pyspark.zip``, that of Py4J, and a
+jar. Python compiles what it imports from an archive again in every process, and looks for every other module in the
+archives first. In an installed Spark the same pyspark lies beside the archive, compiled once.
+
+It is for ``PYSPARK_PYTHON``, which names the command that Spark starts, and passes all arguments on to Python.
+"""
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Final, NoReturn
+
+COMMAND: Final = "pykafka-python"
+_ARCHIVE: Final = "pyspark.zip"
+_SOURCES: Final = "-src.zip"
+"""The end of the name of another package's archive."""
+
+
+def worker_python() -> str:
+    """The ``PYSPARK_PYTHON`` of workers on this machine: the command, or Python where it is not installed."""
+    command = Path(sysconfig.get_path("scripts"), COMMAND)
+    return str(command) if command.is_file() else sys.executable
+
+
+def main() -> NoReturn:
+    """Replace this process by Python with the same arguments, and a ``PYTHONPATH`` without Spark's archives."""
+    if path := os.environ.get("PYTHONPATH"):
+        os.environ["PYTHONPATH"] = os.pathsep.join(installed_instead(path.split(os.pathsep), sys.path))
+    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])  # noqa: S606  # no shell
+
+
+def installed_instead(entries: Sequence[str], system: Sequence[str]) -> Sequence[str]:
+    """The entries of ``PYTHONPATH`` with the installed pyspark in place of Spark's archives.
+
+    They stay as they are unless Python would then import pyspark from the same Spark as before. The archive of Py4J
+    stays unless that version is installed. ``system`` is where Python looks after ``entries``; it may have them, too.
+    """
+    archive = next((Path(entry) for entry in entries if Path(entry).name == _ARCHIVE), None)
+    if archive is None or archive.parts[-3:-1] != ("python", "lib"):
+        return entries
+    home = archive.parents[2]
+    before = {os.path.abspath(entry) for entry in entries}  # as in sys.path
+    after = [entry for entry in system if os.path.abspath(entry) not in before]
+    try:
+        instead = list(_without_archives(entries, home))
+        if not _has_pyspark_of(home, [*instead, *after]):
+            return entries
+        sources = [entry for entry in entries if _is_sources(entry, home)]
+        needed = [entry for entry in sources if not _is_installed(entry, [*instead, *after])]
+    except OSError:  # a directory that Python ignores
+        return entries
+    return [*needed, *instead]
+
+
+def _without_archives(entries: Sequence[str], home: Path) -> Iterator[str]:
+    for entry in entries:
+        path = Path(entry)
+        if path == home / "python" / "lib" / _ARCHIVE:
+            if (home / "python" / "pyspark" / "__init__.py").is_file():  # with pip, the home itself is the package
+                yield str(home / "python")
+        elif not (_is_sources(entry, home) or _is_core_jar(path, home)):
+            yield entry
+
+
+def _is_core_jar(path: Path, home: Path) -> bool:
+    """Whether a path is the jar that Spark adds, which has no Python. Spark resolves links in it, not in the home."""
+    return path.name.startswith("spark-core_") and os.path.realpath(path.parent) == os.path.realpath(home / "jars")
+
+
+def _is_sources(entry: str, home: Path) -> bool:
+    return Path(entry).parent == home / "python" / "lib" and entry.endswith(_SOURCES)
+
+
+def _has_pyspark_of(home: Path, path: Sequence[str]) -> bool:
+    found = _found("pyspark", path)
+    installed = (home / "__init__.py", home / "python" / "pyspark" / "__init__.py")
+    return found is not None and any(file.is_file() and file.samefile(found) for file in installed)
+
+
+def _is_installed(archive: str, path: Sequence[str]) -> bool:
+    """Whether Python would import the version of an archive such as ``py4j-0.10.9.9-src.zip``."""
+    package = Path(archive).name.removesuffix(_SOURCES)
+    found = _found(package.partition("-")[0], path)
+    return found is not None and (found.parents[1] / f"{package}.dist-info").is_dir()
+
+
+def _found(package: str, path: Sequence[str]) -> Path | None:
+    """The file that Python would import as a package, if it is not in an archive."""
+    spec = PathFinder.find_spec(package, path)
+    file = Path(spec.origin) if spec and spec.origin else None
+    return file if file and file.is_file() else None
