@@ -24,7 +24,8 @@ from spark_kafka_native.spark.exactly_once.effects import Steps
 from spark_kafka_native.spark.exactly_once.names import Names
 from spark_kafka_native.spark.exactly_once.plan import plan
 from spark_kafka_native.spark.exactly_once.task import task
-from spark_kafka_native.spark.options.exactly_once import DEFAULT_RECOVERY_MS, DEFAULT_TIMEOUT_MS, timing_of
+from spark_kafka_native.spark.exactly_once.timing import timing_of
+from spark_kafka_native.spark.options.exactly_once import DEFAULT_RECOVERY_MS, DEFAULT_TIMEOUT_MS
 from spark_kafka_native.spark.sink.effects import carry_out
 from tests.support.servers.apache_kafka import ApacheKafka
 

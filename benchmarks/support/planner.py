@@ -1,25 +1,25 @@
 """Our planner in a process of its own, as Spark's driver has it: what it takes, and how much memory at most."""
 
 import functools
+import json
 import multiprocessing
 import pickle
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
 
-from spark_kafka_native.spark.offsets import OffsetMap, offsets_to_json
-from spark_kafka_native.spark.options.parsing import Query, parse_source_options
-from spark_kafka_native.spark.planning.batch import plan_batch_query
-from spark_kafka_native.spark.planning.bounds import Clock
-from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
+from pyspark.sql.datasource import InputPartition
+
+from spark_kafka_native.spark.datasource import PyKafkaDataSource
+from spark_kafka_native.spark.offsets import OffsetJson
 from spark_kafka_native.spark.planning.latest import PARTITIONS_EVERY_MS
-from spark_kafka_native.spark.planning.packing import Task
-from spark_kafka_native.spark.planning.stream import StreamOffsets
+from spark_kafka_native.spark.source.schema import source_schema
+from spark_kafka_native.spark.source.stream_reader import PyKafkaStreamReader
 
 BATCH: Final = "batch"
 FIRST_TRIGGER: Final = "first trigger"
@@ -109,40 +109,39 @@ def _memory(name: str) -> int:
 
 def _batch(options: Options) -> int:
     """A batch query from earliest to latest, its tasks pickled."""
-    parsed = parse_source_options(options, Query.BATCH)
-    return _sent(plan_batch_query(parsed, ClusterOffsets(parsed.client), Clock()))
+    reader = PyKafkaDataSource(options).reader(source_schema(include_headers=False))
+    return _sent(reader.partitions())
 
 
 def _first_trigger(options: Options) -> int:
-    """The first trigger of a stream from earliest that may read half of what there is."""
-    stream = _stream(options | {"startingOffsets": "earliest"})
-    start = stream.initial()
-    end = stream.latest(start, max(1, len(start) // 2))
-    offsets_to_json(end)
-    return _sent(stream.plan(start, end))
+    """The first trigger of a stream."""
+    reader = _stream(options)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    json.dumps(end)
+    return _sent(reader.partitions(start, end))
 
 
 class _RunningStream:
     """Triggers of a stream that runs and finds nothing new, after a pause: each asks what there is."""
 
     def __init__(self) -> None:
-        self._running: tuple[StreamOffsets, OffsetMap] | None = None
+        self._running: tuple[PyKafkaStreamReader, OffsetJson] | None = None
 
     def __call__(self, options: Options) -> int:
         if self._running is None:
-            stream = _stream(options)
-            self._running = stream, stream.initial()
-        stream, start = self._running
-        end = stream.latest(start)
-        offsets_to_json(end)
-        return _sent(stream.plan(start, end))
+            reader = _stream(options)
+            self._running = reader, reader.initialOffset()
+        reader, start = self._running
+        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        json.dumps(end)
+        return _sent(reader.partitions(start, end))
 
 
-def _stream(options: Options) -> StreamOffsets:
-    parsed = parse_source_options(options, Query.STREAM)
-    return StreamOffsets(parsed, ClusterOffsets(parsed.client), Clock())
+def _stream(options: Options) -> PyKafkaStreamReader:
+    return PyKafkaDataSource(options).streamReader(source_schema(include_headers=False))
 
 
-def _sent(tasks: list[Task]) -> int:
+def _sent(tasks: Sequence[InputPartition]) -> int:
     """Pickled as Spark does; how many there are."""
     return sum(1 for task in tasks if pickle.dumps(task))

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from benchmarks.support.report import Report
 from benchmarks.support.stubs import StubSource
 from spark_kafka_native.jobs.java import ensure_java
 from spark_kafka_native.spark.datasource import register
+from spark_kafka_native.spark.worker_python import COMMAND, worker_python
 from tests.support.spark.jvm_connector import connector_jars, connector_name, jvm_connector_unavailable
 
 ROOT = Path(__file__).parents[2]
@@ -36,14 +36,24 @@ POLL_S: Final = 0.05
 
 
 def local_session(
-    name: str, directory: Path, *, jars: Sequence[Path] = (), memory: str = "2g", **settings: str | int
+    name: str,
+    directory: Path,
+    *,
+    jars: Sequence[Path] = (),
+    memory: str = "2g",
+    python: str | None = None,
+    **settings: str | int,
 ) -> SparkSession:
     """Start one with the formats ``pykafka`` and ``stub``, and Spark's own ``kafka`` if its ``jars`` are given.
 
-    ``settings`` are Spark's, with ``__`` for ``.``; ``memory`` is the JVM's; ``directory`` is for what it leaves.
+    ``settings`` are Spark's, with ``__`` for ``.``; ``memory`` is the JVM's; ``directory`` is for what it leaves;
+    ``python`` is what workers run, `worker_python` unless it is given. Raises RuntimeError: that is not installed.
     """
     ensure_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    command = python or worker_python()
+    if python is None and not command.endswith(COMMAND):
+        raise RuntimeError(f"{COMMAND} is not installed: run `pip install --editable .`")
+    os.environ["PYSPARK_PYTHON"] = command
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     builder = (
         SparkSession.builder.master("local[2]")
@@ -68,7 +78,11 @@ def local_session(
 
 
 def jars_of_connector(report: Report) -> Sequence[Path]:
-    """The jars of Spark's JVM connector, and a note which it is; none of them, and why, where they cannot be had."""
+    """The jars of Spark's JVM connector, and a note which it is; none of them, and why, where they cannot be had.
+
+    Also notes what Spark's workers run.
+    """
+    report.note(f"Spark's workers run {Path(worker_python()).name}.")
     if reason := jvm_connector_unavailable():
         report.note(reason)
         return ()
