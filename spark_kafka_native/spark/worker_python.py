@@ -10,7 +10,7 @@ It is for ``PYSPARK_PYTHON``, which names the command that Spark starts, and pas
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Final, NoReturn
@@ -22,9 +22,18 @@ _SOURCES: Final = "-src.zip"
 
 
 def worker_python() -> str:
-    """The ``PYSPARK_PYTHON`` of workers on this machine: the command, or Python where it is not installed."""
+    """The ``PYSPARK_PYTHON`` of workers on this machine: the command, or Python where the command cannot run.
+
+    The first lines of a command that pip installs name its Python. In an environment that was copied or moved they name
+    that of the original.
+    """
     command = Path(sysconfig.get_path("scripts"), COMMAND)
-    return str(command) if command.is_file() else sys.executable
+    try:
+        head = command.read_text(encoding="utf-8", errors="replace").splitlines()[:2]
+    except OSError:
+        return sys.executable
+    names = tuple(f"{before}{Path(sys.executable).parent}{os.sep}" for before in ("!", " ", '"'))
+    return str(command) if any(name in line for line in head for name in names) else sys.executable
 
 
 def main() -> NoReturn:
@@ -38,7 +47,7 @@ def installed_instead(entries: Sequence[str], system: Sequence[str]) -> Sequence
     """The entries of ``PYTHONPATH`` with the installed pyspark in place of Spark's archives.
 
     They stay as they are unless Python would then import pyspark from the same Spark as before. The archive of Py4J
-    stays unless that version is installed. ``system`` is where Python looks after ``entries``; it may have them, too.
+    stays unless its version is installed. ``system`` is where Python looks after ``entries``; it may have them, too.
     """
     archive = next((Path(entry) for entry in entries if Path(entry).name == _ARCHIVE), None)
     if archive is None or archive.parts[-3:-1] != ("python", "lib"):
@@ -50,20 +59,20 @@ def installed_instead(entries: Sequence[str], system: Sequence[str]) -> Sequence
         instead = list(_without_archives(entries, home))
         if not _has_pyspark_of(home, [*instead, *after]):
             return entries
-        sources = [entry for entry in entries if _is_sources(entry, home)]
-        needed = [entry for entry in sources if not _is_installed(entry, [*instead, *after])]
+        sources = {entry for entry in entries if _is_sources(entry, home)}
+        kept = {entry for entry in sources if not _is_installed(entry, [*instead, *after])}
+        return list(_without_archives(entries, home, kept)) if kept else instead
     except OSError:  # a directory that Python ignores
         return entries
-    return [*needed, *instead]
 
 
-def _without_archives(entries: Sequence[str], home: Path) -> Iterator[str]:
+def _without_archives(entries: Sequence[str], home: Path, kept: Set[str] = frozenset()) -> Iterator[str]:
     for entry in entries:
         path = Path(entry)
         if path == home / "python" / "lib" / _ARCHIVE:
             if (home / "python" / "pyspark" / "__init__.py").is_file():  # with pip, the home itself is the package
                 yield str(home / "python")
-        elif not (_is_sources(entry, home) or _is_core_jar(path, home)):
+        elif entry in kept or not (_is_sources(entry, home) or _is_core_jar(path, home)):
             yield entry
 
 
@@ -83,7 +92,7 @@ def _has_pyspark_of(home: Path, path: Sequence[str]) -> bool:
 
 
 def _is_installed(archive: str, path: Sequence[str]) -> bool:
-    """Whether Python would import the version of an archive such as ``py4j-0.10.9.9-src.zip``."""
+    """Whether Python would import the package of an archive such as ``py4j-0.10.9.9-src.zip``, in its version."""
     package = Path(archive).name.removesuffix(_SOURCES)
     found = _found(package.partition("-")[0], path)
     return found is not None and (found.parents[1] / f"{package}.dist-info").is_dir()

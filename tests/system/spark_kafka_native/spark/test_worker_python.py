@@ -13,7 +13,7 @@ from spark_kafka_native.spark.worker_python import COMMAND, worker_python
 
 def test_the_command_passes_its_arguments_and_status_on() -> None:
     command = worker_python()
-    assert command.endswith(COMMAND), "the package is to be installed"
+    assert command.endswith(COMMAND), "install the package: pip install --editable ."
     program = "import sys; print(sys.argv[1:], sys.prefix); sys.exit(7)"
     done = subprocess.run(
         [command, "-c", program, "a b"],
@@ -28,7 +28,7 @@ def test_the_command_passes_its_arguments_and_status_on() -> None:
 
 @pytest.mark.spark
 def test_workers_import_the_pyspark_of_the_driver(spark: SparkSession) -> None:
-    """With ``pykafka-python``. Else each of them would compile that of Spark's archive."""
+    """Workers that run ``pykafka-python`` do not import that of Spark's archive."""
 
     def origins(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import py4j

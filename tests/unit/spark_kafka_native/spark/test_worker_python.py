@@ -87,6 +87,8 @@ def test_the_py4j_of_a_user_is_not_taken(tmp_path: Path) -> None:
     package(tmp_path / "user", "py4j")
     entries = [*archives, str(tmp_path / "user")]
     assert installed_instead(entries, [site]) == [archives[1], str(tmp_path / "user")]
+    entries = [str(tmp_path / "user"), *archives]
+    assert installed_instead(entries, [site]) == [str(tmp_path / "user"), archives[1]]
 
 
 def test_another_pyspark_is_not_taken(tmp_path: Path) -> None:
@@ -118,8 +120,26 @@ def test_other_paths_stay_as_they_are(entries: list[str]) -> None:
     assert installed_instead(entries, sys.path) == entries
 
 
-def test_python_is_named_where_the_command_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+PYTHON = "/with a space/env/bin/python"
+
+
+@pytest.mark.parametrize(
+    ("first_lines", "runs"),
+    [
+        (None, False),
+        ("", False),
+        (f"#!{PYTHON}3.11\n", True),
+        (f'#!/bin/sh\n\'\'\'exec\' "{PYTHON}" "$0" "$@"\n', True),
+        (f"#!/original{PYTHON}\n", False),
+        ("#!/usr/bin/env python\n", False),
+    ],
+)
+def test_python_is_named_where_the_command_cannot_run(
+    first_lines: str | None, runs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path))
-    assert worker_python() == sys.executable
-    (tmp_path / COMMAND).touch()
-    assert worker_python() == str(tmp_path / COMMAND)
+    monkeypatch.setattr(sys, "executable", PYTHON)
+    command = tmp_path / COMMAND
+    if first_lines is not None:
+        command.write_text(first_lines)
+    assert worker_python() == (str(command) if runs else PYTHON)
