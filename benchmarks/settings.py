@@ -8,7 +8,6 @@ In a session each query runs once to warm up, and once to be measured: batches t
 Kafka. The table has the median of the rounds, and how many times as fast a query is as with Spark's defaults.
 """
 
-import multiprocessing
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,7 @@ from benchmarks import sink, source
 from benchmarks.support.brokers import Running, apache_kafka_or_bundled
 from benchmarks.support.cpu import CpuMeter
 from benchmarks.support.report import Cell, Report, arguments, parse
-from benchmarks.support.sessions import local_session
+from benchmarks.support.sessions import in_new_process, local_session
 from benchmarks.support.shapes import BATCH, Shape
 from benchmarks.support.speeds import OURS, STUB
 
@@ -102,8 +101,7 @@ def main() -> None:
         names = list(SETTINGS)
         for turn in range(options.rounds):
             for name in names if turn % 2 else reversed(names):
-                with multiprocessing.get_context("spawn").Pool(1) as pool:
-                    seconds = pool.apply(seconds_in_session, (SETTINGS[name], queries, running))
+                seconds = in_new_process(seconds_in_session, SETTINGS[name], queries, running)
                 for query, took in seconds.items():
                     found[name][query].append(took)
     _tell(report, queries, found)

@@ -10,37 +10,42 @@ Each query reads or writes ``--rows`` records of 100 bytes in two tasks:
 - ``write-stream``: from Spark's ``rate-micro-batch`` source to a topic, one micro-batch.
 
 "Later" queries alternate in one Spark session, after a warm-up. "First" is the first query of a new Spark session in a
-new process, without the start of the session; each round starts a session for each connector.
+new process, without the start of the session; each round starts a session for each query and connector.
 
 Connectors: pykafka; the JVM connector with its defaults, and tuned with the options of ``benchmarks.source`` and
 ``benchmarks.sink``; and a stub, a source or sink in Python that needs no Kafka: the time that Spark itself takes for a
-connector in Python. Spark's workers run ``pykafka-python``, or Python itself where a name ends with ``plain``, in a
-session of its own. Seconds are medians of the rounds.
+connector in Python. Spark's workers run ``pykafka-python``, or Python itself where a name ends with ``plain``; later
+queries of these have a session of their own. Seconds are medians of the rounds.
 """
 
-import multiprocessing
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.support.brokers import apache_kafka_or_bundled, fill, topic
 from benchmarks.support.report import Cell, Report, arguments, parse
 from benchmarks.support.rounds import Case, measure
-from benchmarks.support.sessions import SINK_TUNED, SOURCE_TUNED, jars_of_connector, local_session
+from benchmarks.support.sessions import (
+    BATCH_TIMEOUT_S,
+    SINK_TUNED,
+    SOURCE_TUNED,
+    in_new_process,
+    jars_of_connector,
+    local_session,
+)
 from benchmarks.support.shapes import Shape
 from benchmarks.support.speeds import JVM, OURS, STUB, TUNED
 from benchmarks.support.stubs import stub_options
 
-T = TypeVar("T")
 BATCH, STREAM, WRITE, WRITE_STREAM = "batch", "stream", "write", "write-stream"
 MODES: Final = (BATCH, STREAM, WRITE, WRITE_STREAM)
 PLAIN: Final = ", plain"
@@ -65,7 +70,7 @@ class Query:
     rows: int
 
     def run(self, spark: SparkSession, directory: Path) -> float:
-        """Seconds of the query. Raises RuntimeError: a stream had another number of rows."""
+        """Seconds of the query. Raises RuntimeError: a stream did not end, or had another number of rows."""
         started = time.perf_counter()
         if self.mode == BATCH:
             self._read(spark).write.format("noop").mode("overwrite").save()
@@ -129,7 +134,8 @@ class Query:
             writer = values.writeStream.format(self._format).options(**self._write_options())
         checkpoint = tempfile.mkdtemp(dir=directory)
         query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-        query.awaitTermination()
+        if not query.awaitTermination(int(BATCH_TIMEOUT_S)):
+            raise RuntimeError(f"{self.name}: no end after {BATCH_TIMEOUT_S:.0f} s")
         if (read := sum(progress.numInputRows for progress in query.recentProgress)) != self.rows:
             raise RuntimeError(f"{self.name}: {read:,} rows instead of {self.rows:,}")
 
@@ -155,11 +161,6 @@ def later_queries(queries: Sequence[Query], jars: Sequence[Path], rounds: int, w
             return measure(cases, rounds, warmups, title="later queries")
         finally:
             spark.stop()
-
-
-def _in_new_process(function: Callable[..., T], *arguments: Any) -> T:
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(function, arguments)
 
 
 def main() -> None:
@@ -191,12 +192,12 @@ def main() -> None:
             for mode in MODES
             for connector in connectors
         ]
-        first: dict[str, Case] = {query.name: partial(_in_new_process, first_query, query, jars) for query in queries}
+        first: dict[str, Case] = {query.name: partial(in_new_process, first_query, query, jars) for query in queries}
         of_first = measure(first, options.rounds, 0, title="first queries")
         of_later: dict[str, list[float]] = {}
         for python in (None, sys.executable):
             same = [query for query in queries if query.python == python]
-            of_later |= _in_new_process(later_queries, same, jars, options.rounds, 1 if options.quick else 2)
+            of_later |= in_new_process(later_queries, same, jars, options.rounds, 1 if options.quick else 2)
     _tell(report, connectors, of_first, "First query of a session, seconds")
     _tell(report, connectors, of_later, "Later queries, seconds")
     _compare(report, of_later, has_jvm=bool(jars))

@@ -1,15 +1,17 @@
 """The Spark session of benchmarks: two cores on this machine, no interface, no log, and all sources side by side."""
 
+import multiprocessing
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -22,6 +24,7 @@ from spark_kafka_native.spark.datasource import register
 from spark_kafka_native.spark.worker_python import COMMAND, worker_python
 from tests.support.spark.jvm_connector import connector_jars, connector_name, jvm_connector_unavailable
 
+T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 SOURCE_TUNED: Final = {
     "kafka.max.poll.records": "50000",
@@ -75,6 +78,12 @@ def local_session(
     register(spark)
     spark.dataSource.register(StubSource)
     return spark
+
+
+def in_new_process(function: Callable[..., T], *arguments: Any) -> T:
+    """The result of a function in a new process: one has one Spark session. Raises BrokenProcessPool: it was killed."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        return process.submit(function, *arguments).result()
 
 
 def jars_of_connector(report: Report) -> Sequence[Path]:
