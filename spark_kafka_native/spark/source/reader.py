@@ -46,7 +46,7 @@ from spark_kafka_native.spark.workers import task_begins
 
 TARGET_ROWS: Final = 40_000
 """Rows of one batch, up to half more: with 1,000 Spark reads half as many rows a second as with 50,000."""
-MOST_ROWS: Final = 1 << 17
+MAX_SHAPED_ROWS: Final = 1 << 17
 """Rows that are shaped together, which bounds a column of repeated topic names. A record batch can have millions."""
 
 
@@ -90,8 +90,8 @@ class _TaskReader:
             while True:
                 try:
                     for tp, records in fetcher:
-                        for start in range(0, records.num_rows, MOST_ROWS):
-                            yield shapers[tp].shape(records.slice(start, MOST_ROWS))
+                        for start in range(0, records.num_rows, MAX_SHAPED_ROWS):
+                            yield shapers[tp].shape(records.slice(start, MAX_SHAPED_ROWS))
                     return
                 except KafkaError as error:
                     if fetcher.failed is None:

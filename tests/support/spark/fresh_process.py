@@ -11,11 +11,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
 
 REPOSITORY = Path(__file__).parents[3]
 PATIENCE_S = 60
@@ -81,14 +83,14 @@ def load(options: Options) -> bytes:
     return _pickled(source)
 
 
-def plan_read(source: bytes, schema: StructType) -> tuple[bytes, list[bytes]]:
+def plan_read(source: bytes, schema: "StructType") -> tuple[bytes, list[bytes]]:
     """The pickled reader of a batch query, and its pickled tasks."""
     data_source = _unpickled(source)
     reader = data_source.reader(schema)
     return _pickled((reader, data_source)), [_pickled(task) for task in reader.partitions()]
 
 
-def plan_stream(source: bytes, schema: StructType) -> tuple[bytes, list[bytes]]:
+def plan_stream(source: bytes, schema: "StructType") -> tuple[bytes, list[bytes]]:
     """The pickled reader of a streaming query, and the pickled tasks of its first micro-batch."""
     from pyspark.sql.datasource_internal import _streamReader
 
@@ -100,14 +102,14 @@ def plan_stream(source: bytes, schema: StructType) -> tuple[bytes, list[bytes]]:
     return _pickled((reader, data_source)), tasks
 
 
-def plan_write(options: Options, schema: StructType) -> bytes:
+def plan_write(options: Options, schema: "StructType") -> bytes:
     """The pickled writer of a batch query."""
     from pyspark_pykafka import DefaultSource
 
     return _pickled(DefaultSource(options).writer(schema, overwrite=False))
 
 
-def plan_stream_write(options: Options, schema: StructType) -> bytes:
+def plan_stream_write(options: Options, schema: "StructType") -> bytes:
     """The pickled writer of a micro-batch."""
     from pyspark_pykafka import DefaultSource
 
@@ -125,7 +127,7 @@ def read_task(reader: bytes, task: bytes) -> int:
     return sum(batch.num_rows for batch in of_query.read(_unpickled(task)))
 
 
-def write_task(writer: bytes, rows: pa.RecordBatch) -> bytes:
+def write_task(writer: bytes, rows: "pa.RecordBatch") -> bytes:
     """Write rows; the pickled commit message."""
     return _pickled(_unpickled(writer).write(iter([rows])))
 

@@ -126,6 +126,13 @@ def test_process_of_the_driver_imports_no_decoder(query: Query, step: str) -> No
     assert sorted(found.modules & OF_TASKS) == []
 
 
+@pytest.mark.parametrize("step", ["load", "load_bound", "plan_write", "plan_stream_write", "commit_write"])
+def test_process_of_the_driver_imports_no_arrow(query: Query, step: str) -> None:
+    """Spark imports it itself for a plan."""
+    found: Step = getattr(query, step)
+    assert "pyarrow" not in found.modules
+
+
 @pytest.mark.parametrize(
     "step", ["load", "load_bound", "plan_read", "plan_stream", "read_task", "stream_task", "text_task"]
 )

@@ -121,7 +121,7 @@ def test_markers_of_many_partitions_yield_to_other_requests(broker: BrokerDriver
         )
         while not task.done():
             turns += 1
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # one turn of the loop
         assert set((await task).values()) == {ErrorCode.NONE}
 
     broker.run(count_turns())

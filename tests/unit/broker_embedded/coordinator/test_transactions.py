@@ -176,12 +176,12 @@ def test_no_end_comes_between_a_check_and_an_append_in_one_loop_iteration(broker
             transactions.check_partitions("id", mine.producer, {T0})
             await transactions.add_partitions_locked("id", mine.producer, {T1}, TV_2)
             for _ in range(20):
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # one turn of the loop, in which the end could come between
             seen.append(mine.state)
 
     async def both() -> None:
         task = asyncio.create_task(append_slowly())
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the task begins
         await transactions.end("id", mine.producer, commit=True, version=TV_2)
         seen.append(mine.state)
         await task

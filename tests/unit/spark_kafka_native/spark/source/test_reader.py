@@ -29,6 +29,7 @@ from spark_kafka_native.spark.source import reader
 from spark_kafka_native.spark.source.layout import layout_of
 from spark_kafka_native.spark.source.reader import read_ranges
 from spark_kafka_native.spark.source.schema import source_schema
+from spark_kafka_native.spark.source.shaper import RowShaper
 from tests.support.spark.fake_offsets import LEADER, FakeCluster
 
 T0 = TopicPartition("t", 0)
@@ -157,6 +158,24 @@ def test_closed_reader_closes_its_fetcher(log: Log, monkeypatch: pytest.MonkeyPa
     assert isinstance(batches, Iterator)
     batches.close()  # type: ignore[attr-defined]  # a generator, though it says iterator
     assert log.open_fetchers == 0
+
+
+def test_many_rows_are_shaped_in_parts(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    shaped: list[int] = []
+
+    def shape(self: RowShaper, records: pa.RecordBatch) -> pa.RecordBatch:
+        shaped.append(records.num_rows)
+        return original(self, records)
+
+    original = RowShaper.shape
+    monkeypatch.setattr(RowShaper, "shape", shape)
+    assert offsets_read(options(), range_of(T0, 7, 15)) == list(range(7, 15))
+    whole = max(shaped)
+    shaped.clear()
+    monkeypatch.setattr(reader, "MAX_SHAPED_ROWS", whole - 1)
+    assert offsets_read(options(), range_of(T0, 7, 15)) == list(range(7, 15))
+    assert max(shaped) == whole - 1 > 0
+    assert sum(shaped) == 8
 
 
 def test_start_deleted_before_the_task(log: Log) -> None:
