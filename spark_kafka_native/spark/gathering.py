@@ -9,10 +9,11 @@ from typing import Final
 import pyarrow as pa
 
 TARGET_BYTES: Final = 1 << 22
+"""Ends a combined batch. A larger batch is not cut by its bytes."""
 
 
 class Gathered:
-    """Rows of several Fetch responses or partitions that do not fill a batch yet."""
+    """Rows of several small batches that do not fill one yet."""
 
     def __init__(self, target_rows: int) -> None:
         self._target_rows = target_rows
@@ -20,7 +21,7 @@ class Gathered:
         self._rows = self._bytes = 0
 
     def add(self, records: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Add rows; yield batches of the target size."""
+        """Add rows; yield batches of about the target."""
         if 2 * records.num_rows >= self._target_rows or 2 * records.nbytes >= TARGET_BYTES:
             yield from self.rest()
             yield from self._pieces(records)

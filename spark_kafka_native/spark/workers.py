@@ -11,15 +11,15 @@ _tasks = 0
 _pauses = 0
 _enabled_before = True
 _lock = threading.Lock()
-"""Of the pauses: threads may plan at the same time."""
+"""Guards the number of pauses, because threads may plan at the same time."""
 
 
 def task_begins() -> None:
     """Exclude the objects of a worker's first task from garbage collection; called at the start of every task.
 
     Spark runs a garbage collection after each task (pyspark/daemon.py). With pandas, pyarrow and this package imported
-    it takes some 50 ms, more than a small micro-batch. Objects that exist when the second task begins are mostly
-    modules, which are never freed. The few others that are in a reference cycle are not freed any more.
+    it takes some 50 ms, more than a small micro-batch. Objects that exist when the second task with this package
+    begins are mostly modules, which are never freed. Others of them in a reference cycle are not freed any more.
     """
     global _tasks  # noqa: PLW0603  # the process has one collector
     _tasks += 1

@@ -20,11 +20,11 @@ _REPAIRED_TOGETHER: Final = 1 << 14
 """Rows that are Python objects at a time: as such they take many times their bytes."""
 
 _FEW_ROWS: Final = 256
-"""So many rows are looked at one by one; more are halved, and halves without bad rows left alone."""
+"""Ranges of at most this many rows are checked row by row; larger ones with a bad row are halved."""
 
 
 class NotUtf8(ValueError):
-    """A row is not UTF-8 and is not to be changed; ``row`` counts from the column's first."""
+    """A row is not UTF-8, and ``invalidUtf8`` is FAIL; ``row`` counts from the column's first."""
 
     def __init__(self, row: int) -> None:
         self.row = row
@@ -42,7 +42,7 @@ def decode_utf8(column: "pa.Array[Any]", invalid: str) -> "pa.Array[Any]":
     bad = _bad_rows(column)
     if invalid == FAIL:
         raise NotUtf8(bad[0])
-    import pyarrow.compute as pc  # noqa: PLC0415  # it takes 40 ms to import, and text is mostly UTF-8
+    import pyarrow.compute as pc  # noqa: PLC0415  # slow to import, as pandas by `pa.array`; text is mostly UTF-8
 
     instead: pa.Array[Any] = pa.nulls(len(bad), pa.binary())
     if invalid == REPLACE:

@@ -31,7 +31,7 @@ _NO_TIMESTAMP_MICROS: Final = -1000
 def by_topic(rows: SinkRows, batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, pa.RecordBatch]]:
     """Spark's batches -> large batches, the rows of each by topic, in order and without the column topic.
 
-    Raises PlanError: a row has no topic, or a header has no name.
+    Raises PlanError: a row has no topic, a header has no name, or a timestamp is before 1970.
     """
     for large in gathered((_pick(rows.columns, batch) for batch in batches), ROWS_PER_SEND):
         if rows.topic is not None:
