@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native.protocol.producer_id import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 LAST_EPOCH: Final = 32_766
 """The last epoch that a producer gets, because one more is reserved to fence it."""

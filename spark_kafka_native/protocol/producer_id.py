@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class ProducerIdAndEpoch:

@@ -31,6 +31,7 @@ from typing import NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
+from spark_kafka_native.protocol.producer_id import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from spark_kafka_native.records.compression import Buffer, CompressionType
 from spark_kafka_native.records.errors import CorruptBatch, IncompleteBatch, OldFormatBatch, UnreadableBatch
 
@@ -38,8 +39,6 @@ __all__ = [
     "LOG_OVERHEAD",
     "MAGIC",
     "NO_PARTITION_LEADER_EPOCH",
-    "NO_PRODUCER_EPOCH",
-    "NO_PRODUCER_ID",
     "NO_SEQUENCE",
     "NO_TIMESTAMP",
     "RECORD_BATCH_OVERHEAD",
@@ -71,8 +70,6 @@ LOG_OVERHEAD = 12
 """Bytes of ``base_offset`` and ``batch_length``, which ``batch_length`` does not count."""
 RECORD_BATCH_OVERHEAD = 61
 """Bytes of the header, everything before the payload."""
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_PARTITION_LEADER_EPOCH = -1
 NO_TIMESTAMP = -1

@@ -7,11 +7,10 @@ exist there.
 
 from collections.abc import Callable, Iterable, Iterator
 
+from spark_kafka_native.protocol.producer_id import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from spark_kafka_native.records.batch import (
     MAGIC,
     NO_PARTITION_LEADER_EPOCH,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
     RECORD_BATCH_OVERHEAD,

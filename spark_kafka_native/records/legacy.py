@@ -31,11 +31,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from zlib import crc32
 
+from spark_kafka_native.protocol.producer_id import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from spark_kafka_native.records.batch import (
     LOG_OVERHEAD,
     NO_PARTITION_LEADER_EPOCH,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
     BatchHeader,

@@ -17,7 +17,8 @@ from typing import Final, NamedTuple
 from broker_embedded.log.append.incoming import FROM_CLIENT, AppendConditions, AppendOrigin
 from broker_embedded.log.transaction_index import AbortedTransaction
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, increment_sequence
+from spark_kafka_native.protocol.producer_id import NO_PRODUCER_EPOCH
+from spark_kafka_native.records.batch import NO_SEQUENCE, BatchHeader, increment_sequence
 
 BATCHES_KEPT: Final = 5
 """A producer may have five requests in flight, and retry any of them."""

@@ -30,6 +30,7 @@ from spark_kafka_native.spark.exactly_once.effects import Steps
 from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.plan import plan
 from spark_kafka_native.spark.exactly_once.task import task
+from spark_kafka_native.spark.garbage_collection import task_begins
 from spark_kafka_native.spark.options.exactly_once import GUARANTEE, PREFIX
 from spark_kafka_native.spark.options.parsed import ExactlyOnce, SinkOptions
 from spark_kafka_native.spark.sink.cluster_check import check_cluster
@@ -37,7 +38,6 @@ from spark_kafka_native.spark.sink.effects import carry_out
 from spark_kafka_native.spark.sink.rows import SinkRows
 from spark_kafka_native.spark.sink.sending import advice, send_rows
 from spark_kafka_native.spark.sink.writer import PyKafkaStreamWriter, PyKafkaWriter, TaskWritten
-from spark_kafka_native.spark.workers import task_begins
 
 _log = logging.getLogger(__name__)
 

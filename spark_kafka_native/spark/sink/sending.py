@@ -12,10 +12,10 @@ from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.spark.errors import TaskError
+from spark_kafka_native.spark.garbage_collection import task_begins
 from spark_kafka_native.spark.options.parsed import SinkOptions
 from spark_kafka_native.spark.sink.by_topic import by_topic
 from spark_kafka_native.spark.sink.rows import SinkRows
-from spark_kafka_native.spark.workers import task_begins
 
 RowsByTopic: TypeAlias = tuple[tuple[str, int], ...]
 """How many rows were written to each topic."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from spark_kafka_native.spark.workers import collection_paused
+from spark_kafka_native.spark.garbage_collection import collection_paused
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -53,10 +53,10 @@ def bound_at_load(given: Mapping[str, str]) -> BoundRanges | None:
         return None
     if not options.bind_at_load:
         return None
+    from spark_kafka_native.spark.garbage_collection import collection_paused
     from spark_kafka_native.spark.planning.batch import bind_batch_query
     from spark_kafka_native.spark.planning.bounds import Clock
     from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-    from spark_kafka_native.spark.workers import collection_paused
 
     with collection_paused():
         return BoundRanges(bind_batch_query(options, ClusterOffsets(options.client), Clock()))

@@ -25,6 +25,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from spark_kafka_native.spark.errors import TaskError, listed
+from spark_kafka_native.spark.garbage_collection import task_begins
 from spark_kafka_native.spark.gathering import gathered
 from spark_kafka_native.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, OffsetMap
 from spark_kafka_native.spark.options.parsed import SourceOptions
@@ -42,7 +43,6 @@ from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.ranges import OffsetRange, bind_range
 from spark_kafka_native.spark.source.layout import Layout
 from spark_kafka_native.spark.source.shaper import RowShaper
-from spark_kafka_native.spark.workers import task_begins
 
 TARGET_ROWS: Final = 40_000
 """Rows of one batch, up to half more: with 1,000 Spark reads half as many rows a second as with 50,000."""

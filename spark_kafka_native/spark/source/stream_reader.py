@@ -12,8 +12,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from spark_kafka_native.spark.garbage_collection import collection_paused
 from spark_kafka_native.spark.offsets import format_offsets, parse_offsets
-from spark_kafka_native.spark.workers import collection_paused
 
 if TYPE_CHECKING:
     import pyarrow as pa

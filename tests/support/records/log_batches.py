@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from spark_kafka_native.protocol.producer_id import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from spark_kafka_native.records.batch import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
     NO_SEQUENCE,
     RECORD_BATCH_OVERHEAD,
     Buffer,
