@@ -166,10 +166,10 @@ class _Snappy:
 
 
 def _snappy_blocks(plain: memoryview) -> Iterator[bytes]:
-    import snappy  # noqa: PLC0415 -- at first use
+    import cramjam  # noqa: PLC0415 -- at first use
 
     for start in range(0, len(plain), _XERIAL_BLOCK_BYTES):
-        block = snappy.compress(plain[start : start + _XERIAL_BLOCK_BYTES])
+        block = bytes(cramjam.snappy.compress_raw(plain[start : start + _XERIAL_BLOCK_BYTES]))
         yield BLOCK_SIZE.pack(len(block))
         yield block
 

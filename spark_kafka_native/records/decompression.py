@@ -16,10 +16,10 @@ Decompression stops at a limit, refuses bytes after the last frame, and raises C
 libraries are imported at first use.
 """
 
+import functools
 import struct
-import zlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
 
 from spark_kafka_native.records.compression import (
     BLOCK_SIZE,
@@ -42,6 +42,7 @@ _LARGE_PIECES = 16 * 1024 * 1024
 _XERIAL_MAGIC_AS_SIZE = struct.unpack_from(">i", XERIAL_MAGIC)[0]
 _GZIP_FIRST_FED = 1024
 """Input given to a gzip member first. It doubles, because the library copies what the member leaves."""
+_GZIP_MAX_TIMES = CompressionType.GZIP.max_ratio
 _LZ4_LEAST_PIECE = 64 * 1024
 _ZSTD_LEAST_FED = 512
 _ZSTD_LIKELY_RATIO = 1024
@@ -49,7 +50,7 @@ _ZSTD_LIKELY_BYTES = 64 * 1024
 _ZSTD_LIKELY_TIMES = 64
 """The content size in a frame is likely if it is at most this, or at most so many times the size of the frame."""
 _LZ4_LIKELY_BYTES = 64 * 1024  # of a frame; with larger ones it is slower
-_LZ4_MAX_TIMES = 255  # no frame can become larger
+_LZ4_MAX_TIMES = CompressionType.LZ4.max_ratio
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_HAS_SIZE = 0x08
 
@@ -60,9 +61,7 @@ Take one with ``pop``, and ``append`` it unless there was an error; both are ato
 """
 
 
-def decompress(
-    codec: CompressionType, payload: Buffer, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
-) -> bytes | memoryview:
+def decompress(codec: CompressionType, payload: Buffer, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Buffer:
     """The payload that was compressed. With NONE it is a view of ``payload``, else a copy that the caller owns.
 
     Raises CorruptBatch: not what the codec writes, cut off, or followed by other bytes. OversizedBatch: larger than
@@ -70,15 +69,11 @@ def decompress(
     """
     if codec is CompressionType.NONE:
         return memoryview(payload)
-    plain = None
-    if codec is CompressionType.LZ4:
-        plain = lz4_frame(payload, max_bytes)
-    elif codec is CompressionType.ZSTD:
-        plain = zstd_frame(payload, max_bytes)
+    in_one_call = _IN_ONE_CALL.get(codec)
+    plain = None if in_one_call is None else in_one_call(payload, max_bytes)
     if plain is not None:
         return plain
-    pieces = list(decompressed_pieces(codec, payload, max_bytes=max_bytes, piece_bytes=_LARGE_PIECES))
-    return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
+    return b"".join(decompressed_pieces(codec, payload, max_bytes=max_bytes, piece_bytes=_LARGE_PIECES))
 
 
 def decompressed_pieces(
@@ -117,9 +112,11 @@ def _too_large(codec: CompressionType, max_bytes: int) -> OversizedBatch:
 
 
 def _gzip_pieces(view: memoryview, piece_bytes: int) -> Iterator[bytes]:
+    from isal import isal_zlib  # noqa: PLC0415 -- at first use
+
     position = 0
     while position < len(view) or not position:
-        member = zlib.decompressobj(wbits=GZIP_WBITS)
+        member = isal_zlib.decompressobj(wbits=GZIP_WBITS)
         fed: Buffer = b""
         step = _GZIP_FIRST_FED
         while not member.eof:
@@ -129,7 +126,7 @@ def _gzip_pieces(view: memoryview, piece_bytes: int) -> Iterator[bytes]:
                 step = min(2 * step, max(_GZIP_FIRST_FED, piece_bytes))
             try:
                 piece = member.decompress(fed, piece_bytes)
-            except zlib.error as error:
+            except isal_zlib.error as error:  # type: ignore[misc]  # typed as an instance
                 raise CorruptBatch(f"gzip payload: {error}") from error
             if not piece and not fed and not member.eof:
                 raise CorruptBatch("gzip payload is cut off")
@@ -161,27 +158,18 @@ def _snappy_pieces(view: memoryview, max_bytes: int) -> Iterator[bytes]:
 
 
 def _snappy_block(block: memoryview, left: int, max_bytes: int) -> bytes:
-    import snappy  # noqa: PLC0415 -- at first use
+    import cramjam  # noqa: PLC0415 -- at first use
 
-    if _snappy_length(block) > left:
-        raise _too_large(CompressionType.SNAPPY, max_bytes)
-    if _snappy_length(block) > CompressionType.SNAPPY.max_ratio * len(block):  # the library would allocate it first
-        raise CorruptBatch(f"snappy payload: {len(block)} bytes cannot become {_snappy_length(block)}")
     try:
-        plain: bytes = snappy.uncompress(block)
-    except snappy.UncompressError as error:
-        raise CorruptBatch(f"snappy payload: {error.__cause__ or 'not a snappy block'}") from error
-    return plain
-
-
-def _snappy_length(block: memoryview) -> int:
-    """The decompressed length a raw snappy block starts with: a varint, lowest seven bits first."""
-    length = 0
-    for shift, byte in zip(range(0, 35, 7), block, strict=False):
-        length |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return length
-    raise CorruptBatch("snappy block without a length")
+        length = cramjam.snappy.decompress_raw_len(block)
+        if length > left:
+            raise _too_large(CompressionType.SNAPPY, max_bytes)
+        if length > CompressionType.SNAPPY.max_ratio * len(block):  # the library would allocate it first
+            raise CorruptBatch(f"snappy payload: {len(block)} bytes cannot become {length}")
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        reason = str(error).removeprefix("snappy: ")
+        raise CorruptBatch(f"snappy payload: {reason}") from error
 
 
 def _lz4_pieces(view: memoryview, piece_bytes: int) -> Iterator[bytes]:
@@ -235,6 +223,42 @@ def _zstd_pieces(view: memoryview, step: int) -> Iterator[bytes]:
 # large) these functions return None, and the payload is read piece by piece, which raises the error.
 
 
+def gzip_member(stored: Buffer, max_bytes: int) -> bytes | None:
+    """The content of one complete member that cannot have more than ``max_bytes`` of it; None for anything else."""
+    from isal import isal_zlib  # noqa: PLC0415 -- at first use
+
+    if _GZIP_MAX_TIMES * len(stored) > max_bytes:
+        return None
+    member = isal_zlib.decompressobj(wbits=GZIP_WBITS)
+    try:
+        plain = member.decompress(stored)
+    except isal_zlib.error:  # type: ignore[misc]  # typed as an instance
+        return None
+    return plain if member.eof and not member.unused_data else None
+
+
+@functools.cache
+def _lz4_decompress() -> Callable[..., tuple[bytes, int]]:
+    """The library's function. To import it for each batch would take a tenth of the time."""
+    import lz4.frame  # noqa: PLC0415 -- at first use
+
+    function: Callable[..., tuple[bytes, int]] = lz4.frame.decompress
+    return function
+
+
+def lz4_frame(stored: Buffer, max_bytes: int) -> bytes | None:
+    """The content of one complete frame that cannot have more than ``max_bytes`` of it; None for anything else."""
+    if len(stored) > _LZ4_LIKELY_BYTES or _LZ4_MAX_TIMES * len(stored) > max_bytes:
+        return None
+    if stored[:4] != _LZ4_MAGIC or len(stored) == 4 or stored[4] & _LZ4_HAS_SIZE:  # it would be allocated
+        return None
+    try:
+        plain, used = _lz4_decompress()(stored, return_bytes_read=True)
+    except RuntimeError:
+        return None
+    return plain if used == len(stored) else None
+
+
 def zstd_frame(stored: Buffer, max_bytes: int) -> bytes | None:
     """The content of one complete frame that has a likely content size; None for anything else."""
     import zstandard  # noqa: PLC0415 -- at first use
@@ -255,17 +279,8 @@ def zstd_frame(stored: Buffer, max_bytes: int) -> bytes | None:
     return plain
 
 
-def lz4_frame(stored: Buffer, max_bytes: int) -> bytes | None:
-    """The content of one complete frame that cannot have more than ``max_bytes`` of it; None for anything else."""
-    import lz4.frame  # noqa: PLC0415 -- at first use
-
-    if len(stored) > _LZ4_LIKELY_BYTES or _LZ4_MAX_TIMES * len(stored) > max_bytes:
-        return None
-    if stored[:4] != _LZ4_MAGIC or len(stored) == 4 or stored[4] & _LZ4_HAS_SIZE:  # it would be allocated
-        return None
-    try:
-        plain, used = lz4.frame.decompress(stored, return_bytes_read=True)
-    except RuntimeError:
-        return None
-    whole: bytes | None = plain if used == len(stored) else None
-    return whole
+_IN_ONE_CALL: Final[Mapping[CompressionType, Callable[[Buffer, int], bytes | None]]] = {
+    CompressionType.GZIP: gzip_member,
+    CompressionType.LZ4: lz4_frame,
+    CompressionType.ZSTD: zstd_frame,
+}

@@ -44,7 +44,7 @@ def read_batches(view: memoryview, memory: Scratch, part: Part, limits: Limits, 
     types: list[int] = []
     for batch in part:
         header = read_header(view, batch.position)
-        payload = (memory.data.data if batch.is_in_scratch else view)[batch.start : batch.start + batch.length]
+        payload = (memory.data if batch.is_in_scratch else view)[batch.start : batch.start + batch.length]
         try:
             rows += _read_batch(payload, header, limits, look_into_headers="headers" in schema.names)
         except CorruptBatch as error:

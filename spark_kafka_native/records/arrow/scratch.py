@@ -9,37 +9,35 @@ threads share it.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
-
-from spark_kafka_native.records.arrow.schema import U8
+from spark_kafka_native.records.compression import Buffer
 
 _FIRST_BYTES = 1 << 20
 _KEPT_BYTES = 1 << 26
 """Larger memory is not kept."""
 
-_idle: list[U8] = []
+_idle: list[memoryview] = []
 
 
 class Scratch:
     """Byte strings in one piece of memory. ``data`` is valid until the context ends; ``append`` may replace it."""
 
-    def __init__(self, memory: U8) -> None:
+    def __init__(self, memory: memoryview) -> None:
         self._memory = memory
         self._used = 0
 
     @property
-    def data(self) -> U8:
+    def data(self) -> memoryview:
         """Everything appended so far."""
         return self._memory[: self._used]
 
-    def append(self, content: bytes | memoryview) -> int:
+    def append(self, content: Buffer) -> int:
         """Copy ``content`` to the end; returns where it begins."""
         start, end = self._used, self._used + len(content)
         if end > len(self._memory):
-            larger = np.empty(max(end, 2 * len(self._memory)), dtype=np.uint8)
+            larger = memoryview(bytearray(max(end, 2 * len(self._memory))))
             larger[:start] = self._memory[:start]
             self._memory = larger
-        self._memory[start:end] = np.frombuffer(content, dtype=np.uint8)
+        self._memory[start:end] = content
         self._used = end
         return start
 
@@ -55,7 +53,7 @@ def scratch() -> Iterator[Scratch]:
     try:
         memory = _idle.pop()
     except IndexError:
-        memory = np.empty(_FIRST_BYTES, dtype=np.uint8)
+        memory = memoryview(bytearray(_FIRST_BYTES))
     taken = Scratch(memory)
     try:
         yield taken

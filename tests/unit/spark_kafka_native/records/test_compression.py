@@ -79,10 +79,10 @@ def test_snappy_streams_one_after_the_other() -> None:
         (XERIAL + b"\x00\x00", "cut off within a block's size"),
         (XERIAL + b"\x00\x00\x00\x05abc", "snappy block of 5 bytes where 3 are left"),
         (XERIAL + b"\xff\xff\xff\xff" + b"abc", "snappy block of -1 bytes"),
-        (XERIAL + b"\x00\x00\x00\x00", "snappy block without a length"),
+        (XERIAL + b"\x00\x00\x00\x00", "corrupt input \\(empty\\)"),
         (XERIAL[:10], "snappy payload"),
-        (b"", "snappy block without a length"),
-        (b"\xff\xff\xff\xff\xff\xff", "snappy block without a length"),
+        (b"", "corrupt input \\(empty\\)"),
+        (b"\xff\xff\xff\xff\xff\xff", "corrupt input \\(invalid header\\)"),
         (b"\xff\xff\xff\xff\x0f", "decompresses to more than"),
         (b"\x05abc", "snappy payload"),
     ],
@@ -139,9 +139,6 @@ def test_gzip_members_one_after_the_other() -> None:
 
 
 class CountedMembers:
-    MAX_WBITS = zlib.MAX_WBITS
-    error = zlib.error
-
     def __init__(self) -> None:
         self.fed = 0
 
@@ -154,7 +151,7 @@ class CountedMember:
         self._counted = counted
         self._member = member
 
-    def decompress(self, data: bytes, max_length: int) -> bytes:
+    def decompress(self, data: bytes, max_length: int = 0) -> bytes:
         self._counted.fed += len(data)
         return self._member.decompress(data, max_length)
 
@@ -177,7 +174,7 @@ def test_the_work_for_gzip_members_grows_with_their_number(monkeypatch: pytest.M
     fed = []
     for members in (1_000, 2_000):
         counted = CountedMembers()
-        monkeypatch.setattr("spark_kafka_native.records.decompression.zlib", counted)
+        monkeypatch.setattr("isal.isal_zlib.decompressobj", counted.decompressobj)
         assert decompress(CompressionType.GZIP, member * members) == plain * members
         fed.append(counted.fed)
     assert fed[1] <= 2.1 * fed[0]
