@@ -37,7 +37,7 @@ class Entry:
 
 
 ENTRIES: Final = (
-    Entry("source", "reading a topic through Spark, beside the JVM connector and a stub", 90),
+    Entry("source", "reading a topic through Spark, beside the JVM connector and a stub", 45),
     Entry("sink", "writing a topic from Spark, beside the JVM connector and a stub", 60),
     Entry("start", "short queries, beside the JVM connector and a stub", 30),
     Entry("latency", "from produce to the sink's topic, beside the JVM connector", 25),
@@ -46,7 +46,8 @@ ENTRIES: Final = (
     Entry("planning", "planning a query by the number of partitions, beside the JVM connector", 20),
     Entry("broker", "the bundled broker under a client that is not ours, beside Apache Kafka", 20),
     Entry("growth", "what a record costs as topic, partitions and segments grow", 30),
-    Entry("settings", "what Spark's own settings bring to a source and a sink in Python", 45, more=True),
+    Entry("profile", "where the CPU time of a row goes, beside the JVM connector and a stub", 10),
+    Entry("settings", "what Spark's own settings bring to a source and a sink in Python", 25),
     Entry("exactly_once", "what exactly once costs a streaming query", 30, ("--jvm", "--apache"), more=True),
     Entry("exactly_once_steps", "the steps of an exactly-once micro-batch", 5, ("--apache",), more=True),
     Entry("producer", "our producer alone, and what transactions add", 3, more=True),

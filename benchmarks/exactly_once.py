@@ -169,7 +169,7 @@ def main() -> None:
             "exactly_once",
             directory,
             jars=connector_jars() if options.jvm else (),
-            spark__sql__streaming__numRecentProgressUpdates=KEPT_PROGRESSES,
+            settings={"spark.sql.streaming.numRecentProgressUpdates": str(KEPT_PROGRESSES)},
         )
         with BrokerProcess(directory / "broker") as broker:
             results["bundled"] = Bench(spark, broker, directory / "bundled", options).run("bundled broker")

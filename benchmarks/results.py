@@ -22,7 +22,19 @@ PAGE: Final = Path("benchmarks/RESULTS.md")
 README: Final = Path("README.md")
 BEGIN: Final = "<!-- made by python -m benchmarks.results; edits up to the next mark are lost -->"
 END: Final = "<!-- end of results -->"
-ORDER: Final = ("source", "sink", "start", "latency", "fetch", "records", "planning", "broker", "growth")
+ORDER: Final = (
+    "source",
+    "sink",
+    "start",
+    "latency",
+    "fetch",
+    "records",
+    "planning",
+    "broker",
+    "growth",
+    "profile",
+    "settings",
+)
 """The first ones; the others follow by name."""
 MILLION: Final = 1_000_000
 PLOT: Final = "source"

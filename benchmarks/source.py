@@ -1,6 +1,6 @@
 """Reading a topic through Spark: our source, Spark's JVM connector and a stub that needs no Kafka, in one session.
 
-    python -m benchmarks.source [--bundled] [--bytes 100,1000] [--vary rows,codec,partitions,size] [--modes batch]
+    python -m benchmarks.source [--bundled] [--bytes 100,1000] [--vary rows,columns,codec] [--modes batch]
 
 Rows go from one Apache Kafka broker into Spark's ``noop`` sink. Readers take turns in one Spark session on two cores,
 which the broker shares:
@@ -17,7 +17,8 @@ is there (``availableNow``). ``stream-steady`` is what a row takes in the micro-
 with the default trigger, of an eighth of the rows each (``maxOffsetsPerTrigger``).
 
 Usual rows have keys of 10 bytes and values of one size. Beside them, one thing at a time is varied: rows without keys,
-and with values of 0.1 to 1.9 times the size; codecs; partitions; and the number of rows and tasks, for a fit of what a
+and with values of 0.1 to 1.9 times the size; some columns, which pykafka and the stub read with a schema of one's own
+and the JVM connector's are selected of; codecs; partitions; and the number of rows and tasks, for a fit of what a
 query, a task and a row take. Values are JSON that gzip makes 4 times smaller; MB/s are of values before compression.
 Speeds are medians of the rounds, slowest and fastest in brackets. CPU is that of the same interval as the clock.
 """
@@ -28,7 +29,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from benchmarks.support.brokers import Running, fill, topic
 from benchmarks.support.cpu import CpuMeter
@@ -40,18 +42,21 @@ from benchmarks.support.speeds import OURS, STUB, TUNED, TUNED_OTHER
 from benchmarks.support.stubs import stub_options
 from spark_kafka_native.client.cluster.cluster import Cluster
 
-COUNTS: Final = {100: 20_000_000, 1_000: 5_000_000, 10_000: 600_000}
-"""At least 5 seconds of our reader."""
+COUNTS: Final = {100: 8_000_000, 1_000: 2_000_000, 10_000: 240_000}
 PACKED: Final = "pykafka maxPartitions"
 OTHER_READER: Final = {
     BATCH: {"spark.sql.sources.useV1SourceList": ""},
     STREAM: {"spark.sql.streaming.disabledV2MicroBatchReaders": "org.apache.spark.sql.kafka010.KafkaSourceProvider"},
 }
+TYPES: Final = {"key": "binary", "value": "binary", "timestamp": "timestamp"}
 MICRO_BATCHES: Final = 8
 WANTED: Final = {
     BATCH: {100: 1.5, 1_000: 1.4, 10_000: 1.4},
     STREAM: {100: 1.3, 1_000: 1.3, 10_000: 1.3},
 }
+
+Load = Callable[[DataFrameReader | DataStreamReader], DataFrame]
+"""The rows, of a batch or of a stream."""
 
 
 class Bench:
@@ -74,10 +79,17 @@ class Bench:
         form = "stub" if connector == STUB else "pykafka" if connector in {OURS, PACKED} else "kafka"
         options = self._options(mode, connector, shape)
         conf = OTHER_READER[mode] if connector == TUNED_OTHER else {}
+        chosen = shape.columns.split(",") if shape.columns else []
+
+        def load(reader: DataFrameReader | DataStreamReader) -> DataFrame:
+            configured = reader.format(form).options(**options)
+            if chosen and form != "kafka":
+                return configured.schema(", ".join(f"{name} {TYPES[name]}" for name in chosen)).load()
+            return configured.load().select(*chosen or "*")
 
         def case() -> float:
             with setting(self.spark, conf):
-                return run(form, options, shape, meter)
+                return run(load, shape, meter)
 
         return case
 
@@ -92,21 +104,19 @@ class Bench:
         read = {"kafka.bootstrap.servers": self.servers, "subscribe": self._topic, "startingOffsets": "earliest"}
         return read | steady | own.get(connector, {})
 
-    def _batch(self, form: str, options: dict[str, str], _: Shape, meter: CpuMeter) -> float:
+    def _batch(self, load: Load, _: Shape, meter: CpuMeter) -> float:
         with meter.interval():
-            self.spark.read.format(form).options(**options).load().write.format("noop").mode("overwrite").save()
+            load(self.spark.read).write.format("noop").mode("overwrite").save()
         return meter.wall
 
-    def _stream(self, form: str, options: dict[str, str], shape: Shape, meter: CpuMeter) -> float:
-        Stream(self._loader(form, options), "noop", {}).whole(shape.count, self.directory, meter.interval)
+    def _stream(self, load: Load, shape: Shape, meter: CpuMeter) -> float:
+        query = Stream(lambda: load(self.spark.readStream), "noop", {})
+        query.whole(shape.count, self.directory, meter.interval)
         return meter.wall
 
-    def _steady(self, form: str, options: dict[str, str], shape: Shape, _: CpuMeter) -> float:
-        query = Stream(self._loader(form, options), "noop", {})
+    def _steady(self, load: Load, shape: Shape, _: CpuMeter) -> float:
+        query = Stream(lambda: load(self.spark.readStream), "noop", {})
         return query.steady_row_seconds(MICRO_BATCHES, self.directory) * shape.count
-
-    def _loader(self, form: str, options: dict[str, str]) -> Callable[[], DataFrame]:
-        return self.spark.readStream.format(form).options(**options).load
 
 
 def main() -> None:
@@ -120,7 +130,8 @@ def main() -> None:
         wanted=WANTED,
         opened=Bench,
         packed=PACKED,
-        task_per_partition=True,
+        reading=True,
+        wanted_columns=2.0,
     ).main()
 
 

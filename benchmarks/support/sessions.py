@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
@@ -34,6 +35,12 @@ SOURCE_TUNED: Final = {
 """Options of the JVM connector's source as its users tune it for throughput."""
 SINK_TUNED: Final = {"kafka.batch.size": "1048576", "kafka.linger.ms": "20"}
 """The same for its sink."""
+UNIX_SOCKETS: Final = {"spark.python.unix.domain.socket.enabled": "true"}
+WITHOUT_CHECKS: Final = {
+    "spark.driver.extraJavaOptions": "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+}
+"""Of bounds and nulls, by Arrow in Spark's JVM."""
+ANY_SIZE: Final = {"spark.sql.execution.arrow.maxBytesPerBatch": "2147483647"}
 BATCH_TIMEOUT_S: Final = 300.0
 POLL_S: Final = 0.05
 
@@ -45,12 +52,12 @@ def local_session(
     jars: Sequence[Path] = (),
     memory: str = "2g",
     python: str | None = None,
-    **settings: str | int,
+    settings: Mapping[str, str] = MappingProxyType({}),
 ) -> SparkSession:
     """Start one with the formats ``pykafka`` and ``stub``, and Spark's own ``kafka`` if its ``jars`` are given.
 
-    ``settings`` are Spark's, with ``__`` for ``.``; ``memory`` is the JVM's; ``directory`` is for what it leaves;
-    ``python`` is what workers run, `worker_python` unless it is given. Raises RuntimeError: that is not installed.
+    ``settings`` are Spark's; ``memory`` is the JVM's; ``directory`` is for what it leaves; ``python`` is
+    what workers run, `worker_python` unless it is given. Raises RuntimeError: that is not installed.
     """
     ensure_java()
     command = python or worker_python()
@@ -72,7 +79,7 @@ def local_session(
     if jars:
         builder = builder.config("spark.jars", ",".join(map(str, jars)))
     for key, value in settings.items():
-        builder = builder.config(key.replace("__", "."), value)
+        builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     register(spark)

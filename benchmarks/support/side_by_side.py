@@ -70,7 +70,10 @@ class Comparison:
     opened: Opened
     packed: str | None = None
     """A connector that takes part where there are more partitions than `USUAL_TASKS`."""
-    task_per_partition: bool = False
+    reading: bool = False
+    """Whether it is a source."""
+    wanted_columns: float | None = None
+    """The same of a schema of one's own."""
 
     def main(self) -> None:
         """Measure every shape in its modes, and report."""
@@ -104,7 +107,7 @@ class Comparison:
         spark = local_session(self.name, directory, jars=jars, memory="4g")
         stack.callback(spark.stop)
         bench = self.opened(spark, running, cluster, directory)
-        chosen = shapes(options, self.counts, task_per_partition=self.task_per_partition)
+        chosen = shapes(options, self.counts, reading=self.reading)
         for number, (shape, modes) in enumerate(chosen):
             warmups = 1 if number or options.quick else FIRST_WARMUPS
             rounds = options.rounds if shape.is_usual or shape.is_part else min(options.rounds, VARIED_ROUNDS)
@@ -122,9 +125,10 @@ class Comparison:
                         _tell_cpu(report, meter, what, shape, rounds, found[mode][shape])
 
     def _connectors(self, mode: str, shape: Shape, *, jvm: bool) -> Sequence[str]:
-        """The connectors that take part; the JVM connector's other API only with the usual rows."""
+        """The connectors that take part; the JVM connector's other API only with the usual rows and some columns."""
         packed = [self.packed] if self.packed and shape.tasks > USUAL_TASKS and not shape.is_part else []
-        theirs = RIVALS if shape.is_usual and mode != STEADY else tuple(name for name in RIVALS if name != TUNED_OTHER)
+        every = (shape.is_usual or shape.columns) and mode != STEADY
+        theirs = RIVALS if every else tuple(name for name in RIVALS if name != TUNED_OTHER)
         return [OURS, *packed, *(theirs if jvm else ()), STUB]
 
     def _tell(self, report: Report, found: Mapping[str, ByShape]) -> None:
@@ -133,14 +137,16 @@ class Comparison:
             others = [name for name in names if any(name in seconds for seconds in by_shape.values())]
             report.table(columns(others), list(lines(by_shape, others)), mode)
             for shape, seconds in by_shape.items():
-                if not shape.is_usual or (theirs := rival(seconds)) is None:
+                if not (shape.is_usual or shape.columns) or (theirs := rival(seconds)) is None:
                     continue
-                wanted = self.wanted.get(mode, {}).get(shape.value_bytes)
+                usual = self.wanted.get(mode, {}).get(shape.value_bytes)
+                wanted = self.wanted_columns if shape.columns else usual
                 if wanted is not None:
-                    what = f"{mode}, {shape.value_bytes:,} B: times {FASTEST}"
+                    what = f"{mode}, {shape.value_bytes:,} B, {shape.rows}: times {FASTEST}"
                     report.target(what, wanted, ratio(seconds[OURS], seconds[theirs]))
-                what = "stream, steady state" if mode == STEADY else mode
-                beside(report, f"{self.verb} a {what}", shape, seconds)
+                if shape.is_usual:
+                    what = "stream, steady state" if mode == STEADY else mode
+                    beside(report, f"{self.verb} a {what}", shape, seconds)
         rows = [row for mode, by_shape in found.items() if mode != STEADY for row in fits(mode, by_shape)]
         if rows:
             report.table(FIT_COLUMNS, rows, "What a query, a task and a row take, by least squares")

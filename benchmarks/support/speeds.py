@@ -46,7 +46,7 @@ def lines(found: ByShape, others: Sequence[str]) -> Iterator[list[Cell]]:
         if shape.is_part:
             continue
         yield [
-            *(f"{shape.value_bytes:,} B", shape.kind, shape.codec, shape.partitions, shape.count),
+            *(f"{shape.value_bytes:,} B", shape.rows, shape.codec, shape.partitions, shape.count),
             *(_speeds(shape, seconds.get(name)) for name in (OURS, *others)),
             round(shape.count * shape.value_bytes / statistics.median(seconds[OURS]) / 1e6),
             *(ratio(seconds[OURS], seconds[name]) if name in seconds else None for name in others),

@@ -72,7 +72,8 @@ class Slice(InputPartition):
 class Rows:
     """What both readers share: the options, the tasks and what they yield."""
 
-    def __init__(self, options: Any) -> None:
+    def __init__(self, options: Any, schema: StructType) -> None:
+        self.columns = schema.names
         self.rows, self.slices = int(options["rows"]), int(options["partitions"])
         self.batch_options = tuple(int(options[name]) for name in ("keybytes", "shortest", "longest"))
         self.endless = options.get("endless") == "true"
@@ -84,7 +85,7 @@ class Rows:
 
     def batches(self, rows: int) -> Iterator[pa.RecordBatch]:
         """A slice's rows."""
-        batch = ready_batch(*self.batch_options)
+        batch = ready_batch(*self.batch_options).select(self.columns)
         yield from (batch.slice(0, min(len(batch), rows - start)) for start in range(0, rows, len(batch)))
 
 
@@ -159,11 +160,11 @@ class StubSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The stub reader."""
-        return StubReader(Rows(self.options))
+        return StubReader(Rows(self.options, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """The stub reader of streams."""
-        return StubStreamReader(Rows(self.options))
+        return StubStreamReader(Rows(self.options, schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> "StubWriter":
         """The stub writer."""

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks import all as every
 from benchmarks import results
+from benchmarks.support.perf import REST, samples, stage
 from benchmarks.support.report import Report, arguments, format_cell, parse
 from benchmarks.support.rounds import measure, ratio
 from benchmarks.support.shapes import BATCH, MODES, STREAM, Shape, add_axes, shapes
@@ -169,13 +170,41 @@ def test_a_ratio_goes_by_the_medians() -> None:
     assert ratio([1.0, 2.0, 9.0], [4.0, 8.0, 8.0]) == 4.0
 
 
+# --- samples of perf
+
+SCRIPT = """\
+C2 CompilerThre     4711
+\t    7f0 PhaseLive::compute (/usr/lib/libjvm.so)
+
+Executor task l     4711
+\tffffffff tcp_recvmsg ([kernel.kallsyms])
+\t    7f1 read (/usr/lib/libc.so.6)
+\t    7f2 void org.apache.arrow.Reader.read(int, long) (/tmp/perf-4711.map)
+
+python     4712
+\t    7f3 _PyEval_EvalFrameDefault (/usr/lib/libpython3.11.so.1.0)
+
+python     4712
+"""
+STAGES = {
+    "compiling": re.compile(r"^C[12] Compiler"),
+    "receiving": re.compile("tcp_recvmsg"),
+    "Arrow": re.compile("arrow"),
+}
+
+
+def test_a_sample_counts_for_the_first_stage_that_one_of_its_lines_fits() -> None:
+    found = [(process, stage(STAGES, lines)) for process, lines in samples(SCRIPT)]
+    assert found == [(4711, "compiling"), (4711, "receiving"), (4712, REST), (4712, REST)]
+
+
 # --- shapes
 
 COUNTS = {100: 8_000, 1_000: 4_000, 10_000: 800}
 
 
-def chosen(*given: str, task_per_partition: bool = True) -> list[tuple[Shape, list[str]]]:
-    found = shapes(options(*given), COUNTS, task_per_partition=task_per_partition)
+def chosen(*given: str, reading: bool = True) -> list[tuple[Shape, list[str]]]:
+    found = shapes(options(*given), COUNTS, reading=reading)
     return [(shape, list(modes)) for shape, modes in found]
 
 
@@ -183,7 +212,7 @@ def test_the_usual_rows_come_first_in_all_modes_and_one_thing_is_varied_at_a_tim
     found = chosen()
     usual = [Shape(value_bytes=size, count=count) for size, count in COUNTS.items()]
     assert found[:3] == [(shape, list(MODES)) for shape in usual]
-    assert len(found) == 3 + 2 * (2 + 4 + 2 + 3)
+    assert len(found) == 3 + 2 * (2 + 2 + 4 + 2 + 3)
     assert all(not shape.is_usual for shape, _ in found[3:])
     assert all(modes == ([BATCH, STREAM] if shape.is_part else [BATCH]) for shape, modes in found[3:])
 
@@ -195,12 +224,12 @@ def test_only_the_given_sizes_axes_and_modes_are_measured() -> None:
     assert [shape.kind for shape, _ in chosen("--bytes", "10000", "--vary", "rows")] == ["keyed", "keyless", "varying"]
 
 
-@pytest.mark.parametrize("task_per_partition", [True, False])
-def test_every_partition_and_every_task_has_as_many_rows(task_per_partition: bool) -> None:
+@pytest.mark.parametrize("reading", [True, False])
+def test_every_partition_and_every_task_has_as_many_rows(reading: bool) -> None:
     for scale in ("0.00001", "0.003", "1.0"):
-        for shape, _ in chosen("--scale", scale, task_per_partition=task_per_partition):
+        for shape, _ in chosen("--scale", scale, reading=reading):
             assert shape.count % shape.partitions == shape.count % shape.tasks == 0
-            assert not task_per_partition or shape.partitions == shape.tasks
+            assert not reading or shape.partitions == shape.tasks
 
 
 def test_the_fit_finds_what_a_query_a_task_and_a_row_take() -> None:
