@@ -19,7 +19,7 @@ NO_EPOCH = -1
 
 
 class Node(NamedTuple):
-    """One broker and where it listens. A named tuple also pickles fast, and every task of a plan has one."""
+    """One broker and where it listens."""
 
     node_id: int
     host: str

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.planning.ranges import OffsetRange, bind_range
+from spark_kafka_native.spark.planning.ranges import OffsetRange, PlainRange, bind_range
 
 Task: TypeAlias = tuple[OffsetRange, ...]
-"""The ranges of one task, the value of its ``InputPartition``; at most one range of each partition."""
+"""The ranges of one task; at most one range of each partition."""
+PlainTask: TypeAlias = tuple[PlainRange, ...]
+"""The value of its ``InputPartition``."""
 
 _NO_LEADER: Final = -1
 _EMPTY: Final = (0, 0)
@@ -48,6 +50,16 @@ def pack(
     if filled is not None and len(tasks) > count:
         tasks = filled
     return [_joined(task) for task in tasks]
+
+
+def to_plain(task: Task) -> PlainTask:
+    """A task in Python's own types."""
+    return tuple([piece.to_plain() for piece in task])
+
+
+def from_plain(plain: PlainTask) -> Task:
+    """The task of `to_plain`."""
+    return tuple([OffsetRange.from_plain(piece) for piece in plain])
 
 
 def _leader_id(sized: _Sized) -> int:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_native.spark.options.parsed import SourceOptions
     from spark_kafka_native.spark.planning.narrowing import Narrowing
-    from spark_kafka_native.spark.planning.packing import Task
+    from spark_kafka_native.spark.planning.packing import PlainTask
     from spark_kafka_native.spark.source.bound_ranges import BoundRanges
     from spark_kafka_native.spark.source.layout import Layout
 
@@ -63,19 +63,21 @@ class PyKafkaReader(DataSourceReader):
         from spark_kafka_native.spark.planning.bounds import Clock
         from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
         from spark_kafka_native.spark.planning.narrowing import EVERYTHING
+        from spark_kafka_native.spark.planning.packing import to_plain
 
         source = ClusterOffsets(self._options.client)
         bound = None if self._bound is None else self._bound.ranges
         with collection_paused():
             tasks = plan_batch_query(self._options, source, Clock(), self._narrowing or EVERYTHING, bound)
-            return [InputPartition(task) for task in tasks]
+            return [InputPartition(to_plain(task)) for task in tasks]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """The records of one task, those of each partition in order."""
+        from spark_kafka_native.spark.planning.packing import from_plain
         from spark_kafka_native.spark.source.reader import read_task
 
-        task: Task | None = partition.value
-        return read_task(self._options, self._layout, task)
+        plain: PlainTask | None = partition.value
+        return read_task(self._options, self._layout, None if plain is None else from_plain(plain))
 
 
 class PyKafkaFilteringReader(PyKafkaReader):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_native.spark.offsets import OffsetJson, OffsetMap
     from spark_kafka_native.spark.options.parsed import SourceOptions
-    from spark_kafka_native.spark.planning.packing import Task
+    from spark_kafka_native.spark.planning.packing import PlainTask
     from spark_kafka_native.spark.planning.stream import StreamOffsets
     from spark_kafka_native.spark.source.layout import Layout
     from spark_kafka_native.spark.source.offset_texts import OffsetTexts
@@ -102,18 +102,21 @@ class PyKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: "OffsetJson", end: "OffsetJson") -> list[InputPartition]:
         """The tasks of a micro-batch; none if ``start`` and ``end`` are equal."""
+        from spark_kafka_native.spark.planning.packing import to_plain
+
         stream = self._offsets
         from_elsewhere = self._texts is not None and self._texts.is_of_another_connector(end)
         with collection_paused():
             tasks = stream.plan(self._parse(start), _offsets(end), from_elsewhere=from_elsewhere)
-            return [InputPartition(task) for task in tasks]
+            return [InputPartition(to_plain(task)) for task in tasks]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """The records of one task, those of each partition in order."""
+        from spark_kafka_native.spark.planning.packing import from_plain
         from spark_kafka_native.spark.source.reader import read_task
 
-        task: Task | None = partition.value
-        return read_task(self._options, self._layout, task)
+        plain: PlainTask | None = partition.value
+        return read_task(self._options, self._layout, None if plain is None else from_plain(plain))
 
     def _parse(self, start: "OffsetJson") -> "OffsetMap":
         """Spark's start; the same map while the start is the same, because Spark calls many times a second."""

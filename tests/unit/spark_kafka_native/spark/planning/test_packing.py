@@ -1,5 +1,5 @@
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_native.client.cluster.metadata import Node, PartitionLeader
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.planning.packing import Task, pack
+from spark_kafka_native.spark.planning.packing import Task, from_plain, pack, to_plain
 from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of, split_ranges
 
 pytestmark = pytest.mark.feature("more.maxPartitions")
@@ -154,3 +154,26 @@ def test_ten_thousand_ranges_are_packed_quickly() -> None:
     tasks = pack(many, {}, max_partitions=2_000, max_records_per_partition=5_000)
     assert time.process_time() - started < 1
     assert len(tasks) == 2_000
+
+
+# --- what Spark pickles
+
+NODES = st.builds(Node, st.integers(0, 2**31 - 1), st.text(), st.integers(0, 65535), st.none() | st.text())
+LEADERS = st.builds(PartitionLeader, NODES, st.integers(-1, 2**31 - 1), st.uuids())
+OFFSETS = st.integers(-2, 2**63 - 1)
+RANGES = st.builds(OffsetRange, st.text(), st.integers(0), OFFSETS, OFFSETS, st.booleans(), st.none() | LEADERS)
+
+
+@given(st.lists(RANGES).map(tuple))
+def test_a_plain_task_has_pythons_own_types_alone_and_is_the_same_task(task: Task) -> None:
+    plain = to_plain(task)
+    assert set(types_in(plain)) <= {tuple, str, int, bool, bytes, type(None)}
+    again = from_plain(plain)
+    assert again == task
+    assert set(types_in(again)) == set(types_in(task))
+
+
+def types_in(value: object) -> Iterator[type]:
+    yield type(value)
+    for each in value if isinstance(value, tuple) else ():
+        yield from types_in(each)

@@ -9,6 +9,7 @@ from spark_kafka_native.spark.datasource import PyKafkaDataSource
 from spark_kafka_native.spark.errors import OptionError
 from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning import cluster_offsets
+from spark_kafka_native.spark.planning.packing import from_plain
 from spark_kafka_native.spark.planning.ranges import OffsetRange
 from spark_kafka_native.spark.source import batch_reader
 from spark_kafka_native.spark.source.batch_reader import PyKafkaFilteringReader, PyKafkaReader
@@ -34,15 +35,15 @@ def reader(load_id: str = "load", **given: str) -> PyKafkaReader:
 
 
 def planned(made: PyKafkaReader) -> list[str]:
-    return [str(piece) for partition in made.partitions() for piece in partition.value]
+    return [str(piece) for partition in made.partitions() for piece in from_plain(partition.value)]
 
 
 def test_partitions_are_pickled_ranges() -> None:
     partitions = reader().partitions()
-    assert [str(piece) for partition in partitions for piece in partition.value] == WHOLE
+    assert [str(piece) for partition in partitions for piece in from_plain(partition.value)] == WHOLE
     for partition in pickle.loads(pickle.dumps(partitions)):
         assert isinstance(partition, InputPartition)
-        (piece,) = partition.value
+        (piece,) = from_plain(partition.value)
         assert isinstance(piece, OffsetRange)
 
 

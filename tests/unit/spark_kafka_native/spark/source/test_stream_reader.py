@@ -14,6 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 from spark_kafka_native.spark.errors import PlanError
 from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning import cluster_offsets
+from spark_kafka_native.spark.planning.packing import from_plain
 from spark_kafka_native.spark.planning.ranges import OffsetRange
 from spark_kafka_native.spark.source import stream_reader
 from spark_kafka_native.spark.source.layout import layout_of
@@ -47,7 +48,7 @@ def test_stream_reader_calls_of_one_batch(reader_of: ReaderOf) -> None:
     assert json.dumps(start) == '{"t": {"0": 0, "1": 0}}'
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
     assert end == reader.reportLatestOffset() == {"t": {"0": 10, "1": 4}}
-    tasks = [partition.value for partition in reader.partitions(start, end)]
+    tasks = [from_plain(partition.value) for partition in reader.partitions(start, end)]
     assert [str(piece) for (piece,) in tasks] == ["t-0 offsets [0, 10)", "t-1 offsets [0, 4)"]
     assert reader.latestOffset(end, reader.getDefaultReadLimit()) is end
     assert reader.partitions(end, end) == []
@@ -184,6 +185,6 @@ def test_pickled_reader_has_no_driver_state(reader_of: ReaderOf) -> None:
     (partition, *_) = reader.partitions({"t": {"0": 0, "1": 0}}, {"t": {"0": 1, "1": 0}})
     again = pickle.loads(pickle.dumps(partition))
     assert isinstance(again, InputPartition)
-    (piece,) = again.value
+    (piece,) = from_plain(again.value)
     assert isinstance(piece, OffsetRange)
     assert again.value == partition.value
