@@ -45,6 +45,7 @@ ENTRIES: Final = (
     Entry("records", "decoding and encoding record batches, beside a copy and others' parsers", 10),
     Entry("planning", "planning a query by the number of partitions, beside the JVM connector", 20),
     Entry("broker", "the bundled broker under a client that is not ours, beside Apache Kafka", 20),
+    Entry("worker", "tasks that read many partitions, and small batches", 10),
     Entry("growth", "what a record costs as topic, partitions and segments grow", 30),
     Entry("profile", "where the CPU time of a row goes, beside the JVM connector and a stub", 10),
     Entry("settings", "what Spark's own settings bring to a source and a sink in Python", 25),

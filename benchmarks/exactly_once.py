@@ -30,7 +30,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.progress import track
 
 from benchmarks.support.report import Cell, Report, arguments, parse
-from benchmarks.support.sessions import SINK_TUNED, local_session
+from benchmarks.support.sessions import RECOMMENDED, SINK_TUNED, local_session
 from broker_embedded.testing import BrokerProcess
 from tests.support.servers.apache_kafka import ApacheKafka
 from tests.support.spark.jvm_connector import connector_jars
@@ -169,7 +169,7 @@ def main() -> None:
             "exactly_once",
             directory,
             jars=connector_jars() if options.jvm else (),
-            settings={"spark.sql.streaming.numRecentProgressUpdates": str(KEPT_PROGRESSES)},
+            settings={**RECOMMENDED, "spark.sql.streaming.numRecentProgressUpdates": str(KEPT_PROGRESSES)},
         )
         with BrokerProcess(directory / "broker") as broker:
             results["bundled"] = Bench(spark, broker, directory / "bundled", options).run("bundled broker")

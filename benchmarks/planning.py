@@ -33,11 +33,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.support.filling import create
-from benchmarks.support.planner import BATCH, FIRST_TRIGGER, KINDS, NEXT_TRIGGER, Planned, planner
 from benchmarks.support.report import Cell, Report, arguments
 from benchmarks.support.rounds import Case, measure
 from benchmarks.support.sessions import jars_of_connector, local_session
 from benchmarks.support.simulated import SimulatedCluster
+from benchmarks.support.source_process import BATCH, FIRST_TRIGGER, NEXT_TRIGGER, PLANNING, Took, source_process
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.client.admin.topics import delete_topics
 from spark_kafka_native.client.cluster.cluster import Cluster
@@ -146,9 +146,9 @@ class Bench:
         """Ours, without Spark."""
         with ExitStack() as stack:
             cases: dict[str, Case] = {}
-            for what in KINDS:
+            for what in PLANNING:
                 line = self.lines[f"planner: {what}"] = Line()
-                plan = stack.enter_context(planner(what, self.options | self._limits(what)))
+                plan = stack.enter_context(source_process(what, self.options | self._limits(what)))
                 cases[f"planner: {what}"] = self._planning(plan, line, what)
             self._keep(measure(cases, self.rounds, self.warmups, title=f"{self.partitions:,} partitions"))
 
@@ -158,14 +158,14 @@ class Bench:
             return {}
         return {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(max(1, self.partitions // 2))}
 
-    def _planning(self, plan: Callable[[], Planned], line: Line, what: str) -> Case:
+    def _planning(self, plan: Callable[[], Took], line: Line, what: str) -> Case:
         wanted = {BATCH: self.partitions, FIRST_TRIGGER: self.partitions // 2, NEXT_TRIGGER: 0}[what]
 
         def case() -> float:
             with self._counting(line):
                 planned = plan()
-            if planned.pieces != wanted:
-                raise RuntimeError(f"{what}: {planned.pieces} tasks instead of {wanted}")
+            if planned.count != wanted:
+                raise RuntimeError(f"{what}: {planned.count} tasks instead of {wanted}")
             line.cpu_seconds.append(planned.cpu_seconds)
             line.peaks.append(planned.peak_bytes)
             return planned.seconds

@@ -24,7 +24,7 @@ from benchmarks.support.brokers import apache_kafka_or_bundled
 from benchmarks.support.cpu import BROKER, JVM, WORKERS, CpuMeter
 from benchmarks.support.report import Cell, Report, arguments, parse
 from benchmarks.support.rounds import Case
-from benchmarks.support.sessions import jars_of_connector, local_session
+from benchmarks.support.sessions import JAVA_OPTIONS, RECOMMENDED, jars_of_connector, local_session
 from benchmarks.support.shapes import BATCH, BYTES, QUICK_SCALE, USUAL_TASKS, Shape, sizes
 from benchmarks.support.speeds import OURS, STUB, TUNED
 
@@ -80,7 +80,7 @@ def main() -> None:
         running = stack.enter_context(apache_kafka_or_bundled(directory / "broker", bundled_wanted=options.bundled))
         report.note(f"Broker: {running.name}.")
         cluster = stack.enter_context(running.cluster())
-        given = {"spark.driver.extraJavaOptions": perf.JAVA_OPTIONS}
+        given = {**RECOMMENDED, JAVA_OPTIONS: f"{RECOMMENDED[JAVA_OPTIONS]} {perf.JAVA_OPTIONS}"}
         spark = local_session("profile", directory, jars=jars, memory="4g", settings=given)
         stack.callback(spark.stop)
         meter = CpuMeter.beside(running.pid)

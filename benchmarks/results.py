@@ -30,6 +30,7 @@ ORDER: Final = (
     "fetch",
     "records",
     "planning",
+    "worker",
     "broker",
     "growth",
     "profile",

@@ -27,7 +27,14 @@ from benchmarks.support.brokers import Running, apache_kafka_or_bundled
 from benchmarks.support.cpu import CpuMeter
 from benchmarks.support.report import Cell, Report, arguments, parse
 from benchmarks.support.rounds import ratio, timed
-from benchmarks.support.sessions import ANY_SIZE, UNIX_SOCKETS, WITHOUT_CHECKS, in_new_process, local_session
+from benchmarks.support.sessions import (
+    ANY_SIZE,
+    RECOMMENDED,
+    UNIX_SOCKETS,
+    WITHOUT_CHECKS,
+    in_new_process,
+    local_session,
+)
 from benchmarks.support.shapes import BATCH, STEADY, Shape
 from benchmarks.support.speeds import OURS, STUB
 
@@ -37,7 +44,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "Unix sockets": UNIX_SOCKETS,
     "Arrow without checks": WITHOUT_CHECKS,
     "Arrow batches of any size": ANY_SIZE,
-    "all": UNIX_SOCKETS | WITHOUT_CHECKS | ANY_SIZE,
+    "all": RECOMMENDED,
 }
 READ, WRITE = "read", "write"
 ROWS: Final = {READ: {100: 4_000_000, 1_000: 1_000_000}, WRITE: {100: 2_000_000, 1_000: 500_000}}

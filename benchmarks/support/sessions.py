@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
@@ -36,11 +35,14 @@ SOURCE_TUNED: Final = {
 SINK_TUNED: Final = {"kafka.batch.size": "1048576", "kafka.linger.ms": "20"}
 """The same for its sink."""
 UNIX_SOCKETS: Final = {"spark.python.unix.domain.socket.enabled": "true"}
+JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 WITHOUT_CHECKS: Final = {
-    "spark.driver.extraJavaOptions": "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+    JAVA_OPTIONS: "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 }
 """Of bounds and nulls, by Arrow in Spark's JVM."""
 ANY_SIZE: Final = {"spark.sql.execution.arrow.maxBytesPerBatch": "2147483647"}
+RECOMMENDED: Final[Mapping[str, str]] = UNIX_SOCKETS | WITHOUT_CHECKS | ANY_SIZE
+"""What ``docs/performance.md`` recommends, and ``benchmarks.settings`` measures. No other connector needs any of it."""
 BATCH_TIMEOUT_S: Final = 300.0
 POLL_S: Final = 0.05
 
@@ -52,7 +54,7 @@ def local_session(
     jars: Sequence[Path] = (),
     memory: str = "2g",
     python: str | None = None,
-    settings: Mapping[str, str] = MappingProxyType({}),
+    settings: Mapping[str, str] = RECOMMENDED,
 ) -> SparkSession:
     """Start one with the formats ``pykafka`` and ``stub``, and Spark's own ``kafka`` if its ``jars`` are given.
 

@@ -1,4 +1,4 @@
-"""Our planner in a process of its own, as Spark's driver has it: what it takes, and how much memory at most."""
+"""Our source in a process of its own, as Spark has it: what planning or a task takes, and how much memory at most."""
 
 import functools
 import json
@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql.datasource import InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_kafka_native.spark.datasource import PyKafkaDataSource
 from spark_kafka_native.spark.offsets import OffsetJson
@@ -24,7 +24,9 @@ from spark_kafka_native.spark.source.stream_reader import PyKafkaStreamReader
 BATCH: Final = "batch"
 FIRST_TRIGGER: Final = "first trigger"
 NEXT_TRIGGER: Final = "next trigger"
-KINDS: Final = (BATCH, FIRST_TRIGGER, NEXT_TRIGGER)
+PLANNING: Final = (BATCH, FIRST_TRIGGER, NEXT_TRIGGER)
+TASK: Final = "task"
+"""Reads what a batch query has, in one task after the other."""
 Options = dict[str, str]
 QUIET_S: Final = PARTITIONS_EVERY_MS / 1000 + 0.1
 """After so long a running stream asks for the list of partitions again, and not only where they end."""
@@ -32,35 +34,36 @@ _RESET_PEAK: Final = "5"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """What one planning took."""
+class Took:
+    """What one planning, or the tasks of a batch, took."""
 
     seconds: float
     cpu_seconds: float
-    pieces: int
+    count: int
+    """Of tasks that were planned, or of rows that were read."""
     peak_bytes: int
-    """Memory of the process at most, beyond what it had before its first planning."""
+    """Memory of the process at most, beyond what it had at its start."""
 
 
 @contextmanager
-def planner(what: str, options: Options) -> Iterator[Callable[[], Planned]]:
-    """A process that plans the same thing whenever it is asked to: one of `KINDS`."""
+def source_process(what: str, options: Options) -> Iterator[Callable[[], Took]]:
+    """A process that does the same thing whenever it is asked to: one of `PLANNING`, or `TASK`."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(there, what, options), daemon=True)
     process.start()
     there.close()
 
-    def plan() -> Planned:
+    def run() -> Took:
         here.send(None)
         response = here.recv()
         if isinstance(response, Exception):
             raise response
-        assert isinstance(response, Planned)
+        assert isinstance(response, Took)
         return response
 
     try:
-        yield plan
+        yield run
     finally:
         here.close()
         process.join(10)
@@ -74,6 +77,7 @@ def _serve(pipe: Connection, what: str, options: Options) -> None:
         BATCH: _batch,
         FIRST_TRIGGER: _first_trigger,
         NEXT_TRIGGER: _RunningStream(),
+        TASK: _Tasks(),
     }
     before = _memory("VmRSS")
     while True:
@@ -89,15 +93,15 @@ def _serve(pipe: Connection, what: str, options: Options) -> None:
             pipe.send(RuntimeError(f"{type(error).__name__}: {error}"))
 
 
-def _timed(action: Callable[[], int], before: int) -> Planned:
+def _timed(action: Callable[[], int], before: int) -> Took:
     reset = Path("/proc/self/clear_refs")
     if reset.exists():
         reset.write_text(_RESET_PEAK)
     started, cpu_started = time.perf_counter(), time.process_time()
-    pieces = action()
+    count = action()
     seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
     peak = max(0, _memory("VmHWM") - before)
-    return Planned(seconds=seconds, cpu_seconds=cpu_seconds, pieces=pieces, peak_bytes=peak)
+    return Took(seconds=seconds, cpu_seconds=cpu_seconds, count=count, peak_bytes=peak)
 
 
 def _memory(name: str) -> int:
@@ -136,6 +140,20 @@ class _RunningStream:
         end = reader.latestOffset(start, reader.getDefaultReadLimit())
         json.dumps(end)
         return _sent(reader.partitions(start, end))
+
+
+class _Tasks:
+    """All tasks of a batch, planned once."""
+
+    def __init__(self) -> None:
+        self._planned: tuple[DataSourceReader, Sequence[InputPartition]] | None = None
+
+    def __call__(self, options: Options) -> int:
+        if self._planned is None:
+            reader = PyKafkaDataSource(options).reader(source_schema(include_headers=False))
+            self._planned = reader, reader.partitions()
+        reader, tasks = self._planned
+        return sum(batch.num_rows for task in tasks for batch in reader.read(task))
 
 
 def _stream(options: Options) -> PyKafkaStreamReader:
