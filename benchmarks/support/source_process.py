@@ -150,8 +150,8 @@ class _Tasks:
 
     def __call__(self, options: Options) -> int:
         if self._planned is None:
-            reader = PyKafkaDataSource(options).reader(source_schema(include_headers=False))
-            self._planned = reader, reader.partitions()
+            made = PyKafkaDataSource(options).reader(source_schema(include_headers=False))
+            self._planned = made, made.partitions()
         reader, tasks = self._planned
         return sum(batch.num_rows for task in tasks for batch in reader.read(task))
 
