@@ -3,7 +3,6 @@
 import functools
 import json
 import multiprocessing
-import pickle
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,13 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql.datasource import InputPartition
 
 from spark_kafka_native.spark.datasource import PyKafkaDataSource
 from spark_kafka_native.spark.offsets import OffsetJson
 from spark_kafka_native.spark.planning.latest import PARTITIONS_EVERY_MS
+from spark_kafka_native.spark.source.batch_reader import PyKafkaReader
 from spark_kafka_native.spark.source.schema import source_schema
 from spark_kafka_native.spark.source.stream_reader import PyKafkaStreamReader
 
@@ -146,12 +147,12 @@ class _Tasks:
     """All tasks of a batch, planned once."""
 
     def __init__(self) -> None:
-        self._planned: tuple[DataSourceReader, Sequence[InputPartition]] | None = None
+        self._planned: tuple[PyKafkaReader, Sequence[InputPartition]] | None = None
 
     def __call__(self, options: Options) -> int:
         if self._planned is None:
-            made = PyKafkaDataSource(options).reader(source_schema(include_headers=False))
-            self._planned = made, made.partitions()
+            reader = PyKafkaDataSource(options).reader(source_schema(include_headers=False))
+            self._planned = reader, reader.partitions()
         reader, tasks = self._planned
         return sum(batch.num_rows for task in tasks for batch in reader.read(task))
 
@@ -162,4 +163,5 @@ def _stream(options: Options) -> PyKafkaStreamReader:
 
 def _sent(tasks: Sequence[InputPartition]) -> int:
     """Pickled as Spark does; how many there are."""
-    return sum(1 for task in tasks if pickle.dumps(task))
+    serializer: Any = CPickleSerializer()  # without types
+    return sum(1 for task in tasks if serializer.dumps(task))
