@@ -36,20 +36,19 @@ def _stages(**patterns: str) -> perf.Stages:
     return {name.replace("_", " "): re.compile(pattern) for name, pattern in patterns.items()}
 
 
+_SOCKETS: Final = {"receiving": r"tcp_recvmsg|unix_stream_re", "sending": r"tcp_sendmsg|unix_stream_send"}
 STAGES: Final[Mapping[str, perf.Stages]] = {
     BROKER: {},
     JVM: _stages(
         collecting_garbage=r"^(GC Thread|G1 |VM Thread)",
         compiling=r"^C[12] Compiler",
-        receiving=r"tcp_recvmsg|unix_stream_re",
-        sending=r"tcp_sendmsg|unix_stream_send",
+        **_SOCKETS,
         the_connector=r"org\.apache\.kafka|kafka010",
         making_rows=r"GeneratedClass|UnsafeProjection|UnsafeRowWriter|ArrowColumnVector|ColumnarBatchRow",
         Arrow=r"org\.apache\.arrow",
     ),
     WORKERS: _stages(
-        receiving=r"tcp_recvmsg|unix_stream_re",
-        sending=r"tcp_sendmsg|unix_stream_send",
+        **_SOCKETS,
         checksums=r"crc32c",
         codecs=r"lz4|zstd|isal|cramjam|libz",
         records=r"/_kernel/",
@@ -58,8 +57,6 @@ STAGES: Final[Mapping[str, perf.Stages]] = {
         Python=r"libpython|/python[.0-9]*\)",
     ),
 }
-
-
 Found = Mapping[tuple[str, str], float]
 """Microseconds a row, by process and stage."""
 

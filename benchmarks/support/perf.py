@@ -47,6 +47,7 @@ def sampled(
     whose methods have names. Raises RuntimeError: perf fails.
     """
     data = directory / "perf.data"
+    data.unlink(missing_ok=True)  # of the last time
     command = ["perf", "record", "-q", "-a", "-e", "cpu-clock", "-F", str(HERTZ), "-g", "-o", str(data)]
     seconds: dict[tuple[str, str], float] = {}
     kind_of = dict(kinds())

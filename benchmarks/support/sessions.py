@@ -98,8 +98,9 @@ def in_new_process(function: Callable[..., T], *arguments: Any) -> T:
 def jars_of_connector(report: Report) -> Sequence[Path]:
     """The jars of Spark's JVM connector, and a note which it is; none of them, and why, where they cannot be had.
 
-    Also notes what Spark's workers run.
+    Also notes what Spark's workers run, and which settings Spark has.
     """
+    report.note("Spark has the settings that docs/performance.md recommends.")
     report.note(f"Spark's workers run {Path(worker_python()).name}.")
     if reason := jvm_connector_unavailable():
         report.note(reason)

@@ -39,7 +39,7 @@ class OffsetRange(NamedTuple):
         return self.until_offset - self.from_offset
 
     def to_plain(self) -> PlainRange:
-        """The same in Python's own types. Spark pickles each task, and takes four times as long for other types."""
+        """The same in Python's own types. Spark pickles each task, and takes at least twice as long for other types."""
         leader = self.leader
         plain = None if leader is None else ((*leader.node,), leader.leader_epoch, leader.topic_id.bytes)
         return (self.topic, self.partition, self.from_offset, self.until_offset, self.from_earliest, plain)
