@@ -145,6 +145,17 @@ def test_a_large_buffer_stays_for_the_next_large_request_until_it_is_to_rest(pip
     assert pipe.receive_buffer.buffer_bytes == 0
 
 
+def test_requests_as_large_as_a_producer_sends_them_are_received_together(pipe: Pipe) -> None:
+    requests = framed(b"z" * 16_300) * 4
+    assert pipe.send(requests) == [b"z" * 16_300] * 4
+    assert pipe.receive_buffer.buffer_bytes == 64 * 1024
+    pipe.theirs.send(requests)
+    pipe.receive_buffer.receive(pipe.ours)
+    assert pipe.receive_buffer.waiting_bytes == len(requests)
+    assert len(pipe.frames()) == 4
+    assert pipe.memory.used == 0
+
+
 def test_a_receive_buffer_without_memory_is_called_when_memory_is_free() -> None:
     memory = RequestMemory(100)
     pipe = Pipe(memory)
