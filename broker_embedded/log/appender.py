@@ -14,7 +14,7 @@ The steps of an append. *Crash* is a crash of the machine; a crash of the proces
    on.
 """
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from broker_embedded.log.append.incoming import FROM_CLIENT, AppendConditions, AppendContext, AppendOrigin, Validated
 from broker_embedded.log.append.message_sets import renumbered
@@ -30,8 +30,7 @@ from broker_embedded.platform.platform import File
 from spark_kafka_native.records.batch import MAGIC, NO_TIMESTAMP, UnreadableBatch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendResult:
+class AppendResult(NamedTuple):
     """The offsets of an append's records: from ``base_offset`` to ``last_offset``, both included.
 
     ``log_append_time_ms`` is -1 unless the topic uses LogAppendTime. ``duplicate``: the records were in the log before,
@@ -75,7 +74,7 @@ class Appender:
         local.check_online()
         append = AppendContext(
             config=local.config,
-            partition=str(local.partition),
+            partition=local.name,
             origin=conditions.origin,
             now_ms=local.platform.clock.now_ms(),
             base_offset=local.view.end_offset,
@@ -85,7 +84,7 @@ class Appender:
         with local.lock:
             local.check_online()
             if local.view.end_offset != append.base_offset:
-                validated = renumbered(validated, replace(append, base_offset=local.view.end_offset))
+                validated = renumbered(validated, append._replace(base_offset=local.view.end_offset))
             now_ms = local.platform.clock.now_ms()
             known = None
             if conditions.origin is AppendOrigin.CLIENT:

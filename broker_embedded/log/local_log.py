@@ -63,6 +63,7 @@ class LocalLog:
     def __init__(self, parts: LogParts, config: LogConfig, platform: Platform) -> None:
         loaded = parts.loaded
         self.partition = parts.partition
+        self.name = str(parts.partition)
         self.directory = parts.directory
         self.config = config
         self.platform = platform
@@ -80,7 +81,7 @@ class LocalLog:
         self._retired = RetiredSegments(platform.file_system)
 
     def __str__(self) -> str:
-        return str(self.partition)
+        return self.name
 
     @property
     def size_in_bytes(self) -> int:

@@ -1,7 +1,6 @@
 """Decode requests, call their handlers, encode the responses, and count both."""
 
 import dataclasses
-import inspect
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -111,9 +110,9 @@ class Dispatcher:
         """Process a call, and count it. Raises CloseConnection."""
         intercept = self._intercept
         response = call.api.handler(call.request, call.context) if intercept is None else intercept(call)
-        if inspect.isawaitable(response):
-            return self._finish_later(call, response)
-        return self._finish(call, response)
+        if response is None or isinstance(response, Response):
+            return self._finish(call, response)
+        return self._finish_later(call, response)
 
     async def _finish_later(self, call: Call, work: Awaitable[Response | None]) -> Frame:
         """The frame of a response that is awaited."""
@@ -124,7 +123,7 @@ class Dispatcher:
         except WorkCancelled as cancelled:
             raise CloseConnection(f"{call.api.request.api_name} was cancelled: {cancelled}") from cancelled
         done = self._finish(call, response)
-        return await done if inspect.isawaitable(done) else done
+        return done if done is None or isinstance(done, list) else await done
 
     def _finish(self, call: Call, response: Response | None) -> Frame | Awaitable[Frame]:
         """The frame of a response, with its throttle time."""

@@ -29,6 +29,7 @@ _PACK_FEW = {
 """What packs the stored count and a few numbers, by ``struct`` code and count."""
 
 _CODECS: dict[tuple[type[Struct], int, bool], tuple[Encoder, Decoder]] = {}
+_MESSAGE_CODECS: dict[tuple[type[Message], int], tuple[Encoder, Decoder]] = {}
 
 
 def codec(cls: type[Struct], version: int, flexible: bool) -> tuple[Encoder, Decoder]:
@@ -337,15 +338,23 @@ def skip_tags(buffer: memoryview, position: int) -> int:
     return position
 
 
+def _message_codec(cls: type[Message], version: int) -> tuple[Encoder, Decoder]:
+    """The encoder and decoder of a message. Raises LocalProtocolError: the version is unknown to us."""
+    found = _MESSAGE_CODECS.get((cls, version))
+    if found is None:
+        if version not in cls.versions:
+            raise LocalProtocolError(f"{cls.__name__} has versions {cls.versions}, not {version}")
+        found = _MESSAGE_CODECS[cls, version] = codec(cls, version, version in cls.flexible)
+    return found
+
+
 def encode_into(out: bytearray, splices: Splices, value: Message, version: int) -> None:
     """Append a message to ``out``; large records go to ``splices`` by reference.
 
     Raises LocalProtocolError: the version is unknown to us or cannot carry the values. ``out`` may then hold a part.
     """
     cls = type(value)
-    if version not in cls.versions:
-        raise LocalProtocolError(f"{cls.__name__} has versions {cls.versions}, not {version}")
-    write, _ = codec(cls, version, version in cls.flexible)
+    write, _ = _message_codec(cls, version)
     try:
         write(value, out, splices)
     except (struct.error, TypeError, AttributeError, UnicodeEncodeError) as error:
@@ -363,9 +372,7 @@ def encode(value: Message, version: int) -> list[Chunk]:
 
 def decode_from(cls: type[MessageT], buffer: memoryview, position: int, version: int) -> tuple[MessageT, int]:
     """A message and the position after it. Raises RemoteProtocolError: short or malformed bytes."""
-    if version not in cls.versions:
-        raise LocalProtocolError(f"{cls.__name__} has versions {cls.versions}, not {version}")
-    _, read = codec(cls, version, version in cls.flexible)
+    _, read = _message_codec(cls, version)
     try:
         return read(buffer, position)
     except struct.error as error:

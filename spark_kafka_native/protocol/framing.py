@@ -8,9 +8,8 @@ Two exceptions: the client id keeps its old form in flexible headers, and ApiVer
 header, so that a client can read them before it knows what the broker speaks (KIP-511).
 """
 
-import dataclasses
 import struct
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from spark_kafka_native.protocol import wire
 from spark_kafka_native.protocol.codec import decode_from, encode_into, skip_tags
@@ -26,8 +25,7 @@ _CONTROLLED_SHUTDOWN: Final = 7
 ResponseT = TypeVar("ResponseT", bound=Response)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RequestHeader:
+class RequestHeader(NamedTuple):
     """What stands before every request; ``body`` is a view of the message that follows."""
 
     api_key: int

@@ -2,7 +2,6 @@
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple, NoReturn
 
@@ -40,8 +39,10 @@ FROM_CLIENT: Final = AppendConditions()
 """An append of a client that was not verified by the coordinator."""
 
 
-@dataclass(frozen=True, slots=True)
-class IncomingBatch:
+_NO_MESSAGES: Final = array("q")
+
+
+class IncomingBatch(NamedTuple):
     """A batch that passed the checks, at a position of the buffer it is in.
 
     ``messages`` are the positions of messages of an old format: of a wrapper, or of several messages that share one
@@ -50,7 +51,7 @@ class IncomingBatch:
 
     position: int
     header: BatchHeader
-    messages: "array[int]" = field(default_factory=lambda: array("q"))
+    messages: "array[int]" = _NO_MESSAGES
 
     @property
     def holds_absolute_offsets(self) -> bool:
@@ -70,8 +71,7 @@ class Validated(NamedTuple):
     batches: list[IncomingBatch]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendContext:
+class AppendContext(NamedTuple):
     """One append: its topic's config, its partition, its time, first offset, conditions and cancellation."""
 
     config: LogConfig

@@ -25,8 +25,7 @@ BATCHES_KEPT: Final = 5
 NO_COORDINATOR_EPOCH: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class BatchMetadata:
+class BatchMetadata(NamedTuple):
     """One batch that a producer appended. ``offset_delta`` is its record count less one, ``timestamp`` its largest."""
 
     last_sequence: int
@@ -71,8 +70,7 @@ class EndOfTransaction(NamedTuple):
     coordinator_epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendedBatch:
+class AppendedBatch(NamedTuple):
     """A batch with the offset it gets. ``marker`` for a control batch that ends a transaction."""
 
     header: BatchHeader

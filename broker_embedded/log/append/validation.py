@@ -10,7 +10,6 @@ a compacted topic, where records need a key; a lower bound of timestamps; anothe
 import itertools
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from crc32c import crc32c
@@ -99,7 +98,7 @@ def _convert_batches(found: Validated, append: AppendContext) -> Validated:
         batches += [part_of.moved(len(buffer)) for part_of in part.batches]
         buffer += part.records
         next_offset = append.base_offset + batch.header.last_offset_delta + 1
-        append = replace(append, base_offset=next_offset)
+        append = append._replace(base_offset=next_offset)
     return Validated(memoryview(buffer), batches)
 
 

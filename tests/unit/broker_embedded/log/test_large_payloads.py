@@ -1,4 +1,3 @@
-import dataclasses
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -370,14 +369,14 @@ def test_offsets_inside_compressed_messages_are_written_again_for_any_batches(co
     first, plain = batch(b"a", b"b", compression=codec), batch(b"c", b"d")
     found = validate(memoryview(first + plain + batch(b"e", compression=codec)), append)
     assert [message.offset for message in messages_in(found.records)] == [5, 6, 7, 8, 9]
-    again = renumbered(found, dataclasses.replace(append, base_offset=2**40))
+    again = renumbered(found, append._replace(base_offset=2**40))
     messages = messages_in(again.records)
     assert [message.value for message in messages] == [b"a", b"b", b"c", b"d", b"e"]
     assert [message.offset for message in messages] == [2**40, 2**40 + 1, 7, 8, 2**40 + 4]
     placed = list(assign(again.records, again.batches, base_offset=2**40, leader_epoch=1, log_append_time_ms=-1))
     assert [message.offset for message in messages_in(again.records)] == [2**40 + index for index in range(5)]
     assert [one.last_offset - 2**40 for one in placed] == [1, 2, 3, 4]
-    small = dataclasses.replace(append, config=LogConfig.parse({"max.message.bytes": "10"}, config))
+    small = append._replace(config=LogConfig.parse({"max.message.bytes": "10"}, config))
     with pytest.raises(KafkaError, match=r"at least \d+ bytes; max\.message\.bytes is 10.*\(MESSAGE_TOO_LARGE, "):
         renumbered(found, small)
 
