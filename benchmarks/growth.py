@@ -2,7 +2,7 @@
 
     python -m benchmarks.growth [--records 50000000] [--apache] [--value-bytes 100]
 
-Our client drives the bundled broker, or Apache Kafka (``--apache``). Lines that are flat mean that nothing looks at
+Our client drives the bundled broker, or Apache Kafka (``--apache``). What costs the same at all sizes does not look at
 what was there before.
 
 - records: one partition grows from a million records to ``--records``. At each size: produce the next slice, read the
@@ -10,6 +10,9 @@ what was there before.
 - partitions: 1 to 1,000 with the same records in all of them together: produce and read all; earliest and latest
   offsets of all partitions, per partition.
 - segments: the same number of records in 1 to some 5,000 segments of one partition, all in batches of 8 KiB.
+
+Each size is measured in turns with a topic of the smallest size, so that the ratio of both shows what growth costs
+while the speed of the machine varies.
 
 Seconds are wall-clock, of client and broker together. A slice is read from the fetcher, all columns but headers.
 """
@@ -22,7 +25,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -45,14 +48,29 @@ PARTITIONS: Final = (1, 10, 100, 1_000)
 SEGMENTS: Final = (1, 10, 100, 1_000, 5_000)
 FIRST_MS: Final = 1_700_000_000_000
 RECORDS_PER_MS: Final = 10
-LOOKUPS: Final = 50
+LOOKUPS: Final = 200
 SEGMENT_BATCH_BYTES: Final = 8_192
 RECORD_BYTES: Final = 20
 """What a record takes beside its value, about."""
 PRODUCE, NEWEST, MIDDLE, LOOKUP = "produce", "read, newest", "read, middle", "lookup by timestamp"
 READ, LIST = "read", "list offsets"
+ROUNDS: Final = 9
+FLAT: Final = 1.1
 Costs = dict[str, list[float]]
 """Microseconds of a record, or of a lookup, a value for each round."""
+Cases = dict[str, tuple[Case, int]]
+"""What is measured, by its name, and how many records or lookups that is."""
+
+
+class Measured(NamedTuple):
+    """A size, and the smallest one in the same rounds."""
+
+    costs: Costs
+    smallest: Costs
+
+    def ratio(self, name: str) -> float:
+        """How many times as much something costs as at the smallest size."""
+        return statistics.median(self.costs[name]) / statistics.median(self.smallest[name])
 
 
 class Log:
@@ -115,6 +133,35 @@ class Log:
         delete_topics(self.cluster, [self.topic])
 
 
+class Topics:
+    """Topics of so many partitions, one after the other, each with all records."""
+
+    def __init__(self, cluster: Cluster, name: str, partitions: int, pool: pa.RecordBatch, records: int) -> None:
+        self._cluster, self._name, self._partitions, self._pool = cluster, name, partitions, pool
+        self._records = records
+        self._made = 0
+        self.log = self._new()
+
+    def cases(self) -> Cases:
+        """What is measured."""
+        return {
+            PRODUCE: (self._produce, self._records),
+            READ: (self.log.read_all, self._records),
+            LIST: (self.log.list_ends, 2 * self._partitions),
+        }
+
+    def _new(self) -> Log:
+        self._made += 1
+        return Log(self._cluster, f"{self._name}-{self._made}", self._partitions, self._pool)
+
+    def _produce(self) -> float:
+        self.log.drop()
+        self.log = self._new()
+        started = time.perf_counter()
+        self.log.produce(self._records)
+        return time.perf_counter() - started
+
+
 class Bench:
     """The three ways to grow, on one broker."""
 
@@ -122,7 +169,7 @@ class Bench:
         self.running, self.options = running, options
         self.pool = events(POOL_BYTES, options.value_bytes, options.value_bytes, 0).select(["value"])
         self.slice = options.slice
-        self.found: dict[str, dict[int, Costs]] = {}
+        self.found: dict[str, dict[int, Measured]] = {}
 
     def records(self, sizes: Sequence[int]) -> None:
         """One partition, more and more records."""
@@ -130,9 +177,12 @@ class Bench:
         with self.running.cluster() as cluster:
             log = Log(cluster, "growing", 1, self.pool)
             for size in sizes:
-                # The slices that the rounds write bring it to its size.
-                log.produce(max(0, size - log.records - self.slice * (self.options.rounds + 1)))
-                found[size] = self._of_one_partition(log, f"{size:,} records")
+                smallest = Log(cluster, f"beside-{size}", 1, self.pool)
+                # The slices that the rounds write bring both to their sizes.
+                for grown, records in ((smallest, sizes[0]), (log, size)):
+                    grown.produce(max(0, records - grown.records - self.slice * (self.options.rounds + 1)))
+                found[size] = self._measure(*map(self._one_partition, (log, smallest)), title=f"{size:,} records")
+                smallest.drop()
             log.drop()
 
     def segments(self, counts: Sequence[int], setting: str) -> None:
@@ -141,83 +191,71 @@ class Bench:
         total = self.options.segment_records
         with self.running.cluster(batch_size=SEGMENT_BATCH_BYTES) as cluster:
             for count in counts:
-                segment_bytes = max(total * (self.options.value_bytes + RECORD_BYTES) // count, 2 * SEGMENT_BATCH_BYTES)
-                topic = f"segments-{count}"
-                log = Log(cluster, topic, 1, self.pool, **{setting: str(segment_bytes)})
-                log.produce(total)
-                segments = len(list((self.running.log_directory / f"{topic}-0").glob("*.log")))
-                found[segments] = self._of_one_partition(log, f"{segments:,} segments")
-                log.drop()
-
-    def _of_one_partition(self, log: Log, title: str) -> Costs:
-        (partition,) = log.partitions
-        size = self.slice
-        cases: dict[str, Case] = {
-            PRODUCE: lambda: log.produce(size),
-            NEWEST: lambda: log.read(partition, log.records - size, size),
-            MIDDLE: lambda: log.read(partition, (log.records - size) // 2, size),
-            LOOKUP: lambda: log.look_up(LOOKUPS),
-        }
-        seconds = measure(cases, self.options.rounds, title=title)
-        each = {name: LOOKUPS if name == LOOKUP else size for name in cases}
-        return _micros(seconds, each)
+                logs = []
+                for topic, most in ((f"segments-{count}", count), (f"beside-{count}", counts[0])):
+                    size = max(total * (self.options.value_bytes + RECORD_BYTES) // most, 2 * SEGMENT_BATCH_BYTES)
+                    logs.append(Log(cluster, topic, 1, self.pool, **{setting: str(size)}))
+                    logs[-1].produce(total)
+                segments = len(list((self.running.log_directory / f"segments-{count}-0").glob("*.log")))
+                found[segments] = self._measure(*map(self._one_partition, logs), title=f"{segments:,} segments")
+                for log in logs:
+                    log.drop()
 
     def partitions(self, counts: Sequence[int]) -> None:
         """The same records in more and more partitions."""
         found = self.found["partitions"] = {}
+        total = self.options.partition_records
         with self.running.cluster() as cluster:
             for count in counts:
-                found[count] = self._of_many_partitions(cluster, count)
+                topics = [
+                    Topics(cluster, name, partitions, self.pool, total)
+                    for name, partitions in ((f"partitions-{count}", count), (f"beside-{count}", counts[0]))
+                ]
+                found[count] = self._measure(*(each.cases() for each in topics), title=f"{count:,} partitions")
+                for each in topics:
+                    each.log.drop()
 
-    def _of_many_partitions(self, cluster: Cluster, count: int) -> Costs:
-        total = self.options.partition_records
-        logs: list[Log] = []
-
-        def produce() -> float:
-            log = Log(cluster, f"partitions-{count}-{len(logs)}", count, self.pool)
-            if logs:
-                logs[-1].drop()
-            logs.append(log)
-            started = time.perf_counter()
-            log.produce(total)
-            return time.perf_counter() - started
-
-        def read() -> None:
-            logs[-1].read_all()
-
-        def list_ends() -> None:
-            logs[-1].list_ends()
-
-        produce()
-        cases: dict[str, Case] = {
-            PRODUCE: produce,
-            READ: read,
-            LIST: list_ends,
+    def _one_partition(self, log: Log) -> Cases:
+        (partition,) = log.partitions
+        size = self.slice
+        return {
+            PRODUCE: (lambda: log.produce(size), size),
+            NEWEST: (lambda: log.read(partition, log.records - size, size), size),
+            MIDDLE: (lambda: log.read(partition, (log.records - size) // 2, size), size),
+            LOOKUP: (lambda: log.look_up(LOOKUPS), LOOKUPS),
         }
-        seconds = measure(cases, self.options.rounds, title=f"{count:,} partitions")
-        logs[-1].drop()
-        return _micros(seconds, {PRODUCE: total, READ: total, LIST: 2 * count})
+
+    def _measure(self, grown: Cases, smallest: Cases, *, title: str) -> Measured:
+        cases = grown | {f"{name}, smallest": case for name, case in smallest.items()}
+        seconds = measure({name: run for name, (run, _) in cases.items()}, self.options.rounds, title=title)
+        micros = {name: [took / each * 1e6 for took in seconds[name]] for name, (_, each) in cases.items()}
+        return Measured(
+            costs={name: micros[name] for name in grown},
+            smallest={name: micros[f"{name}, smallest"] for name in grown},
+        )
 
 
-def _micros(seconds: dict[str, list[float]], each: dict[str, int]) -> Costs:
-    return {name: [took / each[name] * 1e6 for took in times] for name, times in seconds.items()}
+def rows_of(found: dict[int, Measured]) -> list[list[Cell]]:
+    """A line for each size: medians, and the largest of their ratios to the smallest size."""
+    return [
+        [
+            size,
+            *map(statistics.median, measured.costs.values()),
+            max(measured.ratio(name) for name in measured.costs),
+        ]
+        for size, measured in found.items()
+    ]
 
 
-def rows_of(found: dict[int, Costs]) -> list[list[Cell]]:
-    """A line for each size: medians, and the last column how the worst of them compares with the first line."""
-    medians = {size: {name: statistics.median(times) for name, times in costs.items()} for size, costs in found.items()}
-    first = next(iter(medians.values()))
-    return [[size, *line.values(), max(line[name] / first[name] for name in line)] for size, line in medians.items()]
-
-
-def draw(found: dict[str, dict[int, Costs]]) -> Callable[[Any], None]:
+def draw(found: dict[str, dict[int, Measured]]) -> Callable[[Any], None]:
     """A line for each thing that is done, over what grows; flat is even."""
 
     def on(figure: Any) -> None:
         for axes, (what, by_size) in zip(figure.subplots(1, len(found), squeeze=False)[0], found.items(), strict=True):
-            for name in next(iter(by_size.values())):
-                medians = [statistics.median(costs[name]) for costs in by_size.values()]
-                axes.plot(list(by_size), [median / medians[0] for median in medians], marker="o", label=name)
+            for name in next(iter(by_size.values())).costs:
+                axes.plot(
+                    list(by_size), [measured.ratio(name) for measured in by_size.values()], marker="o", label=name
+                )
             axes.set_xscale("log")
             axes.set_ylim(bottom=0)
             axes.set_xlabel(what)
@@ -234,7 +272,7 @@ def _broker(directory: Path, *, apache: bool) -> AbstractContextManager[Running]
 
 def main() -> None:
     """Measure everything, a table for each way to grow."""
-    parser = arguments(__doc__)
+    parser = arguments(__doc__, rounds=ROUNDS)
     parser.add_argument("--apache", action="store_true", help="Apache Kafka instead of the bundled broker")
     parser.add_argument("--records", type=int, default=SIZES[-1], help="the largest size (%(default)s)")
     parser.add_argument("--value-bytes", type=int, default=100)
@@ -263,9 +301,14 @@ def main() -> None:
             # Kafka 4 refuses small segments but under this name.
             bench.segments(segments, "internal.segment.bytes" if options.apache else "segment.bytes")
     for what, found in bench.found.items():
-        columns = [what, *next(iter(found.values())), "worst, x first line"]
+        columns = [what, *next(iter(found.values())).costs, "worst, x smallest"]
         report.table(columns, rows_of(found), title=f"{report.title}, by {what}")
-    report.keep({"microseconds": bench.found}).plot(draw(bench.found)).save()
+    if "records" in bench.found:
+        size, largest = list(bench.found["records"].items())[-1]
+        for name in largest.costs:
+            report.target(f"{size:,} records, {name}, x smallest", FLAT, largest.ratio(name), at_most=True)
+    kept = {what: {size: one._asdict() for size, one in found.items()} for what, found in bench.found.items()}
+    report.keep({"microseconds": kept}).plot(draw(bench.found)).save()
 
 
 if __name__ == "__main__":
