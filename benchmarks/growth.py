@@ -180,7 +180,8 @@ class Bench:
                 smallest = Log(cluster, f"beside-{size}", 1, self.pool)
                 # The slices that the rounds write bring both to their sizes.
                 for grown, records in ((smallest, sizes[0]), (log, size)):
-                    grown.produce(max(0, records - grown.records - self.slice * (self.options.rounds + 1)))
+                    missing = records - grown.records - self.slice * (self.options.rounds + 1)
+                    grown.produce(max(missing, 0 if grown.records else self.slice))  # a lookup is measured first
                 found[size] = self._measure(*map(self._one_partition, (log, smallest)), title=f"{size:,} records")
                 smallest.drop()
             log.drop()
