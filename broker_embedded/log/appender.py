@@ -1,10 +1,10 @@
-"""Appending batches to one partition.
+"""Appending a batch to one partition.
 
 The steps of an append. *Crash* is a crash of the machine; a crash of the process alone loses less.
 
-1. The batches are validated without the lock, because that may take seconds. The producer's state is checked under the
-   lock. Compressed messages of format v0 contain absolute offsets: they are compressed again if the log has grown since
-   they were validated. Crash here: nothing has changed.
+1. The batch is validated without the lock, because that may take seconds. The producer's state is checked under the
+   lock. A compressed message of format v0 contains absolute offsets: it is compressed again if the log has grown since
+   it was validated. Crash here: nothing has changed.
 2. If the segment is full, it is rolled: its index files are completed, a snapshot of the producers is written, and the
    new files are created. Crash here: none of it was synced, so any part may be missing. All of it is after the recovery
    point, and recovery recreates it from the remaining log.
@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 from broker_embedded.log.append.incoming import FROM_CLIENT, AppendConditions, AppendContext, AppendOrigin, Validated
 from broker_embedded.log.append.message_sets import renumbered
-from broker_embedded.log.append.producer_state import ProducerChanges
 from broker_embedded.log.append.producer_store import ProducerStore
 from broker_embedded.log.append.validation import assign, validate
 from broker_embedded.log.leader_epochs import LeaderEpochFileCache
 from broker_embedded.log.local_log import LocalLog
 from broker_embedded.log.retention import Retention
 from broker_embedded.log.segment import LogSegment
+from broker_embedded.log.transaction_index import AbortedTransaction
 from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
 from broker_embedded.platform.platform import File
 from spark_kafka_native.records.batch import MAGIC, NO_TIMESTAMP, UnreadableBatch
@@ -45,7 +45,7 @@ class AppendResult(NamedTuple):
 
 
 class Appender:
-    """Validates batches, assigns their offsets, updates the producers' state and writes them to a ``LocalLog``.
+    """Validates a batch, assigns its offsets, updates its producer's state and writes it to a ``LocalLog``.
 
     May be used in any thread. Changes of the log are made under the lock of the ``LocalLog``.
     """
@@ -88,13 +88,13 @@ class Appender:
             now_ms = local.platform.clock.now_ms()
             known = None
             if conditions.origin is AppendOrigin.CLIENT:
-                known = self._producers.states.duplicates([batch.header for batch in validated.batches])
+                known = self._producers.states.duplicate(validated.header)
             if known is None:
                 return self._append_new(validated, leader_epoch, now_ms, conditions)
             return AppendResult(
-                base_offset=known[0].first_offset,
-                last_offset=known[-1].last_offset,
-                log_append_time_ms=known[0].timestamp,  # the stored time of either type, as Apache Kafka responds
+                base_offset=known.first_offset,
+                last_offset=known.last_offset,
+                log_append_time_ms=known.timestamp,  # the stored time of either type, as Apache Kafka responds
                 log_start_offset=self._retention.log_start_offset,
                 duplicate=True,
             )
@@ -102,37 +102,35 @@ class Appender:
     def _append_new(
         self, validated: Validated, leader_epoch: int, now_ms: int, conditions: AppendConditions
     ) -> AppendResult:
-        local, (view, batches) = self._local, validated
+        local, records, header = self._local, validated.records, validated.header
         config, base_offset = local.config, local.view.end_offset
         append_time = now_ms if config.log_append_time else NO_TIMESTAMP
-        last_offset = base_offset - 1 + sum(batch.header.last_offset_delta + 1 for batch in batches)
-        max_timestamp = append_time
-        if append_time == NO_TIMESTAMP:
-            max_timestamp = max(batch.header.max_timestamp for batch in batches)
-        changes = self._producers.plan(
-            view, batches, base_offset=base_offset, append_time=append_time, now_ms=now_ms, conditions=conditions
+        last_offset = base_offset + header.last_offset_delta
+        max_timestamp = header.max_timestamp if append_time == NO_TIMESTAMP else append_time
+        change = self._producers.plan(
+            validated, base_offset=base_offset, append_time=append_time, now_ms=now_ms, conditions=conditions
         )
         active = local.view.active
         try:
             if active.should_roll(
-                config, size=len(view), last_offset=last_offset, max_timestamp=max_timestamp, now_ms=now_ms
+                config, size=len(records), last_offset=last_offset, max_timestamp=max_timestamp, now_ms=now_ms
             ):
                 local.start_segment()
                 active = local.view.active
         except (OSError, UnreadableBatch) as error:
             local.fail("cannot start a new segment", error)
-        placed = assign(
-            view, batches, base_offset=base_offset, leader_epoch=leader_epoch, log_append_time_ms=append_time
-        )
-        aborted_file = self._open_transaction_index(active) if changes.aborted else None
-        local.append(view, placed)
-        if batches[0].header.magic == MAGIC:
+        placed = assign(validated, base_offset=base_offset, leader_epoch=leader_epoch, log_append_time_ms=append_time)
+        aborted = None if change is None else change.aborted
+        aborted_file = None if aborted is None else self._open_transaction_index(active)
+        local.append(records, placed)
+        if header.magic == MAGIC:
             self._epochs.assign(leader_epoch, base_offset)
         else:
             self._epochs.clear()
-        if aborted_file is not None:
-            self._index_aborted(active, aborted_file, changes)
-        self._producers.states.apply(changes)
+        if aborted is not None and aborted_file is not None:
+            self._index_aborted(active, aborted_file, aborted)
+        if change is not None:
+            self._producers.states.apply(change)
         local.view = local.view.extended(last_offset + 1)
         return AppendResult(
             base_offset=base_offset,
@@ -149,14 +147,13 @@ class Appender:
         except OSError as error:
             self._local.fail("cannot append", error)
 
-    def _index_aborted(self, active: LogSegment, file: File, changes: ProducerChanges) -> None:
-        """Add aborted transactions to the index, before the last stable offset moves past their markers.
+    def _index_aborted(self, active: LogSegment, file: File, aborted: AbortedTransaction) -> None:
+        """Add an aborted transaction to the index, before the last stable offset moves past its marker.
 
-        Without the entries a consumer would return aborted records. A failure therefore takes the log offline. Recovery
+        Without the entry a consumer would return aborted records. A failure therefore takes the log offline. Recovery
         rebuilds the index from the markers.
         """
         try:
-            for aborted in changes.aborted:
-                active.transaction_index.append(aborted, file)
+            active.transaction_index.append(aborted, file)
         except OSError as error:
             self._local.go_offline("cannot write the transaction index", error)

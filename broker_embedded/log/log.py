@@ -101,14 +101,14 @@ class Log:
         conditions: AppendConditions = FROM_CLIENT,
         cancellation: Cancellation = NEVER_CANCELLED,
     ) -> AppendResult:
-        """Append one or more batches, or a message set, all or none. ``records`` is writable and changed in place.
+        """Append one batch, or a message set, whole or not at all. ``records`` is writable and changed in place.
 
-        Offsets, the leader epoch and, with LogAppendTime, the append time are written into the headers. If the topic
+        Offsets, the leader epoch and, with LogAppendTime, the append time are written into the header. If the topic
         has another codec or message format, ``records`` are converted.
 
-        Raises KafkaError, and nothing was appended: those of ``validation.validate``, of ``ProducerStates.plan`` and
-        ``duplicates``; KAFKA_STORAGE_ERROR, the disk is full or fails. If the flush for
-        ``flush.messages`` failed, the records may be in the log, and a producer without idempotence writes them twice.
+        Raises KafkaError, and nothing was appended: those of ``validation.validate`` and ``ProducerStates.plan``;
+        KAFKA_STORAGE_ERROR, the disk is full or fails. If the flush for ``flush.messages`` failed, the records may be
+        in the log, and a producer without idempotence writes them twice.
         WorkCancelled, and nothing was appended: after the checks an append is not cancelled any more.
         """
         result = self._appender.append(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NoReturn
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.append.incoming import AppendContext, IncomingBatch, Validated, as_one_batch, refuse
+from broker_embedded.log.append.incoming import AppendContext, Validated, as_one_batch, refuse
 from broker_embedded.log.append.record_checks import RecordErrors, time_bounds
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.records.batch import (
@@ -37,7 +37,7 @@ def max_payload_bytes(config: LogConfig) -> int:
     return min(max(_LEAST_BOUND, _TIMES_LARGER * config.max_message_bytes), MAX_DECOMPRESSED_BYTES)
 
 
-def convert_batch(records: memoryview, batch: IncomingBatch, append: AppendContext) -> Validated:
+def convert_batch(sent: Validated, append: AppendContext) -> Validated:
     """Check every record of a record batch, and convert it to the format and codec of the topic.
 
     A control batch that came uncompressed stays so.
@@ -46,17 +46,17 @@ def convert_batch(records: memoryview, batch: IncomingBatch, append: AppendConte
     header. MESSAGE_TOO_LARGE, it grew, or decompresses to more than ``max_payload_bytes``. As ``RecordErrors`` and
     ``write_records``.
     """
-    position, header, config = batch.position, batch.header, append.config
-    scan = _check_records(records, batch, append)
+    records, header, config = sent.records, sent.header, append.config
+    scan = _check_records(sent, append)
     codec = config.stored_codec(header.compression)
     if header.is_control and not header.compression:
         codec = header.compression
     if config.record_magic == MAGIC and scan.in_order and scan.largest == header.max_timestamp:
         if codec is header.compression:
-            return Validated(records[position : position + header.size_in_bytes], [IncomingBatch(0, header)])
+            return sent
         try:
             stored = recompress(
-                append.cancellation.between(payload_pieces(records, position, header)),
+                append.cancellation.between(payload_pieces(records, 0, header)),
                 header,
                 compression=codec,
                 level=config.compression_level(codec),
@@ -64,17 +64,17 @@ def convert_batch(records: memoryview, batch: IncomingBatch, append: AppendConte
             )
         except OversizedBatch as error:
             _refuse_size(error, append)
-        return _stored_batch(stored)
-    return write_records(read_records(records, position, header), append, codec=codec, like=header)
+        return Validated(memoryview(stored), read_header(stored))
+    return write_records(read_records(records, 0, header), append, codec=codec, like=header)
 
 
-def _check_records(records: memoryview, batch: IncomingBatch, append: AppendContext) -> RecordScan:
+def _check_records(sent: Validated, append: AppendContext) -> RecordScan:
     """Check every record, and return the complete scan."""
     earliest, latest = time_bounds(append)
-    scan = RecordScan(batch.header, earliest=earliest, latest=latest, needs_key=append.config.compacts)
+    scan = RecordScan(sent.header, earliest=earliest, latest=latest, needs_key=append.config.compacts)
     errors = RecordErrors(append)
     max_bytes = max_payload_bytes(append.config)
-    pieces = _Pieces(payload_pieces(records, batch.position, batch.header, max_bytes=max_bytes))
+    pieces = _Pieces(payload_pieces(sent.records, 0, sent.header, max_bytes=max_bytes))
     try:
         for record in scan.found(append.cancellation.between(pieces)):
             errors.add(record.record_index, record.timestamp, has_key=record.has_key)
@@ -83,7 +83,7 @@ def _check_records(records: memoryview, batch: IncomingBatch, append: AppendCont
         refuse(ErrorCode.MESSAGE_TOO_LARGE, append.partition, why)
     except CorruptBatch as error:
         code = ErrorCode.CORRUPT_MESSAGE if pieces.failed else ErrorCode.INVALID_RECORD
-        refuse(code, append.partition, str(error.placed(start=batch.position)))
+        refuse(code, append.partition, str(error))
     errors.check()
     return scan
 
@@ -129,7 +129,7 @@ def write_records(
             refuse(ErrorCode.INVALID_TIMESTAMP, append.partition, str(error))
         except OversizedBatch as error:
             _refuse_size(error, append)
-        return _stored_batch(batch)
+        return Validated(memoryview(batch), read_header(batch))
     if like is not None and like.is_transactional:
         _refuse_format(append, "records of a transaction")
     if like is not None and like.has_producer_id:
@@ -152,9 +152,7 @@ def write_records(
         why = f"{error.detail} by segment.bytes = {config.segment_bytes}"
         refuse(ErrorCode.RECORD_LIST_TOO_LARGE, append.partition, why)
     first = read_message(stored)
-    return Validated(
-        memoryview(stored), [as_one_batch(first, placed.positions, len(stored), placed.count, placed.largest)]
-    )
+    return as_one_batch(memoryview(stored), first, placed.positions, count=placed.count, largest=placed.largest)
 
 
 class _Placed:
@@ -189,10 +187,6 @@ class _Placed:
             self.count += 1
             self.largest = max(self.largest, record.timestamp)
             yield record._replace(offset=offset)
-
-
-def _stored_batch(batch: bytearray) -> Validated:
-    return Validated(memoryview(batch), [IncomingBatch(0, read_header(batch))])
 
 
 def check_size(size: int, append: AppendContext) -> None:

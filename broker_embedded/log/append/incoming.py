@@ -1,4 +1,4 @@
-"""Batches to append to a log, the conditions of an append, and its errors."""
+"""The batch to append to a log, the conditions of an append, and its errors."""
 
 from array import array
 from collections.abc import Iterable, Sequence
@@ -42,14 +42,14 @@ FROM_CLIENT: Final = AppendConditions()
 _NO_MESSAGES: Final = array("q")
 
 
-class IncomingBatch(NamedTuple):
-    """A batch that passed the checks, at a position of the buffer it is in.
+class Validated(NamedTuple):
+    """A batch to store that passed the checks: its writable bytes, those of the request or converted ones.
 
     ``messages`` are the positions of messages of an old format: of a wrapper, or of several messages that share one
     header. The header's ``last_offset_delta`` counts all records, those in a wrapper too.
     """
 
-    position: int
+    records: memoryview
     header: BatchHeader
     messages: "array[int]" = _NO_MESSAGES
 
@@ -57,18 +57,6 @@ class IncomingBatch(NamedTuple):
     def holds_absolute_offsets(self) -> bool:
         """Whether it is a compressed message of format v0, inside which offsets are absolute and cannot be changed."""
         return self.header.magic == 0 and self.header.compression is not CompressionType.NONE
-
-    def moved(self, distance: int) -> "IncomingBatch":
-        """The same batch at a position increased by ``distance``."""
-        messages = array("q", (at + distance for at in self.messages))
-        return IncomingBatch(self.position + distance, self.header, messages)
-
-
-class Validated(NamedTuple):
-    """Batches to store, and their writable bytes: those of the request, or converted ones."""
-
-    records: memoryview
-    batches: list[IncomingBatch]
 
 
 class AppendContext(NamedTuple):
@@ -98,19 +86,20 @@ class InvalidRecords(KafkaError):
         self.record_errors = tuple(record_errors)
 
 
-def as_one_batch(first: BatchHeader, positions: Iterable[int], size: int, count: int, largest: int) -> IncomingBatch:
-    """Messages of an old format at ``positions``, ``size`` bytes in total, as one batch with one header.
+def as_one_batch(
+    records: memoryview, first: BatchHeader, positions: Iterable[int], *, count: int, largest: int
+) -> Validated:
+    """Messages of an old format at ``positions`` of ``records``, as one batch with one header.
 
-    They contain ``count`` records, whose largest timestamp is ``largest``.
+    They contain ``count`` records, whose largest timestamp is ``largest``. ``first`` is the first message's header.
     """
     header = first._replace(
-        batch_length=size - LOG_OVERHEAD,
+        batch_length=len(records) - LOG_OVERHEAD,
         last_offset_delta=count - 1,
         max_timestamp=largest if first.magic else NO_TIMESTAMP,
         records_count=count,
     )
-    messages = array("q", positions)
-    return IncomingBatch(messages[0], header, messages)
+    return Validated(records, header, array("q", positions))
 
 
 def refuse(code: ErrorCode, partition: str, why: str) -> NoReturn:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from broker_embedded.log.append.conversion import check_size, max_payload_bytes, write_records
-from broker_embedded.log.append.incoming import AppendContext, IncomingBatch, Validated, as_one_batch, refuse
+from broker_embedded.log.append.incoming import AppendContext, Validated, as_one_batch, refuse
 from broker_embedded.log.append.record_checks import check_records, time_bounds
 from broker_embedded.log.segment import PlacedBatch
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -61,10 +61,7 @@ def validate_message_set(records: memoryview, append: AppendContext) -> Validate
     if seen.may_be_refused:
         check_records(found.messages(), append)
     if _keeps_format(first, append) and (not first.compression or (first.magic and seen.in_order)):
-        return Validated(
-            records[: found.size],
-            [as_one_batch(first, found.positions, found.size, seen.count, seen.largest)],
-        )
+        return as_one_batch(records[: found.size], first, found.positions, count=seen.count, largest=seen.largest)
     return write_records(found.messages(), append, codec=append.config.stored_codec(first.compression))
 
 
@@ -228,59 +225,50 @@ def _inner_messages(records: memoryview, position: int, header: BatchHeader, app
 
 
 def renumbered(validated: Validated, append: AppendContext) -> Validated:
-    """The same batches with offsets that continue from the append's, inside compressed messages of format v0 too.
+    """The same batch with offsets that continue from the append's, inside a compressed message of format v0 too.
 
     Necessary if the log has grown since the records were validated.
 
-    Raises KafkaError MESSAGE_TOO_LARGE: with these offsets a message compresses to more than max.message.bytes.
+    Raises KafkaError MESSAGE_TOO_LARGE: with these offsets the message compresses to more than max.message.bytes.
     """
-    if not any(batch.holds_absolute_offsets for batch in validated.batches):
+    if not validated.holds_absolute_offsets:
         return validated
-    buffer, batches, base_offset = bytearray(), list[IncomingBatch](), append.base_offset
-    for batch in validated.batches:
-        header = batch.header
-        raw: memoryview | bytearray = validated.records[batch.position : batch.position + header.size_in_bytes]
-        if batch.holds_absolute_offsets:
-            level = append.config.compression_level(header.compression)
-            raw = renumber_wrapper(memoryview(raw), header, base_offset, level)
-            check_size(len(raw), append)
-            one = as_one_batch(read_message(raw), [0], len(raw), header.records_count, header.max_timestamp)
-            batches.append(one.moved(len(buffer)))
-        else:
-            batches.append(batch.moved(len(buffer) - batch.position))
-        buffer += raw
-        base_offset += header.last_offset_delta + 1
-    return Validated(memoryview(buffer), batches)
+    header = validated.header
+    level = append.config.compression_level(header.compression)
+    raw = renumber_wrapper(validated.records, header, append.base_offset, level)
+    check_size(len(raw), append)
+    return as_one_batch(
+        memoryview(raw), read_message(raw), [0], count=header.records_count, largest=header.max_timestamp
+    )
 
 
-def assign_messages(
-    records: memoryview, batch: IncomingBatch, *, base_offset: int, log_append_time_ms: int
-) -> Iterator[PlacedBatch]:
-    """Write offsets from ``base_offset`` on, and in v1 the timestamp, into the messages of ``batch``, in place.
+def assign_messages(validated: Validated, *, base_offset: int, log_append_time_ms: int) -> Iterator[PlacedBatch]:
+    """Write offsets from ``base_offset`` on, and in v1 the timestamp, into the messages, in place.
 
     A wrapper gets its last record's offset, and the append time or, if that is -1, the largest timestamp of its
     records. All is written when this returns. The positions are read while the result is iterated.
     """
-    compressed = batch.header.compression is not CompressionType.NONE
+    records, shared, messages = validated
+    compressed = shared.compression is not CompressionType.NONE
     if not compressed and log_append_time_ms == NO_TIMESTAMP:
-        for offset, position in enumerate(batch.messages, base_offset):
+        for offset, position in enumerate(messages, base_offset):
             set_message_offset(records, position, offset)
-        return _placed(records, batch)
+        return _placed(validated)
     by_broker = log_append_time_ms != NO_TIMESTAMP
     wanted = TimestampType.LOG_APPEND_TIME if by_broker else TimestampType.CREATE_TIME
-    for index, position in enumerate(batch.messages):
+    for index, position in enumerate(messages):
         header = read_message(records, position)
-        last_offset = base_offset + (batch.header.last_offset_delta if compressed else index)
-        timestamp = log_append_time_ms if by_broker else batch.header.max_timestamp
+        last_offset = base_offset + (shared.last_offset_delta if compressed else index)
+        timestamp = log_append_time_ms if by_broker else shared.max_timestamp
         set_message_offset(records, position, last_offset)
         if header.magic and (header.max_timestamp, header.timestamp_type) != (timestamp, wanted):
             set_message_timestamp(records, position, header, timestamp, wanted)
-    return _placed(records, batch)
+    return _placed(validated)
 
 
-def _placed(records: memoryview, batch: IncomingBatch) -> Iterator[PlacedBatch]:
+def _placed(validated: Validated) -> Iterator[PlacedBatch]:
     """The messages with their final offsets and timestamps."""
-    has_time = batch.header.magic > 0
-    for position in batch.messages:
-        offset, size, timestamp = _OFFSET_SIZE_AND_TIME.unpack_from(records, position)
+    has_time = validated.header.magic > 0
+    for position in validated.messages:
+        offset, size, timestamp = _OFFSET_SIZE_AND_TIME.unpack_from(validated.records, position)
         yield PlacedBatch(position, LOG_OVERHEAD + size, offset, timestamp if has_time else NO_TIMESTAMP)

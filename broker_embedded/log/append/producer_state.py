@@ -10,8 +10,8 @@ the timestamp of the producer's last batch with the clock instead, so that a pro
 The field of the snapshot is the same.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from broker_embedded.log.append.incoming import FROM_CLIENT, AppendConditions, AppendOrigin
@@ -84,12 +84,11 @@ class AppendedBatch(NamedTuple):
         return self.base_offset + self.header.last_offset_delta
 
 
-@dataclass(slots=True)
-class ProducerChanges:
-    """The entries after the batches are appended, and the transactions that the batches abort."""
+class ProducerChange(NamedTuple):
+    """The entry of a producer after its batch is appended, and the transaction that the batch aborts."""
 
-    entries: dict[int, ProducerEntry] = field(default_factory=dict)
-    aborted: list[AbortedTransaction] = field(default_factory=list)
+    entry: ProducerEntry
+    aborted: AbortedTransaction | None = None
 
 
 class ProducerStates:
@@ -131,23 +130,8 @@ class ProducerStates:
         entry = self._entries.get(producer_id)
         return entry is not None and entry.transaction_first_offset is not None and entry.epoch == epoch
 
-    def duplicates(self, headers: Sequence[BatchHeader]) -> tuple[BatchMetadata, ...] | None:
-        """The earlier appends of these batches if they are duplicates; None if they are new.
-
-        Raises KafkaError DUPLICATE_SEQUENCE_NUMBER: only some of them are duplicates.
-        """
-        found = [self._find(header) for header in headers]
-        known = tuple(batch for batch in found if batch is not None)
-        if not known:
-            return None
-        if len(known) < len(found):
-            raise KafkaError(
-                ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
-                f"{self._partition}: {len(known)} of the request's {len(found)} batches were appended before",
-            )
-        return known
-
-    def _find(self, header: BatchHeader) -> BatchMetadata | None:
+    def duplicate(self, header: BatchHeader) -> BatchMetadata | None:
+        """The earlier append of a batch if it is a duplicate; None if it is new."""
         entry = self._entries.get(header.producer_id) if header.has_producer_id else None
         if entry is None or entry.epoch != header.producer_epoch:
             return None
@@ -158,38 +142,30 @@ class ProducerStates:
         return None
 
     def plan(
-        self, batches: Iterable[AppendedBatch], *, now_ms: int, conditions: AppendConditions | None = FROM_CLIENT
-    ) -> ProducerChanges:
-        """The changes of appending ``batches``. Nothing is changed yet.
+        self, batch: AppendedBatch, *, now_ms: int, conditions: AppendConditions | None = FROM_CLIENT
+    ) -> ProducerChange | None:
+        """The change of appending a batch, None if it has no producer id. Nothing is changed yet.
 
-        Without ``conditions`` they are not checked, because they are in the log already.
+        Without ``conditions`` the batch is not checked, because it is in the log already.
 
         Raises KafkaError: INVALID_PRODUCER_EPOCH, another producer with this id has a newer epoch, or a marker does not
         bump the epoch. OUT_OF_ORDER_SEQUENCE_NUMBER: records are missing between the last batch and
         this. INVALID_TXN_STATE: a batch outside of the producer's open transaction, or of an unverified transaction.
         TRANSACTION_COORDINATOR_FENCED: a marker of an old coordinator.
         """
-        changes = ProducerChanges()
-        for batch in batches:
-            header = batch.header
-            if not header.has_producer_id:
-                continue
-            entry = changes.entries.get(header.producer_id) or self._entries.get(header.producer_id)
-            if entry is None:
-                entry = ProducerEntry(producer_id=header.producer_id)
-            if header.is_control:
-                entry = self._after_marker(entry, batch, changes, now_ms=now_ms, conditions=conditions)
-            else:
-                if conditions is not None:
-                    self._check_data(entry, header, conditions)
-                entry = _after_data(entry, batch, now_ms)
-            changes.entries[header.producer_id] = entry
-        return changes
+        header = batch.header
+        if not header.has_producer_id:
+            return None
+        entry = self._entries.get(header.producer_id) or ProducerEntry(producer_id=header.producer_id)
+        if header.is_control:
+            return self._after_marker(entry, batch, now_ms=now_ms, conditions=conditions)
+        if conditions is not None:
+            self._check_data(entry, header, conditions)
+        return ProducerChange(_after_data(entry, batch, now_ms))
 
-    def apply(self, changes: ProducerChanges) -> None:
-        """Apply the changes of a plan after its batches were appended."""
-        for entry in changes.entries.values():
-            self.restore(entry)
+    def apply(self, change: ProducerChange) -> None:
+        """Apply the change of a plan after its batch was appended."""
+        self.restore(change.entry)
 
     def restore(self, entry: ProducerEntry) -> None:
         """Add an entry of a snapshot."""
@@ -268,14 +244,13 @@ class ProducerStates:
         self,
         entry: ProducerEntry,
         batch: AppendedBatch,
-        changes: ProducerChanges,
         *,
         now_ms: int,
         conditions: AppendConditions | None,
-    ) -> ProducerEntry:
+    ) -> ProducerChange:
         marker, header = batch.marker, batch.header
         if marker is None:
-            return entry  # compaction has dropped the marker and the records of its transaction
+            return ProducerChange(entry)  # compaction has dropped the marker and the records of its transaction
         if conditions is not None:
             self._check_epoch(entry, header)
             is_open = entry.transaction_first_offset is not None
@@ -292,12 +267,11 @@ class ProducerStates:
                     f"after one of {entry.coordinator_epoch}",
                 )
         first_offset = entry.transaction_first_offset
+        aborted = None
         if marker.is_abort and first_offset is not None:
-            stable = self._stable_without(entry.producer_id, changes, default=batch.last_offset + 1)
-            changes.aborted.append(
-                AbortedTransaction(entry.producer_id, first_offset, batch.last_offset, stable),
-            )
-        return replace(
+            stable = self._stable_without(entry.producer_id, default=batch.last_offset + 1)
+            aborted = AbortedTransaction(entry.producer_id, first_offset, batch.last_offset, stable)
+        after = replace(
             entry,
             epoch=header.producer_epoch,
             batches=entry.batches if header.producer_epoch == entry.epoch else (),
@@ -305,17 +279,11 @@ class ProducerStates:
             transaction_first_offset=None,
             seen_ms=now_ms,
         )
+        return ProducerChange(after, aborted)
 
-    def _stable_without(self, producer_id: int, changes: ProducerChanges, *, default: int) -> int:
+    def _stable_without(self, producer_id: int, *, default: int) -> int:
         """The last stable offset after the transaction of ``producer_id`` has ended."""
-        still_open = dict(self._open)
-        for entry in changes.entries.values():
-            if entry.transaction_first_offset is None:
-                still_open.pop(entry.producer_id, None)
-            else:
-                still_open[entry.producer_id] = entry.transaction_first_offset
-        still_open.pop(producer_id, None)
-        return min(still_open.values(), default=default)
+        return min((first for other, first in self._open.items() if other != producer_id), default=default)
 
 
 def _after_data(entry: ProducerEntry, batch: AppendedBatch, now_ms: int) -> ProducerEntry:

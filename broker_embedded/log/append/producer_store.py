@@ -4,10 +4,9 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from broker_embedded.log.append.incoming import AppendConditions
+from broker_embedded.log.append.incoming import AppendConditions, Validated
 from broker_embedded.log.append.producer_snapshot import CorruptSnapshot, decode, encode
-from broker_embedded.log.append.producer_state import AppendedBatch, EndOfTransaction, ProducerChanges, ProducerStates
-from broker_embedded.log.append.validation import IncomingBatch
+from broker_embedded.log.append.producer_state import AppendedBatch, EndOfTransaction, ProducerChange, ProducerStates
 from broker_embedded.log.segment import LogSegment
 from broker_embedded.log.segment_files import SNAPSHOT, segment_path
 from broker_embedded.platform.platform import Buffer, Platform, read_file, remove_if_exists
@@ -66,32 +65,27 @@ class ProducerStore:
 
     def plan(
         self,
-        records: memoryview,
-        batches: Sequence[IncomingBatch],
+        validated: Validated,
         *,
         base_offset: int,
         append_time: int,
         now_ms: int,
         conditions: AppendConditions,
-    ) -> ProducerChanges:
-        """The changes of appending these batches at ``base_offset``. ``append_time`` is -1 for CreateTime.
+    ) -> ProducerChange | None:
+        """The change of appending a batch at ``base_offset``. ``append_time`` is -1 for CreateTime.
 
         Raises KafkaError as ``ProducerStates.plan``, CorruptBatch: a control batch without a control record.
         """
-        appended = []
-        for batch in batches:
-            header = batch.header
-            if header.has_producer_id:
-                appended.append(
-                    AppendedBatch(
-                        header=header,
-                        base_offset=base_offset,
-                        max_timestamp=header.max_timestamp if append_time == NO_TIMESTAMP else append_time,
-                        marker=marker_of(records, batch.position, header),
-                    )
-                )
-            base_offset += header.last_offset_delta + 1
-        return self.states.plan(appended, now_ms=now_ms, conditions=conditions)
+        header = validated.header
+        if not header.has_producer_id:
+            return None
+        batch = AppendedBatch(
+            header,
+            base_offset,
+            header.max_timestamp if append_time == NO_TIMESTAMP else append_time,
+            marker_of(validated.records, 0, header),
+        )
+        return self.states.plan(batch, now_ms=now_ms, conditions=conditions)
 
     def take(self, offset: int) -> None:
         """Write the snapshot of ``offset``, the end of the log. Raises OSError: an older one is still valid."""
@@ -162,11 +156,12 @@ class ProducerStore:
                 max_timestamp=header.max_timestamp,
                 marker=read_marker(segment, at, header),
             )
-            changes = self.states.plan([batch], now_ms=now_ms, conditions=None)
-            self.states.apply(changes)
-            if fill_transaction_index:
-                for aborted in changes.aborted:
-                    segment.transaction_index.append(aborted)
+            change = self.states.plan(batch, now_ms=now_ms, conditions=None)
+            if change is None:
+                continue
+            self.states.apply(change)
+            if fill_transaction_index and change.aborted is not None:
+                segment.transaction_index.append(change.aborted)
 
     def _path(self, offset: int) -> str:
         return segment_path(self._directory, offset, SNAPSHOT)

@@ -1,4 +1,4 @@
-"""Validation of batches before an append, and assigning offsets, leader epoch and timestamps.
+"""Validation of a batch before its append, and assigning offsets, leader epoch and timestamps.
 
 If a record batch is stored as it was sent, only its header and its CRC are checked. The records' own offsets and
 timestamps are not read; Apache Kafka, which reads every record, checks those too. An invalid header is refused with
@@ -7,16 +7,15 @@ a compacted topic, where records need a key; a lower bound of timestamps; anothe
 `conversion`; and message sets, formats v0 and v1.
 """
 
-import itertools
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from crc32c import crc32c
 
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.append.conversion import convert_batch
-from broker_embedded.log.append.incoming import AppendContext, AppendOrigin, IncomingBatch, Validated, refuse
+from broker_embedded.log.append.incoming import AppendContext, AppendOrigin, Validated, refuse
 from broker_embedded.log.append.message_sets import assign_messages, validate_message_set
 from broker_embedded.log.segment import PlacedBatch
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -28,7 +27,6 @@ from spark_kafka_native.records.batch import (
     BatchHeader,
     CompressionType,
     CorruptBatch,
-    OldFormatBatch,
     TimestampType,
     check_crc,
     read_header,
@@ -39,15 +37,13 @@ from spark_kafka_native.records.decompression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.records.legacy import is_message
 from spark_kafka_native.records.record import MIN_RECORD_BYTES
 
-__all__ = ["AppendOrigin", "IncomingBatch", "Validated", "assign", "validate"]
-
 _FRAME: Final = struct.Struct(">i4xbIh")  # batch_length, (leader epoch), magic, crc, attributes: from byte 8 on
 _CRC_FROM: Final = 21
 _CODEC_MASK: Final = 0x07
 
 
 def validate(records: memoryview, append: AppendContext) -> Validated:
-    """Validate every batch of an append. The buffer is not changed.
+    """Validate the batch, or the message set, of an append. The buffer is not changed.
 
     The result is to be stored: the same bytes, or converted ones if the topic has another codec or format.
 
@@ -56,28 +52,21 @@ def validate(records: memoryview, append: AppendContext) -> Validated:
     errors of single records. WorkCancelled.
     """
     config, partition = append.config, append.partition
-    is_set = is_message(records)
-    inspects = is_set
-    batches = []
-    position = len(records) if is_set else 0
-    while position < len(records):
-        header = _read(records, position, partition)
-        _check_batch(records, position, header, config, partition)
+    if is_message(records):
+        validated = validate_message_set(records, append)
+    else:
+        header = _read(records, partition)
+        _check_batch(records, header, config, partition)
         if append.origin is AppendOrigin.CLIENT:
             _check_client_batch(header, partition)
-        inspects = inspects or inspects_records(header, config, append.now_ms)
-        batches.append(IncomingBatch(position, header))
-        position += header.size_in_bytes
-    validated = Validated(records, batches)
-    if inspects:
-        validated = validate_message_set(records, append) if is_set else _convert_batches(validated, append)
-    if not validated.batches:
-        refuse(ErrorCode.INVALID_RECORD, partition, "the request contains no record batch")
-    if len(validated.records) > config.segment_bytes and not validated.batches[0].header.is_control:
+        validated = Validated(records, header)
+        if inspects_records(header, config, append.now_ms):
+            validated = convert_batch(validated, append)
+    if len(validated.records) > config.segment_bytes and not validated.header.is_control:
         refuse(
             ErrorCode.RECORD_LIST_TOO_LARGE,
             partition,
-            f"{len(validated.records)} bytes of batches exceed segment.bytes = {config.segment_bytes}",
+            f"a batch of {len(validated.records)} bytes exceeds segment.bytes = {config.segment_bytes}",
         )
     return validated
 
@@ -87,83 +76,47 @@ def inspects_records(header: BatchHeader, config: LogConfig, now_ms: int) -> boo
     return not config.stores_as_sent or not _timestamps_are_valid(header, config, now_ms)
 
 
-def _convert_batches(found: Validated, append: AppendContext) -> Validated:
-    """Check the records of every batch, and convert them."""
-    buffer = bytearray()
-    batches: list[IncomingBatch] = []
-    for batch in found.batches:
-        part = convert_batch(found.records, batch, append)
-        if len(found.batches) == 1:
-            return part
-        batches += [part_of.moved(len(buffer)) for part_of in part.batches]
-        buffer += part.records
-        next_offset = append.base_offset + batch.header.last_offset_delta + 1
-        append = append._replace(base_offset=next_offset)
-    return Validated(memoryview(buffer), batches)
-
-
 def assign(
-    records: memoryview,
-    batches: Sequence[IncomingBatch],
-    *,
-    base_offset: int,
-    leader_epoch: int,
-    log_append_time_ms: int,
-) -> Iterator[PlacedBatch]:
+    validated: Validated, *, base_offset: int, leader_epoch: int, log_append_time_ms: int
+) -> Iterable[PlacedBatch]:
     """Write offsets from ``base_offset`` on, the leader epoch and, unless it is -1, the append time into the headers.
 
-    ``records`` is changed in place before this returns. The result has the positions of the batches.
+    The records are changed in place before this returns. The result has the positions of the batch, or the messages.
     """
-    placed: list[Iterable[PlacedBatch]] = []
-    for batch in batches:
-        if batch.messages:
-            placed.append(
-                assign_messages(records, batch, base_offset=base_offset, log_append_time_ms=log_append_time_ms)
-            )
-            base_offset += batch.header.last_offset_delta + 1
-            continue
-        set_offsets(records, batch.position, base_offset=base_offset, partition_leader_epoch=leader_epoch)
-        max_timestamp = batch.header.max_timestamp
-        if log_append_time_ms != NO_TIMESTAMP:
-            set_log_append_time(records, batch.position, log_append_time_ms)
-            max_timestamp = log_append_time_ms
-        last_offset = base_offset + batch.header.last_offset_delta
-        placed.append(
-            (
-                PlacedBatch(
-                    position=batch.position,
-                    size=batch.header.size_in_bytes,
-                    last_offset=last_offset,
-                    max_timestamp=max_timestamp,
-                ),
-            )
-        )
-        base_offset = last_offset + 1
-    return itertools.chain.from_iterable(placed)
+    records, header, messages = validated
+    if messages:
+        return assign_messages(validated, base_offset=base_offset, log_append_time_ms=log_append_time_ms)
+    set_offsets(records, 0, base_offset=base_offset, partition_leader_epoch=leader_epoch)
+    max_timestamp = header.max_timestamp
+    if log_append_time_ms != NO_TIMESTAMP:
+        set_log_append_time(records, 0, log_append_time_ms)
+        max_timestamp = log_append_time_ms
+    return (PlacedBatch(0, len(records), base_offset + header.last_offset_delta, max_timestamp),)
 
 
-def _read(records: memoryview, position: int, partition: str) -> BatchHeader:
+def _read(records: memoryview, partition: str) -> BatchHeader:
+    """The header of the only batch."""
     try:
-        return read_header(records, position)
-    except OldFormatBatch as error:
-        refuse(ErrorCode.INVALID_RECORD, partition, f"after a record batch: {error}")
+        header = read_header(records)
     except CorruptBatch as error:
-        sound_but = _has_unknown_codec(records, position)
-        code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if sound_but else ErrorCode.CORRUPT_MESSAGE
+        code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if _has_unknown_codec(records) else ErrorCode.CORRUPT_MESSAGE
         refuse(code, partition, str(error))
+    if header.size_in_bytes < len(records):
+        refuse(ErrorCode.INVALID_RECORD, partition, "there is more than one record batch")
+    return header
 
 
-def _has_unknown_codec(records: memoryview, position: int) -> bool:
+def _has_unknown_codec(records: memoryview) -> bool:
     """Whether the batch is complete and its CRC is correct, so that its unknown codec is no corruption."""
-    if len(records) < position + RECORD_BATCH_OVERHEAD:
+    if len(records) < RECORD_BATCH_OVERHEAD:
         return False
-    batch_length, magic, crc, attributes = _FRAME.unpack_from(records, position + 8)
+    batch_length, magic, crc, attributes = _FRAME.unpack_from(records, 8)
     if magic != MAGIC or attributes & _CODEC_MASK <= max(CompressionType):
         return False
-    return bool(crc32c(records[position + _CRC_FROM : position + LOG_OVERHEAD + batch_length]) == crc)
+    return bool(crc32c(records[_CRC_FROM : LOG_OVERHEAD + batch_length]) == crc)
 
 
-def _check_batch(records: memoryview, position: int, header: BatchHeader, config: LogConfig, partition: str) -> None:
+def _check_batch(records: memoryview, header: BatchHeader, config: LogConfig, partition: str) -> None:
     if header.size_in_bytes > config.max_message_bytes and not header.is_control:
         refuse(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -171,7 +124,7 @@ def _check_batch(records: memoryview, position: int, header: BatchHeader, config
             f"a record batch has {header.size_in_bytes} bytes, max.message.bytes is {config.max_message_bytes}",
         )
     try:
-        check_crc(records, position, header)
+        check_crc(records, 0, header)
     except CorruptBatch as error:
         refuse(ErrorCode.CORRUPT_MESSAGE, partition, str(error))
 

@@ -9,9 +9,9 @@ import pytest
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log import appender
 from broker_embedded.log.append import conversion, message_sets
-from broker_embedded.log.append.incoming import AppendContext, InvalidRecords
+from broker_embedded.log.append.incoming import AppendContext, AppendOrigin, InvalidRecords, Validated
 from broker_embedded.log.append.message_sets import renumbered
-from broker_embedded.log.append.validation import AppendOrigin, Validated, assign, max_records, validate
+from broker_embedded.log.append.validation import assign, max_records, validate
 from broker_embedded.log.cleaner.batch_cleaner import BatchCleaner, Rules, keyed_offsets
 from broker_embedded.log.cleaner.cleaned_transactions import CleanedTransactions
 from broker_embedded.log.cleaner.offset_map import OffsetMap
@@ -87,7 +87,7 @@ def peak(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
 def test_records_are_checked_and_written_with_bounded_memory(peak: Callable[[], int], topic: dict[str, object]) -> None:
     assert len(SMALL) < 1000
     stored = validated(equal_records(RECORDS), **topic)
-    assert stored.batches[0].header.last_offset_delta == RECORDS - 1
+    assert stored.header.last_offset_delta == RECORDS - 1
     assert peak() < 4 * MIB
 
 
@@ -115,7 +115,7 @@ def test_inspected_batches_decompress_to_a_limit_at_most(monkeypatch: pytest.Mon
     monkeypatch.setattr(conversion, "_LEAST_BOUND", 9 * 1000)
     monkeypatch.setattr(conversion, "_TIMES_LARGER", 1)
     topic = {"cleanup_policy": "compact", "max_message_bytes": 9000}
-    assert validated(equal_records(1000), **topic).batches[0].header.records_count == 1000
+    assert validated(equal_records(1000), **topic).header.records_count == 1000
     with pytest.raises(KafkaError, match="zstd payload decompresses to more than 9000 bytes, the larger") as caught:
         validated(equal_records(1001), **topic)
     assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
@@ -350,7 +350,7 @@ def test_records_are_never_checked_under_the_lock_however_often_others_append(
     def overtaken(records: memoryview, *args: Any, **more: Any) -> Validated:
         nonlocal checks
         found = validate(records, *args, **more)
-        if found.batches[0].holds_absolute_offsets:
+        if found.holds_absolute_offsets:
             checks += 1
             assert not one.log.local.lock._is_owned(), f"check {checks} is made under the lock"  # type: ignore[attr-defined]
             one.put_set(b"small", magic=0)
@@ -363,19 +363,19 @@ def test_records_are_never_checked_under_the_lock_however_often_others_append(
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4])
-def test_offsets_inside_compressed_messages_are_written_again_for_any_batches(codec: CompressionType) -> None:
+def test_offsets_inside_a_compressed_message_are_written_again(codec: CompressionType) -> None:
     config = LogConfig.parse({"message.format.version": "0.9.0"})
     append = AppendContext(config=config, partition="t-0", origin=AppendOrigin.CLIENT, now_ms=NOW_MS, base_offset=5)
-    first, plain = batch(b"a", b"b", compression=codec), batch(b"c", b"d")
-    found = validate(memoryview(first + plain + batch(b"e", compression=codec)), append)
-    assert [message.offset for message in messages_in(found.records)] == [5, 6, 7, 8, 9]
+    found = validate(memoryview(batch(b"a", b"b", compression=codec)), append)
+    assert [message.offset for message in messages_in(found.records)] == [5, 6]
     again = renumbered(found, append._replace(base_offset=2**40))
-    messages = messages_in(again.records)
-    assert [message.value for message in messages] == [b"a", b"b", b"c", b"d", b"e"]
-    assert [message.offset for message in messages] == [2**40, 2**40 + 1, 7, 8, 2**40 + 4]
-    placed = list(assign(again.records, again.batches, base_offset=2**40, leader_epoch=1, log_append_time_ms=-1))
-    assert [message.offset for message in messages_in(again.records)] == [2**40 + index for index in range(5)]
-    assert [one.last_offset - 2**40 for one in placed] == [1, 2, 3, 4]
+    assert [(message.offset, message.value) for message in messages_in(again.records)] == [
+        (2**40, b"a"),
+        (2**40 + 1, b"b"),
+    ]
+    (placed,) = assign(again, base_offset=2**40, leader_epoch=1, log_append_time_ms=-1)
+    assert [message.offset for message in messages_in(again.records)] == [2**40, 2**40 + 1]
+    assert placed.last_offset == 2**40 + 1
     small = append._replace(config=LogConfig.parse({"max.message.bytes": "10"}, config))
     with pytest.raises(KafkaError, match=r"at least \d+ bytes; max\.message\.bytes is 10.*\(MESSAGE_TOO_LARGE, "):
         renumbered(found, small)

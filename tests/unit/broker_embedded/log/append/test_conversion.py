@@ -5,15 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.append.incoming import AppendContext, InvalidRecords
-from broker_embedded.log.append.validation import AppendOrigin, Validated, validate
+from broker_embedded.log.append.incoming import AppendContext, AppendOrigin, InvalidRecords, Validated
+from broker_embedded.log.append.validation import validate
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import CompressionType, read_header, seal
 from spark_kafka_native.records.control import ControlType
 from spark_kafka_native.records.conversion import write_batch
 from spark_kafka_native.records.record import LogRecord
 from tests.support.broker.old_format_log import OldFormatLog
-from tests.support.records.log_batches import NOW_MS, batch, joined
+from tests.support.records.log_batches import NOW_MS, batch
 from tests.support.records.message_sets import messages_in
 from tests.support.records.record_batches import marker
 from tests.support.refusals import refused
@@ -62,7 +62,7 @@ def test_the_topics_codec_leaves_batches_alone_that_have_it() -> None:
     sent = batch(b"a", compression=GZIP)
     found = validated(sent, compression_type="gzip", compression_gzip_level=1)
     assert bytes(found.records) == bytes(sent)
-    assert found.batches[0].header == read_header(sent)
+    assert found.header == read_header(sent)
 
 
 def test_compression_levels_of_recompressed_batches() -> None:
@@ -132,13 +132,10 @@ def test_a_payload_that_does_not_decompress() -> None:
     assert refusal(bad, **COMPACT).code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_several_batches_are_recompressed_one_by_one() -> None:
-    three = joined([keyed(b"a", b"b"), keyed(b"c", compression=GZIP), keyed(b"d")])
-    found = validated(three, compression_type="lz4")
-    assert [one.header.compression for one in found.batches] == [LZ4] * 3
-    assert [read_header(found.records, one.position) for one in found.batches] == [one.header for one in found.batches]
+def test_batches_are_converted_to_messages() -> None:
     log = OldFormatLog(message_format_version="0.10.2")
-    log.put(three)
+    for sent in (keyed(b"a", b"b"), keyed(b"c", compression=GZIP), keyed(b"d")):
+        log.put(sent)
     assert [(record.offset, record.key) for record in log.records()] == [(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d")]
     assert [shape[:2] for shape in log.shapes()] == [(1, NONE), (1, NONE), (1, GZIP), (1, NONE)]
 

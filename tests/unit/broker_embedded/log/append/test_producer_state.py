@@ -13,7 +13,7 @@ from broker_embedded.log.append.producer_state import (
     ProducerStates,
 )
 from broker_embedded.log.transaction_index import AbortedTransaction
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.records.batch import BatchHeader, read_header
 from tests.support.records.log_batches import NOW_MS, batch
 from tests.support.refusals import refused
@@ -50,19 +50,18 @@ class Producers:
         conditions: AppendConditions = VERIFIED,
         **more: Any,
     ) -> int:
+        return self.append(self.header(pid, sequence, count, epoch, **more), at=at, conditions=conditions)
 
-        return self.send_all(self.header(pid, sequence, count, epoch, **more), at=at, conditions=conditions)
-
-    def send_all(self, *headers: BatchHeader, at: int = NOW_MS, conditions: AppendConditions = VERIFIED) -> int:
-        known = self.states.duplicates(headers) if conditions.origin is AppendOrigin.CLIENT else None
+    def append(self, header: BatchHeader, *, at: int = NOW_MS, conditions: AppendConditions = VERIFIED) -> int:
+        known = self.states.duplicate(header) if conditions.origin is AppendOrigin.CLIENT else None
         if known is not None:
-            return known[0].first_offset
-        base, planned = self.end, []
-        for header in headers:
-            planned.append(AppendedBatch(header=header, base_offset=base, max_timestamp=header.max_timestamp))
-            base = planned[-1].last_offset + 1
-        self.states.apply(self.states.plan(planned, now_ms=at, conditions=conditions))
-        first, self.end = self.end, base
+            return known.first_offset
+        first = self.end
+        appended = AppendedBatch(header=header, base_offset=first, max_timestamp=header.max_timestamp)
+        change = self.states.plan(appended, now_ms=at, conditions=conditions)
+        if change is not None:
+            self.states.apply(change)
+        self.end = appended.last_offset + 1
         return first
 
     def end_transaction(
@@ -72,9 +71,11 @@ class Producers:
         marker = EndOfTransaction(abort, coordinator_epoch)
         planned = AppendedBatch(header=header, base_offset=self.end, max_timestamp=NOW_MS, marker=marker)
         conditions = COORDINATOR._replace(bumps_epochs=bumps_epochs)
-        changes = self.states.plan([planned], now_ms=NOW_MS, conditions=conditions)
-        self.states.apply(changes)
-        self.aborted += changes.aborted
+        change = self.states.plan(planned, now_ms=NOW_MS, conditions=conditions)
+        assert change is not None
+        self.states.apply(change)
+        if change.aborted is not None:
+            self.aborted.append(change.aborted)
         self.end += 1
 
     def refused(self, *args: Any, **more: Any) -> ErrorCode:
@@ -141,20 +142,6 @@ def test_a_new_epoch_begins_at_zero_and_ends_the_old(producers: Producers) -> No
     assert producers.send(1, 0, 5, epoch=1) == 5
 
 
-def test_batches_of_one_request_are_checked_one_after_the_other(producers: Producers) -> None:
-    assert producers.send_all(producers.header(1, 0, 2), producers.header(1, 2, 2), producers.header(2, 0)) == 0
-    with pytest.raises(KafkaError, match="sent sequence number 9, but 6 is next"):
-        producers.send_all(producers.header(1, 4, 2), producers.header(1, 9))
-    assert producers.send_all(producers.header(1, 4, 2), producers.header(1, 6)) == 5
-
-
-def test_a_request_that_is_known_in_part_cannot_be_parted(producers: Producers) -> None:
-    first, second, third = (producers.header(1, sequence) for sequence in (0, 1, 2))
-    producers.send_all(first, second)
-    assert producers.send_all(first, second) == 0
-    assert refused(producers.send_all, second, third).code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-
-
 def test_silent_producers_are_forgotten_by_the_brokers_clock(producers: Producers) -> None:
     """Not by their records' timestamps: who writes records of the past must not be forgotten at once."""
     producers.send(1, 0, timestamps=5)
@@ -169,17 +156,17 @@ def test_silent_producers_are_forgotten_by_the_brokers_clock(producers: Producer
 
 def test_batches_without_a_producer_leave_no_trace(producers: Producers) -> None:
     plain = read_header(batch(b"a"))
-    producers.send_all(plain)
-    producers.send_all(plain)
+    producers.append(plain)
+    producers.append(plain)
     assert (len(producers.states), producers.end) == (0, 2)
 
 
 def test_replayed_batches_are_not_checked(producers: Producers) -> None:
-    header = producers.header(1, 50, epoch=3)
-    planned = [AppendedBatch(header=header, base_offset=9, max_timestamp=5)]
-    producers.states.apply(producers.states.plan(planned, now_ms=NOW_MS, conditions=None))
-    old = AppendedBatch(header=producers.header(1, 7, epoch=2), base_offset=10, max_timestamp=5)
-    producers.states.apply(producers.states.plan([old], now_ms=NOW_MS, conditions=None))
+    for offset, header in ((9, producers.header(1, 50, epoch=3)), (10, producers.header(1, 7, epoch=2))):
+        replayed = AppendedBatch(header=header, base_offset=offset, max_timestamp=5)
+        change = producers.states.plan(replayed, now_ms=NOW_MS, conditions=None)
+        assert change is not None
+        producers.states.apply(change)
     (entry,) = producers.states.entries
     assert (entry.epoch, entry.batches) == (2, (BatchMetadata(7, 10, 0, 5),))
 

@@ -1,5 +1,4 @@
 import copy
-from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +8,6 @@ from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.append.incoming import (
     AppendContext,
     AppendOrigin,
-    IncomingBatch,
     InvalidRecords,
     RecordError,
     as_one_batch,
@@ -90,13 +88,11 @@ def test_messages_under_one_header(magic: int, codec: CompressionType) -> None:
     raw = message_set(b"a", b"b", b"c", magic=magic, compression=codec, timestamps=[5, 9, 7])
     found = list(iter_any(raw))
     assert len(messages_in(raw)) == 3
-    batch = as_one_batch(found[0][1], [position for position, _ in found], len(raw), 3, 9)
-    assert (batch.position, batch.header.size_in_bytes) == (0, len(raw))
+    batch = as_one_batch(memoryview(raw), found[0][1], (position for position, _ in found), count=3, largest=9)
+    assert (bytes(batch.records), batch.header.size_in_bytes) == (bytes(raw), len(raw))
     assert (batch.header.last_offset_delta, batch.header.records_count) == (2, 3)
     assert batch.header.max_timestamp == (9 if magic else -1)
     assert batch.messages.tolist() == [position for position, _ in found]
-    moved = batch.moved(100)
-    assert moved == IncomingBatch(100, batch.header, array("q", (position + 100 for position, _ in found)))
 
 
 def test_records_to_blame_survive_copying() -> None:
