@@ -30,6 +30,8 @@ from spark_kafka_native.records.batch import NO_TIMESTAMP, BatchHeader
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 _MOST_OVERSTATED: Final = 4096
 """Upper bound of the batches of one segment in `OverstatedTimestamps`."""
+_BLOCK_ENTRIES: Final = 512
+"""Entries that are read at once: a binary search ends within a block."""
 _PENDING_ENTRIES: Final = 4096
 """Entries buffered in memory before they are written: a write per 16 MiB of log with default settings."""
 
@@ -129,19 +131,23 @@ class _SparseIndex(ABC):
         self._state[1].extend(self.entry.pack(first, second))
 
     def _reader(self) -> tuple[int, Callable[[int], tuple[int, int]]]:
-        """The present number of entries, and a function that reads one of them."""
+        """The present number of entries, and a function that reads one of them, a block of the file at a time."""
         in_file, pending = self._state
         size, unpack = self.entry.size, self.entry.unpack_from
         count = in_file + len(pending) // size
+        start, block = 0, b""
 
         def read(index: int) -> tuple[int, int]:
+            nonlocal start, block
             if index >= in_file:
                 first, second = unpack(pending, (index - in_file) * size)
-            else:
-                data = self._open_files.of(self).read_at(index * size, size)
-                if len(data) < size:
+                return first, second
+            if not 0 <= index - start < len(block) // size:
+                start = index - index % _BLOCK_ENTRIES
+                block = self._open_files.of(self).read_at(start * size, min(_BLOCK_ENTRIES, in_file - start) * size)
+                if index - start >= len(block) // size:
                     raise CorruptIndex(self.path, f"ends before entry {index} of {count}")
-                first, second = unpack(data)
+            first, second = unpack(block, (index - start) * size)
             return first, second
 
         return count, read

@@ -74,6 +74,17 @@ def test_an_empty_index_sends_to_the_start(disk: Disk) -> None:
     assert disk.time_index().last() == TimestampOffset(-1, BASE)
 
 
+@pytest.mark.parametrize("written", [511, 512, 513, MANY])
+def test_every_entry_is_found_in_whichever_block_it_is(disk: Disk, written: int) -> None:
+    index = disk.offset_index()
+    for number in range(1, written + 1):
+        index.append(BASE + 2 * number, 10 * number)
+    index.finish()
+    again = disk.offset_index()
+    assert [again.lookup(BASE + 2 * number) for number in range(written + 1)] == [10 * n for n in range(written + 1)]
+    assert again.lookup(BASE + 2 * written + 99) == 10 * written
+
+
 @given(
     steps=st.lists(st.integers(1, 50), max_size=40),
     written=st.integers(0, 40),
