@@ -27,7 +27,7 @@ class RequestMemory:
 
     def reserve(self, holder: object, size: int, resume: Callable[[], None]) -> bool:
         """Reserve ``size`` bytes more, or return False and call ``resume`` once when another holder has released."""
-        if 0 <= self._limit <= self.used and self._holders and next(iter(self._holders)) is not holder:
+        if not self.has_room and self._holders and next(iter(self._holders)) is not holder:
             self._waiting[holder] = resume
             return False
         self.used += size
@@ -44,6 +44,11 @@ class RequestMemory:
     def forget(self, holder: object) -> None:
         """Drop the ``resume`` callback of a holder."""
         self._waiting.pop(holder, None)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether there is memory for any holder, not for the oldest one alone."""
+        return self._limit < 0 or self.used < self._limit
 
     @property
     def is_short(self) -> bool:

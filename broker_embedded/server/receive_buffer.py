@@ -18,7 +18,9 @@ _GROWTH: Final = 4
 """Factor by which a full buffer grows, up to `_STEP` bytes. A larger buffer doubles."""
 _STEP: Final = 1024 * 1024
 _AHEAD: Final = 64 * 1024
-"""Size of a buffer for several requests like the present one, which a producer with the usual batch.size has sent."""
+"""A full buffer grows to this size, so that requests of Kafka's default batch.size are received several at a time."""
+_AHEAD_FROM: Final = BUFFER_BYTES // 2
+"""Smaller requests fit into the normal buffer several at a time."""
 _KEPT_BUFFER: Final = 2 * 1024 * 1024
 """Buffers up to this size are reused for the next request."""
 _NOTHING: Final = memoryview(b"")
@@ -153,11 +155,14 @@ class ReceiveBuffer:
         have, capacity = self._end - self._start, len(self._buffer)
         if have == capacity < needed:
             capacity = min(needed, max(min(_GROWTH * have, _STEP), 2 * have))
-        if self._end == len(self._buffer) and needed > BUFFER_BYTES // 2:
-            capacity = max(capacity, _AHEAD)
         if not self._reserve(min(needed, capacity), resume):
             self.has_space = False
-        elif capacity > len(self._buffer):
+            return
+        is_full = self._end == len(self._buffer)
+        if is_full and needed > _AHEAD_FROM and capacity < _AHEAD and self._memory.has_room:
+            capacity = _AHEAD
+            self._reserve(capacity, resume)
+        if capacity > len(self._buffer):
             bigger = bytearray(capacity)
             bigger[:have] = self._view[self._start : self._end]
             self._buffer, self._view = bigger, memoryview(bigger)

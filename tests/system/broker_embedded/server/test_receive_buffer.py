@@ -156,6 +156,21 @@ def test_requests_as_large_as_a_producer_sends_them_are_received_together(pipe: 
     assert pipe.memory.used == 0
 
 
+def test_a_buffer_for_several_requests_is_counted_and_waits_for_no_memory() -> None:
+    request = framed(b"z" * 16_300)
+    for limit, expected in ((100_000, 64 * 1024), (1, BUFFER_BYTES)):
+        pipe = Pipe(RequestMemory(limit))
+        assert pipe.memory.reserve("another", 1, lambda: None)
+        assert pipe.send((request * 2)[:BUFFER_BYTES]) == [request[4:]]
+        assert pipe.receive_buffer.buffer_bytes == expected
+        assert pipe.receive_buffer.reserved_bytes == (expected if expected > BUFFER_BYTES else 0)
+        assert pipe.receive_buffer.has_space
+        assert pipe.send((request * 2)[BUFFER_BYTES:]) == [request[4:]]
+        assert pipe.memory.used == 1
+        pipe.ours.close()
+        pipe.theirs.close()
+
+
 def test_a_receive_buffer_without_memory_is_called_when_memory_is_free() -> None:
     memory = RequestMemory(100)
     pipe = Pipe(memory)
