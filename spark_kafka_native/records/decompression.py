@@ -1,4 +1,4 @@
-"""Payloads of record batches decompressed: as a whole, or piece by piece with buffers of bounded size.
+"""Payloads of record batches decompressed: as a whole, into the caller's memory, or in pieces of bounded size.
 
 A few KiB can decompress to 512 MiB. Records that are only inspected, or that are written to another batch, do not need
 the payload as a whole. With `SMALL_PIECES` a piece has at most 64 KiB of gzip and lz4. Of zstd, whose library has no
@@ -16,10 +16,9 @@ Decompression stops at a limit, refuses bytes after the last frame, and raises C
 libraries are imported at first use.
 """
 
-import functools
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from spark_kafka_native.records.compression import (
     BLOCK_SIZE,
@@ -30,6 +29,7 @@ from spark_kafka_native.records.compression import (
     CompressionType,
 )
 from spark_kafka_native.records.errors import CorruptBatch, OversizedBatch
+from spark_kafka_native.records.lz4_header import repair_checksum
 
 if TYPE_CHECKING:
     import zstandard
@@ -49,10 +49,15 @@ _ZSTD_LIKELY_RATIO = 1024
 _ZSTD_LIKELY_BYTES = 64 * 1024
 _ZSTD_LIKELY_TIMES = 64
 """The content size in a frame is likely if it is at most this, or at most so many times the size of the frame."""
-_LZ4_LIKELY_BYTES = 64 * 1024  # of a frame; with larger ones it is slower
-_LZ4_MAX_TIMES = CompressionType.LZ4.max_ratio
-_LZ4_MAGIC = b"\x04\x22\x4d\x18"
-_LZ4_HAS_SIZE = 0x08
+_LZ4_HEADER_BYTES = 7
+_LZ4_HEADERS: Final = {
+    bytes(repair_checksum(b"\x04\x22\x4d\x18" + bytes((0x60, 0x40 + 0x10 * kind, 0)))): 1 << (16 + 2 * kind)
+    for kind in range(4)
+}
+"""Of frames with independent blocks, no checksums and no size, as Kafka's clients write: the most bytes of a block."""
+_LZ4_SIZE: Final = struct.Struct("<I")
+_LZ4_PLAIN = 1 << 31
+"""This bit of a block's size is set if the block is not compressed."""
 
 _idle_zstd: "list[zstandard.ZstdDecompressor]" = []
 """Decompressors that no call uses: they are costly to make, and two threads must not use one at once.
@@ -69,10 +74,6 @@ def decompress(codec: CompressionType, payload: Buffer, *, max_bytes: int = MAX_
     """
     if codec is CompressionType.NONE:
         return memoryview(payload)
-    in_one_call = _IN_ONE_CALL.get(codec)
-    plain = None if in_one_call is None else in_one_call(payload, max_bytes)
-    if plain is not None:
-        return plain
     return b"".join(decompressed_pieces(codec, payload, max_bytes=max_bytes, piece_bytes=_LARGE_PIECES))
 
 
@@ -136,10 +137,21 @@ def _gzip_pieces(view: memoryview, piece_bytes: int) -> Iterator[bytes]:
 
 
 def _snappy_pieces(view: memoryview, max_bytes: int) -> Iterator[bytes]:
-    if len(view) < len(XERIAL_HEADER) or view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
-        yield _snappy_block(view, max_bytes, max_bytes)
-        return
+    import cramjam  # noqa: PLC0415 -- at first use
+
     left = max_bytes
+    for block in _snappy_blocks(view):
+        left -= _snappy_length(block, left, max_bytes)
+        try:
+            yield bytes(cramjam.snappy.decompress_raw(block))
+        except cramjam.DecompressionError as error:
+            raise _snappy_error(error) from error
+
+
+def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
+    if len(view) < len(XERIAL_HEADER) or view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
+        yield view
+        return
     position = len(XERIAL_HEADER)
     while position < len(view):
         if len(view) - position < BLOCK_SIZE.size:
@@ -151,25 +163,27 @@ def _snappy_pieces(view: memoryview, max_bytes: int) -> Iterator[bytes]:
         position += BLOCK_SIZE.size
         if not 0 <= size <= len(view) - position:
             raise CorruptBatch(f"snappy block of {size} bytes where {len(view) - position} are left")
-        piece = _snappy_block(view[position : position + size], left, max_bytes)
-        left -= len(piece)
+        yield view[position : position + size]
         position += size
-        yield piece
 
 
-def _snappy_block(block: memoryview, left: int, max_bytes: int) -> bytes:
+def _snappy_length(block: memoryview, left: int, max_bytes: int) -> int:
     import cramjam  # noqa: PLC0415 -- at first use
 
     try:
-        length = cramjam.snappy.decompress_raw_len(block)
-        if length > left:
-            raise _too_large(CompressionType.SNAPPY, max_bytes)
-        if length > CompressionType.SNAPPY.max_ratio * len(block):  # the library would allocate it first
-            raise CorruptBatch(f"snappy payload: {len(block)} bytes cannot become {length}")
-        return bytes(cramjam.snappy.decompress_raw(block))
+        length: int = cramjam.snappy.decompress_raw_len(block)
     except cramjam.DecompressionError as error:
-        reason = str(error).removeprefix("snappy: ")
-        raise CorruptBatch(f"snappy payload: {reason}") from error
+        raise _snappy_error(error) from error
+    if length > left:
+        raise _too_large(CompressionType.SNAPPY, max_bytes)
+    if length > CompressionType.SNAPPY.max_ratio * len(block):  # the library would allocate it first
+        raise CorruptBatch(f"snappy payload: {len(block)} bytes cannot become {length}")
+    return length
+
+
+def _snappy_error(error: Exception) -> CorruptBatch:
+    reason = str(error).removeprefix("snappy: ")
+    return CorruptBatch(f"snappy payload: {reason}")
 
 
 def _lz4_pieces(view: memoryview, piece_bytes: int) -> Iterator[bytes]:
@@ -218,13 +232,42 @@ def _zstd_pieces(view: memoryview, step: int) -> Iterator[bytes]:
     _idle_zstd.append(decompressor)
 
 
-# --- in one call -----------------------------------------------------------------------------------------------------
-# For one complete frame of a likely size this takes less time. For anything else (damaged, cut off, several frames, too
-# large) these functions return None, and the payload is read piece by piece, which raises the error.
+# --- into memory of the caller ---------------------------------------------------------------------------------------
 
 
-def gzip_member(stored: Buffer, max_bytes: int) -> bytes | None:
-    """The content of one complete member that cannot have more than ``max_bytes`` of it; None for anything else."""
+class Target(Protocol):
+    """Memory for decompressed payloads, which grows."""
+
+    def reserve(self, size: int) -> memoryview:
+        """Free memory of ``size`` bytes, after what has been added."""
+
+    def add(self, size: int) -> None:
+        """Count the first ``size`` bytes of reserved memory as written."""
+
+
+def decompress_to(target: Target, codec: CompressionType, stored: Buffer, *, max_bytes: int) -> int:
+    """Add the payload that was compressed to ``target``; its length.
+
+    Raises CorruptBatch: not what the codec writes, cut off, or followed by other bytes. OversizedBatch: larger than
+    ``max_bytes``. ``target`` may have some of it then.
+    """
+    faster = _FASTER.get(codec)
+    length = None if faster is None else faster(target, stored, max_bytes)
+    if length is not None:
+        return length
+    length = 0
+    for piece in decompressed_pieces(codec, stored, max_bytes=max_bytes, piece_bytes=_LARGE_PIECES):
+        length += _add(target, piece)
+    return length
+
+
+def _add(target: Target, piece: Buffer) -> int:
+    target.reserve(len(piece))[:] = piece
+    target.add(len(piece))
+    return len(piece)
+
+
+def _gzip_to(target: Target, stored: Buffer, max_bytes: int) -> int | None:
     from isal import isal_zlib  # noqa: PLC0415 -- at first use
 
     if _GZIP_MAX_TIMES * len(stored) > max_bytes:
@@ -234,33 +277,59 @@ def gzip_member(stored: Buffer, max_bytes: int) -> bytes | None:
         plain = member.decompress(stored)
     except isal_zlib.error:  # type: ignore[misc]  # typed as an instance
         return None
-    return plain if member.eof and not member.unused_data else None
+    return _add(target, plain) if member.eof and not member.unused_data else None
 
 
-@functools.cache
-def _lz4_decompress() -> Callable[..., tuple[bytes, int]]:
-    """The library's function. To import it for each batch would take a tenth of the time."""
-    import lz4.frame  # noqa: PLC0415 -- at first use
+def _snappy_to(target: Target, stored: Buffer, max_bytes: int) -> int:
+    import cramjam  # noqa: PLC0415 -- at first use
 
-    function: Callable[..., tuple[bytes, int]] = lz4.frame.decompress
-    return function
+    left = max_bytes
+    for block in _snappy_blocks(memoryview(stored)):
+        length = _snappy_length(block, left, max_bytes)
+        try:
+            cramjam.snappy.decompress_raw_into(block, target.reserve(length))
+        except cramjam.DecompressionError as error:
+            raise _snappy_error(error) from error
+        target.add(length)
+        left -= length
+    return max_bytes - left
 
 
-def lz4_frame(stored: Buffer, max_bytes: int) -> bytes | None:
-    """The content of one complete frame that cannot have more than ``max_bytes`` of it; None for anything else."""
-    if len(stored) > _LZ4_LIKELY_BYTES or _LZ4_MAX_TIMES * len(stored) > max_bytes:
+def _lz4_to(target: Target, stored: Buffer, max_bytes: int) -> int | None:
+    import cramjam  # noqa: PLC0415 -- at first use
+
+    block_bytes = _LZ4_HEADERS.get(bytes(stored[:_LZ4_HEADER_BYTES]))
+    if block_bytes is None:
         return None
-    if stored[:4] != _LZ4_MAGIC or len(stored) == 4 or stored[4] & _LZ4_HAS_SIZE:  # it would be allocated
-        return None
-    try:
-        plain, used = _lz4_decompress()(stored, return_bytes_read=True)
-    except RuntimeError:
-        return None
-    return plain if used == len(stored) else None
+    view, position, length = memoryview(stored), _LZ4_HEADER_BYTES, 0
+    while (start := position + _LZ4_SIZE.size) <= len(view):
+        (size,) = _LZ4_SIZE.unpack_from(view, position)
+        if not size:
+            if start < len(view):
+                raise CorruptBatch(f"lz4 payload: {len(view) - start} bytes after its frame")
+            return length
+        is_plain, size = size & _LZ4_PLAIN, size & ~_LZ4_PLAIN
+        position = start + size
+        if size > block_bytes:
+            raise CorruptBatch(f"lz4 payload: a block of {size} bytes where {block_bytes} are the most")
+        if position > len(view):
+            break
+        if is_plain:
+            length += _add(target, view[start:position])
+        else:
+            memory = target.reserve(block_bytes)
+            try:
+                added = cramjam.lz4.decompress_block_into(view[start:position], memory, output_len=block_bytes)
+            except cramjam.DecompressionError as error:
+                raise CorruptBatch(f"lz4 payload: its block of {size} bytes is damaged") from error
+            target.add(added)
+            length += added
+        if length > max_bytes:
+            raise _too_large(CompressionType.LZ4, max_bytes)
+    raise CorruptBatch("lz4 payload is cut off")
 
 
-def zstd_frame(stored: Buffer, max_bytes: int) -> bytes | None:
-    """The content of one complete frame that has a likely content size; None for anything else."""
+def _zstd_to(target: Target, stored: Buffer, max_bytes: int) -> int | None:
     import zstandard  # noqa: PLC0415 -- at first use
 
     try:
@@ -276,11 +345,13 @@ def zstd_frame(stored: Buffer, max_bytes: int) -> bytes | None:
     except zstandard.ZstdError:
         return None
     _idle_zstd.append(decompressor)
-    return plain
+    return _add(target, plain)
 
 
-_IN_ONE_CALL: Final[Mapping[CompressionType, Callable[[Buffer, int], bytes | None]]] = {
-    CompressionType.GZIP: gzip_member,
-    CompressionType.LZ4: lz4_frame,
-    CompressionType.ZSTD: zstd_frame,
+_FASTER: Final[Mapping[CompressionType, Callable[[Target, Buffer, int], int | None]]] = {
+    CompressionType.GZIP: _gzip_to,
+    CompressionType.SNAPPY: _snappy_to,
+    CompressionType.LZ4: _lz4_to,
+    CompressionType.ZSTD: _zstd_to,
 }
+"""Faster for most payloads. For others they return None, and have added nothing."""

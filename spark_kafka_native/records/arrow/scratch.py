@@ -9,8 +9,6 @@ threads share it.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from spark_kafka_native.records.compression import Buffer
-
 _FIRST_BYTES = 1 << 20
 _KEPT_BYTES = 1 << 26
 """Larger memory is not kept."""
@@ -19,27 +17,30 @@ _idle: list[memoryview] = []
 
 
 class Scratch:
-    """Byte strings in one piece of memory. ``data`` is valid until the context ends; ``append`` may replace it."""
+    """Byte strings in one piece of memory. ``data`` is valid until the context ends, or until more is reserved."""
 
     def __init__(self, memory: memoryview) -> None:
         self._memory = memory
-        self._used = 0
+        self.used = 0
+        """Bytes that have been added."""
 
     @property
     def data(self) -> memoryview:
-        """Everything appended so far."""
-        return self._memory[: self._used]
+        """Everything added so far."""
+        return self._memory[: self.used]
 
-    def append(self, content: Buffer) -> int:
-        """Copy ``content`` to the end; returns where it begins."""
-        start, end = self._used, self._used + len(content)
+    def reserve(self, size: int) -> memoryview:
+        """Free memory of ``size`` bytes, after what has been added."""
+        start, end = self.used, self.used + size
         if end > len(self._memory):
             larger = memoryview(bytearray(max(end, 2 * len(self._memory))))
             larger[:start] = self._memory[:start]
             self._memory = larger
-        self._memory[start:end] = content
-        self._used = end
-        return start
+        return self._memory[start:end]
+
+    def add(self, size: int) -> None:
+        """Count the first ``size`` bytes of reserved memory as written."""
+        self.used += size
 
     def give_back(self) -> None:
         """Leave the memory to the next scratch."""

@@ -20,7 +20,7 @@ from spark_kafka_native.records.batch import (
     read_header,
 )
 from spark_kafka_native.records.control import ControlType, decode_control
-from spark_kafka_native.records.decompression import decompress
+from spark_kafka_native.records.decompression import decompress_to
 from spark_kafka_native.records.errors import IncompleteBatch, OldFormatBatch
 from spark_kafka_native.records.legacy import (
     Messages,
@@ -145,15 +145,13 @@ class _Selector:
 
     def _unpack(self, position: int, base_offset: int, codec: int, end: int) -> tuple[int, int]:
         """Decompress the payload of the batch at ``position``; its position in the scratch, and its length."""
+        start = self._scratch.used
+        stored = self._view[position + RECORD_BATCH_OVERHEAD : end]
         try:
-            payload = decompress(
-                _CODECS[codec],
-                self._view[position + RECORD_BATCH_OVERHEAD : end],
-                max_bytes=self._limits.max_decompressed_bytes,
-            )
+            length = decompress_to(self._scratch, _CODECS[codec], stored, max_bytes=self._limits.max_decompressed_bytes)
         except CorruptBatch as error:
             raise error.placed(start=position, base_offset=base_offset) from error
-        return self._scratch.append(payload), len(payload)
+        return start, length
 
     def _select_messages(self, position: int) -> int | None:
         """The same for a wrapper, or for as many messages as can be taken together."""

@@ -1,11 +1,12 @@
 """Payloads in pieces: the same bytes as at once, pieces of a bounded size, work in proportion to the payload.
 
-And the frames that are decompressed in one call.
+And the same bytes in the caller's memory.
 """
 
 import random
 import struct
 
+import lz4.block
 import lz4.frame
 import pytest
 import snappy
@@ -13,15 +14,15 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.compression import CompressionType, compress, compressor
+from spark_kafka_native.records.compression import Buffer, CompressionType, compress, compressor
 from spark_kafka_native.records.decompression import (
     SMALL_PIECES,
     decompress,
+    decompress_to,
     decompressed_pieces,
-    lz4_frame,
-    zstd_frame,
 )
-from spark_kafka_native.records.errors import CorruptBatch
+from spark_kafka_native.records.errors import CorruptBatch, OversizedBatch
+from spark_kafka_native.records.lz4_header import repair_checksum
 from tests.support.memory import with_peak_bytes
 
 CODECS = [codec for codec in CompressionType if codec is not CompressionType.NONE]
@@ -29,7 +30,9 @@ MIB = 1024 * 1024
 PLAIN = bytes(3 * MIB) + random.Random(1).randbytes(100_000) + bytes(3 * MIB)
 CAP = 1 << 29
 TEXT = b"".join(b"%d bottles of beer on the wall. " % bottles for bottles in range(900))
+SKIPPABLE = struct.pack("<II", 0x184D2A50, 3) + b"abc"
 LZ4 = compress(CompressionType.LZ4, TEXT)
+LZ4_HEADER = LZ4[:7]
 ZSTD = compress(CompressionType.ZSTD, TEXT)
 
 
@@ -130,68 +133,137 @@ def test_levels_are_checked(codec: CompressionType) -> None:
     assert bytes(decompress(codec, one.compress(PLAIN[:1000]) + one.flush())) == PLAIN[:1000]
 
 
-def unzstd(stored: bytes | bytearray | memoryview, max_bytes: int = CAP) -> bytes | None:
-    return zstd_frame(stored, max_bytes)
+class Memory:
+    """A target that remembers what was reserved."""
+
+    def __init__(self) -> None:
+        self.content, self._reserved = bytearray(), bytearray()
+
+    def reserve(self, size: int) -> memoryview:
+        self._reserved = bytearray(size)
+        return memoryview(self._reserved)
+
+    def add(self, size: int) -> None:
+        self.content += self._reserved[:size]
 
 
-@pytest.mark.parametrize("stored", [ZSTD, bytearray(ZSTD), memoryview(b"x" + ZSTD)[1:]])
-def test_zstd_frames_within_the_limit(stored: bytes) -> None:
-    assert unzstd(stored) == TEXT
-    assert unzstd(stored, len(TEXT)) == TEXT
-    assert unzstd(stored, len(TEXT) - 1) is None
+def to_memory(codec: CompressionType, stored: Buffer, max_bytes: int = CAP) -> bytes:
+    memory = Memory()
+    memory.reserve(3)[:] = b"abc"
+    memory.add(3)
+    length = decompress_to(memory, codec, stored, max_bytes=max_bytes)
+    assert len(memory.content) == 3 + length
+    assert memory.content[:3] == b"abc"
+    return bytes(memory.content[3:])
 
 
-def test_zstd_that_is_not_one_whole_frame() -> None:
-    for end in range(len(ZSTD)):
-        assert unzstd(ZSTD[:end]) is None
-    for tail in (b"\x00", b"garbage", ZSTD, struct.pack("<II", 0x184D2A50, 3) + b"abc"):
-        assert unzstd(ZSTD + tail) is None
-    assert unzstd(struct.pack("<II", 0x184D2A50, 3) + b"abc" + ZSTD) is None
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("plain", [b"", b"x", TEXT, PLAIN])
+def test_decompressed_to_memory(codec: CompressionType, plain: bytes) -> None:
+    stored = compress(codec, plain)
+    for same in (stored, bytearray(stored), memoryview(b"x" + stored)[1:]):
+        assert to_memory(codec, same) == plain
+    assert to_memory(codec, stored, len(plain)) == plain
 
 
-@pytest.mark.parametrize("plain", [TEXT, b""])
-def test_zstd_without_a_size_is_left_to_others(plain: bytes) -> None:
-    stored = zstandard.ZstdCompressor(write_content_size=False).compress(plain)
-    assert unzstd(stored) is None
-    assert decompress(CompressionType.ZSTD, stored) == plain
+@pytest.mark.parametrize("codec", CODECS)
+def test_too_much_for_the_memory(codec: CompressionType) -> None:
+    with pytest.raises(OversizedBatch, match=f"{codec.label} payload decompresses to more than {len(PLAIN) - 1} bytes"):
+        to_memory(codec, compress(codec, PLAIN), len(PLAIN) - 1)
 
 
-def test_zstd_that_becomes_much_or_nothing_is_left_to_others() -> None:
-    for plain in (bytes(1 << 20), b""):
-        stored = zstandard.ZstdCompressor().compress(plain)
-        assert unzstd(stored) is None
-        assert decompress(CompressionType.ZSTD, stored) == plain
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_pieces_refuse_is_refused(codec: CompressionType) -> None:
+    """Also with a byte changed; then each may give up with another error."""
+    stored = compress(codec, TEXT[:700])
+    others = [stored[:end] for end in range(len(stored))]
+    others += [stored + tail for tail in (b"\x00", b"\x00" * 8, b"garbage", stored, SKIPPABLE)] + [SKIPPABLE + stored]
+    for at in range(len(stored)):
+        changed = bytearray(stored)
+        changed[at] ^= 0xFF
+        others.append(bytes(changed))
+    for other in others:
+        try:
+            pieces = b"".join(decompressed_pieces(codec, other, max_bytes=MIB))
+        except CorruptBatch:
+            with pytest.raises(CorruptBatch):
+                to_memory(codec, other, MIB)
+        else:
+            assert to_memory(codec, other, MIB) == pieces
+
+
+@pytest.mark.parametrize("size", [True, False])
+@pytest.mark.parametrize("checksum", [True, False])
+@pytest.mark.parametrize("plain", [b"", TEXT, PLAIN])
+def test_zstd_frames_of_other_writers(size: bool, checksum: bool, plain: bytes) -> None:
+    writer = zstandard.ZstdCompressor(write_content_size=size, write_checksum=checksum)
+    stored = bytearray(writer.compress(plain))
+    assert to_memory(CompressionType.ZSTD, stored) == plain
+    if checksum:
+        stored[-1] ^= 1
+        with pytest.raises(CorruptBatch, match=r"zstd payload: .*checksum"):
+            to_memory(CompressionType.ZSTD, stored)
 
 
 def test_zstd_is_decompressed_after_an_error() -> None:
+    damaged = bytearray(zstandard.ZstdCompressor(write_checksum=True).compress(TEXT))
+    damaged[-1] ^= 1
     for _ in range(3):
-        assert zstd_frame(ZSTD[:-7], CAP) is None
-        assert zstd_frame(ZSTD, CAP) == TEXT
+        with pytest.raises(CorruptBatch):
+            to_memory(CompressionType.ZSTD, damaged)
+        assert to_memory(CompressionType.ZSTD, ZSTD) == TEXT
 
 
-@pytest.mark.parametrize("stored", [LZ4, bytearray(LZ4), memoryview(b"x" + LZ4)[1:]])
-def test_lz4_frames_within_the_limit(stored: bytes) -> None:
-    assert lz4_frame(stored, CAP) == TEXT
-    assert lz4_frame(stored, 255 * len(stored)) == TEXT
-    assert lz4_frame(stored, 255 * len(stored) - 1) is None
+@pytest.mark.parametrize("size", [True, False])
+@pytest.mark.parametrize("checksums", [{}, {"content_checksum": True}, {"block_checksum": True}])
+@pytest.mark.parametrize("linked", [True, False])
+@pytest.mark.parametrize("block_size", range(lz4.frame.BLOCKSIZE_MAX64KB, lz4.frame.BLOCKSIZE_MAX4MB + 1))
+@pytest.mark.parametrize("plain", [b"", TEXT, PLAIN])
+def test_lz4_frames_of_other_writers(
+    size: bool, checksums: dict[str, bool], linked: bool, block_size: int, plain: bytes
+) -> None:
+    stored = bytearray(
+        lz4.frame.compress(plain, store_size=size, block_linked=linked, block_size=block_size, **checksums)
+    )
+    assert to_memory(CompressionType.LZ4, stored) == plain
+    if checksums.get("content_checksum"):
+        stored[-1] ^= 1
+        with pytest.raises(CorruptBatch, match="lz4 payload: "):
+            to_memory(CompressionType.LZ4, stored)
 
 
-def test_lz4_that_is_not_one_whole_frame() -> None:
-    for end in range(len(LZ4)):
-        assert lz4_frame(LZ4[:end], CAP) is None
-    skippable = struct.pack("<II", 0x184D2A50, 3) + b"abc"
-    for other in (LZ4 + b"\x00", LZ4 + LZ4, LZ4 + skippable, skippable, skippable + LZ4):
-        assert lz4_frame(other, CAP) is None
+@pytest.mark.parametrize(
+    ("damaged", "message"),
+    [
+        (b"", "is cut off"),
+        (struct.pack("<I", 0) + b"x", "1 bytes after its frame"),
+        (struct.pack("<I", 65537) + bytes(65541), "a block of 65537 bytes where 65536 are the most"),
+        (struct.pack("<I", 1 << 31 | 65537) + bytes(65541), "a block of 65537 bytes where 65536 are the most"),
+        (struct.pack("<I", 3) + b"abc" + bytes(4), "its block of 3 bytes is damaged"),
+        (struct.pack("<I", 1 << 31 | 3) + b"ab", "is cut off"),
+    ],
+)
+def test_damaged_lz4_blocks(damaged: bytes, message: str) -> None:
+    with pytest.raises(CorruptBatch, match=f"lz4 payload.* {message}"):
+        to_memory(CompressionType.LZ4, LZ4_HEADER + damaged)
 
 
-def test_lz4_with_a_size_or_of_some_size_is_left_to_others() -> None:
-    large = bytes(20_000_000)
-    for plain, stored in (
-        (TEXT, lz4.frame.compress(TEXT, store_size=True)),
-        (large, compress(CompressionType.LZ4, large)),
-    ):
-        assert lz4_frame(stored, CAP) is None
-        assert decompress(CompressionType.LZ4, stored) == plain
+def test_an_lz4_block_cannot_become_more_than_its_header_says() -> None:
+    block = lz4.block.compress(bytes(65537), store_size=False)
+    with pytest.raises(CorruptBatch, match=f"lz4 payload: its block of {len(block)} bytes is damaged"):
+        to_memory(CompressionType.LZ4, LZ4_HEADER + struct.pack("<I", len(block)) + block + bytes(4))
+
+
+@given(flags=st.integers(0, 255), block=st.integers(0, 255), rest=st.binary(max_size=40))
+def test_any_lz4_header_is_read_or_refused(flags: int, block: int, rest: bytes) -> None:
+    stored = repair_checksum(LZ4[:4] + bytes((flags, block)) + rest + bytes(13))
+    try:
+        pieces = b"".join(decompressed_pieces(CompressionType.LZ4, stored, max_bytes=MIB))
+    except CorruptBatch:
+        with pytest.raises(CorruptBatch):
+            to_memory(CompressionType.LZ4, stored, MIB)
+    else:
+        assert to_memory(CompressionType.LZ4, stored, MIB) == pieces
 
 
 def test_no_lz4_becomes_more_than_it_can() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from spark_kafka_native.records.arrow import scratch as scratch_module
-from spark_kafka_native.records.arrow.scratch import scratch
+from spark_kafka_native.records.arrow.scratch import Scratch, scratch
 
 
 @pytest.fixture(autouse=True)
@@ -9,30 +9,48 @@ def nothing_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scratch_module, "_idle", [])
 
 
-def test_byte_strings_are_appended() -> None:
+def append(memory: Scratch, content: bytes) -> None:
+    memory.reserve(len(content))[:] = content
+    memory.add(len(content))
+
+
+def test_byte_strings_are_added() -> None:
     with scratch() as memory:
         assert bytes(memory.data) == b""
-        assert [memory.append(content) for content in (b"abc", b"", memoryview(b"xdef")[1:])] == [0, 3, 3]
-        assert bytes(memory.data) == b"abcdef"
+        for content in (b"abc", b"", b"def"):
+            append(memory, content)
+        assert (bytes(memory.data), memory.used) == (b"abcdef", 6)
+
+
+def test_only_what_was_added_counts() -> None:
+    with scratch() as memory:
+        reserved = memory.reserve(100)
+        assert len(reserved) == 100
+        reserved[:5] = b"abcde"
+        memory.add(3)
+        assert bytes(memory.data) == b"abc"
+        memory.reserve(2)[:] = b"DE"
+        memory.add(2)
+        assert bytes(memory.data) == b"abcDE"
 
 
 def test_scratch_memory_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scratch_module, "_FIRST_BYTES", 4)
     with scratch() as memory:
         for index in range(100):
-            assert memory.append(b"%03d" % index) == 3 * index
+            append(memory, b"%03d" % index)
         assert bytes(memory.data) == b"".join(b"%03d" % index for index in range(100))
 
 
 def test_it_is_used_again_but_not_by_two() -> None:
     with scratch() as first, scratch() as second:
-        first.append(b"first")
-        second.append(b"second")
+        append(first, b"first")
+        append(second, b"second")
         places = [first.data.obj, second.data.obj]
         assert places[0] is not places[1]
     with scratch() as third:
         assert bytes(third.data) == b""
-        third.append(b"third")
+        append(third, b"third")
         assert any(third.data.obj is place for place in places)
 
 
@@ -45,5 +63,5 @@ def test_it_comes_back_after_an_error() -> None:
 def test_huge_memory_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scratch_module, "_KEPT_BYTES", 1000)
     with scratch() as memory:
-        memory.append(bytes(1001))
+        memory.reserve(1001)
     assert scratch_module._idle == []
