@@ -15,7 +15,8 @@ new process, without the start of the session; each round starts a session for e
 Connectors: pykafka; the JVM connector with its defaults, and tuned with the options of ``benchmarks.source`` and
 ``benchmarks.sink``; and a stub, a source or sink in Python that needs no Kafka: the time that Spark itself takes for a
 connector in Python. Spark's workers run ``pykafka-python``, or Python itself where a name ends with ``plain``; later
-queries of these have a session of their own. Seconds are medians of the rounds.
+queries of these have a session of their own. Seconds are medians of the rounds, of which later queries have three times
+as many.
 """
 
 import statistics
@@ -195,9 +196,10 @@ def main() -> None:
         first: dict[str, Case] = {query.name: partial(in_new_process, first_query, query, jars) for query in queries}
         of_first = measure(first, options.rounds, 0, title="first queries")
         of_later: dict[str, list[float]] = {}
+        rounds = options.rounds if options.quick else 3 * options.rounds
         for python in (None, sys.executable):
             same = [query for query in queries if query.python == python]
-            of_later |= in_new_process(later_queries, same, jars, options.rounds, 1 if options.quick else 2)
+            of_later |= in_new_process(later_queries, same, jars, rounds, 1 if options.quick else 2)
     _tell(report, connectors, of_first, "First query of a session, seconds")
     _tell(report, connectors, of_later, "Later queries, seconds")
     _compare(report, of_later, has_jvm=bool(jars))
