@@ -29,7 +29,6 @@ from spark_kafka_native.records.compression import (
     CompressionType,
 )
 from spark_kafka_native.records.errors import CorruptBatch, OversizedBatch
-from spark_kafka_native.records.lz4_header import repair_checksum
 
 if TYPE_CHECKING:
     import zstandard
@@ -51,8 +50,10 @@ _ZSTD_LIKELY_TIMES = 64
 """The content size in a frame is likely if it is at most this, or at most so many times the size of the frame."""
 _LZ4_HEADER_BYTES = 7
 _LZ4_HEADERS: Final = {
-    bytes(repair_checksum(b"\x04\x22\x4d\x18" + bytes((0x60, 0x40 + 0x10 * kind, 0)))): 1 << (16 + 2 * kind)
-    for kind in range(4)
+    bytes.fromhex("04224d18604082"): 1 << 16,
+    bytes.fromhex("04224d186050fb"): 1 << 18,
+    bytes.fromhex("04224d18606051"): 1 << 20,
+    bytes.fromhex("04224d18607073"): 1 << 22,
 }
 """Of frames with independent blocks, no checksums and no size, as Kafka's clients write: the most bytes of a block."""
 _LZ4_SIZE: Final = struct.Struct("<I")

@@ -214,6 +214,16 @@ def test_zstd_is_decompressed_after_an_error() -> None:
         assert to_memory(CompressionType.ZSTD, ZSTD) == TEXT
 
 
+@pytest.mark.parametrize("block_size", range(lz4.frame.BLOCKSIZE_MAX64KB, lz4.frame.BLOCKSIZE_MAX4MB + 1))
+def test_lz4_headers_of_kafkas_clients_are_known(block_size: int) -> None:
+    """A block of the largest size fits, and a larger one is refused, with the error of the block reader."""
+    most = 1 << 8 + 2 * block_size
+    stored = lz4.frame.compress(bytes(most), store_size=False, block_linked=False, block_size=block_size)
+    assert to_memory(CompressionType.LZ4, stored) == bytes(most)
+    with pytest.raises(CorruptBatch, match=f"a block of {most + 1} bytes where {most} are the most"):
+        to_memory(CompressionType.LZ4, stored[:7] + struct.pack("<I", most + 1) + bytes(most + 1))
+
+
 @pytest.mark.parametrize("size", [True, False])
 @pytest.mark.parametrize("checksums", [{}, {"content_checksum": True}, {"block_checksum": True}])
 @pytest.mark.parametrize("linked", [True, False])
