@@ -142,11 +142,14 @@ def _snappy_pieces(view: memoryview, max_bytes: int) -> Iterator[bytes]:
 
     left = max_bytes
     for block in _snappy_blocks(view):
-        left -= _snappy_length(block, left, max_bytes)
         try:
-            yield bytes(cramjam.snappy.decompress_raw(block))
+            length = cramjam.snappy.decompress_raw_len(block)
+            _check_snappy_length(length, block, left, max_bytes)
+            plain = bytes(cramjam.snappy.decompress_raw(block))
         except cramjam.DecompressionError as error:
             raise _snappy_error(error) from error
+        left -= length
+        yield plain
 
 
 def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
@@ -168,18 +171,11 @@ def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
         position += size
 
 
-def _snappy_length(block: memoryview, left: int, max_bytes: int) -> int:
-    import cramjam  # noqa: PLC0415 -- at first use
-
-    try:
-        length: int = cramjam.snappy.decompress_raw_len(block)
-    except cramjam.DecompressionError as error:
-        raise _snappy_error(error) from error
+def _check_snappy_length(length: int, block: memoryview, left: int, max_bytes: int) -> None:
     if length > left:
         raise _too_large(CompressionType.SNAPPY, max_bytes)
     if length > CompressionType.SNAPPY.max_ratio * len(block):  # the library would allocate it first
         raise CorruptBatch(f"snappy payload: {len(block)} bytes cannot become {length}")
-    return length
 
 
 def _snappy_error(error: Exception) -> CorruptBatch:
@@ -286,8 +282,9 @@ def _snappy_to(target: Target, stored: Buffer, max_bytes: int) -> int:
 
     left = max_bytes
     for block in _snappy_blocks(memoryview(stored)):
-        length = _snappy_length(block, left, max_bytes)
         try:
+            length = cramjam.snappy.decompress_raw_len(block)
+            _check_snappy_length(length, block, left, max_bytes)
             cramjam.snappy.decompress_raw_into(block, target.reserve(length))
         except cramjam.DecompressionError as error:
             raise _snappy_error(error) from error
@@ -355,4 +352,4 @@ _FASTER: Final[Mapping[CompressionType, Callable[[Target, Buffer, int], int | No
     CompressionType.LZ4: _lz4_to,
     CompressionType.ZSTD: _zstd_to,
 }
-"""Faster for most payloads. For others they return None, and have added nothing."""
+"""Faster for the payloads that they take. For others, as damaged gzip and zstd, they return None and add nothing."""
