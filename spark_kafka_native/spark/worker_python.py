@@ -8,12 +8,14 @@ It is for ``PYSPARK_PYTHON``, which names the command that Spark starts, and pas
 """
 
 import os
+import runpy
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 COMMAND: Final = "pykafka-python"
 _ARCHIVE: Final = "pyspark.zip"
@@ -36,11 +38,32 @@ def worker_python() -> str:
     return str(command) if any(name in line for line in head for name in names) else sys.executable
 
 
-def main() -> NoReturn:
-    """Replace this process by Python with the same arguments, and a ``PYTHONPATH`` without Spark's archives."""
-    if path := os.environ.get("PYTHONPATH"):
-        os.environ["PYTHONPATH"] = os.pathsep.join(installed_instead(path.split(os.pathsep), sys.path))
-    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])  # noqa: S606  # no shell
+def main() -> None:
+    """Run Python with the same arguments, and a ``PYTHONPATH`` without Spark's archives.
+
+    A module, which Spark's processes are (``-m``), is run in this process, so that Python starts once.
+    """
+    given = os.environ.get("PYTHONPATH")
+    entries = given.split(os.pathsep) if given else []
+    instead = installed_instead(entries, sys.path)
+    if given:
+        os.environ["PYTHONPATH"] = os.pathsep.join(instead)
+    if sys.argv[1:2] != ["-m"] or len(sys.argv) < 3:
+        os.execv(sys.executable, [sys.executable, *sys.argv[1:]])  # noqa: S606  # no shell
+    sys.path[:] = _path_of_module({os.path.abspath(entry) for entry in entries}, instead)
+    module = sys.argv[2]
+    del sys.argv[:2]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _path_of_module(entries: Set[str], instead: Sequence[str]) -> Iterator[str]:
+    """``sys.path`` of a module that Python runs with ``instead`` as ``PYTHONPATH``. This process has ``entries``."""
+    if not sys.flags.safe_path:
+        with suppress(FileNotFoundError):  # the directory is removed
+            yield os.getcwd()
+    yield from map(os.path.abspath, instead)
+    own = sys.path if sys.flags.safe_path else sys.path[1:]  # without the directory of this command
+    yield from (entry for entry in own if entry not in entries)
 
 
 def installed_instead(entries: Sequence[str], system: Sequence[str]) -> Sequence[str]:

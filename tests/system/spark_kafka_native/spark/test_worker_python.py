@@ -1,7 +1,10 @@
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyspark
@@ -11,19 +14,62 @@ from pyspark.sql import SparkSession
 from spark_kafka_native.spark.worker_python import COMMAND, worker_python
 
 
-def test_the_command_passes_its_arguments_and_status_on() -> None:
-    command = worker_python()
-    assert command.endswith(COMMAND), "install the package: pip install --editable ."
-    program = "import sys; print(sys.argv[1:], sys.prefix); sys.exit(7)"
-    done = subprocess.run(
-        [command, "-c", program, "a b"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+def run(
+    command: str, arguments: Sequence[str], directory: Path, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    assert worker_python().endswith(COMMAND), "install the package: pip install --editable ."
+    return subprocess.run(
+        [command, *arguments],
+        env={**os.environ, **environment},
+        cwd=directory,
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
+
+
+def test_the_command_passes_its_arguments_and_status_on(tmp_path: Path) -> None:
+    program = "import sys; print(sys.argv[1:], sys.prefix); sys.exit(7)"
+    done = run(worker_python(), ["-c", program, "a b"], tmp_path, PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
     assert (done.stdout, done.returncode) == (f"['a b'] {sys.prefix}\n", 7), done.stderr
+
+
+MODULE = """
+import json, os, pickle, sys
+class Local: pass
+assert type(pickle.loads(pickle.dumps(Local()))) is Local
+found = {
+    "argv": sys.argv,
+    "path": sys.path,
+    "names": [__name__, __file__, __package__, __spec__.name],
+    "PYTHONPATH": os.environ.get("PYTHONPATH"),
+}
+print(json.dumps([found, sys.orig_argv]))
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "safe"),
+    [("", ""), ("of the user", ""), ("of the user", "1"), (os.pathsep.join(["/other", "", "of the user"]), "1")],
+)
+def test_a_module_runs_as_python_runs_it(path: str, safe: str, tmp_path: Path) -> None:
+    """From the working directory, unless ``PYTHONSAFEPATH`` is set, or from a directory of ``PYTHONPATH``."""
+    for directory in (tmp_path, tmp_path / "of the user"):
+        (directory / "package").mkdir(parents=True)
+        (directory / "package" / "module.py").write_text(MODULE)
+
+    def found(command: str) -> tuple[Any, list[str]]:
+        arguments = ["-m", "package.module", "a b", "-c"]
+        done = run(command, arguments, tmp_path, PYTHONPATH=path, PYTHONSAFEPATH=safe)
+        assert done.returncode == 7, done.stderr
+        what, started_as = json.loads(done.stdout)
+        return what, started_as
+
+    ours, started_as = found(worker_python())
+    assert ours == found(sys.executable)[0]
+    assert started_as[1] == worker_python()  # in the process of the command
 
 
 @pytest.mark.spark
