@@ -7,6 +7,7 @@ them for people.
 
 import argparse
 import json
+import os
 import re
 import shlex
 import sys
@@ -45,8 +46,12 @@ def arguments(description: str | None, *, rounds: int | None = 5) -> argparse.Ar
 
 
 def parse(parser: argparse.ArgumentParser, **tiny: Any) -> argparse.Namespace:
-    """The options; with ``--quick`` those that were not given are ``tiny``, and there is one round."""
+    """The options; with ``--quick`` those that were not given are ``tiny``, and there is one round.
+
+    Processes that are started after it keep what Python compiles, as an install of a user has it.
+    """
     options = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     for name, value in ({"rounds": 1} | tiny).items() if options.quick else ():
         if hasattr(options, name) and getattr(options, name) == parser.get_default(name):
             setattr(options, name, value)
