@@ -4,7 +4,8 @@ Spark starts its Python processes with ``PYTHONPATH`` set to its archive ``pytho
 jar. Python compiles what it imports from an archive again in every process, and looks for every other module in the
 archives first. In an installed Spark the same pyspark lies beside the archive, compiled once.
 
-It is for ``PYSPARK_PYTHON``, which names the command that Spark starts, and passes all arguments on to Python.
+It is for ``PYSPARK_PYTHON``, which names the command that Spark starts. A module (``-m``), as Spark's processes are, it
+runs in its own process. All other arguments it passes on to Python, by which it replaces itself.
 """
 
 import os
@@ -14,6 +15,7 @@ import sysconfig
 from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -52,8 +54,20 @@ def main() -> None:
         os.execv(sys.executable, [sys.executable, *sys.argv[1:]])  # noqa: S606  # no shell
     sys.path[:] = _path_of_module({os.path.abspath(entry) for entry in entries}, instead)
     module = sys.argv[2]
+    _check_module(module)
     del sys.argv[:2]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _check_module(module: str) -> None:
+    """End this process, with the words of Python, unless it finds a module."""
+    try:
+        found = find_spec(module)
+    except ImportError as error:  # of a package around it
+        name = type(error).__name__
+        sys.exit(f"{sys.executable}: Error while finding module specification for {module!r} ({name}: {error})")
+    if found is None:
+        sys.exit(f"{sys.executable}: No module named {module}")
 
 
 def _path_of_module(entries: Set[str], instead: Sequence[str]) -> Iterator[str]:

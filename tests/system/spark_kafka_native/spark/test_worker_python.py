@@ -72,6 +72,12 @@ def test_a_module_runs_as_python_runs_it(path: str, safe: str, tmp_path: Path) -
     assert started_as[1] == worker_python()  # in the process of the command
 
 
+@pytest.mark.parametrize("module", ["missing", "missing.module", "json.missing"])
+def test_a_missing_module_is_reported_as_python_reports_it(module: str, tmp_path: Path) -> None:
+    ours, python = (run(command, ["-m", module], tmp_path) for command in (worker_python(), sys.executable))
+    assert (ours.stderr, ours.returncode) == (python.stderr, 1)
+
+
 @pytest.mark.spark
 def test_workers_import_the_pyspark_of_the_driver(spark: SparkSession) -> None:
     """Workers that run ``pykafka-python`` do not import that of Spark's archive."""
