@@ -63,7 +63,7 @@ _LZ4_PLAIN = 1 << 31
 _idle_zstd: "list[zstandard.ZstdDecompressor]" = []
 """Decompressors that no call uses: they are costly to make, and two threads must not use one at once.
 
-Take one with ``pop``, and ``append`` it unless there was an error; both are atomic.
+``pop`` and ``append`` are atomic.
 """
 
 
@@ -205,13 +205,20 @@ def _lz4_pieces(view: memoryview, piece_bytes: int) -> Iterator[bytes]:
         raise CorruptBatch(f"lz4 payload: {extra} bytes after its frame")
 
 
-def _zstd_pieces(view: memoryview, step: int) -> Iterator[bytes]:
+def _zstd_decompressor() -> "zstandard.ZstdDecompressor":
+    """One for the caller alone, who adds it to the idle ones after the last frame unless there was an error."""
     import zstandard  # noqa: PLC0415 -- at first use
 
     try:
-        decompressor = _idle_zstd.pop()
+        return _idle_zstd.pop()
     except IndexError:
-        decompressor = zstandard.ZstdDecompressor()
+        return zstandard.ZstdDecompressor()
+
+
+def _zstd_pieces(view: memoryview, step: int) -> Iterator[bytes]:
+    import zstandard  # noqa: PLC0415 -- at first use
+
+    decompressor = _zstd_decompressor()
     position = 0
     frame = decompressor.decompressobj()
     while position < len(view) or not frame.eof:
@@ -335,10 +342,7 @@ def _zstd_to(target: Target, stored: Buffer, max_bytes: int) -> int | None:
         size = zstandard.frame_content_size(stored)
         if not 0 < size <= min(max_bytes, max(_ZSTD_LIKELY_BYTES, _ZSTD_LIKELY_TIMES * len(stored))):
             return None
-        try:
-            decompressor = _idle_zstd.pop()
-        except IndexError:
-            decompressor = zstandard.ZstdDecompressor()
+        decompressor = _zstd_decompressor()
         plain = decompressor.decompress(stored, allow_extra_data=False)
     except zstandard.ZstdError:
         return None
