@@ -30,7 +30,7 @@ from benchmarks.idle_connections import resident_bytes
 from benchmarks.support import perf_tools
 from benchmarks.support.brokers import Running, apache_kafka, bundled, topic
 from benchmarks.support.plots import times_axis
-from benchmarks.support.report import Cell, Report, arguments
+from benchmarks.support.report import Cell, Report, arguments, parse
 from benchmarks.support.rounds import Case, measure
 from tests.support.servers.apache_kafka import apache_kafka_unavailable
 
@@ -263,9 +263,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=20_000, help="of one record each")
     parser.add_argument("--rate", type=int, default=1000, help="records per second for the latency")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long the latency is measured for, each round")
-    options = parser.parse_args()
-    if options.quick:
-        options.rounds, options.megabytes, options.requests, options.seconds = 1, 2, 200, 1.0
+    options = parse(parser, megabytes=2, requests=200, seconds=1.0)
     report = Report("broker", "Brokers under load", options)
     reason = apache_kafka_unavailable()
     if reason:

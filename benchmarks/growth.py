@@ -32,7 +32,7 @@ import pyarrow as pa
 
 from benchmarks.support.brokers import Running, apache_kafka, bundled
 from benchmarks.support.filling import POOL_BYTES, create, events
-from benchmarks.support.report import Cell, Report, arguments
+from benchmarks.support.report import Cell, Report, arguments, parse
 from benchmarks.support.rounds import Case, measure
 from spark_kafka_native.client.admin.topics import delete_topics
 from spark_kafka_native.client.cluster.cluster import Cluster
@@ -281,13 +281,13 @@ def main() -> None:
     parser.add_argument("--partition-records", type=int, default=1_000_000, help="in all partitions together")
     parser.add_argument("--segment-records", type=int, default=1_000_000, help="in all segments together")
     parser.add_argument("--only", choices=("records", "partitions", "segments"), help="one of the three ways")
-    options = parser.parse_args()
+    options = parse(
+        parser, records=400_000, slice=20_000, rounds=2, partition_records=20_000, segment_records=50_000
+    )
     sizes: tuple[int, ...] = SIZES
     partitions: tuple[int, ...] = PARTITIONS
     segments: tuple[int, ...] = SEGMENTS
     if options.quick:
-        options.records, options.slice, options.rounds = min(options.records, 400_000), 20_000, 2
-        options.partition_records, options.segment_records = 20_000, 50_000
         sizes, partitions, segments = (100_000, 200_000, 400_000), (1, 10, 100), (1, 10, 100)
     sizes = (*(size for size in sizes if size < options.records), options.records)
     report = Report("growth", f"Microseconds a record or a lookup, values of {options.value_bytes} B", options)

@@ -33,7 +33,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.support.filling import create
-from benchmarks.support.report import Cell, Report, arguments
+from benchmarks.support.report import Cell, Report, arguments, parse
 from benchmarks.support.rounds import Case, measure
 from benchmarks.support.sessions import jars_of_connector, local_session
 from benchmarks.support.simulated import SimulatedCluster
@@ -295,9 +295,7 @@ def main() -> None:
     parser.add_argument("--simulated", default="100000", help="of simulated brokers; none if empty (%(default)s)")
     parser.add_argument("--brokers", type=int, default=20, help="that are simulated")
     parser.add_argument("--alone", action="store_true", help="the planner alone, without Spark")
-    options = parser.parse_args()
-    if options.quick:
-        options.partitions, options.simulated, options.brokers, options.rounds = "100", "500", 3, 1
+    options = parse(parser, partitions="100", simulated="500", brokers=3)
     report = Report("planning", "Planning by the number of partitions", options)
     jars = jars_of_connector(report)
     results: dict[int, Lines] = {}

@@ -21,7 +21,7 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from benchmarks.support.filling import NOW_MS, events
-from benchmarks.support.report import Cell, Report, arguments
+from benchmarks.support.report import Cell, Report, arguments, parse
 from benchmarks.support.rounds import measure
 from spark_kafka_native.records.arrow import kernel
 from spark_kafka_native.records.arrow.decode import decode
@@ -291,9 +291,7 @@ def main() -> None:
     parser.add_argument("--fetch-bytes", type=int, default=1 << 20)
     parser.add_argument("--codecs", default=",".join(codec.label for codec in CompressionType))
     parser.add_argument("--shapes", default=";".join(SHAPES), help="separated by semicolons (%(default)s)")
-    options = parser.parse_args()
-    if options.quick:
-        options.fetch_bytes, options.rounds, options.codecs = 1 << 18, 3, "none,zstd"
+    options = parse(parser, fetch_bytes=1 << 18, rounds=3, codecs="none,zstd")
     codecs = [codec for codec in CompressionType if codec.label in options.codecs.split(",")]
     kernels = [name for name, wish in KERNELS.items() if wish == "off" or kernel.choose("auto")]
     others = peers()
