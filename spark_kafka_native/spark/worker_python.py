@@ -4,7 +4,7 @@ Spark starts its Python processes with ``PYTHONPATH`` set to its archive ``pytho
 jar. Python compiles what it imports from an archive again in every process, and looks for every other module in the
 archives first. In an installed Spark the same pyspark lies beside the archive, compiled once.
 
-It is for ``PYSPARK_PYTHON``, which names the command that Spark starts. A module (``-m``), as Spark's processes are, it
+It is for ``PYSPARK_PYTHON``, which names the command that Spark starts, and for ``PYSPARK_DRIVER_PYTHON``. A module (``-m``), as Spark's processes are, it
 runs in its own process. All other arguments it passes on to Python, by which it replaces itself.
 """
 
@@ -20,6 +20,11 @@ from pathlib import Path
 from typing import Final
 
 COMMAND: Final = "pykafka-python"
+VARIABLES: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+"""Environment variables of the driver that name the Python of Spark's processes.
+
+The second one, if it is set, is that of the processes that plan queries with a data source that Spark has found.
+"""
 _ARCHIVE: Final = "pyspark.zip"
 _SOURCES: Final = "-src.zip"
 """The end of the name of another package's archive."""
