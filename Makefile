@@ -14,9 +14,9 @@ TWO    := --numprocesses 2 --dist worksteal
 # A run that hangs as a whole ends with a traceback, too.
 BOUND  := timeout --signal=INT --kill-after=60 25m
 
-# Spark's workers use this interpreter, whatever python3 is on the PATH, and with the installed pyspark.
+# Spark's processes use this interpreter, whatever python3 is on the PATH, and with the installed pyspark.
 export PYSPARK_PYTHON        := $(abspath $(VENV)/bin/pykafka-python)
-export PYSPARK_DRIVER_PYTHON := $(abspath $(RUN))
+export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .PHONY: help demo test test-without-spark test-spark test-interop test-differential test-kill test-fuzz coverage bench notebooks check docs format clean
 

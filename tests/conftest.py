@@ -5,7 +5,6 @@ And the choice of a kernel for tests that run twice.
 
 import os
 import signal
-import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
 from spark_kafka_native.records.arrow import kernel
-from spark_kafka_native.spark.worker_python import worker_python
+from spark_kafka_native.spark.worker_python import VARIABLES, worker_python
 from tests.support.report import FINDINGS, Report
 from tests.support.scripts import DidNotStart
 from tests.support.servers.both_brokers import kafka_of_its_own
@@ -127,8 +126,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
             ensure_java()
         except JavaMissing as missing:
             pytest.skip(str(missing))
-        patch.setenv("PYSPARK_PYTHON", worker_python())
-        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+        for variable in VARIABLES:
+            patch.setenv(variable, worker_python())
         # An editable install is importable without being listed; Spark finds data sources by listing modules.
         patch.setenv("PYTHONPATH", os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]))
         patch.chdir(scratch)

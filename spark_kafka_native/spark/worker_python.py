@@ -4,8 +4,9 @@ Spark starts its Python processes with ``PYTHONPATH`` set to its archive ``pytho
 jar. Python compiles what it imports from an archive again in every process, and looks for every other module in the
 archives first. In an installed Spark the same pyspark lies beside the archive, compiled once.
 
-It is for ``PYSPARK_PYTHON``, which names the command that Spark starts, and for ``PYSPARK_DRIVER_PYTHON``. A module (``-m``), as Spark's processes are, it
-runs in its own process. All other arguments it passes on to Python, by which it replaces itself.
+It is for ``PYSPARK_PYTHON`` and ``PYSPARK_DRIVER_PYTHON``, which name the commands that Spark starts. A module
+(``-m``), as Spark's processes are, it runs in its own process. All other arguments it passes on to Python, by which it
+replaces itself.
 """
 
 import os
