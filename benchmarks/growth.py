@@ -281,9 +281,7 @@ def main() -> None:
     parser.add_argument("--partition-records", type=int, default=1_000_000, help="in all partitions together")
     parser.add_argument("--segment-records", type=int, default=1_000_000, help="in all segments together")
     parser.add_argument("--only", choices=("records", "partitions", "segments"), help="one of the three ways")
-    options = parse(
-        parser, records=400_000, slice=20_000, rounds=2, partition_records=20_000, segment_records=50_000
-    )
+    options = parse(parser, records=400_000, slice=20_000, rounds=2, partition_records=20_000, segment_records=50_000)
     sizes: tuple[int, ...] = SIZES
     partitions: tuple[int, ...] = PARTITIONS
     segments: tuple[int, ...] = SEGMENTS
