@@ -54,7 +54,7 @@ RECORD_BYTES: Final = 20
 """What a record takes beside its value, about."""
 PRODUCE, NEWEST, MIDDLE, LOOKUP = "produce", "read, newest", "read, middle", "lookup by timestamp"
 READ, LIST = "read", "list offsets"
-ROUNDS: Final = 9
+ROUNDS: Final = 25
 FLAT: Final = 1.1
 Costs = dict[str, list[float]]
 """Microseconds of a record, or of a lookup, a value for each round."""
@@ -143,12 +143,18 @@ class Topics:
         self.log = self._new()
 
     def cases(self) -> Cases:
-        """What is measured."""
+        """What is measured. Each time that it is produced there is a new log."""
         return {
             PRODUCE: (self._produce, self._records),
-            READ: (self.log.read_all, self._records),
-            LIST: (self.log.list_ends, 2 * self._partitions),
+            READ: (self._read, self._records),
+            LIST: (self._list, 2 * self._partitions),
         }
+
+    def _read(self) -> None:
+        self.log.read_all()
+
+    def _list(self) -> None:
+        self.log.list_ends()
 
     def _new(self) -> Log:
         self._made += 1
