@@ -143,7 +143,7 @@ class Topics:
         self.log = self._new()
 
     def cases(self) -> Cases:
-        """What is measured. Each time that it is produced there is a new log."""
+        """What is measured. Producing makes a new log, therefore ``log`` is looked up at each call, not here."""
         return {
             PRODUCE: (self._produce, self._records),
             READ: (self._read, self._records),
