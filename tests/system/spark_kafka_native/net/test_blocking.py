@@ -254,7 +254,7 @@ def test_an_address_without_a_response_leaves_time_for_the_next(
     with first() as silent:
         several = name_of(monkeypatch, silent, address_of(cluster))
         cluster.script(ApiVersionsRequest, Slow(50))
-        with Connection.open(several, SocketOptions(connect_timeout_ms=2_000), Deadline.after_ms(60_000)) as connection:
+        with Connection.open(several, SocketOptions(connect_timeout_ms=5_000), Deadline.after_ms(60_000)) as connection:
             assert connection.call(MetadataRequest()).cluster_id == "scripted"
 
 
