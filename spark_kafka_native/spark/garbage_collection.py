@@ -32,6 +32,7 @@ def collection_paused() -> Iterator[None]:
     """Plan without garbage collection, also while the plan waits for brokers.
 
     The plan of 100,000 partitions has a million objects without reference cycles. Every collection would traverse them.
+    They are still there while Spark pickles the tasks afterwards, and enter the oldest generation without a collection.
     """
     global _pauses, _enabled_before  # noqa: PLW0603  # the process has one collector
     with _lock:
@@ -45,4 +46,7 @@ def collection_paused() -> Iterator[None]:
         with _lock:
             _pauses -= 1
             if not _pauses and _enabled_before:
+                if not gc.get_freeze_count():
+                    gc.freeze()
+                    gc.unfreeze()  # which moves them into the oldest generation
                 gc.enable()

@@ -118,13 +118,13 @@ class ClusterMetadata:
 def _topic(name: str, topic: MetadataResponseTopic) -> TopicMetadata:
     partitions = [
         PartitionMetadata(
-            partition=part.partition_index,
-            leader_id=part.leader_id,
-            leader_epoch=part.leader_epoch,
-            replicas=part.replica_nodes,
-            isr=part.isr_nodes,
-            offline_replicas=part.offline_replicas,
-            error=ErrorCode.of(part.error_code),
+            part.partition_index,
+            part.leader_id,
+            part.leader_epoch,
+            part.replica_nodes,
+            part.isr_nodes,
+            part.offline_replicas,
+            ErrorCode.of(part.error_code),
         )
         for part in topic.partitions
     ]
@@ -132,7 +132,7 @@ def _topic(name: str, topic: MetadataResponseTopic) -> TopicMetadata:
         name=name,
         topic_id=topic.topic_id,
         internal=topic.is_internal,
-        partitions={part.partition: part for part in sorted(partitions, key=lambda part: part.partition)},
+        partitions={part.partition: part for part in sorted(partitions)},
         error=ErrorCode.of(topic.error_code),
     )
 

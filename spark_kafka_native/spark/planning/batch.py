@@ -32,7 +32,7 @@ def bind_batch_query(options: SourceOptions, source: OffsetSource, clock: Clock)
     Raises as ``plan_batch_query``.
     """
     start, end = _limits(options, source, clock)
-    bounds = look_up_bounds(source, sorted(start.keys() & end.keys()))
+    bounds = look_up_bounds(source, _in_both(start, end))
     ranges = _ranges(options, start, end, bounds)
     return tuple(bind_range(piece, *bounds.of(piece.topic_partition)) for piece in ranges if piece.leader is not None)
 
@@ -54,7 +54,7 @@ def plan_batch_query(
     if bound is None:
         start, end = _limits(options, source, clock)
         if _needs_bounds(options, start, end):
-            bounds = look_up_bounds(source, sorted(start.keys() & end.keys()))
+            bounds = look_up_bounds(source, _in_both(start, end))
         ranges = _ranges(options, start, end, bounds)
     spans = {tp: bounds.of(tp) for tp in bounds.leaders}
     pieces = split_unbound_ranges(
@@ -88,15 +88,20 @@ def _needs_bounds(options: SourceOptions, start: OffsetMap, end: OffsetMap) -> b
     return is_sized or bool(set(start.values()) - {EARLIEST_OFFSET} or set(end.values()) - {LATEST_OFFSET})
 
 
+def _in_both(start: OffsetMap, end: OffsetMap) -> list[TopicPartition]:
+    """The partitions that have both limits, sorted. Mostly they are so already: a set would lose their order."""
+    return sorted(tp for tp in start if tp in end)
+
+
 def _ranges(options: SourceOptions, start: OffsetMap, end: OffsetMap, bounds: Bounds) -> list[OffsetRange]:
     """The range of each partition, validated if its bounds are known."""
     ranges: list[OffsetRange] = []
-    for tp in sorted(start.keys() & end.keys()):
+    for tp in _in_both(start, end):
         leader = bounds.leaders.get(tp)
         limits = start[tp], end[tp]
         if leader is not None:
             limits = _checked(options, tp, *limits, *bounds.of(tp))
-        ranges.append(range_of(tp, *limits)._replace(leader=leader))
+        ranges.append(range_of(tp, *limits, leader))
     return ranges
 
 

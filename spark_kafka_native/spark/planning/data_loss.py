@@ -50,12 +50,12 @@ def plan_batch(
     """
     losses: list[DataLoss] = []
     ranges: list[OffsetRange] = []
-    deleted_since = {tp for tp in start.keys() & end.keys() if end[tp] > start[tp] and tp not in earliest}
+    deleted_since = {tp for tp, at in start.items() if end.get(tp, at) > at and tp not in earliest}
     if deleted := (start.keys() - end.keys()) | deleted_since:
         losses.append(deleted_partitions(deleted))
     _report_unknown(start, end, earliest, losses)
     known_topics = {tp.topic for tp in start}
-    for tp in sorted(end.keys() & (earliest.keys() | start.keys())):
+    for tp in sorted(tp for tp in end if tp in earliest or tp in start):
         first = earliest.get(tp)
         if tp not in start:
             assert first is not None

@@ -82,7 +82,9 @@ def narrow(ranges: Iterable[OffsetRange], narrowing: Narrowing, source: OffsetSo
     Offsets are looked up only if the filters bound offsets or times. Narrowed ranges are within the present offsets of
     their partitions, so that no loss is reported for records that are not wanted.
     """
-    wanted = [piece for piece in ranges if narrowing.wants(piece.topic_partition)]
+    wanted = list(ranges)
+    if narrowing.on_partition:
+        wanted = [piece for piece in wanted if narrowing.wants(piece.topic_partition)]
     by_time = _lowest_by_time(wanted, narrowing.from_timestamp_ms, source)
     if not wanted or not (narrowing.from_offset or any(by_time.values()) or narrowing.until_offset is not None):
         return wanted

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.planning.ranges import OffsetRange, PlainRange, bind_range
+from spark_kafka_native.spark.planning.ranges import EMPTY_BOUNDS, OffsetRange, PlainRange, bind_range
 
 Task: TypeAlias = tuple[OffsetRange, ...]
 """The ranges of one task; at most one range of each partition."""
@@ -16,7 +16,6 @@ PlainTask: TypeAlias = tuple[PlainRange, ...]
 """The value of its ``InputPartition``."""
 
 _NO_LEADER: Final = -1
-_EMPTY: Final = (0, 0)
 
 
 class _Sized(NamedTuple):
@@ -69,7 +68,7 @@ def _leader_id(sized: _Sized) -> int:
 
 def _size(piece: OffsetRange, bounds: Mapping[TopicPartition, tuple[int, int]]) -> int:
     if bounds and min(piece.from_offset, piece.until_offset) < 0:
-        piece = bind_range(piece, *bounds.get(piece.topic_partition, _EMPTY))
+        piece = bind_range(piece, *bounds.get(piece.topic_partition, EMPTY_BOUNDS))
     return max(piece.size, 0)
 
 

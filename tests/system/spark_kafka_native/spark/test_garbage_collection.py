@@ -70,3 +70,22 @@ def test_disabled_collection_stays_disabled() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_objects_of_a_plan_are_old_when_collection_begins_again() -> None:
+    with collection_paused():
+        plan = [["a range"]]
+        assert not any(each is plan for each in gc.get_objects(generation=2))
+    assert any(each is plan for each in gc.get_objects(generation=2))
+    assert gc.get_freeze_count() == 0
+
+
+def test_frozen_objects_stay_frozen_after_a_plan() -> None:
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with collection_paused():
+            pass
+        assert gc.get_freeze_count() > frozen / 2
+    finally:
+        gc.unfreeze()
