@@ -8,8 +8,8 @@ not compare the connectors there.
 
 - planner: ours, in a process of its own as Spark's driver has it. A batch query from earliest to latest; the first
   trigger of a stream that may read half of what there is; the next trigger of one that runs, after a second without
-  news. What is sent to Spark is part of it: ranges pickled, offsets as JSON. Memory is what the process had at most,
-  beyond what it had before.
+  news. What is sent to Spark is part of it: offsets as JSON, and the tasks, each pickled by itself as Spark does.
+  Memory is what the process had at most, beyond what it had before.
 - Spark, both connectors in turn (not with ``--alone``): a batch query from ``load()`` to its list of tasks, and
   triggers of a stream with one new record, as ``durationMs`` of its progress tells them: ``latestOffset``, and the
   whole trigger. Requests that it sends in a second when idle are counted for some seconds. Simulated brokers are asked
@@ -83,17 +83,23 @@ class Line:
 
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
+    pickling_seconds: list[float] = field(default_factory=list)
     peaks: list[int] = field(default_factory=list)
     brokers_cpu: list[float] = field(default_factory=list)
     requests: str = ""
 
     def cells(self) -> list[Cell]:
-        """Milliseconds, CPU, memory, the brokers' CPU, requests; medians of what there is."""
+        """Milliseconds, CPU, and of that pickling, memory, the brokers' CPU, requests; medians of what there is."""
         return [
             statistics.median(self.seconds) * 1000,
             *(
                 statistics.median(values) * unit if values else None
-                for values, unit in ((self.cpu_seconds, 1000), (self.peaks, 2**-20), (self.brokers_cpu, 1000))
+                for values, unit in (
+                    (self.cpu_seconds, 1000),
+                    (self.pickling_seconds, 1000),
+                    (self.peaks, 2**-20),
+                    (self.brokers_cpu, 1000),
+                )
             ),
             self.requests or None,
         ]
@@ -172,6 +178,7 @@ class Bench:
             if planned.count != wanted:
                 raise RuntimeError(f"{what}: {planned.count} tasks instead of {wanted}")
             line.cpu_seconds.append(planned.cpu_seconds)
+            line.pickling_seconds.append(planned.pickling_seconds)
             line.peaks.append(planned.peak_bytes)
             return planned.seconds
 
@@ -349,7 +356,8 @@ def _tell(report: Report, results: dict[int, Lines], options: argparse.Namespace
         for count, lines in results.items()
         for name, line in lines.items()
     ]
-    columns = ["partitions", "", "ms", "CPU ms", "memory, MiB", "brokers' CPU ms", "requests", "x JVM"]
+    costs = ["ms", "CPU ms", "pickling, CPU ms", "memory, MiB", "brokers' CPU ms", "requests"]
+    columns = ["partitions", "", *costs, "x JVM"]
     report.table(columns, rows)
     for what in (TASKS, LATEST):
         name = _name(OURS, what)

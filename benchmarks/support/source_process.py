@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql.datasource import InputPartition
@@ -44,6 +44,15 @@ class Took:
     """Of tasks that were planned, or of rows that were read."""
     peak_bytes: int
     """Memory of the process at most, beyond what it had at its start."""
+    pickling_seconds: float = 0.0
+    """Of ``cpu_seconds``: the tasks, as Spark pickles them."""
+
+
+class Done(NamedTuple):
+    """What an action has done."""
+
+    count: int
+    pickling_seconds: float = 0.0
 
 
 @contextmanager
@@ -74,7 +83,7 @@ def source_process(what: str, options: Options) -> Iterator[Callable[[], Took]]:
 
 
 def _serve(pipe: Connection, what: str, options: Options) -> None:
-    actions: dict[str, Callable[[Options], int]] = {
+    actions: dict[str, Callable[[Options], Done]] = {
         BATCH: _batch,
         FIRST_TRIGGER: _first_trigger,
         NEXT_TRIGGER: _RunningStream(),
@@ -94,15 +103,21 @@ def _serve(pipe: Connection, what: str, options: Options) -> None:
             pipe.send(RuntimeError(f"{type(error).__name__}: {error}"))
 
 
-def _timed(action: Callable[[], int], before: int) -> Took:
+def _timed(action: Callable[[], Done], before: int) -> Took:
     reset = Path("/proc/self/clear_refs")
     if reset.exists():
         reset.write_text(_RESET_PEAK)
     started, cpu_started = time.perf_counter(), time.process_time()
-    count = action()
+    done = action()
     seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
     peak = max(0, _memory("VmHWM") - before)
-    return Took(seconds=seconds, cpu_seconds=cpu_seconds, count=count, peak_bytes=peak)
+    return Took(
+        seconds=seconds,
+        cpu_seconds=cpu_seconds,
+        count=done.count,
+        peak_bytes=peak,
+        pickling_seconds=done.pickling_seconds,
+    )
 
 
 def _memory(name: str) -> int:
@@ -112,13 +127,13 @@ def _memory(name: str) -> int:
     return int(found[1]) * 1024 if found else 0
 
 
-def _batch(options: Options) -> int:
+def _batch(options: Options) -> Done:
     """A batch query from earliest to latest, its tasks pickled."""
     reader = PyKafkaDataSource(options).reader(source_schema(include_headers=False))
     return _sent(reader.partitions())
 
 
-def _first_trigger(options: Options) -> int:
+def _first_trigger(options: Options) -> Done:
     """The first trigger of a stream."""
     reader = _stream(options)
     start = reader.initialOffset()
@@ -133,7 +148,7 @@ class _RunningStream:
     def __init__(self) -> None:
         self._running: tuple[PyKafkaStreamReader, OffsetJson] | None = None
 
-    def __call__(self, options: Options) -> int:
+    def __call__(self, options: Options) -> Done:
         if self._running is None:
             reader = _stream(options)
             self._running = reader, reader.initialOffset()
@@ -149,19 +164,22 @@ class _Tasks:
     def __init__(self) -> None:
         self._planned: tuple[PyKafkaReader, Sequence[InputPartition]] | None = None
 
-    def __call__(self, options: Options) -> int:
+    def __call__(self, options: Options) -> Done:
         if self._planned is None:
             reader = PyKafkaDataSource(options).reader(source_schema(include_headers=False))
             self._planned = reader, reader.partitions()
         reader, tasks = self._planned
-        return sum(batch.num_rows for task in tasks for batch in reader.read(task))
+        return Done(sum(batch.num_rows for task in tasks for batch in reader.read(task)))
 
 
 def _stream(options: Options) -> PyKafkaStreamReader:
     return PyKafkaDataSource(options).streamReader(source_schema(include_headers=False))
 
 
-def _sent(tasks: Sequence[InputPartition]) -> int:
-    """Pickled as Spark does; how many there are."""
+def _sent(tasks: Sequence[InputPartition]) -> Done:
+    """The tasks, pickled as Spark does."""
     serializer: Any = CPickleSerializer()  # without types
-    return sum(1 for task in tasks if serializer.dumps(task))
+    started = time.process_time()
+    for task in tasks:
+        serializer.dumps(task)
+    return Done(len(tasks), time.process_time() - started)
