@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql.datasource import InputPartition
@@ -48,7 +48,8 @@ class Took:
     """Of ``cpu_seconds``: the tasks, as Spark pickles them."""
 
 
-class Done(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Done:
     """What an action has done."""
 
     count: int
