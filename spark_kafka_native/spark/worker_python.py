@@ -20,12 +20,28 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from spark_kafka_native.spark.fork_server import run_in_forked_process
+
 COMMAND: Final = "pykafka-python"
 VARIABLES: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 """Environment variables of the driver that name the Python of Spark's processes.
 
 The second one, if it is set, is that of the processes that plan queries with a data source that Spark has found.
 """
+_OF_PLANNING: Final = (
+    "pyspark.daemon",
+    "pyspark.sql.streaming.python_streaming_source_runner",
+    "pyspark.sql.worker.commit_data_source_write",
+    "pyspark.sql.worker.create_data_source",
+    "pyspark.sql.worker.lookup_data_sources",
+    "pyspark.sql.worker.plan_data_source_read",
+    "pyspark.sql.worker.python_streaming_sink_runner",
+    "pyspark.sql.worker.write_into_data_source",
+    "spark_kafka_native.spark.sink.writer",
+    "spark_kafka_native.spark.source.batch_reader",
+    "spark_kafka_native.spark.source.stream_reader",
+)
+"""What Spark runs to plan queries, in one release or another, and what these import of this package."""
 _ARCHIVE: Final = "pyspark.zip"
 _SOURCES: Final = "-src.zip"
 """The end of the name of another package's archive."""
@@ -59,10 +75,19 @@ def main() -> None:
     if sys.argv[1:2] != ["-m"] or len(sys.argv) < 3:
         os.execv(sys.executable, [sys.executable, *sys.argv[1:]])  # noqa: S606  # no shell
     sys.path[:] = _path_of_module({os.path.abspath(entry) for entry in entries}, instead)
+    if plans_queries(sys.argv[2:]):
+        run_in_forked_process(_OF_PLANNING)
     module = sys.argv[2]
     _check_module(module)
     del sys.argv[:2]
+    sys.modules.pop(module, None)  # imported in advance; runpy warns of it
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def plans_queries(arguments: Sequence[str]) -> bool:
+    """Whether a module, with its arguments, is one of pyspark for queries; not the one that forks workers for tasks."""
+    module = arguments[0]
+    return (arguments[1] if module == "pyspark.daemon" and len(arguments) > 1 else module).startswith("pyspark.sql.")
 
 
 def _check_module(module: str) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
 
 from spark_kafka_native.spark.worker_python import COMMAND, worker_python
 
@@ -92,3 +93,23 @@ def test_workers_import_the_pyspark_of_the_driver(spark: SparkSession) -> None:
     found = {row.origin for row in spark.range(1).mapInArrow(origins, "origin string").collect()}
     assert pyspark.__file__ in found
     assert not [origin for origin in found if ".zip" in origin]
+
+
+class Ancestors(DataSource):
+    """Its columns are the process that creates it, and the ancestors of that."""
+
+    def schema(self) -> str:
+        import psutil
+
+        process = psutil.Process()
+        return ", ".join(f"`{each.pid}` int" for each in [process, *process.parents()])
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(sys.platform != "linux", reason="the fork server is for Linux")
+def test_the_fork_server_starts_processes_that_plan_queries(spark: SparkSession) -> None:
+    spark.dataSource.register(Ancestors)
+    spark.read.format(Ancestors.name()).load()  # may start the server
+    jvm: Any = spark.sparkContext._jvm
+    driver = str(jvm.java.lang.ProcessHandle.current().pid())
+    assert driver not in spark.read.format(Ancestors.name()).load().columns

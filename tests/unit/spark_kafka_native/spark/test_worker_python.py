@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.spark.worker_python import COMMAND, installed_instead, worker_python
+from spark_kafka_native.spark.worker_python import COMMAND, installed_instead, plans_queries, worker_python
 
 PY4J = "py4j-0.10.9.9"
 
@@ -143,3 +143,18 @@ def test_python_is_named_where_the_command_cannot_run(
     if first_lines is not None:
         command.write_text(first_lines)
     assert worker_python() == (str(command) if runs else PYTHON)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "plans"),
+    [
+        (["pyspark.daemon", "pyspark.sql.worker.plan_data_source_read"], True),
+        (["pyspark.sql.streaming.python_streaming_source_runner"], True),
+        (["pyspark.daemon", "pyspark.worker"], False),
+        (["pyspark.daemon"], False),
+        (["pyspark.worker"], False),
+        (["pip", "pyspark.sql.worker.plan_data_source_read"], False),
+    ],
+)
+def test_processes_for_tasks_are_not_of_the_fork_server(arguments: list[str], plans: bool) -> None:
+    assert plans_queries(arguments) == plans

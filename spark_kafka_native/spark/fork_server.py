@@ -1,0 +1,354 @@
+"""A fork server: it starts Spark's Python processes that plan queries with their modules imported.
+
+Spark starts a process for every stream, and several for the first queries of a session. Most of their start is the
+import of pyspark, pyarrow and this package. The first one of a JVM imports them and forks the server from itself:
+
+1. A process connects to the abstract Unix socket that is named after its JVM. The first one binds it instead, imports
+   the modules and forks the server. Then it runs its own module.
+2. A later one, a client, sends its arguments, environment and standard streams. The server has forked a process, which
+   receives them.
+3. If the interpreter, its path or the environment differ from the server's, the forked process ends.
+4. Otherwise it sends ``READY``, the client sends ``RUN``, and the forked process runs the module. A client that has not
+   received ``READY`` in time runs its module itself; the forked process then does not receive ``RUN`` and ends.
+5. The client waits. The server sends it the exit status of the forked process, with which the client ends. If the
+   client ends first, as when Spark ends it by ``SIGTERM``, the server sends ``SIGTERM`` to the forked process. If the
+   server ends first, the client does.
+
+The server ends with the JVM. On Linux only: elsewhere every process runs its module itself, because system libraries of
+macOS do not support a fork without exec.
+"""
+
+import gc
+import importlib
+import marshal
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+MOST_CLIENTS: Final = 200
+"""Processes at once. Further clients run their modules themselves."""
+PATIENCE_S: Final = 2.0
+"""Wait for a message of the other side. Spark waits 10 s for a process that it has started."""
+_MOST_BYTES: Final = 4 << 20
+"""Size of a request, which is mostly the environment. Linux limits that to 2 MiB unless the stack limit is raised."""
+_LENGTH: Final = struct.Struct("=I")
+_MESSAGE: Final = struct.Struct("=ci")
+"""To a client: the kind, and the id of the forked process or its exit status."""
+_READY: Final = b"R"
+_ENDED: Final = b"E"
+_RUN: Final = b"R"
+"""To the forked process."""
+_CREDENTIALS: Final = struct.Struct("=iii")
+"""Of SO_PEERCRED: process, user, group."""
+_STREAMS: Final = (0, 1, 2)
+_VARIABLES_OF_A_PROCESS: Final = (
+    "PYSPARK_EXECUTOR_",
+    "PYSPARK_PLANNER_",
+    "PYTHON_DAEMON_",
+    "PYTHON_FAULTHANDLER_",
+    "PYTHON_UDF_",
+    "PYTHON_UNIX_DOMAIN_",
+    "PYTHON_WORKER_",
+    "SPARK_",
+)
+"""Prefixes of the variables that Spark sets for a process and that it reads only when the module runs."""
+
+
+def run_in_forked_process(modules: Sequence[str]) -> None:
+    """Let the server of this JVM run what this process is started for; does not return in that case.
+
+    Returns in the process that is to run it: in this one, if there was no server or it did not take the request, and in
+    each process that the server has forked, with ``sys.argv`` and ``os.environ`` of the client. A new server imports
+    those of ``modules`` that exist.
+    """
+    if sys.platform != "linux":
+        return
+    try:
+        jvm = _Jvm.of_this_process()
+    except OSError:  # no pidfd or no /proc
+        return
+    if jvm is None:
+        return
+    try:
+        listener = socket.socket(socket.AF_UNIX)
+        try:
+            listener.bind(jvm.address)
+            listener.listen(MOST_CLIENTS)
+        except OSError:
+            listener.close()
+            _run_by_server(jvm.address)
+            return
+        with listener:
+            _start_server(listener, jvm, modules)
+    finally:
+        jvm.close()
+
+
+class _Jvm(NamedTuple):
+    """The process that started this one."""
+
+    descriptor: int
+    """Its pidfd, which can be read when it has ended."""
+    address: str
+    """Of the socket: other users, containers, and later processes with the same id have other addresses."""
+
+    @classmethod
+    def of_this_process(cls) -> "_Jvm | None":
+        """None: the parent process is no JVM. Raises OSError."""
+        parent = os.getppid()
+        descriptor = os.pidfd_open(parent)
+        try:
+            name, _, fields = Path(f"/proc/{parent}/stat").read_text(encoding="utf-8").partition("(")[2].rpartition(")")
+            if name != "java" or os.getppid() != parent:
+                os.close(descriptor)
+                return None
+            started = fields.split()[19]
+            namespaces = (os.stat(f"/proc/self/ns/{kind}").st_ino for kind in ("pid", "mnt"))
+            identity = (os.geteuid(), *namespaces, parent, started)
+        except OSError:
+            os.close(descriptor)
+            raise
+        return cls(descriptor, "\0pykafka-python-" + "-".join(map(str, identity)))
+
+    def close(self) -> None:
+        """Close the pidfd."""
+        os.close(self.descriptor)
+
+
+class _Request(NamedTuple):
+    """What a process is to be. Sent by ``marshal``, which the import system has loaded already."""
+
+    interpreter: str
+    version: str
+    directory: str
+    path: list[str]
+    environment: dict[str, str]
+    arguments: list[str]
+
+    @classmethod
+    def of_this_process(cls) -> "_Request":
+        """Raises OSError: the working directory is gone."""
+        path = list(dict.fromkeys(sys.path))
+        return cls(sys.executable, sys.version, os.getcwd(), path, dict(os.environ), sys.argv)
+
+    @classmethod
+    def received(cls, data: bytes) -> "_Request":
+        """Raises ValueError, EOFError or TypeError: data of another version of Python or of this package."""
+        return cls(*marshal.loads(data))  # noqa: S302  # sent by a process of the same user
+
+    def can_run_in(self, server: "_Request") -> bool:
+        """Whether Python would start with the same state as the server has."""
+        return self.state == server.state
+
+    @property
+    def state(self) -> Sequence[Any]:
+        """What affects Python before a module runs. ``path`` has what ``PYTHONPATH`` says."""
+        environment = {
+            name: value
+            for name, value in self.environment.items()
+            if name != "PYTHONPATH" and not name.startswith(_VARIABLES_OF_A_PROCESS)
+        }
+        return self.interpreter, self.version, self.directory, self.path, environment
+
+    def apply(self) -> None:
+        """Make this process what the request says, except for its streams."""
+        os.environ.clear()
+        os.environ.update(self.environment)
+        sys.argv[:] = self.arguments
+
+
+def _run_by_server(address: str) -> None:
+    """Let the server fork a process for this one, and end with its status; returns if it does not."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(PATIENCE_S)
+        try:
+            connection.connect(address)
+            if not _is_own_user(connection):
+                return
+            request = marshal.dumps(tuple(_Request.of_this_process()))
+            socket.send_fds(connection, [_LENGTH.pack(len(request))], _STREAMS)
+            connection.sendall(request)
+            kind, process = _MESSAGE.unpack(connection.recv(_MESSAGE.size) or bytes(_MESSAGE.size))
+            if kind != _READY:
+                return
+            descriptor = os.pidfd_open(process)
+            connection.sendall(_RUN)
+        except OSError:
+            return
+        connection.settimeout(None)
+        with suppress(OSError):  # the connection was reset
+            if message := connection.recv(_MESSAGE.size):
+                _, status = _MESSAGE.unpack(message)
+                os._exit(status if status >= 0 else 128 - status)
+    with suppress(OSError):  # it has ended
+        signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+    with suppress(OSError):  # nothing reads the stream
+        os.write(2, b"pykafka-python: the fork server ended: ending its process %d\n" % process)
+    os._exit(1)
+
+
+def _start_server(listener: socket.socket, jvm: _Jvm, modules: Sequence[str]) -> None:
+    """Import the modules and fork the server; returns in this process and in those that the server forks."""
+    try:
+        own = _Request.of_this_process()
+    except OSError:
+        return
+    for name in modules:
+        with suppress(Exception):  # Spark reports it if it needs the module; older releases have fewer of them
+            importlib.import_module(name)
+    try:
+        between = os.fork()
+    except OSError:  # the limit of processes
+        return
+    if between:
+        os.waitpid(between, 0)
+        return
+    try:
+        if os.fork():  # so that the server is no child of this process, which may wait for its own
+            os._exit(0)
+        _serve(listener, jvm, own)
+    except BaseException:  # nothing of the first process may run in this one
+        os._exit(1)
+
+
+def _serve(listener: socket.socket, jvm: _Jvm, own: _Request) -> None:
+    """Be the server until the JVM ends. Returns in each forked process that is to run a module."""
+    interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal; the JVM ends the session
+    with open(os.devnull, "r+b", buffering=0) as null:
+        for stream in _STREAMS:
+            os.dup2(null.fileno(), stream)
+    gc.collect()
+    gc.freeze()  # forked processes share the memory
+    server = _Server(listener, jvm.descriptor)
+    connection = server.serve()
+    signal.signal(signal.SIGINT, interrupt)
+    with connection:
+        connection.settimeout(PATIENCE_S)
+        _receive(connection, own).apply()
+
+
+class _Forked(NamedTuple):
+    """A process that the server has forked."""
+
+    process: int
+    descriptor: int
+    """Its pidfd."""
+    connection: socket.socket
+    """To its client."""
+
+    def close(self) -> None:
+        """Close both, in this process."""
+        os.close(self.descriptor)
+        self.connection.close()
+
+
+class _Server:
+    """Forks a process for each client. It waits for nothing but events, and reads nothing from clients."""
+
+    def __init__(self, listener: socket.socket, jvm: int) -> None:
+        self._listener = listener
+        self._jvm = jvm
+        self._processes: dict[int, _Forked] = {}
+        """By the pidfd and by the client's descriptor; these may differ in one of them that is removed already."""
+        self._poll = select.poll()  # lists the listener first, before descriptors that a later event closes
+        self._poll.register(listener, select.POLLIN)
+        self._poll.register(jvm, select.POLLIN)
+
+    def serve(self) -> socket.socket:
+        """Serve until the JVM ends. Returns in each forked process, with the connection to the client."""
+        while True:
+            for descriptor, _ in self._poll.poll():
+                if descriptor == self._jvm:
+                    os._exit(0)
+                if descriptor == self._listener.fileno():
+                    if connection := self._accept():
+                        return connection
+                elif forked := self._processes.pop(descriptor, None):
+                    self._poll.unregister(descriptor)
+                    if descriptor == forked.descriptor:
+                        self._end(forked)
+                    else:  # the client has ended
+                        signal.pidfd_send_signal(forked.descriptor, signal.SIGTERM)
+
+    def _accept(self) -> socket.socket | None:
+        """The connection, in a forked process."""
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:  # no descriptors: the client stops waiting
+            time.sleep(0.1)
+            return None
+        if not _is_own_user(connection) or len(self._processes) >= 2 * MOST_CLIENTS:
+            connection.close()
+            return None
+        try:
+            with open(os.devnull):
+                pass  # so that a descriptor is left for the pidfd
+            process = os.fork()
+        except OSError:  # no descriptors, or the limit of processes
+            connection.close()
+            return None
+        if not process:
+            self._close()
+            return connection
+        try:
+            forked = _Forked(process, os.pidfd_open(process), connection)
+        except OSError:  # the limits of the machine
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            connection.close()
+            return None
+        self._processes[forked.descriptor] = self._processes[connection.fileno()] = forked
+        self._poll.register(forked.descriptor, select.POLLIN)
+        self._poll.register(connection, select.POLLRDHUP)
+        return None
+
+    def _end(self, forked: _Forked) -> None:
+        """Send the status of a process that has ended."""
+        _, status = os.waitpid(forked.process, 0)
+        if self._processes.pop(forked.connection.fileno(), None):
+            self._poll.unregister(forked.connection)
+        forked.connection.settimeout(0)
+        with suppress(OSError):  # the client has ended
+            forked.connection.send(_MESSAGE.pack(_ENDED, os.waitstatus_to_exitcode(status)))
+        forked.close()
+
+    def _close(self) -> None:
+        """Close the server's descriptors in a forked process."""
+        for forked in set(self._processes.values()):
+            forked.close()
+        self._listener.close()
+
+
+def _receive(connection: socket.socket, own: _Request) -> _Request:
+    """What this forked process is to run, with the client's streams; raises SystemExit if it is not to."""
+    length, streams, _, _ = socket.recv_fds(connection, _LENGTH.size, len(_STREAMS))
+    (size,) = _LENGTH.unpack(length)
+    if size > _MOST_BYTES or len(streams) != len(_STREAMS):
+        raise SystemExit
+    data = bytearray()
+    while len(data) < size and (part := connection.recv(size - len(data))):
+        data += part
+    request = _Request.received(bytes(data))
+    if not request.can_run_in(own):
+        raise SystemExit
+    connection.sendall(_MESSAGE.pack(_READY, os.getpid()))
+    if connection.recv(len(_RUN)) != _RUN:
+        raise SystemExit
+    for stream, received in zip(_STREAMS, streams, strict=True):
+        os.dup2(received, stream)
+        os.close(received)
+    return request
+
+
+def _is_own_user(connection: socket.socket) -> bool:
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(credentials)
+    return bool(user == os.geteuid())

@@ -1,0 +1,239 @@
+"""The fork server with processes of one fake JVM. The first process starts the server."""
+
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.support.spark.fake_jvm import Done, FakeJvm
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fork server is for Linux")
+
+SHOW = """
+import json
+print(json.dumps({
+    "process": os.getpid(),
+    "parent": os.getppid(),
+    "arguments": sys.argv[2:],
+    "variable": os.environ.get("SPARK_TEST"),
+    "input": sys.stdin.read(),
+    "imported": "wsgiref.headers" in sys.modules,
+    "descriptors": len(os.listdir("/proc/self/fd")) - 1,
+}))
+"""
+WAIT = """
+import signal, time
+def end(*_):
+    print("ended by SIGTERM", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+with open(sys.argv[2] + ".new", "w") as file:
+    print(os.getpid(), os.getppid(), file=file)
+os.rename(sys.argv[2] + ".new", sys.argv[2])
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def jvm() -> Iterator[FakeJvm]:
+    with FakeJvm() as jvm:
+        yield jvm
+
+
+def shown(done: Done) -> Any:
+    assert (done.status, done.errors) == (0, "")
+    return json.loads(done.output)
+
+
+def has_run_itself(done: Done) -> bool:
+    return bool(shown(done)["process"] == done.process)
+
+
+def runs(process: int) -> bool:
+    """Whether a process has not ended. Its parent may not have waited for it."""
+    try:
+        return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def waiting(jvm: FakeJvm, file: Path, **how: Any) -> tuple[int, int, int]:
+    """A process that waits until it is ended, the one that runs its code, and the parent of that."""
+    client = jvm.start(WAIT, str(file), **how)
+    eventually(file.exists, True)
+    process, parent = map(int, file.read_text().split())
+    return client, process, parent
+
+
+def address_of(jvm: FakeJvm) -> str:
+    """The abstract address at which the server listens."""
+    listed = (line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:])
+    (found,) = {fields[7] for fields in listed if len(fields) > 7 and f"-{jvm.process}-" in fields[7]}
+    assert found.startswith("@pykafka-python-")
+    return "\0" + found[1:]
+
+
+def test_the_first_process_runs_its_code_itself_and_the_server_that_of_later_ones(jvm: FakeJvm) -> None:
+    assert has_run_itself(jvm.run(SHOW))
+    done = jvm.run(SHOW, "a b", "", given="its input\n", SPARK_TEST="set by Spark")
+    process = shown(done)
+    assert process.pop("process") not in (done.process, process["parent"])
+    assert process.pop("parent") != jvm.process
+    assert process == {
+        "arguments": ["a b", ""],
+        "variable": "set by Spark",
+        "input": "its input\n",
+        "imported": True,
+        "descriptors": 3,
+    }
+    assert shown(jvm.run(SHOW))["variable"] is None
+
+
+def test_processes_that_start_together_run_their_code(jvm: FakeJvm) -> None:
+    processes = [jvm.start(SHOW, str(number)) for number in range(8)]
+    assert [shown(jvm.done(process))["arguments"] for process in processes] == [[str(each)] for each in range(8)]
+    assert not has_run_itself(jvm.run(SHOW))
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "errors"),
+    [
+        ("sys.exit(7)", 7, ""),
+        ("sys.exit('a message')", 1, "a message\n"),
+        ("os._exit(255)", 255, ""),
+        ("os.kill(os.getpid(), 9)", 128 + signal.SIGKILL, ""),
+    ],
+)
+def test_a_client_ends_with_the_status_of_its_forked_process(jvm: FakeJvm, code: str, status: int, errors: str) -> None:
+    jvm.run(SHOW)
+    done = jvm.run(code)
+    assert (done.status, done.errors, done.output) == (status, errors, "")
+
+
+def test_an_exception_is_on_the_standard_error_of_the_client(jvm: FakeJvm) -> None:
+    jvm.run(SHOW)
+    done = jvm.run("raise ValueError('of the code')")
+    assert done.status == 1
+    assert done.errors.endswith("\nValueError: of the code\n")
+
+
+@pytest.mark.parametrize(
+    "different",
+    [
+        {"directory": Path("/")},
+        {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), "/other"])},
+        {"PYTHONHASHSEED": "7"},
+        {"OMP_NUM_THREADS": "7"},
+        {"TZ": "Asia/Tokyo"},
+    ],
+    ids="".join,
+)
+def test_a_process_with_another_state_of_python_runs_its_code_itself(jvm: FakeJvm, different: dict[str, Any]) -> None:
+    jvm.run(SHOW)
+    assert has_run_itself(jvm.run(SHOW, **different))
+    assert not has_run_itself(jvm.run(SHOW))
+
+
+def test_a_process_of_another_interpreter_runs_its_code_itself(jvm: FakeJvm, tmp_path: Path) -> None:
+    jvm.run(SHOW)
+    environment = tmp_path / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    assert has_run_itself(jvm.run(SHOW, python=str(environment / "bin" / "python")))
+
+
+def test_a_process_that_no_jvm_has_started_runs_its_code_itself() -> None:
+    program = (
+        "from spark_kafka_native.spark.fork_server import run_in_forked_process; run_in_forked_process([]);"
+        "import os; print(os.getpid())"
+    )
+    for _ in range(2):
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+            assert process.communicate(timeout=60)[0] == f"{process.pid}\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_end_of_a_client_ends_its_forked_process(jvm: FakeJvm, tmp_path: Path, number: signal.Signals) -> None:
+    jvm.run(SHOW)
+    client, process, _ = waiting(jvm, tmp_path / "ids")
+    assert process != client
+    os.kill(client, number)
+    eventually(lambda: runs(process), False)
+    assert jvm.done(client) == Done(client, -number, "ended by SIGTERM\n", "")
+    assert not has_run_itself(jvm.run(SHOW))
+
+
+def test_a_client_without_its_server_ends_and_the_next_process_starts_another(jvm: FakeJvm, tmp_path: Path) -> None:
+    jvm.run(SHOW)
+    client, process, server = waiting(jvm, tmp_path / "ids")
+    os.kill(server, signal.SIGKILL)
+    eventually(lambda: runs(process), False)
+    message = f"pykafka-python: the fork server ended: ending its process {process}\n"
+    assert jvm.done(client) == Done(client, 1, "ended by SIGTERM\n", message)
+    assert has_run_itself(jvm.run(SHOW))
+    assert not has_run_itself(jvm.run(SHOW))
+
+
+def test_the_server_ends_with_the_jvm(jvm: FakeJvm) -> None:
+    jvm.run(SHOW)
+    server = shown(jvm.run(SHOW))["parent"]
+    assert runs(server)
+    jvm.end()
+    eventually(lambda: runs(server), False)
+
+
+def test_a_first_process_that_ends_during_its_imports_leaves_no_server(jvm: FakeJvm, tmp_path: Path) -> None:
+    (tmp_path / "ending.py").write_text("import os; os._exit(3)")
+    path = {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), str(tmp_path)])}
+    assert jvm.run(SHOW, SPARK_TEST_MODULES="ending", **path).status == 3
+    assert has_run_itself(jvm.run(SHOW, **path))
+    assert not has_run_itself(jvm.run(SHOW, **path))
+
+
+def test_more_clients_than_the_limit_run_their_code_themselves(jvm: FakeJvm, tmp_path: Path) -> None:
+    limit = {"SPARK_TEST_MOST_CLIENTS": "2"}
+    jvm.run(SHOW, **limit)
+    clients = [waiting(jvm, tmp_path / str(number)) for number in range(2)]
+    assert has_run_itself(jvm.run(SHOW))
+    os.kill(clients[0][0], signal.SIGKILL)
+    eventually(lambda: runs(clients[0][1]), False)
+    assert not has_run_itself(jvm.run(SHOW))
+
+
+def test_a_server_without_descriptors_leaves_the_code_to_its_clients(jvm: FakeJvm, tmp_path: Path) -> None:
+    jvm.run(SHOW)
+    client, process, server = waiting(jvm, tmp_path / "ids")
+    limits = resource.prlimit(server, resource.RLIMIT_NOFILE)
+    used = 7  # the standard streams, the listener, the JVM, the waiting client and its process
+    eventually(lambda: len(os.listdir(f"/proc/{server}/fd")), used)
+    for free in (0, 1):  # none for the connection; none for the pidfd
+        resource.prlimit(server, resource.RLIMIT_NOFILE, (used + free, limits[1]))
+        assert has_run_itself(jvm.run(SHOW, SPARK_TEST_PATIENCE_S="1"))
+    resource.prlimit(server, resource.RLIMIT_NOFILE, limits)
+    assert not has_run_itself(jvm.run(SHOW))
+    assert runs(process)
+    os.kill(client, signal.SIGTERM)
+    eventually(lambda: runs(process), False)
+    assert jvm.done(client).output == "ended by SIGTERM\n"
+
+
+def test_connections_without_a_request_have_no_effect_on_others(jvm: FakeJvm) -> None:
+    jvm.run(SHOW, SPARK_TEST_PATIENCE_S="5")
+    with ExitStack() as stack:
+        connections = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(4)]
+        for connection, sent in zip(connections, (b"", b"\1", b"\xff\xff\xff\xff", b"\5\0\0\0abcde"), strict=True):
+            connection.settimeout(60)
+            connection.connect(address_of(jvm))
+            connection.sendall(sent)
+        assert not has_run_itself(jvm.run(SHOW))
+        assert [connection.recv(100)[:1] for connection in connections] == [b"E"] * 4  # the forked processes end
