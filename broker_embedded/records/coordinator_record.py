@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from spark_kafka_native.protocol.codec import codec
+from spark_kafka_native.protocol.codec import decoder, encoder
 from spark_kafka_native.protocol.errors import RemoteProtocolError
 from spark_kafka_native.protocol.schema import Struct
 from spark_kafka_native.protocol.wire import Splices
@@ -89,13 +89,13 @@ def _version(raw: bytes, what: str) -> int:
 
 def _encode(value: Struct, version: int, *, flexible: bool) -> bytes:
     out = bytearray(_VERSION.pack(version))
-    codec(type(value), version, flexible)[0](value, out, Splices())
+    encoder(type(value), version, flexible)(value, out, Splices())
     return bytes(out)
 
 
 def _decode(cls: type[StructT], raw: bytes, version: int, *, flexible: bool) -> StructT:
     try:
-        value, _ = codec(cls, version, flexible)[1](memoryview(raw), _VERSION.size)
+        value, _ = decoder(cls, version, flexible)(memoryview(raw), _VERSION.size)
     except (_struct.error, RemoteProtocolError) as error:
         raise CorruptBatch(f"malformed record, {cls.__name__}: {error}") from error
     assert isinstance(value, cls)

@@ -27,20 +27,25 @@ _PACK_FEW = {
     code: tuple(struct.Struct(f">B{count}{code}").pack for count in _FEW) for code in wire.FIXED_FORMATS.values()
 }
 """What packs the stored count and a few numbers, by ``struct`` code and count."""
+_ENCODERS: dict[tuple[type[Struct], int, bool], Encoder] = {}
+_DECODERS: dict[tuple[type[Struct], int, bool], Decoder] = {}
 
-_CODECS: dict[tuple[type[Struct], int, bool], tuple[Encoder, Decoder]] = {}
-_MESSAGE_CODECS: dict[tuple[type[Message], int], tuple[Encoder, Decoder]] = {}
 
-
-def codec(cls: type[Struct], version: int, flexible: bool) -> tuple[Encoder, Decoder]:
-    """The compiled encoder and decoder of one struct in one version."""
+def encoder(cls: type[Struct], version: int, flexible: bool) -> Encoder:
+    """The compiled encoder of one struct in one version."""
     key = (cls, version, flexible)
-    found = _CODECS.get(key)
+    found = _ENCODERS.get(key)
     if found is None:
-        found = _CODECS[key] = (
-            _EncoderSource(cls, version, flexible).compile(),
-            _DecoderSource(cls, version, flexible).compile(),
-        )
+        found = _ENCODERS[key] = _EncoderSource(cls, version, flexible).compile()
+    return found
+
+
+def decoder(cls: type[Struct], version: int, flexible: bool) -> Decoder:
+    """The compiled decoder of one struct in one version."""
+    key = (cls, version, flexible)
+    found = _DECODERS.get(key)
+    if found is None:
+        found = _DECODERS[key] = _DecoderSource(cls, version, flexible).compile()
     return found
 
 
@@ -147,7 +152,7 @@ class _DecoderSource(_Source):
     def reader(self, spec: FieldSpec) -> str:
         """The name of the function that reads one value (for arrays: one element)."""
         if spec.struct is not None:
-            return self.bind("read", codec(spec.struct, self.version, self.flexible)[1])
+            return self.bind("read", decoder(spec.struct, self.version, self.flexible))
         if spec.primitive == "uuid":
             return self.wire("read_uuid")
         nullable = "nullable_" if self.is_nullable(spec) and not spec.is_array else ""
@@ -270,7 +275,7 @@ class _EncoderSource(_Source):
 
     def writer(self, spec: FieldSpec) -> str:
         assert spec.struct is not None
-        return self.bind("write", codec(spec.struct, self.version, self.flexible)[0])
+        return self.bind("write", encoder(spec.struct, self.version, self.flexible))
 
     def primitive(self, spec: FieldSpec, source: str) -> str:
         if spec.primitive == "uuid":
@@ -338,14 +343,11 @@ def skip_tags(buffer: memoryview, position: int) -> int:
     return position
 
 
-def _message_codec(cls: type[Message], version: int) -> tuple[Encoder, Decoder]:
-    """The encoder and decoder of a message. Raises LocalProtocolError: the version is unknown to us."""
-    found = _MESSAGE_CODECS.get((cls, version))
-    if found is None:
-        if version not in cls.versions:
-            raise LocalProtocolError(f"{cls.__name__} has versions {cls.versions}, not {version}")
-        found = _MESSAGE_CODECS[cls, version] = codec(cls, version, version in cls.flexible)
-    return found
+def _is_flexible(cls: type[Message], version: int) -> bool:
+    """Whether a version has tagged fields. Raises LocalProtocolError: the version is unknown to us."""
+    if version not in cls.versions:
+        raise LocalProtocolError(f"{cls.__name__} has versions {cls.versions}, not {version}")
+    return version in cls.flexible
 
 
 def encode_into(out: bytearray, splices: Splices, value: Message, version: int) -> None:
@@ -354,7 +356,7 @@ def encode_into(out: bytearray, splices: Splices, value: Message, version: int) 
     Raises LocalProtocolError: the version is unknown to us or cannot carry the values. ``out`` may then hold a part.
     """
     cls = type(value)
-    write, _ = _message_codec(cls, version)
+    write = encoder(cls, version, _is_flexible(cls, version))
     try:
         write(value, out, splices)
     except (struct.error, TypeError, AttributeError, UnicodeEncodeError) as error:
@@ -372,7 +374,7 @@ def encode(value: Message, version: int) -> list[Chunk]:
 
 def decode_from(cls: type[MessageT], buffer: memoryview, position: int, version: int) -> tuple[MessageT, int]:
     """A message and the position after it. Raises RemoteProtocolError: short or malformed bytes."""
-    _, read = _message_codec(cls, version)
+    read = decoder(cls, version, _is_flexible(cls, version))
     try:
         return read(buffer, position)
     except struct.error as error:

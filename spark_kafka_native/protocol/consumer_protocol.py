@@ -10,7 +10,7 @@ the last one that is: later ones only append.
 import struct as _struct
 from typing import Final, TypeVar
 
-from spark_kafka_native.protocol.codec import codec
+from spark_kafka_native.protocol.codec import decoder, encoder
 from spark_kafka_native.protocol.errors import RemoteProtocolError
 from spark_kafka_native.protocol.schema import Struct, field, struct
 from spark_kafka_native.protocol.wire import Buffer, Bytes, Int32, Splices, String
@@ -74,13 +74,13 @@ def version_of(raw: Buffer) -> int:
 def encode_assignment(assignment: Assignment, version: int) -> bytes:
     """The bytes of an assignment, in a version that the member reads."""
     out = bytearray(_VERSION.pack(version))
-    codec(Assignment, version, False)[0](assignment, out, Splices())
+    encoder(Assignment, version, False)(assignment, out, Splices())
     return bytes(out)
 
 
 def _read(cls: type[StructT], raw: Buffer) -> StructT:
     try:
-        value, _ = codec(cls, version_of(raw), False)[1](memoryview(raw), _VERSION.size)
+        value, _ = decoder(cls, version_of(raw), False)(memoryview(raw), _VERSION.size)
     except (_struct.error, RemoteProtocolError) as error:
         raise MalformedEmbedded(f"a member's {cls.__name__.lower()} cannot be read: {error}") from error
     assert isinstance(value, cls)

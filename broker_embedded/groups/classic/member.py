@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from spark_kafka_native.protocol.codec import codec
+from spark_kafka_native.protocol.codec import decoder
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError, RemoteProtocolError
 from spark_kafka_native.protocol.messages.describe_groups import DescribedGroupMember
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponseMember
@@ -122,7 +122,7 @@ def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
     topics: set[str] = set()
     try:
         for raw in metadata:
-            subscription, _ = codec(_Subscription, 0, False)[1](memoryview(raw), _VERSION_BYTES)
+            subscription, _ = decoder(_Subscription, 0, False)(memoryview(raw), _VERSION_BYTES)
             assert isinstance(subscription, _Subscription)
             topics.update(subscription.topics)
     except (_struct.error, RemoteProtocolError):

@@ -2,12 +2,12 @@
 
 import struct
 
-from spark_kafka_native.protocol.codec import codec
+from spark_kafka_native.protocol.codec import encoder
 from spark_kafka_native.protocol.consumer_protocol import Subscription
 from spark_kafka_native.protocol.wire import Splices
 
 
 def encode_subscription(subscription: Subscription, version: int) -> bytes:
     out = bytearray(struct.pack(">h", version))
-    codec(Subscription, version, False)[0](subscription, out, Splices())
+    encoder(Subscription, version, False)(subscription, out, Splices())
     return bytes(out)

@@ -4,7 +4,7 @@ from struct import error
 
 import pytest
 
-from spark_kafka_native.protocol.codec import codec
+from spark_kafka_native.protocol.codec import decoder, encoder
 from spark_kafka_native.protocol.errors import RemoteProtocolError
 from spark_kafka_native.protocol.schema import Struct, field, struct
 from spark_kafka_native.protocol.wire import Bool, Float64, Int32, String, Uuid, put_unsigned_varint
@@ -30,7 +30,7 @@ class Sample(Struct):
 
 
 def _round_trip(value: Sample, version: int, flexible: bool) -> tuple[Sample, bytes]:
-    write, read = codec(Sample, version, flexible)
+    write, read = encoder(Sample, version, flexible), decoder(Sample, version, flexible)
     out = bytearray()
     write(value, out, [])
     decoded, end = read(memoryview(out), 0)
@@ -76,7 +76,7 @@ def test_arrays_of_every_length_have_kafkas_bytes(count: int, flexible: bool) ->
             stored + name * count + no_tags,
         )
     )
-    write, read = codec(Lists, 0, flexible)
+    write, read = encoder(Lists, 0, flexible), decoder(Lists, 0, flexible)
     out = bytearray()
     write(value, out, [])
     assert out == raw
@@ -89,7 +89,7 @@ def test_arrays_of_every_length_have_kafkas_bytes(count: int, flexible: bool) ->
 @pytest.mark.parametrize("flexible", [False, True])
 def test_arrays_may_be_null_only_where_they_are_declared_so(flexible: bool) -> None:
     null, empty, no_tags = (b"\0", b"\x01", b"\0") if flexible else (b"\xff" * 4, bytes(4), b"")
-    _, read = codec(Lists, 0, flexible)
+    read = decoder(Lists, 0, flexible)
     raw = empty + null + empty + null + no_tags
     assert read(memoryview(raw), 0) == (Lists(), len(raw))
     for arrays in (null + null + empty + null, empty + null + null + null):
@@ -108,7 +108,7 @@ class Tagging(Struct):
     ("point", "raw"), [(Point(), "00"), (None, "01 00 01 00"), (Point(x=1), "01 00 07 01 00000001 01 00")]
 )
 def test_a_nullable_struct_in_a_tagged_field_has_a_number_before_it(point: Point | None, raw: str) -> None:
-    write, read = codec(Tagging, 0, True)
+    write, read = encoder(Tagging, 0, True), decoder(Tagging, 0, True)
     out = bytearray()
     write(Tagging(point=point), out, [])
     assert out == bytes.fromhex(raw)
@@ -123,7 +123,7 @@ def test_tagged_fields_are_written_only_when_they_are_not_the_default() -> None:
 
 
 def test_a_tagged_value_whose_size_is_wrong_is_refused() -> None:
-    write, read = codec(Sample, 0, True)
+    write, read = encoder(Sample, 0, True), decoder(Sample, 0, True)
     out = bytearray()
     write(Sample(tagged_number=8), out, [])
     assert out[-6:] == b"\x01\x04\0\0\0\x08"
