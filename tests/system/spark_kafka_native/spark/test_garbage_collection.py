@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from spark_kafka_native.spark.garbage_collection import collection_paused
+from spark_kafka_native.spark.garbage_collection import MANY_OBJECTS, collection_paused
 
 TASKS = """
 import gc
@@ -74,13 +74,13 @@ def test_disabled_collection_stays_disabled() -> None:
 
 def test_objects_of_a_plan_are_old_when_collection_begins_again() -> None:
     with collection_paused():
-        plan = [["a range"]]
+        plan = [["a range"] for _ in range(MANY_OBJECTS)]
         assert not any(each is plan for each in gc.get_objects(generation=2))
     assert any(each is plan for each in gc.get_objects(generation=2))
     assert gc.get_freeze_count() == 0
 
 
-def test_frozen_objects_stay_frozen_after_a_plan() -> None:
+def test_frozen_objects_stay_frozen_after_a_small_plan() -> None:
     gc.freeze()
     try:
         frozen = gc.get_freeze_count()
