@@ -28,7 +28,8 @@ VARIABLES: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 
 The second one, if it is set, is that of the processes that plan queries with a data source that Spark has found.
 """
-_OF_PLANNING: Final = (
+PLANNING_MODULES: Final = (
+    "encodings.idna",  # for names of hosts
     "pyspark.daemon",
     "pyspark.sql.streaming.python_streaming_source_runner",
     "pyspark.sql.worker.commit_data_source_write",
@@ -37,11 +38,19 @@ _OF_PLANNING: Final = (
     "pyspark.sql.worker.plan_data_source_read",
     "pyspark.sql.worker.python_streaming_sink_runner",
     "pyspark.sql.worker.write_into_data_source",
+    "pyspark_pykafka",
+    "spark_kafka_native.spark.options.parsing",
+    "spark_kafka_native.spark.planning.batch",
+    "spark_kafka_native.spark.planning.cluster_offsets",
+    "spark_kafka_native.spark.planning.stream",
+    "spark_kafka_native.spark.sink.rows",
     "spark_kafka_native.spark.sink.writer",
     "spark_kafka_native.spark.source.batch_reader",
+    "spark_kafka_native.spark.source.layout",
+    "spark_kafka_native.spark.source.offset_texts",
     "spark_kafka_native.spark.source.stream_reader",
 )
-"""What Spark runs to plan queries, in one release or another, and what these import of this package."""
+"""What processes that plan queries import, by themselves or with other modules. Some releases of Spark lack some."""
 _ARCHIVE: Final = "pyspark.zip"
 _SOURCES: Final = "-src.zip"
 """The end of the name of another package's archive."""
@@ -76,7 +85,7 @@ def main() -> None:
         os.execv(sys.executable, [sys.executable, *sys.argv[1:]])  # noqa: S606  # no shell
     sys.path[:] = _path_of_module({os.path.abspath(entry) for entry in entries}, instead)
     if plans_queries(sys.argv[2:]):
-        run_in_forked_process(_OF_PLANNING)
+        run_in_forked_process(PLANNING_MODULES)
     module = sys.argv[2]
     _check_module(module)
     del sys.argv[:2]

@@ -4,6 +4,9 @@ Modules are counted, because times differ between machines. A new module in a pr
 process needs it.
 """
 
+import functools
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,6 +16,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.spark.source.schema import source_schema
+from spark_kafka_native.spark.worker_python import PLANNING_MODULES
 from tests.support.spark.fresh_process import (
     Options,
     Step,
@@ -118,9 +122,25 @@ def test_steps_write_and_read_the_records(query: Query) -> None:
     assert (query.read_task.value, query.stream_task.value, query.text_task.value) == (1, 1, 1)
 
 
-@pytest.mark.parametrize(
-    "step", ["load", "load_bound", "plan_read", "plan_stream", "plan_write", "plan_stream_write", "commit_write"]
-)
+ON_THE_DRIVER = ("load", "load_bound", "plan_read", "plan_stream", "plan_write", "plan_stream_write", "commit_write")
+
+
+@pytest.mark.parametrize("step", ON_THE_DRIVER)
+def test_fork_server_has_imported_what_a_process_of_the_driver_needs(query: Query, step: str) -> None:
+    found: Step = getattr(query, step)
+    assert sorted(found.own - imported_by_the_fork_server()) == []
+
+
+@functools.cache
+def imported_by_the_fork_server() -> set[str]:
+    program = f"import importlib, sys; [importlib.import_module(each) for each in {PLANNING_MODULES}]"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}; print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("step", ON_THE_DRIVER)
 def test_process_of_the_driver_imports_no_decoder(query: Query, step: str) -> None:
     found: Step = getattr(query, step)
     assert sorted(found.modules & OF_TASKS) == []
