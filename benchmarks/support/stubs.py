@@ -7,9 +7,8 @@ connector that is written in Python can be faster than these.
 
 import functools
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
@@ -22,6 +21,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MOST_ROWS: Final = 50_000
 MOST_BYTES: Final = 1 << 22
@@ -37,6 +39,8 @@ def ready_batch(key_bytes: int, shortest: int, longest: int) -> pa.RecordBatch:
 
     Values are random bytes, of random sizes from ``shortest`` to ``longest``; keys are null if they have 0 bytes.
     """
+    import numpy as np  # noqa: PLC0415  # the processes that plan a query do not need it
+
     random = np.random.default_rng(0)
     rows = max(min(MOST_ROWS, MOST_BYTES * 2 // (shortest + longest)), 1)
     values = _binary(random, random.integers(shortest, longest, rows, endpoint=True))
@@ -54,8 +58,10 @@ def ready_batch(key_bytes: int, shortest: int, longest: int) -> pa.RecordBatch:
     )
 
 
-def _binary(random: np.random.Generator, sizes: Any) -> "pa.Array[Any]":
+def _binary(random: "np.random.Generator", sizes: Any) -> "pa.Array[Any]":
     """Random values of these sizes."""
+    import numpy as np  # noqa: PLC0415
+
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     values = random.integers(0, 256, int(offsets[-1]), dtype=np.uint8)
     return pa.Array.from_buffers(pa.binary(), len(sizes), [None, pa.py_buffer(offsets.data), pa.py_buffer(values.data)])
