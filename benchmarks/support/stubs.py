@@ -60,11 +60,10 @@ def ready_batch(key_bytes: int, shortest: int, longest: int) -> pa.RecordBatch:
 
 def _binary(random: "np.random.Generator", sizes: Any) -> "pa.Array[Any]":
     """Random values of these sizes."""
-    import numpy as np  # noqa: PLC0415
-
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-    values = random.integers(0, 256, int(offsets[-1]), dtype=np.uint8)
-    return pa.Array.from_buffers(pa.binary(), len(sizes), [None, pa.py_buffer(offsets.data), pa.py_buffer(values.data)])
+    ends = sizes.cumsum().astype("int32")
+    offsets = pa.py_buffer(bytes(4) + ends.tobytes())
+    values = pa.py_buffer(random.bytes(int(ends[-1])))
+    return pa.Array.from_buffers(pa.binary(), len(sizes), [None, offsets, values])
 
 
 class Slice(InputPartition):

@@ -63,11 +63,11 @@ _VARIABLES_OF_A_PROCESS: Final = (
 
 
 def run_in_forked_process(modules: Sequence[str]) -> None:
-    """Let the server of this JVM run what this process is started for; does not return in that case.
+    """Return in the process that is to run this process's module.
 
-    Returns in the process that is to run it: in this one, if there was no server or it did not take the request, and in
-    each process that the server has forked, with ``sys.argv`` and ``os.environ`` of the client. A new server imports
-    those of ``modules`` that exist.
+    That is a process that the server of this JVM has forked, with this one's arguments, environment and standard
+    streams. This one then waits for its end, and does not return. If there is no server, or the server cannot do it,
+    this one returns. A new server imports those of ``modules`` that exist.
     """
     if sys.platform != "linux":
         return
@@ -191,7 +191,7 @@ def _run_by_server(address: str) -> None:
     with suppress(OSError):  # it has ended
         signal.pidfd_send_signal(descriptor, signal.SIGTERM)
     with suppress(OSError):  # nothing reads the stream
-        os.write(2, b"pykafka-python: the fork server ended: ending its process %d\n" % process)
+        os.write(2, b"pykafka-python: the fork server ended; ending process %d, which it has forked\n" % process)
     os._exit(1)
 
 
@@ -257,7 +257,7 @@ class _Server:
         self._listener = listener
         self._jvm = jvm
         self._processes: dict[int, _Forked] = {}
-        """By the pidfd and by the client's descriptor; these may differ in one of them that is removed already."""
+        """By the pidfd and by the client's descriptor, each until its event."""
         self._poll = select.poll()  # lists the listener first, before descriptors that a later event closes
         self._poll.register(listener, select.POLLIN)
         self._poll.register(jvm, select.POLLIN)
@@ -282,10 +282,10 @@ class _Server:
         """The connection, in a forked process."""
         try:
             connection, _ = self._listener.accept()
-        except OSError:  # no descriptors: the client stops waiting
-            time.sleep(0.1)
+        except OSError:  # no descriptors
+            time.sleep(0.1)  # the client is still in the queue, so that the next poll returns at once
             return None
-        if not _is_own_user(connection) or len(self._processes) >= 2 * MOST_CLIENTS:
+        if not _is_own_user(connection) or len(self._processes) >= 2 * MOST_CLIENTS:  # each has two entries
             connection.close()
             return None
         try:

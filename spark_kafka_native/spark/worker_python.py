@@ -5,8 +5,8 @@ jar. Python compiles what it imports from an archive again in every process, and
 archives first. In an installed Spark the same pyspark lies beside the archive, compiled once.
 
 It is for ``PYSPARK_PYTHON`` and ``PYSPARK_DRIVER_PYTHON``, which name the commands that Spark starts. A module
-(``-m``), as Spark's processes are, it runs in its own process. All other arguments it passes on to Python, by which it
-replaces itself.
+(``-m``), as Spark's processes are, it runs in its own process, or in one of the fork server if the module plans
+queries. All other arguments it passes on to Python, by which it replaces itself.
 """
 
 import os
@@ -74,7 +74,7 @@ def worker_python() -> str:
 def main() -> None:
     """Run Python with the same arguments, and a ``PYTHONPATH`` without Spark's archives.
 
-    A module, which Spark's processes are (``-m``), is run in this process, so that Python starts once.
+    A module, which Spark's processes are (``-m``), is run without another start of Python.
     """
     given = os.environ.get("PYTHONPATH")
     entries = given.split(os.pathsep) if given else []
@@ -94,9 +94,9 @@ def main() -> None:
 
 
 def plans_queries(arguments: Sequence[str]) -> bool:
-    """Whether a module, with its arguments, is one of pyspark for queries; not the one that forks workers for tasks."""
-    module = arguments[0]
-    return (arguments[1] if module == "pyspark.daemon" and len(arguments) > 1 else module).startswith("pyspark.sql.")
+    """Whether a module and its arguments are of a process that plans queries. Others of Spark run tasks."""
+    module = arguments[1] if arguments[0] == "pyspark.daemon" and len(arguments) > 1 else arguments[0]
+    return module.startswith("pyspark.sql.")
 
 
 def _check_module(module: str) -> None:

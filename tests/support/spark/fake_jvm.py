@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-WITHIN_S = 30
+WITHIN_S = 120
 """Longest wait for a started process."""
-_REPOSITORY = str(Path(__file__).parents[3])
+REPOSITORY = str(Path(__file__).parents[3])
 _PROGRAM = """
 import os, sys
 from spark_kafka_native.spark import fork_server
@@ -67,12 +67,12 @@ class FakeJvm:
         code: str,
         *arguments: str,
         python: str = sys.executable,
-        directory: Path = Path(_REPOSITORY),
+        directory: Path = Path(REPOSITORY),
         given: str = "",
         **environment: str,
     ) -> int:
         """Start a process; its id. ``given`` is its standard input."""
-        variables = {**os.environ, "PYTHONPATH": _REPOSITORY, **environment}
+        variables = {**os.environ, "PYTHONPATH": REPOSITORY, **environment}
         command = [python, "-c", _PROGRAM, code, *arguments]
         process: int = self._request(command=command, variables=variables, directory=str(directory), given=given)
         return process

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support.spark.fake_jvm import Done, FakeJvm
+from tests.support.spark.fake_jvm import REPOSITORY, Done, FakeJvm
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fork server is for Linux")
@@ -33,7 +33,7 @@ print(json.dumps({
 }))
 """
 WAIT = """
-import signal, time
+import signal
 def end(*_):
     print("ended by SIGTERM", flush=True)
     sys.exit(0)
@@ -41,7 +41,8 @@ signal.signal(signal.SIGTERM, end)
 with open(sys.argv[2] + ".new", "w") as file:
     print(os.getpid(), os.getppid(), file=file)
 os.rename(sys.argv[2] + ".new", sys.argv[2])
-time.sleep(60)
+while True:
+    signal.pause()
 """
 
 
@@ -132,7 +133,7 @@ def test_an_exception_is_on_the_standard_error_of_the_client(jvm: FakeJvm) -> No
     "different",
     [
         {"directory": Path("/")},
-        {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), "/other"])},
+        {"PYTHONPATH": os.pathsep.join([REPOSITORY, "/other"])},
         {"PYTHONHASHSEED": "7"},
         {"OMP_NUM_THREADS": "7"},
         {"TZ": "Asia/Tokyo"},
@@ -178,7 +179,7 @@ def test_a_client_without_its_server_ends_and_the_next_process_starts_another(jv
     client, process, server = waiting(jvm, tmp_path / "ids")
     os.kill(server, signal.SIGKILL)
     eventually(lambda: runs(process), False)
-    message = f"pykafka-python: the fork server ended: ending its process {process}\n"
+    message = f"pykafka-python: the fork server ended; ending process {process}, which it has forked\n"
     assert jvm.done(client) == Done(client, 1, "ended by SIGTERM\n", message)
     assert has_run_itself(jvm.run(SHOW))
     assert not has_run_itself(jvm.run(SHOW))
@@ -194,7 +195,7 @@ def test_the_server_ends_with_the_jvm(jvm: FakeJvm) -> None:
 
 def test_a_first_process_that_ends_during_its_imports_leaves_no_server(jvm: FakeJvm, tmp_path: Path) -> None:
     (tmp_path / "ending.py").write_text("import os; os._exit(3)")
-    path = {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), str(tmp_path)])}
+    path = {"PYTHONPATH": os.pathsep.join([REPOSITORY, str(tmp_path)])}
     assert jvm.run(SHOW, SPARK_TEST_MODULES="ending", **path).status == 3
     assert has_run_itself(jvm.run(SHOW, **path))
     assert not has_run_itself(jvm.run(SHOW, **path))
