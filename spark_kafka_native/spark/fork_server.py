@@ -28,7 +28,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -49,6 +49,10 @@ _RUN: Final = b"R"
 _CREDENTIALS: Final = struct.Struct("=iii")
 """Of SO_PEERCRED: process, user, group."""
 _STREAMS: Final = (0, 1, 2)
+_TERMINAL_SIGNALS_IGNORED: Final = {signal.SIGINT: signal.SIG_IGN, signal.SIGQUIT: signal.SIG_IGN}
+"""Handlers of clients and the server. A JVM may survive these signals: Spark's shell cancels its jobs at SIGINT, and
+a JVM lists its threads at SIGQUIT. A forked process in the JVM's process group handles them itself.
+"""
 _VARIABLES_OF_A_PROCESS: Final = (
     "PYSPARK_EXECUTOR_",
     "PYSPARK_PLANNER_",
@@ -69,8 +73,8 @@ def run_in_forked_process(modules: Sequence[str]) -> None:
     streams. This one then waits for its end, and does not return. If there is no server, or the server cannot do it,
     this one returns. A new server imports those of ``modules`` that exist.
     """
-    if sys.platform != "linux":
-        return
+    if sys.platform != "linux" or not (hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")):
+        return  # some builds of Python lack them
     try:
         jvm = _Jvm.of_this_process()
     except OSError:  # no pidfd or no /proc
@@ -84,7 +88,9 @@ def run_in_forked_process(modules: Sequence[str]) -> None:
             listener.listen(MOST_CLIENTS)
         except OSError:
             listener.close()
+            handlers = _set_handlers(_TERMINAL_SIGNALS_IGNORED)
             _run_by_server(jvm.address)
+            _set_handlers(handlers)
             return
         with listener:
             _start_server(listener, jvm, modules)
@@ -95,6 +101,7 @@ def run_in_forked_process(modules: Sequence[str]) -> None:
 class _Jvm(NamedTuple):
     """The process that started this one."""
 
+    process: int
     descriptor: int
     """Its pidfd, which can be read when it has ended."""
     address: str
@@ -106,21 +113,35 @@ class _Jvm(NamedTuple):
         parent = os.getppid()
         descriptor = os.pidfd_open(parent)
         try:
-            name, _, fields = Path(f"/proc/{parent}/stat").read_text(encoding="utf-8").partition("(")[2].rpartition(")")
+            name, fields = _status_of(parent)
             if name != "java" or os.getppid() != parent:
                 os.close(descriptor)
                 return None
-            started = fields.split()[19]
+            started = fields[19]
             namespaces = (os.stat(f"/proc/self/ns/{kind}").st_ino for kind in ("pid", "mnt"))
             identity = (os.geteuid(), *namespaces, parent, started)
         except OSError:
             os.close(descriptor)
             raise
-        return cls(descriptor, "\0pykafka-python-" + "-".join(map(str, identity)))
+        return cls(parent, descriptor, "\0pykafka-python-" + "-".join(map(str, identity)))
+
+    def has_started(self, process: int) -> bool:
+        """Whether the JVM is the parent of a process."""
+        try:
+            return _status_of(process)[1][1] == str(self.process)
+        except OSError:  # it has ended
+            return False
 
     def close(self) -> None:
         """Close the pidfd."""
         os.close(self.descriptor)
+
+
+def _status_of(process: int) -> tuple[str, Sequence[str]]:
+    """The name of a process, and the fields after it in ``/proc/<id>/stat``. Raises OSError."""
+    text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")  # the name is cut at 15 bytes
+    name, _, fields = text.partition("(")[2].rpartition(")")
+    return name, fields.split()
 
 
 class _Request(NamedTuple):
@@ -171,7 +192,7 @@ def _run_by_server(address: str) -> None:
         connection.settimeout(PATIENCE_S)
         try:
             connection.connect(address)
-            if not _is_own_user(connection):
+            if _peer_of(connection) is None:
                 return
             request = marshal.dumps(tuple(_Request.of_this_process()))
             socket.send_fds(connection, [_LENGTH.pack(len(request))], _STREAMS)
@@ -181,7 +202,7 @@ def _run_by_server(address: str) -> None:
                 return
             descriptor = os.pidfd_open(process)
             connection.sendall(_RUN)
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a path with an entry that is no text, which Python ignores
             return
         connection.settimeout(None)
         with suppress(OSError):  # the connection was reset
@@ -221,18 +242,20 @@ def _start_server(listener: socket.socket, jvm: _Jvm, modules: Sequence[str]) ->
 
 def _serve(listener: socket.socket, jvm: _Jvm, own: _Request) -> None:
     """Be the server until the JVM ends. Returns in each forked process that is to run a module."""
-    interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal; the JVM ends the session
+    handlers = _set_handlers(_TERMINAL_SIGNALS_IGNORED)
     with open(os.devnull, "r+b", buffering=0) as null:
         for stream in _STREAMS:
             os.dup2(null.fileno(), stream)
     gc.collect()
     gc.freeze()  # forked processes share the memory
-    server = _Server(listener, jvm.descriptor)
+    server = _Server(listener, jvm)
     connection = server.serve()
-    signal.signal(signal.SIGINT, interrupt)
+    _set_handlers(handlers)
     with connection:
         connection.settimeout(PATIENCE_S)
-        _receive(connection, own).apply()
+        _take_over(connection, own)
+    if numpy_random := sys.modules.get("numpy.random"):
+        numpy_random.seed()  # Python's own generator does this itself
 
 
 class _Forked(NamedTuple):
@@ -244,6 +267,11 @@ class _Forked(NamedTuple):
     connection: socket.socket
     """To its client."""
 
+    def end(self) -> None:
+        """Send SIGTERM to the process, unless it has ended."""
+        with suppress(OSError):
+            signal.pidfd_send_signal(self.descriptor, signal.SIGTERM)
+
     def close(self) -> None:
         """Close both, in this process."""
         os.close(self.descriptor)
@@ -253,30 +281,32 @@ class _Forked(NamedTuple):
 class _Server:
     """Forks a process for each client. It waits for nothing but events, and reads nothing from clients."""
 
-    def __init__(self, listener: socket.socket, jvm: int) -> None:
+    def __init__(self, listener: socket.socket, jvm: _Jvm) -> None:
         self._listener = listener
         self._jvm = jvm
         self._processes: dict[int, _Forked] = {}
         """By the pidfd and by the client's descriptor, each until its event."""
         self._poll = select.poll()  # lists the listener first, before descriptors that a later event closes
         self._poll.register(listener, select.POLLIN)
-        self._poll.register(jvm, select.POLLIN)
+        self._poll.register(jvm.descriptor, select.POLLIN)
 
     def serve(self) -> socket.socket:
         """Serve until the JVM ends. Returns in each forked process, with the connection to the client."""
         while True:
             for descriptor, _ in self._poll.poll():
-                if descriptor == self._jvm:
+                if descriptor == self._jvm.descriptor:
+                    for forked in self._processes.values():
+                        forked.end()
                     os._exit(0)
                 if descriptor == self._listener.fileno():
                     if connection := self._accept():
                         return connection
-                elif forked := self._processes.pop(descriptor, None):
+                elif found := self._processes.pop(descriptor, None):
                     self._poll.unregister(descriptor)
-                    if descriptor == forked.descriptor:
-                        self._end(forked)
+                    if descriptor == found.descriptor:
+                        self._report_end(found)
                     else:  # the client has ended
-                        signal.pidfd_send_signal(forked.descriptor, signal.SIGTERM)
+                        found.end()
 
     def _accept(self) -> socket.socket | None:
         """The connection, in a forked process."""
@@ -285,7 +315,9 @@ class _Server:
         except OSError:  # no descriptors
             time.sleep(0.1)  # the client is still in the queue, so that the next poll returns at once
             return None
-        if not _is_own_user(connection) or len(self._processes) >= 2 * MOST_CLIENTS:  # each has two entries
+        peer = _peer_of(connection)
+        is_full = len(self._processes) >= 2 * MOST_CLIENTS  # each has two entries
+        if is_full or peer is None or not self._jvm.has_started(peer):
             connection.close()
             return None
         try:
@@ -310,7 +342,7 @@ class _Server:
         self._poll.register(connection, select.POLLRDHUP)
         return None
 
-    def _end(self, forked: _Forked) -> None:
+    def _report_end(self, forked: _Forked) -> None:
         """Send the status of a process that has ended."""
         _, status = os.waitpid(forked.process, 0)
         if self._processes.pop(forked.connection.fileno(), None):
@@ -327,8 +359,8 @@ class _Server:
         self._listener.close()
 
 
-def _receive(connection: socket.socket, own: _Request) -> _Request:
-    """What this forked process is to run, with the client's streams; raises SystemExit if it is not to."""
+def _take_over(connection: socket.socket, own: _Request) -> None:
+    """Become what the client requests, with its streams; raises SystemExit if it is to run its module itself."""
     length, streams, _, _ = socket.recv_fds(connection, _LENGTH.size, len(_STREAMS))
     (size,) = _LENGTH.unpack(length)
     if size > _MOST_BYTES or len(streams) != len(_STREAMS):
@@ -339,16 +371,26 @@ def _receive(connection: socket.socket, own: _Request) -> _Request:
     request = _Request.received(bytes(data))
     if not request.can_run_in(own):
         raise SystemExit
+    request.apply()
     connection.sendall(_MESSAGE.pack(_READY, os.getpid()))
+    connection.settimeout(None)  # a client that does not send ``RUN`` closes the connection
     if connection.recv(len(_RUN)) != _RUN:
         raise SystemExit
     for stream, received in zip(_STREAMS, streams, strict=True):
         os.dup2(received, stream)
         os.close(received)
-    return request
 
 
-def _is_own_user(connection: socket.socket) -> bool:
+def _set_handlers(handlers: Mapping[signal.Signals, Any]) -> Mapping[signal.Signals, Any]:
+    """Set handlers of signals; returns those before."""
+    return {number: signal.signal(number, handler) for number, handler in handlers.items()}
+
+
+def _peer_of(connection: socket.socket) -> int | None:
+    """The process that has connected or listens; None if it has another user, or is in a container that we are not in.
+
+    Containers may share a network namespace, in which addresses of abstract sockets are known to all.
+    """
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, user, _ = _CREDENTIALS.unpack(credentials)
-    return bool(user == os.geteuid())
+    process, user, _ = _CREDENTIALS.unpack(credentials)
+    return process if process and user == os.geteuid() else None

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +162,43 @@ def test_a_process_that_no_jvm_has_started_runs_its_code_itself() -> None:
             assert process.communicate(timeout=60)[0] == f"{process.pid}\n"
 
 
+@pytest.mark.parametrize(
+    "code", ["import os; del os.pidfd_open", "import pathlib, sys; sys.path.append(pathlib.Path('/ignored'))"]
+)
+def test_a_python_that_the_server_cannot_be_for_runs_its_code_itself(jvm: FakeJvm, tmp_path: Path, code: str) -> None:
+    """One without pidfds, as some builds are, and one with a path that no request can have."""
+    (tmp_path / "sitecustomize.py").write_text(code)
+    path = os.pathsep.join([REPOSITORY, str(tmp_path)])
+    assert [has_run_itself(jvm.run(SHOW, PYTHONPATH=path)) for _ in range(2)] == [True, True]
+
+
+def test_a_process_that_the_jvm_has_not_started_is_refused(jvm: FakeJvm) -> None:
+    jvm.run(SHOW)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(address_of(jvm))
+        assert connection.recv(1) == b""
+
+
+def test_forked_processes_have_different_random_numbers(jvm: FakeJvm) -> None:
+    code = "import random, numpy; print(random.random(), *numpy.random.rand(2))"
+    jvm.run(code, SPARK_TEST_MODULES="numpy.random")
+    first, second = (set(jvm.run(code).output.split()) for _ in range(2))
+    assert len(first | second) == 6
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
+def test_signals_of_a_terminal_are_for_the_forked_process(jvm: FakeJvm, tmp_path: Path, number: signal.Signals) -> None:
+    """As for a daemon of pyspark, which has left the process group of the JVM."""
+    jvm.run(SHOW)
+    client, process, server = waiting(jvm, tmp_path / "ids")
+    for each in (client, server):
+        os.kill(each, number)
+    assert not has_run_itself(jvm.run(SHOW))
+    assert [runs(each) for each in (client, process, server)] == [True] * 3
+    os.kill(process, number)
+    assert jvm.done(client).status == 128 + number
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_end_of_a_client_ends_its_forked_process(jvm: FakeJvm, tmp_path: Path, number: signal.Signals) -> None:
     jvm.run(SHOW)
@@ -191,6 +227,16 @@ def test_the_server_ends_with_the_jvm(jvm: FakeJvm) -> None:
     assert runs(server)
     jvm.end()
     eventually(lambda: runs(server), False)
+
+
+def test_the_end_of_the_jvm_and_a_client_at_once_ends_the_forked_process(jvm: FakeJvm, tmp_path: Path) -> None:
+    jvm.run(SHOW)
+    client, process, server = waiting(jvm, tmp_path / "ids")
+    os.kill(server, signal.SIGSTOP)
+    os.kill(client, signal.SIGKILL)
+    jvm.end()
+    os.kill(server, signal.SIGCONT)
+    eventually(lambda: [runs(each) for each in (server, process)], [False, False])
 
 
 def test_a_first_process_that_ends_during_its_imports_leaves_no_server(jvm: FakeJvm, tmp_path: Path) -> None:
@@ -228,13 +274,20 @@ def test_a_server_without_descriptors_leaves_the_code_to_its_clients(jvm: FakeJv
     assert jvm.done(client).output == "ended by SIGTERM\n"
 
 
-def test_connections_without_a_request_have_no_effect_on_others(jvm: FakeJvm) -> None:
+CONNECT = """
+import json, socket
+connection = socket.socket(socket.AF_UNIX)
+connection.settimeout(60)
+connection.connect("\\0" + sys.argv[2])
+connection.sendall(bytes.fromhex(sys.argv[3]))
+print(connection.recv(100).hex())
+"""
+
+
+@pytest.mark.parametrize("sent", ["", "01", "ffffffff", "05000000 6162636465"])
+def test_a_connection_without_a_request_has_no_effect_on_others(jvm: FakeJvm, sent: str) -> None:
     jvm.run(SHOW, SPARK_TEST_PATIENCE_S="5")
-    with ExitStack() as stack:
-        connections = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(4)]
-        for connection, sent in zip(connections, (b"", b"\1", b"\xff\xff\xff\xff", b"\5\0\0\0abcde"), strict=True):
-            connection.settimeout(60)
-            connection.connect(address_of(jvm))
-            connection.sendall(sent)
-        assert not has_run_itself(jvm.run(SHOW))
-        assert [connection.recv(100)[:1] for connection in connections] == [b"E"] * 4  # the forked processes end
+    connection = jvm.start(CONNECT, address_of(jvm)[1:], sent, TZ="Asia/Tokyo")  # which runs its code itself
+    eventually(lambda: has_run_itself(jvm.run(SHOW)), False)
+    done = jvm.done(connection)
+    assert (done.output[:2], done.errors) == (b"E".hex(), "")  # the process that was forked for it has ended
