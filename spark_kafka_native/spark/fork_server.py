@@ -145,7 +145,7 @@ def _status_of(process: int) -> tuple[str, Sequence[str]]:
 
 
 class _Request(NamedTuple):
-    """What a process is to be. Sent by ``marshal``, which the import system has loaded already."""
+    """The Python, arguments and environment of a process. Sent by ``marshal``, which the import system has loaded."""
 
     interpreter: str
     version: str
@@ -180,7 +180,7 @@ class _Request(NamedTuple):
         return self.interpreter, self.version, self.directory, self.path, environment
 
     def apply(self) -> None:
-        """Make this process what the request says, except for its streams."""
+        """Set the arguments and the environment of this process."""
         os.environ.clear()
         os.environ.update(self.environment)
         sys.argv[:] = self.arguments
@@ -360,7 +360,7 @@ class _Server:
 
 
 def _take_over(connection: socket.socket, own: _Request) -> None:
-    """Become what the client requests, with its streams; raises SystemExit if it is to run its module itself."""
+    """Apply the client's request, and use its streams. Raises SystemExit: the client runs its module itself."""
     length, streams, _, _ = socket.recv_fds(connection, _LENGTH.size, len(_STREAMS))
     (size,) = _LENGTH.unpack(length)
     if size > _MOST_BYTES or len(streams) != len(_STREAMS):
