@@ -32,7 +32,7 @@ from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, seal, write_
 from spark_kafka_native.records.record import encode_body, varint
 
 VALUE = b"x" * 1000
-MOST_PARTITIONS = 1000
+MAX_PARTITIONS = 1000
 CASES = ("clean stop", "crash, flushed", "crash, nothing known")
 
 
@@ -51,7 +51,7 @@ def main() -> None:
     report = Report("broker_start", "How long the bundled broker takes to open its logs", options)
     rows: list[list[Cell]] = []
     with tempfile.TemporaryDirectory(dir=options.directory) as scratch:
-        for partitions in (min(MOST_PARTITIONS, options.segments), 1):
+        for partitions in (min(MAX_PARTITIONS, options.segments), 1):
             data, segments = Path(scratch, "data"), options.segments // partitions
             make(data, partitions, segments, options.segment_bytes)
             rows += [[partitions, segments, case, *measure(data, case, options.open_files)] for case in CASES]

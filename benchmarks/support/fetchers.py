@@ -26,8 +26,8 @@ from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.arrow.batches import Batches
 
-MOST_PER_PARTITION: Final = 8 * 2**20
-MOST_AT_ONCE: Final = 50 * 2**20
+MAX_PER_PARTITION: Final = 8 * 2**20
+MAX_AT_ONCE: Final = 50 * 2**20
 AT_A_TIME: Final = 10_000
 SILENCE_S: Final = 60.0
 COLUMNS: Final = ("key", "value", "offset", "timestamp")
@@ -50,8 +50,8 @@ CONFLUENT: Final = {
     "queued.min.messages": 1_000_000,  # by default 100,000, which small messages reach before they fill a fetch
     "queued.max.messages.kbytes": 262_144,  # by default 64 MiB, little more than one fetch of all partitions
     "fetch.queue.backoff.ms": 5,  # by default a full queue stops the fetching for a whole second
-    "fetch.max.bytes": MOST_AT_ONCE,  # the default, and ours
-    "max.partition.fetch.bytes": MOST_PER_PARTITION,  # ours; by default 1 MiB
+    "fetch.max.bytes": MAX_AT_ONCE,  # the default, and ours
+    "max.partition.fetch.bytes": MAX_PER_PARTITION,  # ours; by default 1 MiB
 }
 
 
@@ -79,7 +79,7 @@ def _reading(
     place: Place, name: str, one: Callable[[Cluster, PartitionLeader, TopicPartition, int], int]
 ) -> Iterator[Read]:
     """A cluster's client; ``one`` reads a partition up to an offset, and says how many rows that were."""
-    options = {"bootstrap.servers": place.servers, "max.partition.fetch.bytes": MOST_PER_PARTITION}
+    options = {"bootstrap.servers": place.servers, "max.partition.fetch.bytes": MAX_PER_PARTITION}
     with Cluster(ClientConfig.parse(options)) as cluster:
         partitions = [TopicPartition(place.topic, number) for number in range(place.partitions)]
         ends = list_offsets(cluster, dict.fromkeys(partitions, LATEST))
@@ -186,8 +186,8 @@ def of_aiokafka(into_arrow: bool) -> Opened:
             consumer = aiokafka.AIOKafkaConsumer(
                 bootstrap_servers=place.servers,
                 enable_auto_commit=False,
-                fetch_max_bytes=MOST_AT_ONCE,
-                max_partition_fetch_bytes=MOST_PER_PARTITION,
+                fetch_max_bytes=MAX_AT_ONCE,
+                max_partition_fetch_bytes=MAX_PER_PARTITION,
             )
             await consumer.start()
             return consumer
@@ -223,8 +223,8 @@ def of_kafka_python(into_arrow: bool) -> Opened:
         consumer = kafka.KafkaConsumer(
             bootstrap_servers=place.servers,
             enable_auto_commit=False,
-            fetch_max_bytes=MOST_AT_ONCE,
-            max_partition_fetch_bytes=MOST_PER_PARTITION,
+            fetch_max_bytes=MAX_AT_ONCE,
+            max_partition_fetch_bytes=MAX_PER_PARTITION,
             max_poll_records=AT_A_TIME,
         )
         consumer.partitions_for_topic(place.topic)

@@ -25,8 +25,8 @@ from pyspark.sql.types import StructType
 if TYPE_CHECKING:
     import numpy as np
 
-MOST_ROWS: Final = 50_000
-MOST_BYTES: Final = 1 << 22
+MAX_ROWS: Final = 50_000
+MAX_BYTES: Final = 1 << 22
 """Of one batch: about what our source yields."""
 SCHEMA: Final = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
@@ -42,7 +42,7 @@ def ready_batch(key_bytes: int, shortest: int, longest: int) -> pa.RecordBatch:
     import numpy as np  # noqa: PLC0415  # the processes that plan a query do not need it
 
     random = np.random.default_rng(0)
-    rows = max(min(MOST_ROWS, MOST_BYTES * 2 // (shortest + longest)), 1)
+    rows = max(min(MAX_ROWS, MAX_BYTES * 2 // (shortest + longest)), 1)
     values = _binary(random, random.integers(shortest, longest, rows, endpoint=True))
     return pa.record_batch(
         [

@@ -33,9 +33,9 @@ from broker_embedded.config.unused_settings import unused_settings
 from spark_kafka_native.net.secret import HIDDEN
 
 _MIB: Final = 1024 * 1024
-_MOST_THREADS: Final = 128
+_MAX_THREADS: Final = 128
 """Upper bound of the threads of one pool, because each takes a stack and buffers. Apache Kafka has no bound."""
-_MOST_UNKNOWN: Final = 100
+_MAX_UNKNOWN: Final = 100
 """Upper bound of the unknown settings stored for one broker, and of those for all brokers. Kafka has no bound."""
 
 
@@ -159,7 +159,7 @@ class BrokerConfig(ListenerSettings):
         1,
         "Partitions that are compacted at the same time. At run time it can be halved or doubled in one change.",
         at_least=0,
-        at_most=_MOST_THREADS,
+        at_most=_MAX_THREADS,
         dynamic=True,
         is_pool=True,
     )
@@ -291,8 +291,8 @@ class BrokerConfig(ListenerSettings):
         for key in dynamic:
             _check_dynamic(key, known.get(key), of_all_brokers=of_all_brokers)
         unknown = dynamic.keys() - known.keys()
-        if len(unknown) > _MOST_UNKNOWN:
-            raise SettingError(min(unknown)[:100], f"{len(unknown)} unknown settings are more than {_MOST_UNKNOWN}")
+        if len(unknown) > _MAX_UNKNOWN:
+            raise SettingError(min(unknown)[:100], f"{len(unknown)} unknown settings are more than {_MAX_UNKNOWN}")
         if too_long := [key for key in unknown if len(key) + len(dynamic[key]) > SHORT_MAX]:
             problem = f"an unknown setting and its value may have {SHORT_MAX} characters together"
             raise SettingError(min(too_long)[:100], problem)

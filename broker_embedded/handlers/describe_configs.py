@@ -10,7 +10,7 @@ dynamic settings of all brokers. An unknown resource type makes the whole reques
 is answered once, also if its id is written in another way.
 
 A group that does not exist has every setting, as in Kafka, which takes about 70 times the bytes of its name. Therefore
-a request describes at most `_MOST_GROUPS` groups without settings of their own; further ones are refused.
+a request describes at most `_MAX_GROUPS` groups without settings of their own; further ones are refused.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from spark_kafka_native.protocol.messages.describe_configs import (
 
 _AT_ONCE = 300
 """Settings that are described before other tasks of the event loop run: fewer than a broker has."""
-_MOST_GROUPS = 10_000
+_MAX_GROUPS = 10_000
 
 
 @handles(DescribeConfigsRequest, "0-4")
@@ -56,8 +56,8 @@ async def describe_configs(
         is_group = resource.resource_type == ResourceType.GROUP
         is_plain_group = is_group and resource.resource_name not in configs.stored.groups
         groups += is_plain_group
-        if is_plain_group and groups > _MOST_GROUPS:
-            detail = f"a request describes at most {_MOST_GROUPS} groups without settings of their own"
+        if is_plain_group and groups > _MAX_GROUPS:
+            detail = f"a request describes at most {_MAX_GROUPS} groups without settings of their own"
             results.append(_refused(resource, KafkaError(ErrorCode.INVALID_REQUEST, detail)))
         else:
             results.append(_result(resource, request, context, config_resources))

@@ -28,7 +28,7 @@ from broker_embedded.platform.open_files import OpenFiles
 from spark_kafka_native.records.batch import NO_TIMESTAMP, BatchHeader
 
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
-_MOST_OVERSTATED: Final = 4096
+_MAX_OVERSTATED: Final = 4096
 """Upper bound of the batches of one segment in `OverstatedTimestamps`."""
 _BLOCK_ENTRIES: Final = 512
 """Entries that are read at once: a binary search ends within a block."""
@@ -315,9 +315,9 @@ class OverstatedTimestamps:
     def remember(self, header: BatchHeader, largest: int) -> None:
         """Remember the largest timestamp of a batch's records if it is less than that of its header.
 
-        If there are more than `_MOST_OVERSTATED` such batches, the oldest is forgotten.
+        If there are more than `_MAX_OVERSTATED` such batches, the oldest is forgotten.
         """
         if largest < header.max_timestamp:
             self._largest[header.base_offset, header.crc] = largest
-            for oldest in list(self._largest)[:-_MOST_OVERSTATED]:
+            for oldest in list(self._largest)[:-_MAX_OVERSTATED]:
                 self._largest.pop(oldest, None)

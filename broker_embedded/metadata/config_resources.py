@@ -29,7 +29,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import topic_name_problem
 
 _INTEGER: Final = re.compile(r"[+-]?\d+")
-_MOST_DIGITS: Final = 1000
+_MAX_DIGITS: Final = 1000
 """Python refuses to convert more than 4300 digits. Java takes any number of leading zeros."""
 
 Change: TypeAlias = Callable[[Mapping[str, str], Mapping[str, Setting]], Mapping[str, str]]
@@ -170,7 +170,7 @@ def _node_id(name: str) -> int | None:
 
     Valid are a sign and decimal digits of any script whose characters have 16 bits, without blanks or underscores.
     """
-    if not _INTEGER.fullmatch(name) or len(name) > _MOST_DIGITS or any(ord(character) > 0xFFFF for character in name):
+    if not _INTEGER.fullmatch(name) or len(name) > _MAX_DIGITS or any(ord(character) > 0xFFFF for character in name):
         return None
     number = int(name)
     return number if -INT_MAX - 1 <= number <= INT_MAX else None

@@ -17,8 +17,8 @@ OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 """Errors of a call without a free descriptor. Such a call has changed nothing and may be repeated."""
 _WANTED: Final = 65_536
 """Enough for 4,096 log files and 61,000 connections."""
-_MOST_FILES: Final = 4096
-_LEAST_FILES: Final = 16
+_MAX_FILES: Final = 4096
+_MIN_FILES: Final = 16
 _OTHERS: Final = 64
 """Descriptors for everything else: listeners, the event loop, checkpoints, metrics, the embedding program."""
 
@@ -143,7 +143,7 @@ def raise_limit() -> None:
 def file_share() -> int:
     """Log files to keep open: half of the limit, 4096 at most."""
     limit = _limit()
-    return _MOST_FILES if limit is None else max(_LEAST_FILES, min(_MOST_FILES, limit // 2))
+    return _MAX_FILES if limit is None else max(_MIN_FILES, min(_MAX_FILES, limit // 2))
 
 
 def connection_share() -> int | None:

@@ -5,7 +5,7 @@ dropped if its client disconnects or the broker stops. One that has begun is can
 (`Cancellation`), except that an append that has begun to write is completed.
 
 A piece of a disconnected client with acks=0 is completed, as in Apache Kafka, but begins after pieces of other clients,
-at most `_MOST_OVERTAKING` of them. Such pieces use at most half of the threads.
+at most `_MAX_OVERTAKING` of them. Such pieces use at most half of the threads.
 
 Bounds: a connection has one request at a time, and a request has one piece at a time, which is one partition of a
 Produce or a Fetch, or one batch of a lookup. So there are never more pieces than connections, and pieces of all
@@ -25,7 +25,7 @@ from broker_embedded.platform.timers import Timers
 ResultT = TypeVar("ResultT")
 
 _LEFT: Final = "the client has closed its side of the connection"
-_MOST_OVERTAKING: Final = 16
+_MAX_OVERTAKING: Final = 16
 """The number of pieces of other clients that begin before the next one of a disconnected client."""
 
 
@@ -180,7 +180,7 @@ class RecordThreads:
         """Remove the next piece from its queue; None if none may begin."""
         left = sum(piece.presence.has_left for piece in self._running)
         may_begin_postponed = left < max(1, self._count // 2)
-        while self._waiting and not (self._postponed and may_begin_postponed and self._overtaking >= _MOST_OVERTAKING):
+        while self._waiting and not (self._postponed and may_begin_postponed and self._overtaking >= _MAX_OVERTAKING):
             piece = _take_first(self._waiting)
             if not piece.presence.has_left:
                 self._overtaking += bool(self._postponed)

@@ -16,7 +16,7 @@ from broker_embedded.platform.clocks import Clock, MovableClock
 
 _CHORES_PER_ADVANCE: Final = 16
 """About how often a periodic task, such as retention, runs at most during one ``advance``."""
-_MOST_ROUNDS: Final = 1000
+_MAX_ROUNDS: Final = 1000
 """Iterations of the event loop after which the broker counts as settled, although clients keep it busy."""
 _ROUNDS_UNSEEN: Final = 50
 """The same on an event loop that does not show whether callbacks are ready."""
@@ -159,7 +159,7 @@ class VirtualTimers(Timers):
     async def _settle(self) -> None:
         """Run the event loop until no callback is ready."""
         ready = getattr(asyncio.get_running_loop(), "_ready", None)  # the ready callbacks of asyncio's loops
-        for _ in range(_ROUNDS_UNSEEN if ready is None else _MOST_ROUNDS):
+        for _ in range(_ROUNDS_UNSEEN if ready is None else _MAX_ROUNDS):
             await asyncio.sleep(0)
             while self._working:
                 self._rested.clear()

@@ -21,7 +21,7 @@ from spark_kafka_native.records.formats import iter_any
 
 _LEAST: Final = 1
 """The limit to read one batch, which is returned completely."""
-_MOST_RECORDS: Final = 500_000
+_MAX_RECORDS: Final = 500_000
 """Upper bound of the converted records of a partition, some seconds of work. The batch that exceeds it is the last."""
 
 
@@ -72,7 +72,7 @@ def _converted(
 ) -> tuple[list[bytes], int]:
     """The complete batches of ``stored``, converted, and the offset after the last one that was read.
 
-    Batches after ``limit`` bytes or `_MOST_RECORDS` are not read, nor after one in zstd.
+    Batches after ``limit`` bytes or `_MAX_RECORDS` are not read, nor after one in zstd.
     """
     view = memoryview(stored)
     pieces: list[bytes] = []
@@ -92,6 +92,6 @@ def _converted(
             size += len(piece)
         next_offset = max(next_offset, header.next_offset)
         records += max(header.records_count, 0)  # the count of a wrapper is unknown
-        if size >= limit or (pieces and records >= _MOST_RECORDS):
+        if size >= limit or (pieces and records >= _MAX_RECORDS):
             break
     return pieces, next_offset

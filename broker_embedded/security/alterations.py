@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from broker_embedded.security.credentials import Credentials, ScramCredential, ScramUser
-from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, MECHANISMS, MOST_STORED_ITERATIONS
+from spark_kafka_native.net.sasl.scram import MAX_STORED_ITERATIONS, MECHANISMS, MIN_ITERATIONS
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
@@ -80,9 +80,9 @@ def _credential(
         if user not in credentials:
             raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "There is no such user credential to delete")
         return None
-    if item.iterations < FEWEST_ITERATIONS:
+    if item.iterations < MIN_ITERATIONS:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
-    if item.iterations > MOST_STORED_ITERATIONS:
+    if item.iterations > MAX_STORED_ITERATIONS:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
     salted = bytes(item.salted_password)
     return ScramCredential.of_salted(user.mechanism, salted, salt=bytes(item.salt), iterations=item.iterations)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self, TypeAlias
 
-from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, HASHES, salted_password
+from spark_kafka_native.net.sasl.scram import HASHES, MIN_ITERATIONS, salted_password
 from spark_kafka_native.net.secret import Secret
 
 _SALT_BYTES: Final = 20
@@ -43,7 +43,7 @@ class ScramCredential:
 
     @classmethod
     def of_password(
-        cls, mechanism: str, password: Secret, *, salt: bytes | None = None, iterations: int = FEWEST_ITERATIONS
+        cls, mechanism: str, password: Secret, *, salt: bytes | None = None, iterations: int = MIN_ITERATIONS
     ) -> Self:
         """The credential of a password, which takes milliseconds; ``salt`` None is a random one."""
         salt = secrets.token_bytes(_SALT_BYTES) if salt is None else salt

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from broker_embedded.security.credentials import ScramCredential, ScramUser
-from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, HASHES, MOST_STORED_ITERATIONS
+from spark_kafka_native.net.sasl.scram import HASHES, MAX_STORED_ITERATIONS, MIN_ITERATIONS
 from spark_kafka_native.net.secret import Secret
 
 _VALUE: Final = r'"[^"]*"|[^",\]]*'
@@ -51,9 +51,9 @@ class FirstUser:
         name = options.get("name")
         if not name:
             raise FirstUserError("a user needs a name")
-        iterations = options.get("iterations", str(FEWEST_ITERATIONS))
-        if not iterations.isdecimal() or not FEWEST_ITERATIONS <= int(iterations) <= MOST_STORED_ITERATIONS:
-            raise FirstUserError(f"iterations of {name} are not {FEWEST_ITERATIONS} to {MOST_STORED_ITERATIONS}")
+        iterations = options.get("iterations", str(MIN_ITERATIONS))
+        if not iterations.isdecimal() or not MIN_ITERATIONS <= int(iterations) <= MAX_STORED_ITERATIONS:
+            raise FirstUserError(f"iterations of {name} are not {MIN_ITERATIONS} to {MAX_STORED_ITERATIONS}")
         if ("password" in options) == ("saltedpassword" in options):
             raise FirstUserError(f"{name} needs either password or saltedpassword")
         if "saltedpassword" in options and "salt" not in options:

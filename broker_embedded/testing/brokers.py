@@ -18,7 +18,7 @@ from broker_embedded.config.listener_settings import PREFIX, SASL_PLAINTEXT
 from broker_embedded.config.settings import SettingError
 from broker_embedded.testing.faults import Faults
 from broker_embedded.testing.recording import RecordedRequest
-from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, HASHES, salted_password
+from spark_kafka_native.net.sasl.scram import HASHES, MIN_ITERATIONS, salted_password
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
@@ -228,7 +228,7 @@ def settings_with_users(settings: Mapping[str, object], users: Mapping[str, str]
 
 def _first_user(mechanism: str, name: str, password: str) -> str:
     """The password is salted, because it may contain any character."""
-    salted = salted_password(mechanism, Secret(password), _SALT, FEWEST_ITERATIONS)
+    salted = salted_password(mechanism, Secret(password), _SALT, MIN_ITERATIONS)
     salt, salted_text = (base64.b64encode(value).decode() for value in (_SALT, salted))
     return f"{mechanism}=[name={name},salt={salt},saltedpassword={salted_text}]"
 

@@ -42,10 +42,10 @@ BAD_REQUEST: Final = 400
 NOT_FOUND: Final = 404
 METHOD_NOT_ALLOWED: Final = 405
 CONFLICT: Final = 409
-MOST_RETURNED: Final = 1000
+MAX_RETURNED: Final = 1000
 """Upper bound of the requests in one response."""
 _LONGEST_MS: Final = 1000 * 365 * 86_400_000
-_MOST_PARTITIONS: Final = 100_000
+_MAX_PARTITIONS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +226,7 @@ class Control:
         found = self._broker.injector.recorder.find(
             api=api, client_id=given.text("client_id", None), after=given.integer("after", 0)
         )
-        most = given.integer("most", MOST_RETURNED, least=0, most=MOST_RETURNED)
+        most = given.integer("most", MAX_RETURNED, least=0, most=MAX_RETURNED)
         given.refuse_rest("this command")
         return {
             "requests": [request.to_fields() for request in itertools.islice(found, most)],
@@ -247,7 +247,7 @@ class Control:
 
     async def _create_topic(self, given: Fields, _: str) -> Json:
         configs = given.texts_by_name("configs")
-        wanted = creatable(given.text("name"), given.integer("partitions", 1, least=1, most=_MOST_PARTITIONS), configs)
+        wanted = creatable(given.text("name"), given.integer("partitions", 1, least=1, most=_MAX_PARTITIONS), configs)
         given.refuse_rest("this command")
         topic = await self._broker.server.broker.topics.create(wanted)
         return {"name": topic.name, "partitions": len(topic.partitions), "topic_id": str(topic.topic_id)}

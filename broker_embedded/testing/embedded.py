@@ -14,7 +14,7 @@ from broker_embedded.testing.brokers import ControlledBroker, creatable
 from broker_embedded.testing.control import Control
 from broker_embedded.testing.control_address import LOOPBACK, ControlAddress
 from broker_embedded.testing.control_port import ControlPort
-from broker_embedded.testing.recording import MOST_REQUESTS, RecordedRequest
+from broker_embedded.testing.recording import MAX_REQUESTS, RecordedRequest
 from broker_embedded.testing.restartable import RestartableBroker
 
 STOP_TIMEOUT_S: Final = 60.0
@@ -36,7 +36,7 @@ class EmbeddedBroker(ControlledBroker):
         users: Mapping[str, str] | None = None,
         clock: MovableClock | None = None,
         control: bool | str = False,
-        recorded_requests: int = MOST_REQUESTS,
+        recorded_requests: int = MAX_REQUESTS,
     ) -> None:
         """As `ControlledBroker`, with its ``settings`` for tests and its ``users``.
 

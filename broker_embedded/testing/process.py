@@ -23,7 +23,7 @@ from broker_embedded.server.run import LISTENING
 from broker_embedded.testing.brokers import ControlledBroker, creatable
 from broker_embedded.testing.clocks import format_clock
 from broker_embedded.testing.command import CONTROLLED
-from broker_embedded.testing.control import MOST_RETURNED, ControlResponse
+from broker_embedded.testing.control import MAX_RETURNED, ControlResponse
 from broker_embedded.testing.control_address import LOOPBACK, ControlAddress
 from broker_embedded.testing.recording import RecordedRequest
 from broker_embedded.testing.restartable import with_addresses
@@ -184,7 +184,7 @@ class BrokerProcess(ControlledBroker):
             which = {"api": api, "client_id": client_id, "after": after}
             found = [RecordedRequest.from_fields(each) for each in self._ask("GET", "/requests", which)["requests"]]
             yield from found
-            if len(found) < MOST_RETURNED:
+            if len(found) < MAX_RETURNED:
                 return
             after = found[-1].number
 

@@ -15,8 +15,8 @@ from spark_kafka_native.protocol.codec import decode_from
 from spark_kafka_native.protocol.framing import decode_request_header
 from spark_kafka_native.protocol.schema import Request, Struct
 
-MOST_REQUESTS: Final = 10_000
-MOST_BYTES: Final = 32 * 1024 * 1024
+MAX_REQUESTS: Final = 10_000
+MAX_BYTES: Final = 32 * 1024 * 1024
 """Bounds of the recorded requests; the oldest are dropped first."""
 
 
@@ -84,7 +84,7 @@ def _plain(value: object, version: int) -> object:
 class Recorder:
     """The last requests, within bounds."""
 
-    def __init__(self, most: int = MOST_REQUESTS, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, most: int = MAX_REQUESTS, most_bytes: int = MAX_BYTES) -> None:
         """``most`` 0 keeps none and only counts."""
         self._most = most
         self._most_bytes = most_bytes

@@ -10,7 +10,7 @@ from broker_embedded.platform.timers import VirtualTimers
 from broker_embedded.server.run import kill_broker, start_broker, stop_broker
 from broker_embedded.server.server import BrokerServer
 from broker_embedded.testing.injection import Injector
-from broker_embedded.testing.recording import MOST_REQUESTS, Recorder
+from broker_embedded.testing.recording import MAX_REQUESTS, Recorder
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 
@@ -28,7 +28,7 @@ class RestartableBroker:
         data_dir: str | os.PathLike[str],
         *,
         clock: MovableClock | None = None,
-        recorded_requests: int = MOST_REQUESTS,
+        recorded_requests: int = MAX_REQUESTS,
         on_failed: Callable[[], None] = lambda: None,
     ) -> None:
         """Nothing starts yet. Without ``clock`` it is the machine's, which can be advanced.

@@ -18,7 +18,7 @@ from spark_kafka_native.protocol.errors import RemoteProtocolError
 T = TypeVar("T")
 
 DEFAULT_MAX_FRAME_BYTES: Final = 1 << 29
-_LEAST_SHARE_MS: Final = 1000.0
+_MIN_SHARE_MS: Final = 1000.0
 """The least time for one address, because no connection is made within a few milliseconds."""
 MAX_PREFERRED: Final = 1000
 preferred: Final[dict[HostPort, str]] = {}
@@ -109,7 +109,7 @@ def first_to_succeed(
         limit_ms = timeout_ms
         if deadline is not None:
             left_ms = deadline.remaining_ms
-            share_ms = max(left_ms / (len(targets) - index), _LEAST_SHARE_MS)
+            share_ms = max(left_ms / (len(targets) - index), _MIN_SHARE_MS)
             limit_ms = min(timeout_ms, share_ms, left_ms)
         try:
             made = attempt(target, Deadline.after_ms(limit_ms))

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from spark_kafka_native.protocol.schema import Response
 
-LEAST_BYTES: Final = 4096
+MIN_BYTES: Final = 4096
 """Smaller responses are decoded as fast as they are compared."""
 
 
@@ -31,7 +31,7 @@ class ResponseCache:
         self, kind: type[Response], version: int, frame: memoryview, decode: Callable[[], Response]
     ) -> Response:
         """What ``decode`` makes of the ``frame``, or made of one with the same bytes after the correlation id."""
-        if kind is not self._kind or len(frame) < LEAST_BYTES:
+        if kind is not self._kind or len(frame) < MIN_BYTES:
             return decode()
         last, raw = self._last, bytes(frame[4:])
         if last is not None and last.version == version and last.raw == raw:

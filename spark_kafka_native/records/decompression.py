@@ -42,8 +42,8 @@ _XERIAL_MAGIC_AS_SIZE = struct.unpack_from(">i", XERIAL_MAGIC)[0]
 _GZIP_FIRST_FED = 1024
 """Input given to a gzip member first. It doubles, because the library copies what the member leaves."""
 _GZIP_MAX_TIMES = CompressionType.GZIP.max_ratio
-_LZ4_LEAST_PIECE = 64 * 1024
-_ZSTD_LEAST_FED = 512
+_LZ4_MIN_PIECE = 64 * 1024
+_ZSTD_MIN_FED = 512
 _ZSTD_LIKELY_RATIO = 1024
 _ZSTD_LIKELY_BYTES = 64 * 1024
 _ZSTD_LIKELY_TIMES = 64
@@ -100,7 +100,7 @@ def decompressed_pieces(
             pieces = _lz4_pieces(memoryview(stored), piece_bytes)
         case CompressionType.ZSTD:
             step = min(piece_bytes // _ZSTD_LIKELY_RATIO, max_bytes // codec.max_ratio)
-            pieces = _zstd_pieces(memoryview(stored), max(step, _ZSTD_LEAST_FED))
+            pieces = _zstd_pieces(memoryview(stored), max(step, _ZSTD_MIN_FED))
     left = max_bytes
     for piece in pieces:
         left -= len(piece)
@@ -188,7 +188,7 @@ def _lz4_pieces(view: memoryview, piece_bytes: int) -> Iterator[bytes]:
 
     decompressor = lz4.frame.LZ4FrameDecompressor()
     position = 0
-    piece_bytes = min(piece_bytes, max(_LZ4_LEAST_PIECE, 4 * len(view)))  # the library allocates it
+    piece_bytes = min(piece_bytes, max(_LZ4_MIN_PIECE, 4 * len(view)))  # the library allocates it
     step = max(1, piece_bytes // 4)
     while not decompressor.eof:
         fed = view[position : position + step] if decompressor.needs_input else b""

@@ -61,7 +61,7 @@ _ATTRIBUTES_AT = 17
 _TIMESTAMP_AT = 18
 _NULL = -1
 _OFFSETS_END = 2**63
-_MOST_MESSAGES = 2**31
+_MAX_MESSAGES = 2**31
 _CODEC_MASK = 0x07
 _LOG_APPEND_TIME_BIT = 0x08
 
@@ -296,7 +296,7 @@ def walk_messages(
     *,
     magic: int,
     attributes: int | None = None,
-    most: int = _MOST_MESSAGES,
+    most: int = _MAX_MESSAGES,
     until_offset: int = _OFFSETS_END,
     check_crcs: bool = True,
 ) -> int:

@@ -33,11 +33,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-MOST_CLIENTS: Final = 200
+MAX_CLIENTS: Final = 200
 """Processes at once. Further clients run their modules themselves."""
 PATIENCE_S: Final = 2.0
 """Wait for a message of the other side. Spark waits 10 s for a process that it has started."""
-_MOST_BYTES: Final = 4 << 20
+_MAX_BYTES: Final = 4 << 20
 """Size of a request, which is mostly the environment. Linux limits that to 2 MiB unless the stack limit is raised."""
 _LENGTH: Final = struct.Struct("=I")
 _MESSAGE: Final = struct.Struct("=ci")
@@ -85,7 +85,7 @@ def run_in_forked_process(modules: Sequence[str]) -> None:
         listener = socket.socket(socket.AF_UNIX)
         try:
             listener.bind(jvm.address)
-            listener.listen(MOST_CLIENTS)
+            listener.listen(MAX_CLIENTS)
         except OSError:
             listener.close()
             handlers = _set_handlers(_TERMINAL_SIGNALS_IGNORED)
@@ -316,7 +316,7 @@ class _Server:
             time.sleep(0.1)  # the client is still in the queue, so that the next poll returns at once
             return None
         peer = _peer_of(connection)
-        is_full = len(self._processes) >= 2 * MOST_CLIENTS  # each has two entries
+        is_full = len(self._processes) >= 2 * MAX_CLIENTS  # each has two entries
         if is_full or peer is None or not self._jvm.has_started(peer):
             connection.close()
             return None
@@ -363,7 +363,7 @@ def _take_over(connection: socket.socket, own: _Request) -> None:
     """Apply the client's request, and use its streams. Raises SystemExit: the client runs its module itself."""
     length, streams, _, _ = socket.recv_fds(connection, _LENGTH.size, len(_STREAMS))
     (size,) = _LENGTH.unpack(length)
-    if size > _MOST_BYTES or len(streams) != len(_STREAMS):
+    if size > _MAX_BYTES or len(streams) != len(_STREAMS):
         raise SystemExit
     data = bytearray()
     while len(data) < size and (part := connection.recv(size - len(data))):

@@ -17,7 +17,7 @@ _ABORTED: Final = 130
 _PIPE_CLOSED: Final = 141
 """The shell's status of a program that SIGPIPE has ended."""
 _CLIENT: Final = "spark_kafka_native.client"
-_MOST_REASONS: Final = 100
+_MAX_REASONS: Final = 100
 
 
 class Tool(NamedTuple):
@@ -137,6 +137,6 @@ class _OncePerReason(logging.Handler):
         # The third argument is the time that is left, which is another one each time.
         arguments = record.args[:2] if isinstance(record.args, tuple) else ()
         key = (record.msg, *map(str, arguments))
-        if key not in self._printed and len(self._printed) < _MOST_REASONS:
+        if key not in self._printed and len(self._printed) < _MAX_REASONS:
             self._printed.add(key)
             complain(record.getMessage())

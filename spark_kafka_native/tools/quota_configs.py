@@ -7,7 +7,7 @@ from typing import Final
 from spark_kafka_native.client.admin.quotas import ANY_NAME, alter_quotas, describe_quotas
 from spark_kafka_native.client.admin.scram_users import Password, alter_scram_user, describe_scram_users
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, HASHES, MOST_STORED_ITERATIONS
+from spark_kafka_native.net.sasl.scram import HASHES, MAX_STORED_ITERATIONS, MIN_ITERATIONS
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.protocol.nearest import did_you_mean
 from spark_kafka_native.tools.config_entities import Entity
@@ -82,9 +82,9 @@ def _password(mechanism: str, text: str) -> Password:
     found = _PASSWORD.fullmatch(text)
     if found is None:
         raise ToolError(f"--add-config: the value of {mechanism} is not [iterations=N,password=TEXT]")
-    iterations = int(found[1] or FEWEST_ITERATIONS)
-    if not FEWEST_ITERATIONS <= iterations <= MOST_STORED_ITERATIONS:
-        problem = f"iterations={iterations} is not between {FEWEST_ITERATIONS} and {MOST_STORED_ITERATIONS}"
+    iterations = int(found[1] or MIN_ITERATIONS)
+    if not MIN_ITERATIONS <= iterations <= MAX_STORED_ITERATIONS:
+        problem = f"iterations={iterations} is not between {MIN_ITERATIONS} and {MAX_STORED_ITERATIONS}"
         raise ToolError(f"--add-config: {mechanism}: {problem}")
     return Password(mechanism=mechanism, password=Secret(found[2]), iterations=iterations)
 

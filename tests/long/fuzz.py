@@ -7,7 +7,7 @@ Every run of a target is a line of ``tests/results/fuzz.jsonl``. It needs ``athe
 
 atheris has the targets of `tests.support.records.fuzz_targets`, and the corpus of tests/golden/fuzz to start from;
 ``--grow`` adds the inputs that reach what none did before, as few as will do. Exit status 1: an input was found that
-something is wrong with, takes longer than half a minute, or more memory than `MOST_MEMORY_MB`; it is printed in hex, to
+something is wrong with, takes longer than half a minute, or more memory than `MAX_MEMORY_MB`; it is printed in hex, to
 be replayed by adding it to the corpus. Each run is a process of its own, because libFuzzer ends the one it is in.
 
 ``properties`` are all tests with Hypothesis, one seed after the other; ``make test`` runs them with the same examples
@@ -35,7 +35,7 @@ from typing import Any, Final
 from rich.table import Table
 
 from benchmarks.support.machine import ROOT, commit
-from tests.support.records.fuzz_corpus import MOST_BYTES, read_corpus, write_corpus
+from tests.support.records.fuzz_corpus import MAX_BYTES, read_corpus, write_corpus
 from tests.support.report import RESULTS, ResultPage, table
 
 LOG: Final = RESULTS / "fuzz.jsonl"
@@ -47,8 +47,8 @@ TARGETS: Final = {
     "indexes": "segments, indexes, snapshots and checkpoints of a log that is opened",
     PROPERTIES: "what Hypothesis makes, in every test that has properties",
 }
-MOST_MEMORY_MB: Final = 1024
-MOST_SECONDS: Final = 30
+MAX_MEMORY_MB: Final = 1024
+MAX_SECONDS: Final = 30
 AT_ONCE: Final = 2
 _CHILD: Final = "--child"
 _PACKAGES: Final = ["broker_embedded", "spark_kafka_native"]
@@ -106,7 +106,7 @@ def main() -> int:
         for each in done:
             line = {"commit": head, "minutes": options.minutes, **dataclasses.asdict(each)}
             file.write(json.dumps(line) + "\n")
-    bound = f"an input of atheris that takes more than {MOST_SECONDS} s or {MOST_MEMORY_MB} MB is wrong, too."
+    bound = f"an input of atheris that takes more than {MAX_SECONDS} s or {MAX_MEMORY_MB} MB is wrong, too."
     page = ResultPage(
         name="fuzz",
         title="Bytes that fuzzers made",
@@ -158,8 +158,8 @@ def run(target: str, seed: int, minutes: float, *, grow: bool) -> Fuzzed:
         found.mkdir()
         for number, each in enumerate(read_corpus(target)):
             (corpus / f"kept-{number}").write_bytes(each)
-        limits = [f"-seed={seed}", f"-max_total_time={max(1, round(minutes * 60))}", f"-max_len={MOST_BYTES}"]
-        limits += [f"-timeout={MOST_SECONDS}", f"-rss_limit_mb={MOST_MEMORY_MB}", "-print_final_stats=1"]
+        limits = [f"-seed={seed}", f"-max_total_time={max(1, round(minutes * 60))}", f"-max_len={MAX_BYTES}"]
+        limits += [f"-timeout={MAX_SECONDS}", f"-rss_limit_mb={MAX_MEMORY_MB}", "-print_final_stats=1"]
         command = [sys.executable, "-m", "tests.long.fuzz", _CHILD, target, *limits, f"-artifact_prefix={found}/"]
         response = subprocess.run(
             [*command, str(corpus)], capture_output=True, text=True, errors="replace", check=False

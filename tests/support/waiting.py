@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 WITHIN_S: Final = 30.0
 _PAUSE_S: Final = 0.02
-_MOST_CHARACTERS: Final = 4000
+_MAX_CHARACTERS: Final = 4000
 """Of each value in an error message."""
 
 
@@ -92,4 +92,4 @@ class _Polling(Generic[T]):
 
 def _shown(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}... ({len(text)} characters)"
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}... ({len(text)} characters)"

@@ -18,7 +18,7 @@ from broker_embedded.groups.consumer.member import TopicIdPartition
 
 Assignment: TypeAlias = frozenset[TopicIdPartition]
 
-_MOST_ROUNDS: Final = 16
+_MAX_ROUNDS: Final = 16
 """Upper bound of the rounds over all topics.
 
 Each about halves the imbalance between topics with different subscribers.
@@ -114,7 +114,7 @@ class _Table:
     def balance(self) -> None:
         """Move partitions of one topic after the other, as long as that improves the balance."""
         shared = [topic_id for topic_id in self.topics if len(self.subscribers[topic_id]) > 1]
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             moved = [self._balance_topic(topic_id) for topic_id in shared]
             if not any(moved):
                 return

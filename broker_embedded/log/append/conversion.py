@@ -28,13 +28,13 @@ from spark_kafka_native.records.legacy_write import entry_size, write_message_se
 from spark_kafka_native.records.record import NO_HEADERS, LogRecord
 from spark_kafka_native.records.scan import RecordScan
 
-_LEAST_BOUND: Final = 64 * 1024 * 1024
+_MIN_BOUND: Final = 64 * 1024 * 1024
 _TIMES_LARGER: Final = 64
 
 
 def max_payload_bytes(config: LogConfig) -> int:
     """Largest decompressed size of a batch that is inspected: the larger of 64 MiB and 64 times max.message.bytes."""
-    return min(max(_LEAST_BOUND, _TIMES_LARGER * config.max_message_bytes), MAX_DECOMPRESSED_BYTES)
+    return min(max(_MIN_BOUND, _TIMES_LARGER * config.max_message_bytes), MAX_DECOMPRESSED_BYTES)
 
 
 def convert_batch(sent: Validated, append: AppendContext) -> Validated:

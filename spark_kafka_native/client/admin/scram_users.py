@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, MECHANISMS, salted_password
+from spark_kafka_native.net.sasl.scram import MECHANISMS, MIN_ITERATIONS, salted_password
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.protocol.errors import ErrorCode, check_code
 from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
@@ -29,7 +29,7 @@ class Password:
 
     mechanism: str
     password: Secret
-    iterations: int = FEWEST_ITERATIONS
+    iterations: int = MIN_ITERATIONS
 
 
 def describe_scram_users(cluster: Cluster, name: str | None = None) -> dict[str, dict[str, int]]:

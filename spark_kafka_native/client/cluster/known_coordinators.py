@@ -10,7 +10,7 @@ from typing import Final
 
 from spark_kafka_native.client.cluster.metadata import Node
 
-_MOST: Final = 4096
+_MAX_COORDINATORS: Final = 4096
 """Most cached coordinators: a client with a transactional id for every task must not fill the memory."""
 
 
@@ -24,7 +24,7 @@ class CoordinatorType(IntEnum):
 class KnownCoordinators:
     """Coordinators by type and key; of very many, those that were learned last. Threads may share it."""
 
-    def __init__(self, most: int = _MOST) -> None:
+    def __init__(self, most: int = _MAX_COORDINATORS) -> None:
         self._most = most
         self._nodes: OrderedDict[tuple[CoordinatorType, str], Node] = OrderedDict()
 

@@ -21,7 +21,7 @@ from spark_kafka_native.net.secret import Secret, without_secrets
 OPTION: Final = "sasl.oauthbearer.token.endpoint.url"
 
 _DEFAULT_TIMEOUT_MS: Final = 10_000
-_MOST_BYTES: Final = 1 << 20
+_MAX_BYTES: Final = 1 << 20
 _WORTH_ANOTHER_TRY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -60,10 +60,10 @@ class TokenServer:
             https = urllib.request.HTTPSHandler(context=self.tls or ssl.create_default_context())
             opener = urllib.request.build_opener(_NoRedirects, https)
             with opener.open(self._request(), timeout=self._timeout_s) as response:
-                body = response.read(_MOST_BYTES)
+                body = response.read(_MAX_BYTES)
         except urllib.error.HTTPError as error:
             with error:
-                detail = without_secrets(_error_of(error.read(_MOST_BYTES)), self.client_secret)
+                detail = without_secrets(_error_of(error.read(_MAX_BYTES)), self.client_secret)
             worth = error.code in _WORTH_ANOTHER_TRY
             raise SaslError(f"{self._address} answers {error.code}{detail}", OPTION, retriable=worth) from None
         except (OSError, http.client.HTTPException) as error:

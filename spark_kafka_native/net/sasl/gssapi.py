@@ -12,7 +12,7 @@ from spark_kafka_native.net.sasl.mechanism import SaslError
 from spark_kafka_native.net.secret import Secret
 
 _NO_SECURITY_LAYER: Final = 1
-_MOST_TOKENS: Final = 8
+_MAX_TOKENS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +70,8 @@ class Gssapi:
         if self._agreed:
             return None
         self._tokens += 1
-        if self._tokens > _MOST_TOKENS:
-            raise SaslError(f"GSSAPI: the broker expects more than {_MOST_TOKENS} tokens")
+        if self._tokens > _MAX_TOKENS:
+            raise SaslError(f"GSSAPI: the broker expects more than {_MAX_TOKENS} tokens")
         with _Explained(self._gssapi, f"{self._login.service}/{self._host} did not prove itself"):
             if not self._context.complete:
                 return bytes(self._context.step(challenge) or b"")

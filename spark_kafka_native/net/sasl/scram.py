@@ -14,10 +14,10 @@ from typing import Final
 from spark_kafka_native.net.sasl.mechanism import SaslError
 from spark_kafka_native.net.secret import Secret, without_secrets
 
-FEWEST_ITERATIONS: Final = 4096
-MOST_ITERATIONS: Final = 10_000_000
+MIN_ITERATIONS: Final = 4096
+MAX_ITERATIONS: Final = 10_000_000
 """With fewer iterations the password is easy to guess; with more the client computes for minutes."""
-MOST_STORED_ITERATIONS: Final = 16384
+MAX_STORED_ITERATIONS: Final = 16384
 """The most that Apache Kafka accepts in a credential."""
 
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -79,10 +79,10 @@ class Scram:
             raise SaslError(f"{self.name}: the broker's nonce does not begin with the client's")
         if salt is None:
             raise SaslError(f"{self.name}: the broker's salt is not base64")
-        if not FEWEST_ITERATIONS <= iterations <= MOST_ITERATIONS:
+        if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
             raise SaslError(
                 f"{self.name}: the broker asks for {iterations} iterations; "
-                f"{FEWEST_ITERATIONS} to {MOST_ITERATIONS} are accepted"
+                f"{MIN_ITERATIONS} to {MAX_ITERATIONS} are accepted"
             )
         salted = salted_password(self.name, self._password, salt, iterations)
         channel = base64.b64encode(_NO_CHANNEL_BINDING.encode()).decode()

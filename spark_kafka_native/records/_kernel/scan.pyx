@@ -15,7 +15,7 @@ cdef enum Status:
 
 cdef int64_t START_BYTES = 31
 cdef int64_t LENGTH_BYTES = 5
-cdef int64_t LEAST_BODY_BYTES = 6
+cdef int64_t MIN_BODY_BYTES = 6
 cdef int64_t NO_TIMESTAMP = -1
 
 
@@ -62,7 +62,7 @@ cdef class Scanner:
             if left <= 0:
                 return BAD
             at = read_varint(start + position[0], end, &length)
-            if at is NULL or length < LEAST_BODY_BYTES:
+            if at is NULL or length < MIN_BODY_BYTES:
                 return BAD
             record_end = at - start + length
             if is_last and record_end > size:

@@ -17,8 +17,8 @@ RECOVERY: Final = "transaction.recovery.time.ms"
 DEFAULT_TIMEOUT_MS: Final = 900_000
 """The default of the brokers' ``transaction.max.timeout.ms``."""
 DEFAULT_RECOVERY_MS: Final = 300_000
-LEAST_TIMEOUT_MS: Final = 30_000
-LEAST_REST_MS: Final = 20_000
+MIN_TIMEOUT_MS: Final = 30_000
+MIN_REST_MS: Final = 20_000
 """Least part of the timeout besides the time for a restart, without which no batch would be committed."""
 _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
 
@@ -45,14 +45,14 @@ def exactly_once(
 
 def _timing(values: Mapping[str, Any]) -> Timing:
     timeout_ms = values.get(TIMEOUT, DEFAULT_TIMEOUT_MS)
-    if timeout_ms < LEAST_TIMEOUT_MS:
-        least = f"{LEAST_TIMEOUT_MS}, the least value with '{GUARANTEE}' = exactly-once"
+    if timeout_ms < MIN_TIMEOUT_MS:
+        least = f"{MIN_TIMEOUT_MS}, the least value with '{GUARANTEE}' = exactly-once"
         raise OptionError(TIMEOUT, f"{timeout_ms} is less than {least}")
     recovery_ms = values.get(RECOVERY, min(DEFAULT_RECOVERY_MS, timeout_ms // 3))
-    if recovery_ms > timeout_ms - LEAST_REST_MS:
+    if recovery_ms > timeout_ms - MIN_REST_MS:
         raise OptionError(
             RECOVERY,
-            f"{recovery_ms} leaves less than {LEAST_REST_MS} ms of '{TIMEOUT}' = {timeout_ms} to write a batch and "
+            f"{recovery_ms} leaves less than {MIN_REST_MS} ms of '{TIMEOUT}' = {timeout_ms} to write a batch and "
             "decide about it",
         )
     return timing_of(timeout_ms, recovery_ms)

@@ -14,8 +14,8 @@ from spark_kafka_native.spark.offsets import parse_offset_limit, parse_position,
 from spark_kafka_native.spark.options.exactly_once import (
     DEFAULT_RECOVERY_MS,
     DEFAULT_TIMEOUT_MS,
-    LEAST_REST_MS,
-    LEAST_TIMEOUT_MS,
+    MIN_REST_MS,
+    MIN_TIMEOUT_MS,
 )
 from spark_kafka_native.spark.options.values import (
     assign,
@@ -318,7 +318,7 @@ SINK_OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         name="kafka.transaction.timeout.ms",
         default=f"{DEFAULT_TIMEOUT_MS} (with exactly-once)",
-        type=ValueType(f"at least {LEAST_TIMEOUT_MS}", integer(at_least=1).parse),
+        type=ValueType(f"at least {MIN_TIMEOUT_MS}", integer(at_least=1).parse),
         doc="With exactly-once: the longest time from a task's first row to the commit of its batch, including a "
         "restart; brokers abort transactions that are open for longer. At most their transaction.max.timeout.ms.",
     ),
@@ -326,7 +326,7 @@ SINK_OPTIONS: Final[tuple[Option, ...]] = (
         name="transaction.recovery.time.ms",
         default=f"{DEFAULT_RECOVERY_MS}, or a third of kafka.transaction.timeout.ms if that is less",
         type=ValueType(
-            f"at least 1, less than kafka.transaction.timeout.ms by {LEAST_REST_MS}", integer(at_least=1).parse
+            f"at least 1, less than kafka.transaction.timeout.ms by {MIN_REST_MS}", integer(at_least=1).parse
         ),
         doc="With exactly-once: the longest time of a restart. A batch is committed only if each of its transactions "
         "has at least this time left; otherwise it is aborted and runs again.",

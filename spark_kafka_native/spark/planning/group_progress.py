@@ -31,7 +31,7 @@ COMMIT_TIMEOUT_MS: Final = 5_000.0
 """Timeout of a commit, during which a running query waits."""
 INTERVAL_MS: Final = 1_000.0
 """Interval of commits of a running query."""
-MOST_PARTITIONS: Final = 2_000
+MAX_PARTITIONS: Final = 2_000
 """Most partitions of one OffsetCommit, which is one record batch of at most 1 MiB in ``__consumer_offsets``."""
 REFRESH_MS: Final = 6 * 3600 * 1000.0
 """Interval at which unchanged offsets are committed again."""
@@ -152,5 +152,5 @@ def _is_of_another_topic(known: str, metadata: str) -> bool:
 
 def _chunks(commits: dict[TopicPartition, CommittedOffset]) -> Iterator[dict[TopicPartition, CommittedOffset]]:
     entries = iter(commits.items())
-    while some := dict(islice(entries, MOST_PARTITIONS)):
+    while some := dict(islice(entries, MAX_PARTITIONS)):
         yield some

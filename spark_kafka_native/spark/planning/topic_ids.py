@@ -46,7 +46,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from spark_kafka_native.spark.offsets import OffsetMap
 
-MOST_ABSENT: Final = 10_000
+MAX_ABSENT: Final = 10_000
 """Most missing partitions whose offsets are kept, in case they were not deleted."""
 
 _METADATA: Final = re.compile(r"pykafka:1:([A-Za-z0-9_-]{22})(?::([0-9]{1,19}))?", re.ASCII)
@@ -174,12 +174,12 @@ class TopicIds:
         self._seen_at = start
 
     def _keep_absent(self, before: OffsetMap, known: Mapping[TopicPartition, UUID], start: OffsetMap) -> None:
-        """Keep the last offsets of partitions that are no longer in ``start``, up to ``MOST_ABSENT``."""
+        """Keep the last offsets of partitions that are no longer in ``start``, up to ``MAX_ABSENT``."""
         missing = [tp for tp in before.keys() - start.keys() if tp in known]
         self._absent |= {tp: (known[tp], before[tp]) for tp in missing}
         if self._absent:
             absent = [(tp, last) for tp, last in self._absent.items() if tp not in start]
-            self._absent = dict(absent[-MOST_ABSENT:])
+            self._absent = dict(absent[-MAX_ABSENT:])
 
     def returned_positions(self, partitions: Iterable[TopicPartition], topic_ids: Mapping[str, UUID]) -> OffsetMap:
         """The next offsets of partitions that were missing for a while and have the same topic id.

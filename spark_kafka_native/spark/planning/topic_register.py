@@ -27,7 +27,7 @@ from spark_kafka_native.spark.planning.bounds import OffsetSource
 SUFFIX: Final = ".pykafka-topics"
 """Of the second group's id."""
 REGISTER_TOPIC: Final = "__consumer_offsets"
-MOST_METADATA_BYTES: Final = 4096
+MAX_METADATA_BYTES: Final = 4096
 """Default of ``offset.metadata.max.bytes``; topics beyond that are not registered."""
 
 _HEAD: Final = "pykafka:1"
@@ -67,7 +67,7 @@ class TopicRegister:
             for topic in sorted(ids):
                 slot = self._slot(topic)
                 entry = f" {_key(topic)}{format_id(ids[topic])}"
-                if slot is not None and len(lines.get(slot, _HEAD)) + len(entry) <= MOST_METADATA_BYTES:
+                if slot is not None and len(lines.get(slot, _HEAD)) + len(entry) <= MAX_METADATA_BYTES:
                     lines[slot] = lines.get(slot, _HEAD) + entry
             changed = {slot: text for slot, text in lines.items() if refresh or self._written.get(slot) != text}
             if changed:

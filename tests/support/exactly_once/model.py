@@ -37,7 +37,7 @@ from tests.support.exactly_once.promises import Promises, Violation
 
 NAMES = Names(prefix="p")
 QUERY = Owner(OwnerKind.QUERY, "q")
-MOST_RUNS = 15
+MAX_RUNS = 15
 """More than any budget of faults explains."""
 TIMING = Timing(transaction_timeout_ms=3000, decision_timeout_ms=1000, margin_ms=2000)
 
@@ -390,7 +390,7 @@ class World:
 
     def _new_run(self, state: State, *, older: bool = False) -> State:
         number = state.runs[-1].number + 1 if state.runs else 1
-        if number > MOST_RUNS:
+        if number > MAX_RUNS:
             raise Violation("it starts again and again")
         run = Run(number, number if self._scenario.jobs else state.committed - older, "plan", older=older)
         crashed = [known for known in state.runs if known.phase not in {"failed", "done"}]

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 DIRECTORY: Final = Path(__file__).parents[2] / "golden" / "fuzz"
-MOST_INPUTS: Final = 400
-MOST_BYTES: Final = 400
+MAX_INPUTS: Final = 400
+MAX_BYTES: Final = 400
 
 
 def read_corpus(target: str) -> list[bytes]:
@@ -17,7 +17,7 @@ def read_corpus(target: str) -> list[bytes]:
 
 def write_corpus(target: str, inputs: Iterable[bytes]) -> int:
     """Keep these, the short ones first and not too many; how many."""
-    kept = sorted({each for each in inputs if 0 < len(each) <= MOST_BYTES}, key=lambda each: (len(each), each))
+    kept = sorted({each for each in inputs if 0 < len(each) <= MAX_BYTES}, key=lambda each: (len(each), each))
     DIRECTORY.mkdir(parents=True, exist_ok=True)
-    (DIRECTORY / f"{target}.hex").write_text("".join(f"{each.hex()}\n" for each in kept[:MOST_INPUTS]))
-    return min(len(kept), MOST_INPUTS)
+    (DIRECTORY / f"{target}.hex").write_text("".join(f"{each.hex()}\n" for each in kept[:MAX_INPUTS]))
+    return min(len(kept), MAX_INPUTS)

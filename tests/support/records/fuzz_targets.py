@@ -35,8 +35,8 @@ from tests.support.records.both_kernels import decode_both
 from tests.support.records.log_batches import NOW_MS
 
 _RAW: Final = 255
-_MOST_TOPICS: Final = 40
-_MOST_PARTITIONS: Final = 8
+_MAX_TOPICS: Final = 40
+_MAX_PARTITIONS: Final = 8
 _STEPS: Final = 200
 _STORED: Final = (b"one", b"two" * 200, b"three")
 
@@ -75,7 +75,7 @@ class FrameTarget:
 
     def _driver(self) -> BrokerDriver:
         """The broker, a new one when the present one has become too large."""
-        if self._broker is not None and len(self._broker.broker.image.topics) > _MOST_TOPICS:
+        if self._broker is not None and len(self._broker.broker.image.topics) > _MAX_TOPICS:
             self.close()
         if self._broker is None:
             settings = {
@@ -116,10 +116,10 @@ def _in_bounds(call: Call) -> Result:
     """The handler's own response, but for requests that are fine and would take the whole day."""
     request = call.request
     if isinstance(request, CreateTopicsRequest) and any(
-        topic.num_partitions > _MOST_PARTITIONS or len(topic.assignments) > _MOST_PARTITIONS for topic in request.topics
+        topic.num_partitions > _MAX_PARTITIONS or len(topic.assignments) > _MAX_PARTITIONS for topic in request.topics
     ):
         return CreateTopicsResponse()
-    if isinstance(request, CreatePartitionsRequest) and any(topic.count > _MOST_PARTITIONS for topic in request.topics):
+    if isinstance(request, CreatePartitionsRequest) and any(topic.count > _MAX_PARTITIONS for topic in request.topics):
         return CreatePartitionsResponse()
     return call.api.handler(request, call.context)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from spark_kafka_native.net.address import HostPort
 
-_MOST_QUEUED = 10
+_MAX_QUEUED = 10
 
 
 @contextlib.contextmanager
@@ -15,9 +15,9 @@ def hanging_server() -> Iterator[HostPort]:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server, contextlib.ExitStack() as queued:
         address = HostPort(*server.getsockname())
         try:
-            for _ in range(_MOST_QUEUED):
+            for _ in range(_MAX_QUEUED):
                 queued.enter_context(socket.create_connection((address.host, address.port), timeout=0.05))
         except TimeoutError:
             yield address
         else:
-            raise AssertionError(f"{_MOST_QUEUED} connections fit into the queue")
+            raise AssertionError(f"{_MAX_QUEUED} connections fit into the queue")

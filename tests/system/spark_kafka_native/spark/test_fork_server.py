@@ -248,7 +248,7 @@ def test_a_first_process_that_ends_during_its_imports_leaves_no_server(jvm: Fake
 
 
 def test_more_clients_than_the_limit_run_their_code_themselves(jvm: FakeJvm, tmp_path: Path) -> None:
-    limit = {"SPARK_TEST_MOST_CLIENTS": "2"}
+    limit = {"SPARK_TEST_MAX_CLIENTS": "2"}
     jvm.run(SHOW, **limit)
     clients = [waiting(jvm, tmp_path / str(number)) for number in range(2)]
     assert has_run_itself(jvm.run(SHOW))

@@ -125,7 +125,7 @@ def test_other_requests_are_handled_between_the_configs_of_two_brokers(
 def test_groups_without_settings_are_described_up_to_a_bound(
     broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(describe_configs, "_MOST_GROUPS", 3)
+    monkeypatch.setattr(describe_configs, "_MAX_GROUPS", 3)
     put(broker, GROUP, "set", consumer_session_timeout_ms="50000")
     names = ("a", "b", "c", "d", "set", "e")
     resources = tuple(DescribeConfigsResource(resource_type=GROUP, resource_name=name) for name in names)

@@ -112,7 +112,7 @@ def test_a_batch_that_would_grow_beyond_the_limit_is_not_written_to_the_end(peak
 
 
 def test_inspected_batches_decompress_to_a_limit_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversion, "_LEAST_BOUND", 9 * 1000)
+    monkeypatch.setattr(conversion, "_MIN_BOUND", 9 * 1000)
     monkeypatch.setattr(conversion, "_TIMES_LARGER", 1)
     topic = {"cleanup_policy": "compact", "max_message_bytes": 9000}
     assert validated(equal_records(1000), **topic).header.records_count == 1000

@@ -136,7 +136,7 @@ def test_a_batch_at_the_offset_of_one_that_was_truncated_during_its_lookup_is_no
 
 
 def test_the_batches_that_a_segment_remembers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "_MOST_OVERSTATED", 3)
+    monkeypatch.setattr(index, "_MAX_OVERSTATED", 3)
     driver = LogDriver()
     driver.append(timestamps=100)
     one = driver.log.local.view.segments[0]

@@ -196,7 +196,7 @@ def test_a_disk_error_is_raised(log: OldFormatLog) -> None:
 def test_the_records_converted_for_one_response_are_bounded_and_the_rest_comes_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(down_conversion, "_MOST_RECORDS", 5)
+    monkeypatch.setattr(down_conversion, "_MAX_RECORDS", 5)
     log = OldFormatLog()
     for _ in range(4):
         log.put_batch(b"a", b"b", b"c", compression=GZIP)

@@ -4,7 +4,7 @@ import pytest
 
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.connection import ClientConnection
-from spark_kafka_native.net.response_cache import LEAST_BYTES, ResponseCache
+from spark_kafka_native.net.response_cache import MIN_BYTES, ResponseCache
 from spark_kafka_native.protocol.errors import RemoteProtocolError
 from spark_kafka_native.protocol.framing import response_frame
 from spark_kafka_native.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -18,7 +18,7 @@ from spark_kafka_native.protocol.messages.metadata import (
 from spark_kafka_native.protocol.schema import Request, Response
 from tests.support.broker.driver import to_bytes
 
-MANY = LEAST_BYTES // 8
+MANY = MIN_BYTES // 8
 
 
 class Broker:
@@ -78,7 +78,7 @@ def test_small_responses_and_those_of_other_apis_are_not_cached() -> None:
     connection = Broker().connection()
     small = answered(connection, MetadataRequest(), metadata(1))
     assert answered(connection, MetadataRequest(), metadata(1)) is not small
-    large = DescribeClusterResponse(error_message="x" * LEAST_BYTES)
+    large = DescribeClusterResponse(error_message="x" * MIN_BYTES)
     first = answered(connection, DescribeClusterRequest(), large)
     assert first == large
     assert answered(connection, DescribeClusterRequest(), large) is not first

@@ -1,7 +1,7 @@
 import pytest
 
 from spark_kafka_native.net.sasl.mechanism import SaslError
-from spark_kafka_native.net.sasl.scram import MOST_ITERATIONS, Scram
+from spark_kafka_native.net.sasl.scram import MAX_ITERATIONS, Scram
 from spark_kafka_native.net.secret import Secret
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
@@ -34,7 +34,7 @@ def test_the_example_of_rfc_7677() -> None:
         (b"r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "nonce"),
         (SERVER_FIRST.replace(b"Q==", b"Q="), "base64"),
         (SERVER_FIRST.replace(b"4096", b"4095"), "4095 iterations"),
-        (SERVER_FIRST.replace(b"4096", str(MOST_ITERATIONS + 1).encode()), "iterations"),
+        (SERVER_FIRST.replace(b"4096", str(MAX_ITERATIONS + 1).encode()), "iterations"),
         (b"m=must," + SERVER_FIRST, "malformed"),
     ],
 )

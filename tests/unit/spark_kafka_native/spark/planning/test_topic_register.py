@@ -6,7 +6,7 @@ from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.spark.planning.topic_register import MOST_METADATA_BYTES, REGISTER_TOPIC, SUFFIX, TopicRegister
+from spark_kafka_native.spark.planning.topic_register import MAX_METADATA_BYTES, REGISTER_TOPIC, SUFFIX, TopicRegister
 from tests.support.spark.fake_offsets import FakeCluster
 
 GROUP = f"g{SUFFIX}"
@@ -67,7 +67,7 @@ def test_register_is_limited_by_offset_metadata_max_bytes(cluster: FakeCluster) 
     ids = ids_of(500)
     register(cluster).note(ids, refresh=False)
     (commit,) = cluster.groups[GROUP].values()
-    assert len(commit.metadata) <= MOST_METADATA_BYTES
+    assert len(commit.metadata) <= MAX_METADATA_BYTES
     found = register(cluster).recall(ids)
     assert len(found) == 131
     assert found.items() <= ids.items()
