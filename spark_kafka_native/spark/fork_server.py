@@ -1,10 +1,11 @@
-"""A fork server: it starts Spark's Python processes that plan queries with their modules imported.
+"""A fork server for the Python processes with which Spark plans queries: their modules are imported already.
 
 Spark starts a process for every stream, and several for the first queries of a session. Most of their start is the
 import of pyspark, pyarrow and this package. The first one of a JVM imports them and forks the server from itself:
 
 1. A process connects to the abstract Unix socket that is named after its JVM. The first one binds it instead, imports
-   the modules and forks the server. Then it runs its own module.
+   the modules and forks the server. Then it runs its own module. One that connects during the imports gets no answer
+   in time, and runs its module itself.
 2. A later one, a client, sends its arguments, environment and standard streams. The server has forked a process, which
    receives them.
 3. If the interpreter, its path or the environment differ from the server's, the forked process ends.
@@ -35,19 +36,21 @@ from typing import Any, Final, NamedTuple
 
 MAX_CLIENTS: Final = 200
 """Processes at once. Further clients run their modules themselves."""
-PATIENCE_S: Final = 2.0
+MESSAGE_TIMEOUT_S: Final = 2.0
 """Wait for a message of the other side. Spark waits 10 s for a process that it has started."""
-_MAX_BYTES: Final = 4 << 20
+_MAX_REQUEST_BYTES: Final = 4 << 20
 """Size of a request, which is mostly the environment. Linux limits that to 2 MiB unless the stack limit is raised."""
 _LENGTH: Final = struct.Struct("=I")
 _MESSAGE: Final = struct.Struct("=ci")
-"""To a client: the kind, and the id of the forked process or its exit status."""
+"""To a client: the kind, and the pid of the forked process or its exit status."""
 _READY: Final = b"R"
 _ENDED: Final = b"E"
-_RUN: Final = b"R"
+_RUN: Final = b"G"
 """To the forked process."""
 _CREDENTIALS: Final = struct.Struct("=iii")
-"""Of SO_PEERCRED: process, user, group."""
+"""Of SO_PEERCRED: pid, user, group."""
+_PPID, _START_TIME = 1, 19
+"""Positions of fields that `_stat_of` returns."""
 _STREAMS: Final = (0, 1, 2)
 _TERMINAL_SIGNALS_IGNORED: Final = {signal.SIGINT: signal.SIG_IGN, signal.SIGQUIT: signal.SIG_IGN}
 """Handlers of clients and the server. A JVM may survive these signals: Spark's shell cancels its jobs at SIGINT, and
@@ -67,11 +70,11 @@ _VARIABLES_OF_A_PROCESS: Final = (
 
 
 def run_in_forked_process(modules: Sequence[str]) -> None:
-    """Return in the process that is to run this process's module.
+    """Replace this process by one that is forked from the fork server of its JVM, if possible.
 
-    That is a process that the server of this JVM has forked, with this one's arguments, environment and standard
-    streams. This one then waits for its end, and does not return. If there is no server, or the server cannot do it,
-    this one returns. A new server imports those of ``modules`` that exist.
+    Returns in the process that must run the module: the forked one, or this one if there is no server or the server
+    refuses. If a process was forked, this one waits for it and exits with its status. The first process of a JVM
+    imports those of ``modules`` that exist, and starts the server.
     """
     if sys.platform != "linux" or not (hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")):
         return  # some builds of Python lack them
@@ -101,51 +104,52 @@ def run_in_forked_process(modules: Sequence[str]) -> None:
 class _Jvm(NamedTuple):
     """The process that started this one."""
 
-    process: int
-    descriptor: int
-    """Its pidfd, which can be read when it has ended."""
+    pid: int
+    pidfd: int
+    """Readable once the JVM has ended."""
     address: str
-    """Of the socket: other users, containers, and later processes with the same id have other addresses."""
+    """The abstract address of its server. It has the user, the namespaces, the JVM's pid and its start time, so that no
+    other JVM has the same.
+    """
 
     @classmethod
     def of_this_process(cls) -> "_Jvm | None":
         """None: the parent process is no JVM. Raises OSError."""
         parent = os.getppid()
-        descriptor = os.pidfd_open(parent)
+        pidfd = os.pidfd_open(parent)
         try:
-            name, fields = _status_of(parent)
+            name, fields = _stat_of(parent)
             if name != "java" or os.getppid() != parent:
-                os.close(descriptor)
+                os.close(pidfd)
                 return None
-            started = fields[19]
             namespaces = (os.stat(f"/proc/self/ns/{kind}").st_ino for kind in ("pid", "mnt"))
-            identity = (os.geteuid(), *namespaces, parent, started)
+            identity = (os.geteuid(), *namespaces, parent, fields[_START_TIME])
         except OSError:
-            os.close(descriptor)
+            os.close(pidfd)
             raise
-        return cls(parent, descriptor, "\0pykafka-python-" + "-".join(map(str, identity)))
+        return cls(parent, pidfd, "\0pykafka-python-" + "-".join(map(str, identity)))
 
-    def has_started(self, process: int) -> bool:
+    def has_started(self, pid: int) -> bool:
         """Whether the JVM is the parent of a process."""
         try:
-            return _status_of(process)[1][1] == str(self.process)
+            return _stat_of(pid)[1][_PPID] == str(self.pid)
         except OSError:  # it has ended
             return False
 
     def close(self) -> None:
         """Close the pidfd."""
-        os.close(self.descriptor)
+        os.close(self.pidfd)
 
 
-def _status_of(process: int) -> tuple[str, Sequence[str]]:
-    """The name of a process, and the fields after it in ``/proc/<id>/stat``. Raises OSError."""
-    text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")  # the name is cut at 15 bytes
+def _stat_of(pid: int) -> tuple[str, Sequence[str]]:
+    """The command name of a process in ``/proc/<pid>/stat``, and the fields after it. Raises OSError."""
+    text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")  # the name is cut at 15 bytes
     name, _, fields = text.partition("(")[2].rpartition(")")
     return name, fields.split()
 
 
 class _Request(NamedTuple):
-    """The Python, arguments and environment of a process. Sent by ``marshal``, which the import system has loaded."""
+    """The Python, arguments and environment of a process. Serialized by ``marshal``, which is built in."""
 
     interpreter: str
     version: str
@@ -166,12 +170,12 @@ class _Request(NamedTuple):
         return cls(*marshal.loads(data))  # noqa: S302  # sent by a process of the same user
 
     def can_run_in(self, server: "_Request") -> bool:
-        """Whether Python would start with the same state as the server has."""
+        """Whether a new Python for this request would have the server's interpreter, path and environment."""
         return self.state == server.state
 
     @property
     def state(self) -> Sequence[Any]:
-        """What affects Python before a module runs. ``path`` has what ``PYTHONPATH`` says."""
+        """What affects Python before a module runs. ``PYTHONPATH`` is compared as a part of ``path``."""
         environment = {
             name: value
             for name, value in self.environment.items()
@@ -187,9 +191,12 @@ class _Request(NamedTuple):
 
 
 def _run_by_server(address: str) -> None:
-    """Let the server fork a process for this one, and end with its status; returns if it does not."""
+    """Let the server fork a process, wait for it, and exit with its status.
+
+    Returns if the server refuses or does not answer.
+    """
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(PATIENCE_S)
+        connection.settimeout(MESSAGE_TIMEOUT_S)
         try:
             connection.connect(address)
             if _peer_of(connection) is None:
@@ -197,10 +204,10 @@ def _run_by_server(address: str) -> None:
             request = marshal.dumps(tuple(_Request.of_this_process()))
             socket.send_fds(connection, [_LENGTH.pack(len(request))], _STREAMS)
             connection.sendall(request)
-            kind, process = _MESSAGE.unpack(connection.recv(_MESSAGE.size) or bytes(_MESSAGE.size))
+            kind, pid = _MESSAGE.unpack(connection.recv(_MESSAGE.size) or bytes(_MESSAGE.size))
             if kind != _READY:
                 return
-            descriptor = os.pidfd_open(process)
+            pidfd = os.pidfd_open(pid)
             connection.sendall(_RUN)
         except (OSError, ValueError):  # ValueError: a path with an entry that is no text, which Python ignores
             return
@@ -210,9 +217,9 @@ def _run_by_server(address: str) -> None:
                 _, status = _MESSAGE.unpack(message)
                 os._exit(status if status >= 0 else 128 - status)
     with suppress(OSError):  # it has ended
-        signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+        signal.pidfd_send_signal(pidfd, signal.SIGTERM)
     with suppress(OSError):  # nothing reads the stream
-        os.write(2, b"pykafka-python: the fork server ended; ending process %d, which it has forked\n" % process)
+        os.write(2, b"pykafka-python: the fork server ended; ending process %d, which it has forked\n" % pid)
     os._exit(1)
 
 
@@ -226,11 +233,11 @@ def _start_server(listener: socket.socket, jvm: _Jvm, modules: Sequence[str]) ->
         with suppress(Exception):  # Spark reports it if it needs the module; older releases have fewer of them
             importlib.import_module(name)
     try:
-        between = os.fork()
+        intermediate_pid = os.fork()
     except OSError:  # the limit of processes
         return
-    if between:
-        os.waitpid(between, 0)
+    if intermediate_pid:
+        os.waitpid(intermediate_pid, 0)
         return
     try:
         if os.fork():  # so that the server is no child of this process, which may wait for its own
@@ -252,7 +259,7 @@ def _serve(listener: socket.socket, jvm: _Jvm, own: _Request) -> None:
     connection = server.serve()
     _set_handlers(handlers)
     with connection:
-        connection.settimeout(PATIENCE_S)
+        connection.settimeout(MESSAGE_TIMEOUT_S)
         _take_over(connection, own)
     if numpy_random := sys.modules.get("numpy.random"):
         numpy_random.seed()  # Python's own generator does this itself
@@ -261,40 +268,39 @@ def _serve(listener: socket.socket, jvm: _Jvm, own: _Request) -> None:
 class _Forked(NamedTuple):
     """A process that the server has forked."""
 
-    process: int
-    descriptor: int
-    """Its pidfd."""
+    pid: int
+    pidfd: int
     connection: socket.socket
     """To its client."""
 
     def end(self) -> None:
         """Send SIGTERM to the process, unless it has ended."""
         with suppress(OSError):
-            signal.pidfd_send_signal(self.descriptor, signal.SIGTERM)
+            signal.pidfd_send_signal(self.pidfd, signal.SIGTERM)
 
     def close(self) -> None:
-        """Close both, in this process."""
-        os.close(self.descriptor)
+        """Close the descriptors of this process."""
+        os.close(self.pidfd)
         self.connection.close()
 
 
 class _Server:
-    """Forks a process for each client. It waits for nothing but events, and reads nothing from clients."""
+    """Forks a process for each client. It blocks in ``poll`` only, and reads nothing from clients."""
 
     def __init__(self, listener: socket.socket, jvm: _Jvm) -> None:
         self._listener = listener
         self._jvm = jvm
         self._processes: dict[int, _Forked] = {}
-        """By the pidfd and by the client's descriptor, each until its event."""
+        """Two entries for each process: its pidfd, and the socket of its client. An event removes its entry."""
         self._poll = select.poll()  # lists the listener first, before descriptors that a later event closes
         self._poll.register(listener, select.POLLIN)
-        self._poll.register(jvm.descriptor, select.POLLIN)
+        self._poll.register(jvm.pidfd, select.POLLIN)
 
     def serve(self) -> socket.socket:
         """Serve until the JVM ends. Returns in each forked process, with the connection to the client."""
         while True:
             for descriptor, _ in self._poll.poll():
-                if descriptor == self._jvm.descriptor:
+                if descriptor == self._jvm.pidfd:
                     for forked in self._processes.values():
                         forked.end()
                     os._exit(0)
@@ -303,7 +309,7 @@ class _Server:
                         return connection
                 elif found := self._processes.pop(descriptor, None):
                     self._poll.unregister(descriptor)
-                    if descriptor == found.descriptor:
+                    if descriptor == found.pidfd:
                         self._report_end(found)
                     else:  # the client has ended
                         found.end()
@@ -323,28 +329,28 @@ class _Server:
         try:
             with open(os.devnull):
                 pass  # so that a descriptor is left for the pidfd
-            process = os.fork()
+            pid = os.fork()
         except OSError:  # no descriptors, or the limit of processes
             connection.close()
             return None
-        if not process:
+        if not pid:
             self._close()
             return connection
         try:
-            forked = _Forked(process, os.pidfd_open(process), connection)
+            forked = _Forked(pid, os.pidfd_open(pid), connection)
         except OSError:  # the limits of the machine
-            os.kill(process, signal.SIGKILL)
-            os.waitpid(process, 0)
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
             connection.close()
             return None
-        self._processes[forked.descriptor] = self._processes[connection.fileno()] = forked
-        self._poll.register(forked.descriptor, select.POLLIN)
+        self._processes[forked.pidfd] = self._processes[connection.fileno()] = forked
+        self._poll.register(forked.pidfd, select.POLLIN)
         self._poll.register(connection, select.POLLRDHUP)
         return None
 
     def _report_end(self, forked: _Forked) -> None:
         """Send the status of a process that has ended."""
-        _, status = os.waitpid(forked.process, 0)
+        _, status = os.waitpid(forked.pid, 0)
         if self._processes.pop(forked.connection.fileno(), None):
             self._poll.unregister(forked.connection)
         forked.connection.settimeout(0)
@@ -363,7 +369,7 @@ def _take_over(connection: socket.socket, own: _Request) -> None:
     """Apply the client's request, and use its streams. Raises SystemExit: the client runs its module itself."""
     length, streams, _, _ = socket.recv_fds(connection, _LENGTH.size, len(_STREAMS))
     (size,) = _LENGTH.unpack(length)
-    if size > _MAX_BYTES or len(streams) != len(_STREAMS):
+    if size > _MAX_REQUEST_BYTES or len(streams) != len(_STREAMS):
         raise SystemExit
     data = bytearray()
     while len(data) < size and (part := connection.recv(size - len(data))):
@@ -372,6 +378,7 @@ def _take_over(connection: socket.socket, own: _Request) -> None:
     if not request.can_run_in(own):
         raise SystemExit
     request.apply()
+    importlib.invalidate_caches()  # of directories that have changed since the server started
     connection.sendall(_MESSAGE.pack(_READY, os.getpid()))
     connection.settimeout(None)  # a client that does not send ``RUN`` closes the connection
     if connection.recv(len(_RUN)) != _RUN:
@@ -387,10 +394,10 @@ def _set_handlers(handlers: Mapping[signal.Signals, Any]) -> Mapping[signal.Sign
 
 
 def _peer_of(connection: socket.socket) -> int | None:
-    """The process that has connected or listens; None if it has another user, or is in a container that we are not in.
+    """The pid of the process that has connected or listens; None for another user's, and for one of another container.
 
     Containers may share a network namespace, in which addresses of abstract sockets are known to all.
     """
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    process, user, _ = _CREDENTIALS.unpack(credentials)
-    return process if process and user == os.geteuid() else None
+    pid, user, _ = _CREDENTIALS.unpack(credentials)
+    return pid if pid and user == os.geteuid() else None

@@ -84,7 +84,7 @@ def address_of(jvm: FakeJvm) -> str:
     return "\0" + found[1:]
 
 
-def test_the_first_process_runs_its_code_itself_and_the_server_that_of_later_ones(jvm: FakeJvm) -> None:
+def test_the_first_process_runs_its_code_itself_and_later_ones_in_a_forked_process(jvm: FakeJvm) -> None:
     assert has_run_itself(jvm.run(SHOW))
     done = jvm.run(SHOW, "a b", "", given="its input\n", SPARK_TEST="set by Spark")
     process = shown(done)
@@ -165,8 +165,10 @@ def test_a_process_that_no_jvm_has_started_runs_its_code_itself() -> None:
 @pytest.mark.parametrize(
     "code", ["import os; del os.pidfd_open", "import pathlib, sys; sys.path.append(pathlib.Path('/ignored'))"]
 )
-def test_a_python_that_the_server_cannot_be_for_runs_its_code_itself(jvm: FakeJvm, tmp_path: Path, code: str) -> None:
-    """One without pidfds, as some builds are, and one with a path that no request can have."""
+def test_without_pidfds_or_with_a_path_entry_that_is_no_text_a_process_runs_its_code_itself(
+    jvm: FakeJvm, tmp_path: Path, code: str
+) -> None:
+    """Some builds of Python have no pidfds. Python ignores entries that are no text."""
     (tmp_path / "sitecustomize.py").write_text(code)
     path = os.pathsep.join([REPOSITORY, str(tmp_path)])
     assert [has_run_itself(jvm.run(SHOW, PYTHONPATH=path)) for _ in range(2)] == [True, True]
@@ -177,6 +179,19 @@ def test_a_process_that_the_jvm_has_not_started_is_refused(jvm: FakeJvm) -> None
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address_of(jvm))
         assert connection.recv(1) == b""
+
+
+def test_a_forked_process_finds_modules_that_were_not_there_when_the_server_started(
+    jvm: FakeJvm, tmp_path: Path
+) -> None:
+    later = tmp_path / "later"
+    path = {"PYTHONPATH": os.pathsep.join([REPOSITORY, str(later)])}
+    jvm.run(SHOW, **path)
+    later.mkdir()
+    (later / "added.py").write_text("")
+    done = jvm.run("import added; print(os.getpid())", **path)
+    assert done.errors == ""
+    assert int(done.output) != done.process
 
 
 def test_forked_processes_have_different_random_numbers(jvm: FakeJvm) -> None:
@@ -265,7 +280,7 @@ def test_a_server_without_descriptors_leaves_the_code_to_its_clients(jvm: FakeJv
     eventually(lambda: len(os.listdir(f"/proc/{server}/fd")), used)
     for free in (0, 1):  # none for the connection; none for the pidfd
         resource.prlimit(server, resource.RLIMIT_NOFILE, (used + free, limits[1]))
-        assert has_run_itself(jvm.run(SHOW, SPARK_TEST_PATIENCE_S="1"))
+        assert has_run_itself(jvm.run(SHOW, SPARK_TEST_MESSAGE_TIMEOUT_S="1"))
     resource.prlimit(server, resource.RLIMIT_NOFILE, limits)
     assert not has_run_itself(jvm.run(SHOW))
     assert runs(process)
@@ -286,7 +301,7 @@ print(connection.recv(100).hex())
 
 @pytest.mark.parametrize("sent", ["", "01", "ffffffff", "05000000 6162636465"])
 def test_a_connection_without_a_request_has_no_effect_on_others(jvm: FakeJvm, sent: str) -> None:
-    jvm.run(SHOW, SPARK_TEST_PATIENCE_S="5")
+    jvm.run(SHOW, SPARK_TEST_MESSAGE_TIMEOUT_S="5")
     connection = jvm.start(CONNECT, address_of(jvm)[1:], sent, TZ="Asia/Tokyo")  # which runs its code itself
     eventually(lambda: has_run_itself(jvm.run(SHOW)), False)
     done = jvm.done(connection)
