@@ -16,7 +16,13 @@ The steps of an append. *Crash* is a crash of the machine; a crash of the proces
 
 from typing import NamedTuple
 
-from broker_embedded.log.append.incoming import FROM_CLIENT, AppendConditions, AppendContext, AppendOrigin, Validated
+from broker_embedded.log.append.incoming import (
+    FROM_CLIENT,
+    AppendConditions,
+    AppendContext,
+    AppendOrigin,
+    ValidatedBatch,
+)
 from broker_embedded.log.append.message_sets import renumbered
 from broker_embedded.log.append.producer_store import ProducerStore
 from broker_embedded.log.append.validation import assign, validate
@@ -74,7 +80,7 @@ class Appender:
         local.check_online()
         append = AppendContext(
             config=local.config,
-            partition=local.name,
+            partition=str(local),
             origin=conditions.origin,
             now_ms=local.platform.clock.now_ms(),
             base_offset=local.view.end_offset,
@@ -100,7 +106,7 @@ class Appender:
             )
 
     def _append_new(
-        self, validated: Validated, leader_epoch: int, now_ms: int, conditions: AppendConditions
+        self, validated: ValidatedBatch, leader_epoch: int, now_ms: int, conditions: AppendConditions
     ) -> AppendResult:
         local, records, header = self._local, validated.records, validated.header
         config, base_offset = local.config, local.view.end_offset
@@ -130,7 +136,7 @@ class Appender:
         if aborted is not None and aborted_file is not None:
             self._index_aborted(active, aborted_file, aborted)
         if change is not None:
-            self._producers.states.apply(change)
+            self._producers.states.put(change.entry)
         local.view = local.view.extended(last_offset + 1)
         return AppendResult(
             base_offset=base_offset,

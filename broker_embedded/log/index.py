@@ -31,7 +31,7 @@ MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 _MAX_OVERSTATED: Final = 4096
 """Upper bound of the batches of one segment in `OverstatedTimestamps`."""
 _BLOCK_ENTRIES: Final = 512
-"""Entries that are read at once: a binary search ends within a block."""
+"""Entries that are read at once. The last steps of a binary search are in one block."""
 _PENDING_ENTRIES: Final = 4096
 """Entries buffered in memory before they are written: a write per 16 MiB of log with default settings."""
 

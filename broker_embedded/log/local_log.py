@@ -63,7 +63,6 @@ class LocalLog:
     def __init__(self, parts: LogParts, config: LogConfig, platform: Platform) -> None:
         loaded = parts.loaded
         self.partition = parts.partition
-        self.name = str(parts.partition)
         self.directory = parts.directory
         self.config = config
         self.platform = platform
@@ -81,7 +80,7 @@ class LocalLog:
         self._retired = RetiredSegments(platform.file_system)
 
     def __str__(self) -> str:
-        return self.name
+        return str(self.partition)
 
     @property
     def size_in_bytes(self) -> int:

@@ -47,7 +47,7 @@ class RequestMemory:
 
     @property
     def has_room(self) -> bool:
-        """Whether there is memory for any holder, not for the oldest one alone."""
+        """Whether any holder may reserve memory. Without it, only the oldest one may."""
         return self._limit < 0 or self.used < self._limit
 
     @property

@@ -158,10 +158,10 @@ class ReceiveBuffer:
         if not self._reserve(min(needed, capacity), resume):
             self.has_space = False
             return
-        is_full = self._end == len(self._buffer)
-        if is_full and needed > _AHEAD_FROM and capacity < _AHEAD and self._memory.has_room:
+        if self.is_full and needed > _AHEAD_FROM and capacity < _AHEAD and self._memory.has_room:
             capacity = _AHEAD
-            self._reserve(capacity, resume)
+            reserved = self._reserve(capacity, resume)
+            assert reserved
         if capacity > len(self._buffer):
             bigger = bytearray(capacity)
             bigger[:have] = self._view[self._start : self._end]

@@ -34,7 +34,7 @@ def collection_paused() -> Iterator[None]:
     """Plan without garbage collection, also while the plan waits for brokers.
 
     The plan of 100,000 partitions has a million objects without reference cycles. Every collection would traverse them.
-    They are still there while Spark pickles the tasks afterwards, and enter the oldest generation without a collection.
+    Spark pickles the tasks afterwards, so the objects are moved to the oldest generation, without a collection.
     """
     global _pauses, _enabled_before  # noqa: PLW0603  # the process has one collector
     with _lock:

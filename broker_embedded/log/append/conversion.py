@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NoReturn
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.append.incoming import AppendContext, Validated, as_one_batch, refuse
+from broker_embedded.log.append.incoming import AppendContext, ValidatedBatch, as_one_batch, refuse
 from broker_embedded.log.append.record_checks import RecordErrors, time_bounds
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.records.batch import (
@@ -37,7 +37,7 @@ def max_payload_bytes(config: LogConfig) -> int:
     return min(max(_MIN_BOUND, _TIMES_LARGER * config.max_message_bytes), MAX_DECOMPRESSED_BYTES)
 
 
-def convert_batch(sent: Validated, append: AppendContext) -> Validated:
+def convert_batch(sent: ValidatedBatch, append: AppendContext) -> ValidatedBatch:
     """Check every record of a record batch, and convert it to the format and codec of the topic.
 
     A control batch that came uncompressed stays so.
@@ -64,11 +64,11 @@ def convert_batch(sent: Validated, append: AppendContext) -> Validated:
             )
         except OversizedBatch as error:
             _refuse_size(error, append)
-        return Validated(memoryview(stored), read_header(stored))
+        return ValidatedBatch(memoryview(stored), read_header(stored))
     return write_records(read_records(records, 0, header), append, codec=codec, like=header)
 
 
-def _check_records(sent: Validated, append: AppendContext) -> RecordScan:
+def _check_records(sent: ValidatedBatch, append: AppendContext) -> RecordScan:
     """Check every record, and return the complete scan."""
     earliest, latest = time_bounds(append)
     scan = RecordScan(sent.header, earliest=earliest, latest=latest, needs_key=append.config.compacts)
@@ -105,7 +105,7 @@ class _Pieces:
 
 def write_records(
     records: Iterable[LogRecord], append: AppendContext, *, codec: CompressionType, like: BatchHeader | None = None
-) -> Validated:
+) -> ValidatedBatch:
     """The records in the topic's format: one record batch, or a message set.
 
     Offsets continue from the append's. ``like`` is the header of the record batch that they came in.
@@ -129,7 +129,7 @@ def write_records(
             refuse(ErrorCode.INVALID_TIMESTAMP, append.partition, str(error))
         except OversizedBatch as error:
             _refuse_size(error, append)
-        return Validated(memoryview(batch), read_header(batch))
+        return ValidatedBatch(memoryview(batch), read_header(batch))
     if like is not None and like.is_transactional:
         _refuse_format(append, "records of a transaction")
     if like is not None and like.has_producer_id:

@@ -42,11 +42,11 @@ FROM_CLIENT: Final = AppendConditions()
 _NO_MESSAGES: Final = array("q")
 
 
-class Validated(NamedTuple):
-    """A batch to store that passed the checks: its writable bytes, those of the request or converted ones.
+class ValidatedBatch(NamedTuple):
+    """A batch that passed the checks, as it will be stored: the bytes of the request, or converted ones.
 
-    ``messages`` are the positions of messages of an old format: of a wrapper, or of several messages that share one
-    header. The header's ``last_offset_delta`` counts all records, those in a wrapper too.
+    ``records`` is writable. ``messages`` are the positions of messages of an old format: of a wrapper, or of several
+    messages that share one header. The header's ``last_offset_delta`` counts all records, those in a wrapper too.
     """
 
     records: memoryview
@@ -88,7 +88,7 @@ class InvalidRecords(KafkaError):
 
 def as_one_batch(
     records: memoryview, first: BatchHeader, positions: Iterable[int], *, count: int, largest: int
-) -> Validated:
+) -> ValidatedBatch:
     """Messages of an old format at ``positions`` of ``records``, as one batch with one header.
 
     They contain ``count`` records, whose largest timestamp is ``largest``. ``first`` is the first message's header.
@@ -99,7 +99,7 @@ def as_one_batch(
         max_timestamp=largest if first.magic else NO_TIMESTAMP,
         records_count=count,
     )
-    return Validated(records, header, array("q", positions))
+    return ValidatedBatch(records, header, array("q", positions))
 
 
 def refuse(code: ErrorCode, partition: str, why: str) -> NoReturn:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from broker_embedded.log.append.conversion import check_size, max_payload_bytes, write_records
-from broker_embedded.log.append.incoming import AppendContext, Validated, as_one_batch, refuse
+from broker_embedded.log.append.incoming import AppendContext, ValidatedBatch, as_one_batch, refuse
 from broker_embedded.log.append.record_checks import check_records, time_bounds
 from broker_embedded.log.segment import PlacedBatch
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -47,7 +47,7 @@ _AT_ONCE: Final = 4096
 """Uncompressed messages that are decoded at a time."""
 
 
-def validate_message_set(records: memoryview, append: AppendContext) -> Validated:
+def validate_message_set(records: memoryview, append: AppendContext) -> ValidatedBatch:
     """Check a message set, and convert it to the format and codec of the topic if necessary.
 
     An incomplete last message is dropped, as in Apache Kafka. Uncompressed messages are read some thousand at a time,
@@ -224,7 +224,7 @@ def _inner_messages(records: memoryview, position: int, header: BatchHeader, app
         refuse(code, append.partition, str(error))
 
 
-def renumbered(validated: Validated, append: AppendContext) -> Validated:
+def renumbered(validated: ValidatedBatch, append: AppendContext) -> ValidatedBatch:
     """The same batch with offsets that continue from the append's, inside a compressed message of format v0 too.
 
     Necessary if the log has grown since the records were validated.
@@ -242,7 +242,7 @@ def renumbered(validated: Validated, append: AppendContext) -> Validated:
     )
 
 
-def assign_messages(validated: Validated, *, base_offset: int, log_append_time_ms: int) -> Iterator[PlacedBatch]:
+def assign_messages(validated: ValidatedBatch, *, base_offset: int, log_append_time_ms: int) -> Iterator[PlacedBatch]:
     """Write offsets from ``base_offset`` on, and in v1 the timestamp, into the messages, in place.
 
     A wrapper gets its last record's offset, and the append time or, if that is -1, the largest timestamp of its
@@ -266,7 +266,7 @@ def assign_messages(validated: Validated, *, base_offset: int, log_append_time_m
     return _placed(validated)
 
 
-def _placed(validated: Validated) -> Iterator[PlacedBatch]:
+def _placed(validated: ValidatedBatch) -> Iterator[PlacedBatch]:
     """The messages with their final offsets and timestamps."""
     has_time = validated.header.magic > 0
     for position in validated.messages:

@@ -143,8 +143,8 @@ class ProducerStates:
 
     def plan(
         self, batch: AppendedBatch, *, now_ms: int, conditions: AppendConditions | None = FROM_CLIENT
-    ) -> ProducerChange | None:
-        """The change of appending a batch, None if it has no producer id. Nothing is changed yet.
+    ) -> ProducerChange:
+        """The change of appending a batch of a producer with an id. Nothing is changed yet.
 
         Without ``conditions`` the batch is not checked, because it is in the log already.
 
@@ -154,8 +154,6 @@ class ProducerStates:
         TRANSACTION_COORDINATOR_FENCED: a marker of an old coordinator.
         """
         header = batch.header
-        if not header.has_producer_id:
-            return None
         entry = self._entries.get(header.producer_id) or ProducerEntry(producer_id=header.producer_id)
         if header.is_control:
             return self._after_marker(entry, batch, now_ms=now_ms, conditions=conditions)
@@ -163,12 +161,8 @@ class ProducerStates:
             self._check_data(entry, header, conditions)
         return ProducerChange(_after_data(entry, batch, now_ms))
 
-    def apply(self, change: ProducerChange) -> None:
-        """Apply the change of a plan after its batch was appended."""
-        self.restore(change.entry)
-
-    def restore(self, entry: ProducerEntry) -> None:
-        """Add an entry of a snapshot."""
+    def put(self, entry: ProducerEntry) -> None:
+        """Set the entry of a producer: that of a change after its batch was appended, or of a snapshot."""
         self._entries[entry.producer_id] = entry
         if entry.transaction_first_offset is None:
             self._open.pop(entry.producer_id, None)

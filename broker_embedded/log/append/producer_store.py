@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from broker_embedded.log.append.incoming import AppendConditions, Validated
+from broker_embedded.log.append.incoming import AppendConditions, ValidatedBatch
 from broker_embedded.log.append.producer_snapshot import CorruptSnapshot, decode, encode
 from broker_embedded.log.append.producer_state import AppendedBatch, EndOfTransaction, ProducerChange, ProducerStates
 from broker_embedded.log.segment import LogSegment
@@ -65,7 +65,7 @@ class ProducerStore:
 
     def plan(
         self,
-        validated: Validated,
+        validated: ValidatedBatch,
         *,
         base_offset: int,
         append_time: int,
@@ -137,7 +137,7 @@ class ProducerStore:
         for offset in reversed([offset for offset in self._offsets if offset <= until_offset]):
             try:
                 for entry in decode(read_file(self._platform.file_system, self._path(offset))):
-                    self.states.restore(entry)
+                    self.states.put(entry)
             except CorruptSnapshot as error:
                 logger.warning("%s: removed: %s", self._path(offset), error)
                 self.remove([offset])
@@ -157,9 +157,7 @@ class ProducerStore:
                 marker=read_marker(segment, at, header),
             )
             change = self.states.plan(batch, now_ms=now_ms, conditions=None)
-            if change is None:
-                continue
-            self.states.apply(change)
+            self.states.put(change.entry)
             if fill_transaction_index and change.aborted is not None:
                 segment.transaction_index.append(change.aborted)
 

@@ -15,7 +15,7 @@ from crc32c import crc32c
 
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.append.conversion import convert_batch
-from broker_embedded.log.append.incoming import AppendContext, AppendOrigin, Validated, refuse
+from broker_embedded.log.append.incoming import AppendContext, AppendOrigin, ValidatedBatch, refuse
 from broker_embedded.log.append.message_sets import assign_messages, validate_message_set
 from broker_embedded.log.segment import PlacedBatch
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -42,7 +42,7 @@ _CRC_FROM: Final = 21
 _CODEC_MASK: Final = 0x07
 
 
-def validate(records: memoryview, append: AppendContext) -> Validated:
+def validate(records: memoryview, append: AppendContext) -> ValidatedBatch:
     """Validate the batch, or the message set, of an append. The buffer is not changed.
 
     The result is to be stored: the same bytes, or converted ones if the topic has another codec or format.
@@ -59,7 +59,7 @@ def validate(records: memoryview, append: AppendContext) -> Validated:
         _check_batch(records, header, config, partition)
         if append.origin is AppendOrigin.CLIENT:
             _check_client_batch(header, partition)
-        validated = Validated(records, header)
+        validated = ValidatedBatch(records, header)
         if inspects_records(header, config, append.now_ms):
             validated = convert_batch(validated, append)
     if len(validated.records) > config.segment_bytes and not validated.header.is_control:
@@ -77,11 +77,12 @@ def inspects_records(header: BatchHeader, config: LogConfig, now_ms: int) -> boo
 
 
 def assign(
-    validated: Validated, *, base_offset: int, leader_epoch: int, log_append_time_ms: int
+    validated: ValidatedBatch, *, base_offset: int, leader_epoch: int, log_append_time_ms: int
 ) -> Iterable[PlacedBatch]:
     """Write offsets from ``base_offset`` on, the leader epoch and, unless it is -1, the append time into the headers.
 
-    The records are changed in place before this returns. The result has the positions of the batch, or the messages.
+    The records are changed in place before this returns. Returns the position of the batch, or of each message of a
+    message set.
     """
     records, header, messages = validated
     if messages:
@@ -95,14 +96,15 @@ def assign(
 
 
 def _read(records: memoryview, partition: str) -> BatchHeader:
-    """The header of the only batch."""
+    """The header of the batch; bytes after it are refused."""
     try:
         header = read_header(records)
     except CorruptBatch as error:
         code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if _has_unknown_codec(records) else ErrorCode.CORRUPT_MESSAGE
         refuse(code, partition, str(error))
     if header.size_in_bytes < len(records):
-        refuse(ErrorCode.INVALID_RECORD, partition, "there is more than one record batch")
+        extra = len(records) - header.size_in_bytes
+        refuse(ErrorCode.INVALID_RECORD, partition, f"{extra} bytes after the record batch; an append has one batch")
     return header
 
 

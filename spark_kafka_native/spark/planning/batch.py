@@ -89,7 +89,7 @@ def _needs_bounds(options: SourceOptions, start: OffsetMap, end: OffsetMap) -> b
 
 
 def _in_both(start: OffsetMap, end: OffsetMap) -> list[TopicPartition]:
-    """The partitions that have both limits, sorted. Mostly they are so already: a set would lose their order."""
+    """The partitions that have both limits, sorted. They mostly are already, and a set would lose that order."""
     return sorted(tp for tp in start if tp in end)
 
 

@@ -86,6 +86,6 @@ def test_frozen_objects_stay_frozen_after_a_small_plan() -> None:
         frozen = gc.get_freeze_count()
         with collection_paused():
             pass
-        assert gc.get_freeze_count() > frozen / 2
+        assert gc.get_freeze_count() == pytest.approx(frozen, rel=0.1)  # some were freed meanwhile
     finally:
         gc.unfreeze()

@@ -9,7 +9,7 @@ import pytest
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log import appender
 from broker_embedded.log.append import conversion, message_sets
-from broker_embedded.log.append.incoming import AppendContext, AppendOrigin, InvalidRecords, Validated
+from broker_embedded.log.append.incoming import AppendContext, AppendOrigin, InvalidRecords, ValidatedBatch
 from broker_embedded.log.append.message_sets import renumbered
 from broker_embedded.log.append.validation import assign, max_records, validate
 from broker_embedded.log.cleaner.batch_cleaner import BatchCleaner, Rules, keyed_offsets
@@ -59,7 +59,7 @@ def equal_records(count: int, record: bytes = EQUAL_RECORD, codec: CompressionTy
 SMALL = equal_records(RECORDS)
 
 
-def validated(records: bytearray, **topic: object) -> Validated:
+def validated(records: bytearray, **topic: object) -> ValidatedBatch:
     config = LogConfig.parse({key.replace("_", "."): value for key, value in topic.items()})
     append = AppendContext(config=config, partition="t-0", origin=AppendOrigin.CLIENT, now_ms=NOW_MS, base_offset=50)
     return validate(memoryview(records), append)
@@ -302,7 +302,7 @@ def test_an_append_does_not_wait_for_the_inspection_of_another(monkeypatch: pyte
     slow = bytes(write_batch([LogRecord(0, NOW_MS, b"slow", b"v")], base_offset=0))
     begun, released = threading.Event(), threading.Event()
 
-    def slowly(records: memoryview, *args: Any, **more: Any) -> Validated:
+    def slowly(records: memoryview, *args: Any, **more: Any) -> ValidatedBatch:
         if bytes(records) == slow:
             begun.set()
             assert released.wait(30)
@@ -326,7 +326,7 @@ def test_offsets_are_right_if_the_log_has_grown_since_the_inspection(
     one = OldFormatLog(message_format_version=release)
     grows = [True]
 
-    def grown(records: memoryview, *args: Any, **more: Any) -> Validated:
+    def grown(records: memoryview, *args: Any, **more: Any) -> ValidatedBatch:
         found = validate(records, *args, **more)
         if grows:
             grows.clear()
@@ -347,7 +347,7 @@ def test_records_are_never_checked_under_the_lock_however_often_others_append(
     one = OldFormatLog(message_format_version="0.9.0")
     checks = 0
 
-    def overtaken(records: memoryview, *args: Any, **more: Any) -> Validated:
+    def overtaken(records: memoryview, *args: Any, **more: Any) -> ValidatedBatch:
         nonlocal checks
         found = validate(records, *args, **more)
         if found.holds_absolute_offsets:

@@ -11,7 +11,7 @@ from broker_embedded.log.appender import AppendResult
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.support.broker.disk import SimulatedCrash
 from tests.support.broker.log_driver import LogDriver, slice_bytes
-from tests.support.records.log_batches import NOW_MS, batch, joined, rows
+from tests.support.records.log_batches import NOW_MS, batch, rows
 from tests.support.refusals import refused
 
 SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}
@@ -30,12 +30,6 @@ def test_offsets_are_given_in_order(driver: LogDriver) -> None:
     assert driver.append(leader_epoch=5).base_offset == 3
     data = driver.log.reader.read(0, max_bytes=1000)
     assert [row.offset for row in rows(slice_bytes(data))] == [0, 1, 2, 3]
-    driver.check()
-
-
-def test_an_append_has_one_batch(driver: LogDriver) -> None:
-    two = joined([batch(b"a", b"b"), batch(b"c")])
-    assert refused(driver.log.append, memoryview(two), leader_epoch=0).code is ErrorCode.INVALID_RECORD
     driver.check()
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.append.incoming import AppendContext, AppendOrigin, InvalidRecords, Validated
+from broker_embedded.log.append.incoming import AppendContext, AppendOrigin, InvalidRecords, ValidatedBatch
 from broker_embedded.log.append.validation import validate
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import CompressionType, read_header, seal
@@ -23,7 +23,7 @@ NONE, GZIP, SNAPPY, LZ4, ZSTD = CODECS
 COMPACT: dict[str, Any] = {"cleanup_policy": "compact"}
 
 
-def validated(records: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT, **topic: Any) -> Validated:
+def validated(records: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT, **topic: Any) -> ValidatedBatch:
     config = LogConfig.parse({key.replace("_", "."): value for key, value in topic.items()})
     return validate(
         memoryview(records), AppendContext(config=config, partition="t-0", origin=origin, now_ms=NOW_MS, base_offset=50)

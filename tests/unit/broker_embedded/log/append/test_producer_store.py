@@ -223,6 +223,15 @@ def test_a_rebuild_that_is_interrupted_is_repeated(driver: IdempotentDriver, ste
     assert not any(name.endswith(".tmp") for name in driver.files())
 
 
+def test_batches_without_a_producer_id_have_no_state(driver: IdempotentDriver) -> None:
+    driver.append()
+    driver.append()
+    assert len(driver.log.producers) == 0
+    driver.reopen(clean=False)
+    assert len(driver.log.producers) == 0
+    driver.check()
+
+
 def test_readers_of_committed_records_stop_before_an_open_transaction(driver: IdempotentDriver) -> None:
     driver.append()
     driver.send_transactional(1, 0)

@@ -42,9 +42,11 @@ def test_a_valid_batch_passes(codec: CompressionType) -> None:
     assert refusal(bytearray())[0] is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_an_append_has_one_batch() -> None:
-    code, detail = refusal(joined([batch(b"a"), batch(b"b")]))
-    assert (code, detail) == (ErrorCode.INVALID_RECORD, "t-0: there is more than one record batch")
+@pytest.mark.parametrize("second", [batch(b"b"), message_set(b"b"), bytearray(b"b")], ids=["batch", "messages", "other bytes"])
+def test_an_append_has_one_batch(second: bytearray) -> None:
+    code, detail = refusal(joined([batch(b"a"), second]))
+    expected = f"t-0: {len(second)} bytes after the record batch; an append has one batch"
+    assert (code, detail) == (ErrorCode.INVALID_RECORD, expected)
 
 
 @pytest.mark.parametrize("missing", [1, 50, 62, 65])
@@ -73,10 +75,9 @@ def test_batches_larger_than_the_limit_are_refused(setting: str, code: ErrorCode
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_one_request_has_one_format(magic: int) -> None:
-    old = message_set(b"a", magic=magic)
-    assert refusal(joined([batch(b"a"), old]))[0] is ErrorCode.INVALID_RECORD
-    assert refusal(joined([old, batch(b"a")]))[0] is ErrorCode.INVALID_RECORD
+def test_a_message_set_is_not_followed_by_a_batch(magic: int) -> None:
+    code, detail = refusal(joined([message_set(b"a", magic=magic), batch(b"a")]))
+    assert (code, detail) == (ErrorCode.INVALID_RECORD, f"t-0: a message of format v2 follows one of format v{magic}")
 
 
 def test_an_unknown_codec_and_a_flipped_bit_are_different_errors() -> None:
