@@ -1,4 +1,4 @@
-"""Payloads of record batches decompressed: as a whole, into the caller's memory, or in pieces of bounded size.
+"""Payloads of record batches decompressed: as a whole, into a scratch, or in pieces of bounded size.
 
 A few KiB can decompress to 512 MiB. Records that are only inspected, or that are written to another batch, do not need
 the payload as a whole. With `SMALL_PIECES` a piece has at most 64 KiB of gzip and lz4. Of zstd, whose library has no
@@ -18,7 +18,7 @@ libraries are imported at first use.
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from spark_kafka_native.records.compression import (
     BLOCK_SIZE,
@@ -29,6 +29,7 @@ from spark_kafka_native.records.compression import (
     CompressionType,
 )
 from spark_kafka_native.records.errors import CorruptBatch, OversizedBatch
+from spark_kafka_native.records.scratch import Scratch
 
 if TYPE_CHECKING:
     import zstandard
@@ -55,9 +56,11 @@ _LZ4_HEADERS: Final = {
     bytes.fromhex("04224d18606051"): 1 << 20,
     bytes.fromhex("04224d18607073"): 1 << 22,
 }
-"""Of frames with independent blocks, no checksums and no size, as Kafka's clients write: the most bytes of a block."""
+"""Frame headers that Kafka's clients write (independent blocks, no checksums, no content size), each with the largest
+size of its blocks.
+"""
 _LZ4_SIZE: Final = struct.Struct("<I")
-_LZ4_PLAIN = 1 << 31
+_LZ4_UNCOMPRESSED = 1 << 31
 """This bit of a block's size is set if the block is not compressed."""
 
 _idle_zstd: "list[zstandard.ZstdDecompressor]" = []
@@ -140,19 +143,33 @@ def _gzip_pieces(view: memoryview, piece_bytes: int) -> Iterator[bytes]:
 def _snappy_pieces(view: memoryview, max_bytes: int) -> Iterator[bytes]:
     import cramjam  # noqa: PLC0415 -- at first use
 
-    left = max_bytes
-    for block in _snappy_blocks(view):
+    for block, _ in _snappy_blocks(view, max_bytes):
         try:
-            length = cramjam.snappy.decompress_raw_len(block)
-            _check_snappy_length(length, block, left, max_bytes)
             plain = bytes(cramjam.snappy.decompress_raw(block))
         except cramjam.DecompressionError as error:
             raise _snappy_error(error) from error
-        left -= length
         yield plain
 
 
-def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
+def _snappy_blocks(view: memoryview, max_bytes: int) -> Iterator[tuple[memoryview, int]]:
+    """Each block and its decompressed length, which the library allocates. Together they have at most ``max_bytes``."""
+    import cramjam  # noqa: PLC0415 -- at first use
+
+    left = max_bytes
+    for block in _snappy_stored_blocks(view):
+        try:
+            length = cramjam.snappy.decompress_raw_len(block)
+        except cramjam.DecompressionError as error:
+            raise _snappy_error(error) from error
+        if length > left:
+            raise _too_large(CompressionType.SNAPPY, max_bytes)
+        if length > CompressionType.SNAPPY.max_ratio * len(block):
+            raise CorruptBatch(f"snappy payload: {len(block)} bytes cannot become {length}")
+        left -= length
+        yield block, length
+
+
+def _snappy_stored_blocks(view: memoryview) -> Iterator[memoryview]:
     if len(view) < len(XERIAL_HEADER) or view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
         yield view
         return
@@ -169,13 +186,6 @@ def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
             raise CorruptBatch(f"snappy block of {size} bytes where {len(view) - position} are left")
         yield view[position : position + size]
         position += size
-
-
-def _check_snappy_length(length: int, block: memoryview, left: int, max_bytes: int) -> None:
-    if length > left:
-        raise _too_large(CompressionType.SNAPPY, max_bytes)
-    if length > CompressionType.SNAPPY.max_ratio * len(block):  # the library would allocate it first
-        raise CorruptBatch(f"snappy payload: {len(block)} bytes cannot become {length}")
 
 
 def _snappy_error(error: Exception) -> CorruptBatch:
@@ -206,7 +216,7 @@ def _lz4_pieces(view: memoryview, piece_bytes: int) -> Iterator[bytes]:
 
 
 def _zstd_decompressor() -> "zstandard.ZstdDecompressor":
-    """One for the caller alone, who adds it to the idle ones after the last frame unless there was an error."""
+    """A decompressor for one caller. Append it to ``_idle_zstd`` after the last frame; after an error, drop it."""
     import zstandard  # noqa: PLC0415 -- at first use
 
     try:
@@ -236,21 +246,11 @@ def _zstd_pieces(view: memoryview, step: int) -> Iterator[bytes]:
     _idle_zstd.append(decompressor)
 
 
-# --- into memory of the caller ---------------------------------------------------------------------------------------
+# --- into a scratch --------------------------------------------------------------------------------------------------
 
 
-class Target(Protocol):
-    """Memory for decompressed payloads, which grows."""
-
-    def reserve(self, size: int) -> memoryview:
-        """Free memory of ``size`` bytes, after what has been added."""
-
-    def add(self, size: int) -> None:
-        """Count the first ``size`` bytes of reserved memory as written."""
-
-
-def decompress_to(target: Target, codec: CompressionType, stored: Buffer, *, max_bytes: int) -> int:
-    """Add the payload that was compressed to ``target``; its length.
+def decompress_to(target: Scratch, codec: CompressionType, stored: Buffer, *, max_bytes: int) -> int:
+    """Decompress ``stored`` to the end of ``target``; returns the number of bytes added.
 
     Raises CorruptBatch: not what the codec writes, cut off, or followed by other bytes. OversizedBatch: larger than
     ``max_bytes``. ``target`` may have some of it then.
@@ -265,13 +265,13 @@ def decompress_to(target: Target, codec: CompressionType, stored: Buffer, *, max
     return length
 
 
-def _add(target: Target, piece: Buffer) -> int:
+def _add(target: Scratch, piece: Buffer) -> int:
     target.reserve(len(piece))[:] = piece
     target.add(len(piece))
     return len(piece)
 
 
-def _gzip_to(target: Target, stored: Buffer, max_bytes: int) -> int | None:
+def _gzip_to(target: Scratch, stored: Buffer, max_bytes: int) -> int | None:
     from isal import isal_zlib  # noqa: PLC0415 -- at first use
 
     if _GZIP_MAX_TIMES * len(stored) > max_bytes:
@@ -284,23 +284,21 @@ def _gzip_to(target: Target, stored: Buffer, max_bytes: int) -> int | None:
     return _add(target, plain) if member.eof and not member.unused_data else None
 
 
-def _snappy_to(target: Target, stored: Buffer, max_bytes: int) -> int:
+def _snappy_to(target: Scratch, stored: Buffer, max_bytes: int) -> int:
     import cramjam  # noqa: PLC0415 -- at first use
 
-    left = max_bytes
-    for block in _snappy_blocks(memoryview(stored)):
+    added = 0
+    for block, length in _snappy_blocks(memoryview(stored), max_bytes):
         try:
-            length = cramjam.snappy.decompress_raw_len(block)
-            _check_snappy_length(length, block, left, max_bytes)
             cramjam.snappy.decompress_raw_into(block, target.reserve(length))
         except cramjam.DecompressionError as error:
             raise _snappy_error(error) from error
         target.add(length)
-        left -= length
-    return max_bytes - left
+        added += length
+    return added
 
 
-def _lz4_to(target: Target, stored: Buffer, max_bytes: int) -> int | None:
+def _lz4_to(target: Scratch, stored: Buffer, max_bytes: int) -> int | None:
     import cramjam  # noqa: PLC0415 -- at first use
 
     block_bytes = _LZ4_HEADERS.get(bytes(stored[:_LZ4_HEADER_BYTES]))
@@ -313,13 +311,13 @@ def _lz4_to(target: Target, stored: Buffer, max_bytes: int) -> int | None:
             if start < len(view):
                 raise CorruptBatch(f"lz4 payload: {len(view) - start} bytes after its frame")
             return length
-        is_plain, size = size & _LZ4_PLAIN, size & ~_LZ4_PLAIN
+        is_uncompressed, size = size & _LZ4_UNCOMPRESSED, size & ~_LZ4_UNCOMPRESSED
         position = start + size
         if size > block_bytes:
             raise CorruptBatch(f"lz4 payload: a block of {size} bytes where {block_bytes} are the most")
         if position > len(view):
             break
-        if is_plain:
+        if is_uncompressed:
             length += _add(target, view[start:position])
         else:
             memory = target.reserve(block_bytes)
@@ -334,7 +332,7 @@ def _lz4_to(target: Target, stored: Buffer, max_bytes: int) -> int | None:
     raise CorruptBatch("lz4 payload is cut off")
 
 
-def _zstd_to(target: Target, stored: Buffer, max_bytes: int) -> int | None:
+def _zstd_to(target: Scratch, stored: Buffer, max_bytes: int) -> int | None:
     import zstandard  # noqa: PLC0415 -- at first use
 
     try:
@@ -350,10 +348,10 @@ def _zstd_to(target: Target, stored: Buffer, max_bytes: int) -> int | None:
     return _add(target, plain)
 
 
-_FASTER: Final[Mapping[CompressionType, Callable[[Target, Buffer, int], int | None]]] = {
+_FASTER: Final[Mapping[CompressionType, Callable[[Scratch, Buffer, int], int | None]]] = {
     CompressionType.GZIP: _gzip_to,
     CompressionType.SNAPPY: _snappy_to,
     CompressionType.LZ4: _lz4_to,
     CompressionType.ZSTD: _zstd_to,
 }
-"""Faster for the payloads that they take. For others, as damaged gzip and zstd, they return None and add nothing."""
+"""Fast paths. For payloads that they do not handle, such as damaged gzip and zstd, they return None and add nothing."""

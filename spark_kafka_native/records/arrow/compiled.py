@@ -16,9 +16,9 @@ from spark_kafka_native.records._kernel.decode import Rows
 from spark_kafka_native.records._kernel.selection import select
 from spark_kafka_native.records.arrow.columns import Columns, Payload, Spans
 from spark_kafka_native.records.arrow.schema import HEADER, HEADERS, I64, TYPES, U8, Column, record_batch
-from spark_kafka_native.records.arrow.scratch import Scratch
 from spark_kafka_native.records.arrow.selected import Limits, Part
 from spark_kafka_native.records.arrow.utf8 import REPLACE, decode_utf8
+from spark_kafka_native.records.scratch import Scratch
 
 __all__ = ["BatchHeaders", "Measured", "murmur2", "read_batches", "select"]
 

@@ -14,12 +14,12 @@ from spark_kafka_native.records.arrow.batches import Batches
 from spark_kafka_native.records.arrow.kernel import read_batches
 from spark_kafka_native.records.arrow.reference import columns_of
 from spark_kafka_native.records.arrow.schema import ALL, record_batch, schema_of
-from spark_kafka_native.records.arrow.scratch import Scratch, scratch
 from spark_kafka_native.records.arrow.selected import Limits, MessagePart, Part
 from spark_kafka_native.records.arrow.selection import MAX_PAYLOAD_BYTES, select
 from spark_kafka_native.records.batch import Buffer
 from spark_kafka_native.records.decompression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.records.record import NO_HEADERS
+from spark_kafka_native.records.scratch import Scratch, scratch
 
 TARGET_BYTES = 1024 * 1024 * 1024
 """Bytes of decompressed payload after which ``decode`` stops, by default."""

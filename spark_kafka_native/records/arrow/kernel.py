@@ -19,9 +19,9 @@ from spark_kafka_native.records._kernel import VARIABLE, if_wanted
 from spark_kafka_native.records.arrow import reference
 from spark_kafka_native.records.arrow.columns import Columns, Payload
 from spark_kafka_native.records.arrow.schema import I64, U8
-from spark_kafka_native.records.arrow.scratch import Scratch
 from spark_kafka_native.records.arrow.selected import Limits, Part
 from spark_kafka_native.records.batch import Buffer
+from spark_kafka_native.records.scratch import Scratch
 
 if TYPE_CHECKING:
     from spark_kafka_native.records._kernel.batch_headers import BatchHeaders

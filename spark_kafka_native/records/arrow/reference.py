@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from spark_kafka_native.records.arrow.columns import Columns, Payload, Spans
 from spark_kafka_native.records.arrow.schema import HEADERS, I64, TYPES, Column, record_batch
-from spark_kafka_native.records.arrow.scratch import Scratch
 from spark_kafka_native.records.arrow.selected import Limits, Part
 from spark_kafka_native.records.arrow.utf8 import repaired
 from spark_kafka_native.records.batch import BatchHeader, Buffer, read_header
@@ -29,6 +28,7 @@ from spark_kafka_native.records.record import (
     read_varint,
     varint,
 )
+from spark_kafka_native.records.scratch import Scratch
 
 _MIN_HEADER_BYTES = 2
 _DELTAS_OF_ZERO = 2

@@ -9,7 +9,6 @@ from crc32c import crc32c
 from spark_kafka_native.records.arrow import kernel
 from spark_kafka_native.records.arrow.aborted import AbortedTransactions
 from spark_kafka_native.records.arrow.batches import Batches
-from spark_kafka_native.records.arrow.scratch import Scratch
 from spark_kafka_native.records.arrow.selected import Limits, MessagePart, Part
 from spark_kafka_native.records.batch import (
     RECORD_BATCH_OVERHEAD,
@@ -31,6 +30,7 @@ from spark_kafka_native.records.legacy import (
     walk_messages,
 )
 from spark_kafka_native.records.record import MIN_RECORD_BYTES
+from spark_kafka_native.records.scratch import Scratch
 
 MAX_PAYLOAD_BYTES = 2**31 - 1
 """Offsets within an Arrow array are int32."""

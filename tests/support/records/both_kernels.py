@@ -9,10 +9,10 @@ from spark_kafka_native.records.arrow import compiled, kernel, reference
 from spark_kafka_native.records.arrow.batches import Batches
 from spark_kafka_native.records.arrow.decode import Decoded, decode
 from spark_kafka_native.records.arrow.schema import ALL, RECORD_FIELDS
-from spark_kafka_native.records.arrow.scratch import scratch
 from spark_kafka_native.records.arrow.selected import Limits, Part
 from spark_kafka_native.records.arrow.selection import select
 from spark_kafka_native.records.errors import CorruptBatch, UnreadableBatch
+from spark_kafka_native.records.scratch import scratch
 
 
 def read_both(

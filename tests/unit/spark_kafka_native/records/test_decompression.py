@@ -23,6 +23,7 @@ from spark_kafka_native.records.decompression import (
 )
 from spark_kafka_native.records.errors import CorruptBatch, OversizedBatch
 from spark_kafka_native.records.lz4_header import repair_checksum
+from spark_kafka_native.records.scratch import Scratch
 from tests.support.memory import with_peak_bytes
 
 CODECS = [codec for codec in CompressionType if codec is not CompressionType.NONE]
@@ -133,43 +134,29 @@ def test_levels_are_checked(codec: CompressionType) -> None:
     assert bytes(decompress(codec, one.compress(PLAIN[:1000]) + one.flush())) == PLAIN[:1000]
 
 
-class Memory:
-    """A target that remembers what was reserved."""
-
-    def __init__(self) -> None:
-        self.content, self._reserved = bytearray(), bytearray()
-
-    def reserve(self, size: int) -> memoryview:
-        self._reserved = bytearray(size)
-        return memoryview(self._reserved)
-
-    def add(self, size: int) -> None:
-        self.content += self._reserved[:size]
-
-
-def to_memory(codec: CompressionType, stored: Buffer, max_bytes: int = CAP) -> bytes:
-    memory = Memory()
+def to_scratch(codec: CompressionType, stored: Buffer, max_bytes: int = CAP) -> bytes:
+    memory = Scratch(memoryview(bytearray(4)))
     memory.reserve(3)[:] = b"abc"
     memory.add(3)
     length = decompress_to(memory, codec, stored, max_bytes=max_bytes)
-    assert len(memory.content) == 3 + length
-    assert memory.content[:3] == b"abc"
-    return bytes(memory.content[3:])
+    assert len(memory.data) == 3 + length
+    assert bytes(memory.data[:3]) == b"abc"
+    return bytes(memory.data[3:])
 
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("plain", [b"", b"x", TEXT, PLAIN])
-def test_decompressed_to_memory(codec: CompressionType, plain: bytes) -> None:
+def test_decompressed_to_scratch(codec: CompressionType, plain: bytes) -> None:
     stored = compress(codec, plain)
     for same in (stored, bytearray(stored), memoryview(b"x" + stored)[1:]):
-        assert to_memory(codec, same) == plain
-    assert to_memory(codec, stored, len(plain)) == plain
+        assert to_scratch(codec, same) == plain
+    assert to_scratch(codec, stored, len(plain)) == plain
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_too_much_for_the_memory(codec: CompressionType) -> None:
+def test_too_much_for_the_scratch(codec: CompressionType) -> None:
     with pytest.raises(OversizedBatch, match=f"{codec.label} payload decompresses to more than {len(PLAIN) - 1} bytes"):
-        to_memory(codec, compress(codec, PLAIN), len(PLAIN) - 1)
+        to_scratch(codec, compress(codec, PLAIN), len(PLAIN) - 1)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -187,9 +174,9 @@ def test_what_pieces_refuse_is_refused(codec: CompressionType) -> None:
             pieces = b"".join(decompressed_pieces(codec, other, max_bytes=MIB))
         except CorruptBatch:
             with pytest.raises(CorruptBatch):
-                to_memory(codec, other, MIB)
+                to_scratch(codec, other, MIB)
         else:
-            assert to_memory(codec, other, MIB) == pieces
+            assert to_scratch(codec, other, MIB) == pieces
 
 
 @pytest.mark.parametrize("size", [True, False])
@@ -198,11 +185,11 @@ def test_what_pieces_refuse_is_refused(codec: CompressionType) -> None:
 def test_zstd_frames_of_other_writers(size: bool, checksum: bool, plain: bytes) -> None:
     writer = zstandard.ZstdCompressor(write_content_size=size, write_checksum=checksum)
     stored = bytearray(writer.compress(plain))
-    assert to_memory(CompressionType.ZSTD, stored) == plain
+    assert to_scratch(CompressionType.ZSTD, stored) == plain
     if checksum:
         stored[-1] ^= 1
         with pytest.raises(CorruptBatch, match=r"zstd payload: .*checksum"):
-            to_memory(CompressionType.ZSTD, stored)
+            to_scratch(CompressionType.ZSTD, stored)
 
 
 def test_zstd_is_decompressed_after_an_error() -> None:
@@ -210,8 +197,8 @@ def test_zstd_is_decompressed_after_an_error() -> None:
     damaged[-1] ^= 1
     for _ in range(3):
         with pytest.raises(CorruptBatch):
-            to_memory(CompressionType.ZSTD, damaged)
-        assert to_memory(CompressionType.ZSTD, ZSTD) == TEXT
+            to_scratch(CompressionType.ZSTD, damaged)
+        assert to_scratch(CompressionType.ZSTD, ZSTD) == TEXT
 
 
 @pytest.mark.parametrize("block_size", range(lz4.frame.BLOCKSIZE_MAX64KB, lz4.frame.BLOCKSIZE_MAX4MB + 1))
@@ -219,9 +206,9 @@ def test_lz4_headers_of_kafkas_clients_are_known(block_size: int) -> None:
     """A block of the largest size fits, and a larger one is refused, with the error of the block reader."""
     most = 1 << 8 + 2 * block_size
     stored = lz4.frame.compress(bytes(most), store_size=False, block_linked=False, block_size=block_size)
-    assert to_memory(CompressionType.LZ4, stored) == bytes(most)
+    assert to_scratch(CompressionType.LZ4, stored) == bytes(most)
     with pytest.raises(CorruptBatch, match=f"a block of {most + 1} bytes where {most} are the most"):
-        to_memory(CompressionType.LZ4, stored[:7] + struct.pack("<I", most + 1) + bytes(most + 1))
+        to_scratch(CompressionType.LZ4, stored[:7] + struct.pack("<I", most + 1) + bytes(most + 1))
 
 
 @pytest.mark.parametrize("size", [True, False])
@@ -235,11 +222,11 @@ def test_lz4_frames_of_other_writers(
     stored = bytearray(
         lz4.frame.compress(plain, store_size=size, block_linked=linked, block_size=block_size, **checksums)
     )
-    assert to_memory(CompressionType.LZ4, stored) == plain
+    assert to_scratch(CompressionType.LZ4, stored) == plain
     if checksums.get("content_checksum"):
         stored[-1] ^= 1
         with pytest.raises(CorruptBatch, match="lz4 payload: "):
-            to_memory(CompressionType.LZ4, stored)
+            to_scratch(CompressionType.LZ4, stored)
 
 
 @pytest.mark.parametrize(
@@ -255,13 +242,13 @@ def test_lz4_frames_of_other_writers(
 )
 def test_damaged_lz4_blocks(damaged: bytes, message: str) -> None:
     with pytest.raises(CorruptBatch, match=f"lz4 payload.* {message}"):
-        to_memory(CompressionType.LZ4, LZ4_HEADER + damaged)
+        to_scratch(CompressionType.LZ4, LZ4_HEADER + damaged)
 
 
 def test_an_lz4_block_cannot_become_more_than_its_header_says() -> None:
     block = lz4.block.compress(bytes(65537), store_size=False)
     with pytest.raises(CorruptBatch, match=f"lz4 payload: its block of {len(block)} bytes is damaged"):
-        to_memory(CompressionType.LZ4, LZ4_HEADER + struct.pack("<I", len(block)) + block + bytes(4))
+        to_scratch(CompressionType.LZ4, LZ4_HEADER + struct.pack("<I", len(block)) + block + bytes(4))
 
 
 @given(flags=st.integers(0, 255), block=st.integers(0, 255), rest=st.binary(max_size=40))
@@ -271,9 +258,9 @@ def test_any_lz4_header_is_read_or_refused(flags: int, block: int, rest: bytes) 
         pieces = b"".join(decompressed_pieces(CompressionType.LZ4, stored, max_bytes=MIB))
     except CorruptBatch:
         with pytest.raises(CorruptBatch):
-            to_memory(CompressionType.LZ4, stored, MIB)
+            to_scratch(CompressionType.LZ4, stored, MIB)
     else:
-        assert to_memory(CompressionType.LZ4, stored, MIB) == pieces
+        assert to_scratch(CompressionType.LZ4, stored, MIB) == pieces
 
 
 def test_no_lz4_becomes_more_than_it_can() -> None:

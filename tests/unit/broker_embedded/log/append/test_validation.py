@@ -42,7 +42,7 @@ def test_a_valid_batch_passes(codec: CompressionType) -> None:
     assert refusal(bytearray())[0] is ErrorCode.CORRUPT_MESSAGE
 
 
-@pytest.mark.parametrize("second", [batch(b"b"), message_set(b"b"), bytearray(b"b")], ids=["batch", "messages", "other bytes"])
+@pytest.mark.parametrize("second", [batch(b"b"), message_set(b"b"), bytearray(b"b")], ids=["batch", "set", "bytes"])
 def test_an_append_has_one_batch(second: bytearray) -> None:
     code, detail = refusal(joined([batch(b"a"), second]))
     expected = f"t-0: {len(second)} bytes after the record batch; an append has one batch"

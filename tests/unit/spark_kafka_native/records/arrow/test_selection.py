@@ -4,11 +4,11 @@ import pytest
 
 from spark_kafka_native.records.arrow.aborted import AbortedTransactions
 from spark_kafka_native.records.arrow.batches import Batches
-from spark_kafka_native.records.arrow.scratch import scratch
 from spark_kafka_native.records.arrow.selected import Limits, Part, SelectedBatch
 from spark_kafka_native.records.arrow.selection import Selection, select
 from spark_kafka_native.records.batch import CorruptBatch, read_header
 from spark_kafka_native.records.control import ControlType
+from spark_kafka_native.records.scratch import scratch
 from tests.support.records.record_batches import marker
 from tests.support.records.reference import CODECS, GZIP, Batch, Record, numbered, write_batch
 

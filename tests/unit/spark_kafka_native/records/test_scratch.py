@@ -1,7 +1,7 @@
 import pytest
 
-from spark_kafka_native.records.arrow import scratch as scratch_module
-from spark_kafka_native.records.arrow.scratch import Scratch, scratch
+from spark_kafka_native.records import scratch as scratch_module
+from spark_kafka_native.records.scratch import Scratch, scratch
 
 
 @pytest.fixture(autouse=True)
