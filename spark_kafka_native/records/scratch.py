@@ -12,6 +12,8 @@ from contextlib import contextmanager
 _FIRST_BYTES = 1 << 20
 _KEPT_BYTES = 1 << 26
 """Larger memory is not kept."""
+_MAX_STEP = 1 << 26
+"""Memory doubles, but grows by at most this: while it is copied, the old and the new one are held together."""
 
 _idle: list[memoryview] = []
 
@@ -33,7 +35,7 @@ class Scratch:
         """Free memory of ``size`` bytes, after what has been added."""
         start, end = self.used, self.used + size
         if end > len(self._memory):
-            larger = memoryview(bytearray(max(end, 2 * len(self._memory))))
+            larger = memoryview(bytearray(max(end, len(self._memory) + min(len(self._memory), _MAX_STEP))))
             larger[:start] = self._memory[:start]
             self._memory = larger
         return self._memory[start:end]

@@ -8,7 +8,8 @@ import of pyspark, pyarrow and this package. The first one of a JVM imports them
    in time, and runs its module itself.
 2. A later one, a client, sends its arguments, environment and standard streams. The server has forked a process, which
    receives them.
-3. If the interpreter, its path or the environment differ from the server's, the forked process ends.
+3. If the interpreter, its path or the environment differ from the server's, or an imported package was installed again,
+   the forked process ends.
 4. Otherwise it sends ``READY``, the client sends ``RUN``, and the forked process runs the module. A client that has not
    received ``READY`` in time runs its module itself; the forked process then does not receive ``RUN`` and ends.
 5. The client waits. The server sends it the exit status of the forked process, with which the client ends. If the
@@ -255,14 +256,28 @@ def _serve(listener: socket.socket, jvm: _Jvm, own: _Request) -> None:
             os.dup2(null.fileno(), stream)
     gc.collect()
     gc.freeze()  # forked processes share the memory
+    packages = _package_files()
     server = _Server(listener, jvm)
     connection = server.serve()
     _set_handlers(handlers)
     with connection:
         connection.settimeout(MESSAGE_TIMEOUT_S)
+        if _package_files() != packages:
+            raise SystemExit
         _take_over(connection, own)
     if numpy_random := sys.modules.get("numpy.random"):
         numpy_random.seed()  # Python's own generator does this itself
+
+
+def _package_files() -> Mapping[str, tuple[int, ...]]:
+    """The identity of the file of each imported module or package that is in no package."""
+    files = {}
+    for name, module in sys.modules.items():
+        if "." not in name and (file := getattr(module, "__file__", None)):
+            with suppress(OSError):  # in an archive, or removed
+                status = os.stat(file)
+                files[name] = status.st_ino, status.st_mtime_ns, status.st_size
+    return files
 
 
 class _Forked(NamedTuple):

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,33 @@ def test_a_forked_process_finds_modules_that_were_not_there_when_the_server_star
     done = jvm.run("import added; print(os.getpid())", **path)
     assert done.errors == ""
     assert int(done.output) != done.process
+
+
+def test_a_forked_process_imports_from_an_archive_that_was_replaced(jvm: FakeJvm, tmp_path: Path) -> None:
+    archive = tmp_path / "lib.zip"
+    path = {"PYTHONPATH": os.pathsep.join([REPOSITORY, str(archive)])}
+    for content in ("value = 1", "value = 2\n" * 100):
+        with zipfile.ZipFile(archive, "w") as file:
+            file.writestr("before.py", content)
+            file.writestr("inside.py", content)
+        jvm.run(SHOW, **path)
+    done = jvm.run("import inside; print(inside.value, os.getpid())", **path)
+    assert done.errors == ""
+    value, process = map(int, done.output.split())
+    assert (value, process != done.process) == (2, True)
+
+
+def test_after_an_imported_package_is_installed_again_processes_run_their_code_themselves(
+    jvm: FakeJvm, tmp_path: Path
+) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    path = {"PYTHONPATH": os.pathsep.join([REPOSITORY, str(tmp_path)])}
+    for version in ("1", "20"):
+        (package / "__init__.py").write_text(f"version = {version}")
+        done = jvm.run("import package; print(package.version, os.getpid())", SPARK_TEST_MODULES="package", **path)
+        assert done.output == f"{version} {done.process}\n"
+    assert has_run_itself(jvm.run(SHOW, **path))
 
 
 def test_forked_processes_have_different_random_numbers(jvm: FakeJvm) -> None:

@@ -5,7 +5,9 @@ And the same bytes in the caller's memory.
 
 import random
 import struct
+from typing import Any
 
+import cramjam
 import lz4.block
 import lz4.frame
 import pytest
@@ -243,6 +245,26 @@ def test_lz4_frames_of_other_writers(
 def test_damaged_lz4_blocks(damaged: bytes, message: str) -> None:
     with pytest.raises(CorruptBatch, match=f"lz4 payload.* {message}"):
         to_scratch(CompressionType.LZ4, LZ4_HEADER + damaged)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000])
+@pytest.mark.parametrize("is_compressed", [True, False])
+def test_many_small_lz4_blocks_are_left_to_the_library(
+    monkeypatch: pytest.MonkeyPatch, size: int, *, is_compressed: bool
+) -> None:
+    calls: list[int] = []
+    original = cramjam.lz4.decompress_block_into
+
+    def counted(*args: Any, **more: Any) -> Any:
+        calls.append(1)
+        return original(*args, **more)
+
+    monkeypatch.setattr(cramjam.lz4, "decompress_block_into", counted)
+    plain = b"x" * size
+    stored = lz4.block.compress(plain, store_size=False) if is_compressed else plain
+    block = struct.pack("<I", len(stored) | (0 if is_compressed else 1 << 31)) + stored
+    assert to_scratch(CompressionType.LZ4, LZ4_HEADER + 1000 * block + bytes(4)) == 1000 * plain
+    assert len(calls) <= 1
 
 
 def test_an_lz4_block_cannot_become_more_than_its_header_says() -> None:

@@ -14,6 +14,21 @@ def append(memory: Scratch, content: bytes) -> None:
     memory.add(len(content))
 
 
+def test_large_memory_grows_by_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def allocated(size: int) -> bytearray:
+        sizes.append(size)
+        return bytearray(size)
+
+    monkeypatch.setattr(scratch_module, "_MAX_STEP", 1024)
+    monkeypatch.setattr(scratch_module, "bytearray", allocated, raising=False)
+    memory = Scratch(memoryview(bytearray(512)))
+    for _ in range(40):
+        append(memory, bytes(100))
+    assert sizes == [1024, 2048, 3072, 4096]
+
+
 def test_byte_strings_are_added() -> None:
     with scratch() as memory:
         assert bytes(memory.data) == b""
