@@ -29,7 +29,7 @@ demo: $(VENV)/.installed  ## 200,000 events through Structured Streaming on the 
 test: $(VENV)/.developer  ## The test suite: tests/unit and tests/system, Spark's in one session beside the others
 	$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-without-spark test-spark
 
-# A kernel that could not be built fails the tests, unless it is set to off: its own are skipped without it.
+# Tests fail if the kernel was not built. With SPARK_KAFKA_NATIVE_KERNEL=off its tests are skipped.
 test-without-spark test-spark: export SPARK_KAFKA_NATIVE_KERNEL ?= required
 
 test-without-spark: $(VENV)/.developer

@@ -2,8 +2,8 @@
 
     python -m benchmarks.growth [--records 50000000] [--apache] [--value-bytes 100]
 
-Our client drives the bundled broker, or Apache Kafka (``--apache``). What costs the same at all sizes does not look at
-what was there before.
+Our client drives the bundled broker, or Apache Kafka (``--apache``). A cost that stays the same shows that no work
+depends on the existing records.
 
 - records: one partition grows from a million records to ``--records``. At each size: produce the next slice, read the
   newest slice, read a slice from the middle, look offsets up by timestamp, one request each, at random.
@@ -11,8 +11,8 @@ what was there before.
   offsets of all partitions, per partition.
 - segments: the same number of records in 1 to some 5,000 segments of one partition, all in batches of 8 KiB.
 
-Each size is measured in turns with a topic of the smallest size, so that the ratio of both shows what growth costs
-while the speed of the machine varies.
+Each size is measured in turns with a topic of the smallest size on the same broker, so that the speed of the machine
+does not count. The ratio of both does not show what growth costs every topic of the broker, such as page cache.
 
 Seconds are wall-clock, of client and broker together. A slice is read from the fetcher, all columns but headers.
 """

@@ -53,10 +53,10 @@ TRIGGER_TIMEOUT_S: Final = 120.0
 PLANNED_APIS: Final = ("Metadata", "ListOffsets", "DescribeTopicPartitions")
 JVM, OURS = "kafka", "pykafka"
 TASKS, LATEST, WHOLE = "batch, until its tasks are there", "trigger, latestOffset", "trigger, whole"
-TARGET: Final = 5.0
-WANTED_AT: Final = 10_000
-PLANNED: Final = f"planner: {BATCH}"
-PLANNED_S, PLANNED_AT = 2.0, 100_000
+TARGET_TIMES: Final = 5.0
+TARGET_PARTITIONS: Final = 10_000
+PLANNER_BATCH: Final = f"planner: {BATCH}"
+BATCH_TARGET_S, BATCH_TARGET_PARTITIONS = 2.0, 100_000
 """Seconds at most for the tasks of a batch with so many partitions, what the brokers take included."""
 
 
@@ -360,12 +360,13 @@ def _tell(report: Report, results: dict[int, Lines], options: argparse.Namespace
     columns = ["partitions", "", *costs, "x JVM"]
     report.table(columns, rows)
     for what in (TASKS, LATEST):
-        name = _name(OURS, what)
-        if name in results.get(WANTED_AT, {}) and (times := speed_up(results[WANTED_AT], name)) is not None:
-            report.target(f"{WANTED_AT:,} partitions, {what}, x JVM", TARGET, times)
-    if PLANNED_AT in results:
-        seconds = statistics.median(results[PLANNED_AT][PLANNED].seconds)
-        report.target(f"{PLANNED_AT:,} partitions, {PLANNED}, s", PLANNED_S, seconds, at_most=True)
+        lines, name = results.get(TARGET_PARTITIONS, {}), _name(OURS, what)
+        if name in lines and (times := speed_up(lines, name)) is not None:
+            report.target(f"{TARGET_PARTITIONS:,} partitions, {what}, x JVM", TARGET_TIMES, times)
+    if BATCH_TARGET_PARTITIONS in results:
+        seconds = statistics.median(results[BATCH_TARGET_PARTITIONS][PLANNER_BATCH].seconds)
+        name = f"{BATCH_TARGET_PARTITIONS:,} partitions, {PLANNER_BATCH}, s"
+        report.target(name, BATCH_TARGET_S, seconds, at_most=True)
     report.keep({str(count): {name: line.seconds for name, line in lines.items()} for count, lines in results.items()})
     report.plot(draw(results))
 

@@ -3,8 +3,8 @@
     python -m benchmarks.profile [--bundled] [--bytes 100,1000,10000]
 
 Batches as in ``benchmarks.source`` and ``benchmarks.sink``, each sampled by Linux's ``perf`` once its processes are
-warm. A number is the CPU time of a stage on both cores in microseconds a row, the median of the rounds. Beside each
-process's stages stands what none of them fits. The columns of the stub are what Spark itself takes for any source or
+warm. A number is the CPU time of a stage on both cores in microseconds a row, the median of the rounds. ``other`` is
+the time of samples that no stage matches. The columns of the stub are what Spark itself takes for any source or
 sink that is written in Python: a source that is faster than the stub's stages of Spark's JVM cannot be written.
 """
 
@@ -19,7 +19,7 @@ from typing import Final
 import psutil
 
 from benchmarks import sink, source
-from benchmarks.support import perf
+from benchmarks.support import linux_perf
 from benchmarks.support.brokers import apache_kafka_or_bundled
 from benchmarks.support.cpu import BROKER, JVM, WORKERS, CpuMeter
 from benchmarks.support.report import Cell, Report, arguments, parse
@@ -32,12 +32,12 @@ BENCHES: Final = {"read": source, "write": sink}
 WARMUPS: Final = 3
 
 
-def _stages(**patterns: str) -> perf.Stages:
+def _stages(**patterns: str) -> linux_perf.Stages:
     return {name.replace("_", " "): re.compile(pattern) for name, pattern in patterns.items()}
 
 
 _SOCKETS: Final = {"receiving": r"tcp_recvmsg|unix_stream_re", "sending": r"tcp_sendmsg|unix_stream_send"}
-STAGES: Final[Mapping[str, perf.Stages]] = {
+STAGES: Final[Mapping[str, linux_perf.Stages]] = {
     BROKER: {},
     JVM: _stages(
         collecting_garbage=r"^(GC Thread|G1 |VM Thread)",
@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--bytes", type=sizes, default=list(BYTES), metavar="N,N", help="sizes of values")
     parser.add_argument("--scale", type=float, default=1.0, help="times the usual number of rows (%(default)s)")
     options = parse(parser, scale=QUICK_SCALE, bytes=[100])
-    if reason := perf.unavailable():
+    if reason := linux_perf.unavailable():
         parser.error(reason)
     report = Report("profile", "Where the CPU time of a row goes", options)
     with ExitStack() as stack:
@@ -77,7 +77,7 @@ def main() -> None:
         running = stack.enter_context(apache_kafka_or_bundled(directory / "broker", bundled_wanted=options.bundled))
         report.note(f"Broker: {running.name}.")
         cluster = stack.enter_context(running.cluster())
-        given = {**RECOMMENDED, JAVA_OPTIONS: f"{RECOMMENDED[JAVA_OPTIONS]} {perf.JAVA_OPTIONS}"}
+        given = {**RECOMMENDED, JAVA_OPTIONS: f"{RECOMMENDED[JAVA_OPTIONS]} {linux_perf.JAVA_OPTIONS}"}
         spark = local_session("profile", directory, jars=jars, memory="4g", settings=given)
         stack.callback(spark.stop)
         meter = CpuMeter.beside(running.pid)
@@ -109,7 +109,7 @@ def profiles(
     seen: dict[str, list[Found]] = {name: [] for name in cases}
     for _ in range(rounds):
         for name, case in cases.items():
-            with perf.sampled(STAGES, kinds, meter.jvm_pid, directory) as seconds:
+            with linux_perf.sampled(STAGES, kinds, meter.jvm_pid, directory) as seconds:
                 case()
             seen[name].append({key: each / shape.count * 1e6 for key, each in seconds.items()})
     return {name: _medians(each) for name, each in seen.items()}
@@ -124,7 +124,7 @@ def lines(found: Mapping[str, Found]) -> list[list[Cell]]:
     """A line for each stage, and one for all of a process."""
     rows: list[list[Cell]] = []
     for process, stages in STAGES.items():
-        names = [*stages, perf.REST] if stages else []
+        names = [*stages, linux_perf.REST] if stages else []
         rows += [[process, stage, *(each.get((process, stage)) for each in found.values())] for stage in names]
         whole = (sum(us for (of, _), us in each.items() if of == process) for each in found.values())
         rows.append([process, "all", *whole])

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
 from spark_kafka_native.records.arrow import kernel
-from spark_kafka_native.spark.worker_python import VARIABLES, worker_python
+from spark_kafka_native.spark.worker_python import PYTHON_VARIABLES, worker_python
 from tests.support.report import FINDINGS, Report
 from tests.support.scripts import DidNotStart
 from tests.support.servers.both_brokers import kafka_of_its_own
@@ -126,7 +126,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
             ensure_java()
         except JavaMissing as missing:
             pytest.skip(str(missing))
-        for variable in VARIABLES:
+        for variable in PYTHON_VARIABLES:
             patch.setenv(variable, worker_python())
         # An editable install is importable without being listed; Spark finds data sources by listing modules.
         patch.setenv("PYTHONPATH", os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]))

@@ -48,7 +48,7 @@ def arguments(description: str | None, *, rounds: int | None = 5) -> argparse.Ar
 def parse(parser: argparse.ArgumentParser, **tiny: Any) -> argparse.Namespace:
     """The options; with ``--quick`` those that were not given are ``tiny``, and there is one round.
 
-    Processes that are started after it keep what Python compiles, as an install of a user has it.
+    Also unsets PYTHONDONTWRITEBYTECODE: processes that are started later keep what they compile, as a user's do.
     """
     options = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

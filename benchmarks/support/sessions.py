@@ -21,7 +21,7 @@ from benchmarks.support.report import Report
 from benchmarks.support.stubs import StubSource
 from spark_kafka_native.jobs.java import ensure_java
 from spark_kafka_native.spark.datasource import register
-from spark_kafka_native.spark.worker_python import COMMAND, VARIABLES, worker_python
+from spark_kafka_native.spark.worker_python import COMMAND, PYTHON_VARIABLES, worker_python
 from tests.support.spark.jvm_connector import connector_jars, connector_name, jvm_connector_unavailable
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ def local_session(
     command = python or worker_python()
     if python is None and not command.endswith(COMMAND):
         raise RuntimeError(f"{COMMAND} is not installed: run `pip install --editable .`")
-    os.environ |= dict.fromkeys(VARIABLES, command)
+    os.environ |= dict.fromkeys(PYTHON_VARIABLES, command)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     builder = (
         SparkSession.builder.master("local[2]")

@@ -48,12 +48,8 @@ class Took:
     """Of ``cpu_seconds``: the tasks, as Spark pickles them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What an action has done."""
-
-    count: int
-    pickling_seconds: float = 0.0
+Action = Callable[[Options], tuple[int, float]]
+"""Returns the number of tasks or rows, and the CPU seconds of pickling the tasks."""
 
 
 @contextmanager
@@ -84,7 +80,7 @@ def source_process(what: str, options: Options) -> Iterator[Callable[[], Took]]:
 
 
 def _serve(pipe: Connection, what: str, options: Options) -> None:
-    actions: dict[str, Callable[[Options], Done]] = {
+    actions: dict[str, Action] = {
         BATCH: _batch,
         FIRST_TRIGGER: _first_trigger,
         NEXT_TRIGGER: _RunningStream(),
@@ -104,20 +100,20 @@ def _serve(pipe: Connection, what: str, options: Options) -> None:
             pipe.send(RuntimeError(f"{type(error).__name__}: {error}"))
 
 
-def _timed(action: Callable[[], Done], before: int) -> Took:
+def _timed(action: Callable[[], tuple[int, float]], before: int) -> Took:
     reset = Path("/proc/self/clear_refs")
     if reset.exists():
         reset.write_text(_RESET_PEAK)
     started, cpu_started = time.perf_counter(), time.process_time()
-    done = action()
+    count, pickling_seconds = action()
     seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
     peak = max(0, _memory("VmHWM") - before)
     return Took(
         seconds=seconds,
         cpu_seconds=cpu_seconds,
-        count=done.count,
+        count=count,
         peak_bytes=peak,
-        pickling_seconds=done.pickling_seconds,
+        pickling_seconds=pickling_seconds,
     )
 
 
@@ -128,13 +124,13 @@ def _memory(name: str) -> int:
     return int(found[1]) * 1024 if found else 0
 
 
-def _batch(options: Options) -> Done:
+def _batch(options: Options) -> tuple[int, float]:
     """A batch query from earliest to latest, its tasks pickled."""
     reader = PyKafkaDataSource(options).reader(source_schema(include_headers=False))
     return _sent(reader.partitions())
 
 
-def _first_trigger(options: Options) -> Done:
+def _first_trigger(options: Options) -> tuple[int, float]:
     """The first trigger of a stream."""
     reader = _stream(options)
     start = reader.initialOffset()
@@ -149,7 +145,7 @@ class _RunningStream:
     def __init__(self) -> None:
         self._running: tuple[PyKafkaStreamReader, OffsetJson] | None = None
 
-    def __call__(self, options: Options) -> Done:
+    def __call__(self, options: Options) -> tuple[int, float]:
         if self._running is None:
             reader = _stream(options)
             self._running = reader, reader.initialOffset()
@@ -165,22 +161,22 @@ class _Tasks:
     def __init__(self) -> None:
         self._planned: tuple[PyKafkaReader, Sequence[InputPartition]] | None = None
 
-    def __call__(self, options: Options) -> Done:
+    def __call__(self, options: Options) -> tuple[int, float]:
         if self._planned is None:
             reader = PyKafkaDataSource(options).reader(source_schema(include_headers=False))
             self._planned = reader, reader.partitions()
         reader, tasks = self._planned
-        return Done(sum(batch.num_rows for task in tasks for batch in reader.read(task)))
+        return sum(batch.num_rows for task in tasks for batch in reader.read(task)), 0.0
 
 
 def _stream(options: Options) -> PyKafkaStreamReader:
     return PyKafkaDataSource(options).streamReader(source_schema(include_headers=False))
 
 
-def _sent(tasks: Sequence[InputPartition]) -> Done:
+def _sent(tasks: Sequence[InputPartition]) -> tuple[int, float]:
     """The tasks, pickled as Spark does."""
     serializer: Any = CPickleSerializer()  # without types
     started = time.process_time()
     for task in tasks:
         serializer.dumps(task)
-    return Done(len(tasks), time.process_time() - started)
+    return len(tasks), time.process_time() - started

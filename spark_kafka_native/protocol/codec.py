@@ -27,6 +27,7 @@ _PACK_FEW = {
     code: tuple(struct.Struct(f">B{count}{code}").pack for count in _FEW) for code in wire.FIXED_FORMATS.values()
 }
 """What packs the stored count and a few numbers, by ``struct`` code and count."""
+# Dictionaries, because mypy does not check the arguments of a function with functools.cache.
 _ENCODERS: dict[tuple[type[Struct], int, bool], Encoder] = {}
 _DECODERS: dict[tuple[type[Struct], int, bool], Decoder] = {}
 

@@ -29,10 +29,11 @@ from spark_kafka_native.records.compression import (
     CompressionType,
 )
 from spark_kafka_native.records.errors import CorruptBatch, OversizedBatch
-from spark_kafka_native.records.scratch import Scratch
 
 if TYPE_CHECKING:
     import zstandard
+
+    from spark_kafka_native.records.scratch import Scratch
 
 MAX_DECOMPRESSED_BYTES = 512 * 1024 * 1024
 """Limit of one batch's decompressed payload unless the caller names another."""
@@ -249,7 +250,7 @@ def _zstd_pieces(view: memoryview, step: int) -> Iterator[bytes]:
 # --- into a scratch --------------------------------------------------------------------------------------------------
 
 
-def decompress_to(target: Scratch, codec: CompressionType, stored: Buffer, *, max_bytes: int) -> int:
+def decompress_to(target: "Scratch", codec: CompressionType, stored: Buffer, *, max_bytes: int) -> int:
     """Decompress ``stored`` to the end of ``target``; returns the number of bytes added.
 
     Raises CorruptBatch: not what the codec writes, cut off, or followed by other bytes. OversizedBatch: larger than
@@ -265,13 +266,13 @@ def decompress_to(target: Scratch, codec: CompressionType, stored: Buffer, *, ma
     return length
 
 
-def _add(target: Scratch, piece: Buffer) -> int:
+def _add(target: "Scratch", piece: Buffer) -> int:
     target.reserve(len(piece))[:] = piece
     target.add(len(piece))
     return len(piece)
 
 
-def _gzip_to(target: Scratch, stored: Buffer, max_bytes: int) -> int | None:
+def _gzip_to(target: "Scratch", stored: Buffer, max_bytes: int) -> int | None:
     from isal import isal_zlib  # noqa: PLC0415 -- at first use
 
     if _GZIP_MAX_TIMES * len(stored) > max_bytes:
@@ -284,7 +285,7 @@ def _gzip_to(target: Scratch, stored: Buffer, max_bytes: int) -> int | None:
     return _add(target, plain) if member.eof and not member.unused_data else None
 
 
-def _snappy_to(target: Scratch, stored: Buffer, max_bytes: int) -> int:
+def _snappy_to(target: "Scratch", stored: Buffer, max_bytes: int) -> int:
     import cramjam  # noqa: PLC0415 -- at first use
 
     added = 0
@@ -298,7 +299,7 @@ def _snappy_to(target: Scratch, stored: Buffer, max_bytes: int) -> int:
     return added
 
 
-def _lz4_to(target: Scratch, stored: Buffer, max_bytes: int) -> int | None:
+def _lz4_to(target: "Scratch", stored: Buffer, max_bytes: int) -> int | None:
     block_bytes = _LZ4_HEADERS.get(bytes(stored[:_LZ4_HEADER_BYTES]))
     if block_bytes is None:
         return None
@@ -327,7 +328,7 @@ def _lz4_to(target: Scratch, stored: Buffer, max_bytes: int) -> int | None:
     raise CorruptBatch("lz4 payload is cut off")
 
 
-def _add_lz4_block(target: Scratch, block: memoryview, max_bytes: int) -> int:
+def _add_lz4_block(target: "Scratch", block: memoryview, max_bytes: int) -> int:
     import cramjam  # noqa: PLC0415 -- at first use
 
     memory = target.reserve(max_bytes)
@@ -339,7 +340,7 @@ def _add_lz4_block(target: Scratch, block: memoryview, max_bytes: int) -> int:
     return added
 
 
-def _zstd_to(target: Scratch, stored: Buffer, max_bytes: int) -> int | None:
+def _zstd_to(target: "Scratch", stored: Buffer, max_bytes: int) -> int | None:
     import zstandard  # noqa: PLC0415 -- at first use
 
     try:
@@ -355,7 +356,7 @@ def _zstd_to(target: Scratch, stored: Buffer, max_bytes: int) -> int | None:
     return _add(target, plain)
 
 
-_FASTER: Final[Mapping[CompressionType, Callable[[Scratch, Buffer, int], int | None]]] = {
+_FASTER: Final[Mapping[CompressionType, "Callable[[Scratch, Buffer, int], int | None]"]] = {
     CompressionType.GZIP: _gzip_to,
     CompressionType.SNAPPY: _snappy_to,
     CompressionType.LZ4: _lz4_to,

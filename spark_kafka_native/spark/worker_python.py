@@ -4,9 +4,9 @@ Spark starts its Python processes with ``PYTHONPATH`` set to its archive ``pytho
 jar. Python compiles what it imports from an archive again in every process, and looks for every other module in the
 archives first. In an installed Spark the same pyspark lies beside the archive, compiled once.
 
-It is for ``PYSPARK_PYTHON`` and ``PYSPARK_DRIVER_PYTHON``, which name the commands that Spark starts. A module
-(``-m``), as Spark's processes are, it runs in its own process, or in one of the fork server if the module plans
-queries. All other arguments it passes on to Python, by which it replaces itself.
+It is for ``PYSPARK_PYTHON`` and ``PYSPARK_DRIVER_PYTHON``, which name the commands that Spark starts. The command runs
+a module (``-m``) in its own process, or in a process of the fork server if the module plans queries. With any other
+arguments it replaces itself by Python.
 """
 
 import os
@@ -23,10 +23,11 @@ from typing import Final
 from spark_kafka_native.spark.fork_server import run_in_forked_process
 
 COMMAND: Final = "pykafka-python"
-VARIABLES: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+PYTHON_VARIABLES: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 """Environment variables of the driver that name the Python of Spark's processes.
 
-The second one, if it is set, is that of the processes that plan queries with a data source that Spark has found.
+Spark starts the processes that plan queries with the second one, if it is set and Spark has found the data source
+itself.
 """
 PLANNING_MODULES: Final = (
     "encodings.idna",  # for names of hosts
@@ -35,7 +36,6 @@ PLANNING_MODULES: Final = (
     "pyspark.sql.worker.commit_data_source_write",
     "pyspark.sql.worker.create_data_source",
     "pyspark.sql.worker.lookup_data_sources",
-    "pyspark.sql.worker.plan_data_source_read",
     "pyspark.sql.worker.python_streaming_sink_runner",
     "pyspark.sql.worker.write_into_data_source",
     "pyspark_pykafka",
@@ -89,7 +89,7 @@ def main() -> None:
     module = sys.argv[2]
     _check_module(module)
     del sys.argv[:2]
-    sys.modules.pop(module, None)  # imported in advance; runpy warns of it
+    sys.modules.pop(module, None)  # the fork server has imported it; runpy would warn
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 

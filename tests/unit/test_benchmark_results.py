@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import all as every
 from benchmarks import results
-from benchmarks.support.perf import REST, samples, stage
+from benchmarks.support.linux_perf import REST, samples, stage
 from benchmarks.support.report import Report, arguments, format_cell, parse
 from benchmarks.support.rounds import measure, ratio
 from benchmarks.support.shapes import BATCH, MODES, STREAM, Shape, add_axes, shapes

@@ -117,7 +117,7 @@ class ClusterMetadata:
 
 def _topic(name: str, topic: MetadataResponseTopic) -> TopicMetadata:
     partitions = [
-        PartitionMetadata(
+        PartitionMetadata(  # without keywords, which take time for 100,000 partitions
             part.partition_index,
             part.leader_id,
             part.leader_epoch,

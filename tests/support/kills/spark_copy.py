@@ -23,7 +23,7 @@ from dirty_equals import IsInt
 
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.jobs.java import ensure_java
-from spark_kafka_native.spark.worker_python import VARIABLES, worker_python
+from spark_kafka_native.spark.worker_python import PYTHON_VARIABLES, worker_python
 from tests.support.clients.native import config_of
 from tests.support.clients.topics import Topics
 from tests.support.clients.writers import Writer
@@ -236,7 +236,7 @@ def driver_environment() -> dict[str, str]:
     return {
         **os.environ,
         "SPARK_LOCAL_IP": "127.0.0.1",
-        **dict.fromkeys(VARIABLES, worker_python()),
+        **dict.fromkeys(PYTHON_VARIABLES, worker_python()),
         "PYTHONPATH": os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]),
     }
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_native.jobs.java import ensure_java
 from spark_kafka_native.spark.progress.report import report_of
-from spark_kafka_native.spark.worker_python import VARIABLES, worker_python
+from spark_kafka_native.spark.worker_python import PYTHON_VARIABLES, worker_python
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ _KEPT: "dict[str, DataFrame]" = {}
 def start_spark(jars: Sequence[Path], directory: Path) -> str:
     """Start Spark on two cores with these jars; its files go below the directory. Returns its version."""
     ensure_java()
-    os.environ |= dict.fromkeys(VARIABLES, worker_python())
+    os.environ |= dict.fromkeys(PYTHON_VARIABLES, worker_python())
     os.environ["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
     os.chdir(directory)
     from pyspark.sql import SparkSession

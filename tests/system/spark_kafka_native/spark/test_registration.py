@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafka_native.spark.datasource import PyKafkaDataSource, register
-from spark_kafka_native.spark.worker_python import VARIABLES
+from spark_kafka_native.spark.worker_python import PYTHON_VARIABLES
 
 ROOT = Path(__file__).parents[4]
 SCRIPT = """
@@ -63,7 +63,7 @@ def test_spark_does_not_warn_of_a_source_that_was_replaced(found: bool, tmp_path
     path = [str(ROOT)] if found else []
     done = subprocess.run(
         [sys.executable, str(script)],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(path), **dict.fromkeys(VARIABLES, sys.executable)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(path), **dict.fromkeys(PYTHON_VARIABLES, sys.executable)},
         cwd=tmp_path,
         capture_output=True,
         text=True,

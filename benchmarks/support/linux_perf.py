@@ -16,12 +16,12 @@ HERTZ: Final = 997
 ATTACHED_S: Final = 0.5
 """After so long perf samples the machine."""
 JAVA_OPTIONS: Final = "-XX:+PreserveFramePointer"
-"""Of a JVM whose stacks are to be read."""
+"""Options of a JVM whose stacks perf can read."""
 REST: Final = "other"
 _SAMPLE: Final = re.compile(r"^(?P<thread>.+?) +(?P<process>\d+)$")
 
 Stages = Mapping[str, "re.Pattern[str]"]
-"""By name, what a frame or the name of a thread is like; the first that fits any frame of a sample counts."""
+"""Patterns by stage. A sample belongs to the first stage whose pattern matches its thread's name or a frame of it."""
 
 
 def unavailable() -> str | None:
@@ -86,5 +86,5 @@ def samples(script: str) -> Iterator[tuple[int, Sequence[str]]]:
 
 
 def stage(stages: Stages, lines: Sequence[str]) -> str:
-    """Of one sample."""
+    """The stage of one sample."""
     return next((name for name, pattern in stages.items() if any(map(pattern.search, lines))), REST)
