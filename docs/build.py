@@ -170,7 +170,7 @@ ListTransactions may filter with one. The expression must match the whole name. 
 Kafka uses RE2/J, the bundled broker uses the package `google-re2`. They differ in this:
 
 - RE2 accepts `\C` (one byte), a literal `{{` that is repeated (`{{+`), and two groups of one name. RE2/J refuses them.
-- RE2/J accepts `\` before a character beyond ASCII, and more than 1000 repetitions in all, as in `(a{500}){3}`. RE2
+- RE2/J accepts `\` before a character beyond ASCII, and more than 1000 repetitions in all, as in `(a{{500}}){{3}}`. RE2
   refuses them.
 - `\p{{Greek}}` and other Unicode classes have the characters of the Unicode version of the library; RE2's is newer.
 - The bundled broker refuses an expression of more than {MAX_CHARACTERS:,} characters, of more than

@@ -19,7 +19,7 @@ from spark_kafka_native.records.batch import CompressionType, CorruptBatch
 from spark_kafka_native.records.conversion import convert_down
 from spark_kafka_native.records.formats import iter_any
 
-_LEAST: Final = 1
+_MIN_BYTES: Final = 1
 """The limit to read one batch, which is returned completely."""
 _MAX_RECORDS: Final = 500_000
 """Upper bound of the converted records of a partition, some seconds of work. The batch that exceeds it is the last."""
@@ -50,14 +50,14 @@ def down_convert(
         stored = bytes_of(regions)
         whole_as_read = next(iter_any(stored), None) is not None
         if stored and not whole_as_read:
-            stored = bytes_of(log.reader.read(offset, max_bytes=_LEAST, upper_bound_offset=until_offset).regions)
+            stored = bytes_of(log.reader.read(offset, max_bytes=_MIN_BYTES, upper_bound_offset=until_offset).regions)
         if all(header.magic <= magic for _, header in iter_any(stored)):
             return regions
         pieces: list[bytes] = []
         while stored and not pieces:
             pieces, offset = _converted(stored, offset, magic, limit, cancellation)
             if not pieces:
-                following = log.reader.read(offset, max_bytes=max(limit, _LEAST), upper_bound_offset=until_offset)
+                following = log.reader.read(offset, max_bytes=max(limit, _MIN_BYTES), upper_bound_offset=until_offset)
                 stored = bytes_of(following.regions)
     except CorruptBatch as error:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{log}: {error}") from error

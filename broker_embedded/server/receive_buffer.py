@@ -74,7 +74,7 @@ class ReceiveBuffer:
 
     @property
     def is_full(self) -> bool:
-        """Whether the buffer is full of requests that wait for the present one."""
+        """Whether the buffer is full."""
         return self._buffer is not None and self._end == len(self._buffer)
 
     @property

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 _FIRST_BYTES = 1 << 20
 _KEPT_BYTES = 1 << 26
 """Larger memory is not kept."""
-_MAX_STEP = 1 << 26
-"""Memory doubles, but grows by at most this: while it is copied, the old and the new one are held together."""
+_DOUBLED_UNTIL = 1 << 26
+"""Larger memory grows by a quarter: while it is copied, the old and the new one are held together."""
 
 _idle: list[memoryview] = []
 
@@ -35,10 +35,15 @@ class Scratch:
         """Free memory of ``size`` bytes, after what has been added."""
         start, end = self.used, self.used + size
         if end > len(self._memory):
-            larger = memoryview(bytearray(max(end, len(self._memory) + min(len(self._memory), _MAX_STEP))))
+            larger = memoryview(bytearray(max(end, len(self._memory) + self._step)))
             larger[:start] = self._memory[:start]
             self._memory = larger
         return self._memory[start:end]
+
+    @property
+    def _step(self) -> int:
+        size = len(self._memory)
+        return size if size < _DOUBLED_UNTIL else size // 4
 
     def add(self, size: int) -> None:
         """Count the first ``size`` bytes of reserved memory as written."""

@@ -222,6 +222,28 @@ def test_after_an_imported_package_is_installed_again_processes_run_their_code_t
     assert has_run_itself(jvm.run(SHOW, **path))
 
 
+@pytest.mark.parametrize(
+    "module",
+    [
+        "importlib.util.module_from_spec(spec)",
+        "types.SimpleNamespace(__file__=7)",
+        "types.SimpleNamespace(__file__='\\0')",
+        "object()",
+    ],
+)
+def test_any_object_may_be_an_imported_module(jvm: FakeJvm, tmp_path: Path, module: str) -> None:
+    """The first one is imported at the first look at its attributes."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util, sys, types\n"
+        "spec = importlib.util.spec_from_file_location('lazy', '/lazy.py')\n"
+        "spec.loader = importlib.util.LazyLoader(spec.loader)\n"
+        f"sys.modules['lazy'] = module = {module}\n"
+        "if type(module) is types.ModuleType: spec.loader.exec_module(module)\n"
+    )
+    path = {"PYTHONPATH": os.pathsep.join([REPOSITORY, str(tmp_path)])}
+    assert [has_run_itself(jvm.run(SHOW, **path)) for _ in range(2)] == [True, False]
+
+
 def test_forked_processes_have_different_random_numbers(jvm: FakeJvm) -> None:
     code = "import random, numpy; print(random.random(), *numpy.random.rand(2))"
     jvm.run(code, SPARK_TEST_MODULES="numpy.random")

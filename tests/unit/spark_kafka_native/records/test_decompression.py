@@ -1,6 +1,6 @@
 """Payloads in pieces: the same bytes as at once, pieces of a bounded size, work in proportion to the payload.
 
-And the same bytes in the caller's memory.
+And the same bytes in a scratch.
 """
 
 import random

@@ -14,19 +14,19 @@ def append(memory: Scratch, content: bytes) -> None:
     memory.add(len(content))
 
 
-def test_large_memory_grows_by_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_memory_grows_by_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
 
     def allocated(size: int) -> bytearray:
         sizes.append(size)
         return bytearray(size)
 
-    monkeypatch.setattr(scratch_module, "_MAX_STEP", 1024)
+    monkeypatch.setattr(scratch_module, "_DOUBLED_UNTIL", 1024)
     monkeypatch.setattr(scratch_module, "bytearray", allocated, raising=False)
     memory = Scratch(memoryview(bytearray(512)))
     for _ in range(40):
         append(memory, bytes(100))
-    assert sizes == [1024, 2048, 3072, 4096]
+    assert sizes == [1024, 1280, 1600, 2000, 2500, 3125, 3906, 4882]
 
 
 def test_byte_strings_are_added() -> None:
