@@ -1,5 +1,6 @@
 """The common interface of brokers for tests, in this process or in a separate one."""
 
+import atexit
 import base64
 import os
 import re
@@ -47,11 +48,12 @@ class ControlledBroker(ABC):
     ) -> None:
         """Nothing starts yet: enter the context, or call ``start``.
 
-        ``data_dir`` None is a temporary directory, removed by ``stop``. ``topics`` are created at the first start, with
-        their numbers of partitions. ``settings`` are the broker's, by Kafka's names; without ``listeners`` it listens
-        on a free port of 127.0.0.1, without ``group.initial.rebalance.delay.ms``, 3 s with Kafka, the first members of
-        a group do not wait. ``users`` and their passwords add a listener SASL_PLAINTEXT, where they log in with PLAIN,
-        SCRAM-SHA-256 or SCRAM-SHA-512. Raises SettingError: a setting is unknown or invalid.
+        ``data_dir`` None is a temporary directory, removed by ``stop``, or at the end of the program. ``topics`` are
+        created at the first start, with their numbers of partitions. ``settings`` are the broker's, by Kafka's names;
+        without ``listeners`` it listens on a free port of 127.0.0.1, without ``group.initial.rebalance.delay.ms``, 3 s
+        with Kafka, the first members of a group do not wait. ``users`` and their passwords add a listener
+        SASL_PLAINTEXT, where they log in with PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. Raises SettingError: a setting is
+        unknown or invalid.
         """
         self._settings: dict[str, object] = {**_DEFAULTS, **(settings or {})}
         if users:
@@ -99,6 +101,7 @@ class ControlledBroker(ABC):
 
     def start(self) -> None:
         """Start unless it runs, and return when clients can connect. Later starts use the same port."""
+        atexit.register(self._end_at_exit, os.getpid())
         self._start()
         while self._topics:
             name, partitions = next(iter(self._topics.items()))
@@ -108,6 +111,16 @@ class ControlledBroker(ABC):
     def stop(self) -> None:
         """Stop cleanly. A temporary data directory is removed. A second call does nothing."""
         self._stop()
+        self._remove_temporary()
+        atexit.unregister(self._end_at_exit)
+
+    def _end_at_exit(self, pid: int) -> None:
+        """At the end of a program that has not called ``stop``. Not in processes that the program has forked."""
+        if os.getpid() == pid:
+            self._stop_at_exit()
+            self._remove_temporary()
+
+    def _remove_temporary(self) -> None:
         if self._temporary:
             shutil.rmtree(self._data_dir, ignore_errors=True)
 
@@ -195,6 +208,10 @@ class ControlledBroker(ABC):
     @abstractmethod
     def _stop(self) -> None:
         """Stop cleanly if it runs."""
+
+    @abstractmethod
+    def _stop_at_exit(self) -> None:
+        """Stop if it runs, as far as that is possible when the interpreter ends."""
 
 
 def creatable(name: str, partitions: int, configs: Mapping[str, str] | None) -> CreatableTopic:

@@ -146,6 +146,9 @@ class EmbeddedBroker(ControlledBroker):
                 raise TimeoutError(f"the broker did not stop within {STOP_TIMEOUT_S} s")
             self._thread = None
 
+    def _stop_at_exit(self) -> None:
+        """The thread ends with the process; it cannot stop cleanly, because no other thread may start now."""
+
     def _call(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Run a coroutine on the broker's event loop, or before the start on a new one."""
         if self._thread is None:

@@ -221,6 +221,9 @@ class BrokerProcess(ControlledBroker):
         if self._process is not None:
             self.terminate()
 
+    def _stop_at_exit(self) -> None:
+        self._stop()
+
     def _end_with(self, number: signal.Signals) -> int:
         process = self._running()
         self._process = None

@@ -1,8 +1,11 @@
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
 
+import psutil
 import pytest
 from dirty_equals import IsInt
 
@@ -320,3 +323,23 @@ def test_kills_while_topics_are_made_leave_whole_topics(process: BrokerProcess) 
         made |= found.keys() - {"t"}
         directories = {path.name for path in process.log_directory.iterdir() if path.is_dir()}
         assert directories == {f"{topic}-{index}" for topic, count in found.items() for index in range(count)}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
+def test_a_program_that_does_not_stop_its_broker_leaves_nothing(kind: type[TestBroker]) -> None:
+    """A process that it has forked removes nothing."""
+    code = (
+        "import os, sys\n"
+        f"from broker_embedded.testing import {kind.__name__}\n"
+        f"broker = {kind.__name__}(topics={{'t': 1}})\n"
+        "broker.start()\n"
+        "if not (child := os.fork()): sys.exit()\n"
+        "os.waitpid(child, 0)\n"
+        "print(broker.log_directory, broker.log_directory.exists(), getattr(broker, 'pid', 0))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    directory, existed, pid = done.stdout.split()
+    assert existed == "True"
+    assert not Path(directory).exists()
+    assert pid == "0" or not psutil.pid_exists(int(pid))
