@@ -17,7 +17,10 @@ A ``.pxd`` declares a module to the others, and is compiled into them.
 """
 
 import logging
+import sys
 from collections.abc import Callable
+from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -28,8 +31,15 @@ VARIABLE = "SPARK_KAFKA_NATIVE_KERNEL"
 
 _WARNING = (
     "The compiled kernel has not been built: %s. Records are read and written in plain Python, ten to a hundred times "
-    "as slow. To build it, run `pip install --verbose --force-reinstall --no-deps .` in a clone of spark-kafka-native, "
-    "which shows the compiler's errors; or set %s=off to have no warning."
+    "as slow. %s; or set %s=off to have no warning."
+)
+_BUILD = (
+    "To build it, run `pip install --verbose --force-reinstall --no-deps .` in a clone of spark-kafka-native, which "
+    "shows the compiler's errors"
+)
+_HIDDEN = (
+    "The package in {own} hides the installed one in {installed}, which has the kernel: start Python in another "
+    "directory, or run `pip install -e {own}`"
 )
 _reasons: list[str] = []
 """The reason of the warning, once it has been logged."""
@@ -53,5 +63,13 @@ def if_wanted(wish: str, load: Callable[[], T]) -> T | None:
             raise
         if not _reasons:
             _reasons.append(str(error))
-            logger.warning(_WARNING, error, VARIABLE)
+            logger.warning(_WARNING, error, _advice(), VARIABLE)
         return None
+
+
+def _advice() -> str:
+    own, names = Path(__file__).resolve().parents[3], __name__.split(".")
+    for other in (Path(entry).resolve() for entry in sys.path):
+        if other != own and PathFinder.find_spec("decode", [str(Path(other, *names))]):
+            return _HIDDEN.format(own=own, installed=other)
+    return _BUILD

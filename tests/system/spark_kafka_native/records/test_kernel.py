@@ -1,8 +1,11 @@
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import spark_kafka_native
 from spark_kafka_native.records._kernel import VARIABLE
 from spark_kafka_native.records.arrow import kernel
 
@@ -40,6 +43,24 @@ def test_without_one_module_there_is_no_kernel(module: str) -> None:
         "spark_kafka_native.records.arrow.compiled", reason="the kernel has not been built", exc_type=ImportError
     )
     assert not is_compiled(f"sys.modules['spark_kafka_native.records._kernel.{module}'] = None")
+
+
+def test_the_warning_tells_where_the_package_with_the_kernel_is(tmp_path: Path) -> None:
+    package = Path(spark_kafka_native.__file__).parent
+    pytest.importorskip(SCAN, reason="the kernel has not been built", exc_type=ImportError)
+    for name in ("", "records", "records/_kernel"):
+        (tmp_path / package.name / name).mkdir()
+        shutil.copy(package / name / "__init__.py", tmp_path / package.name / name)
+    code = (
+        "import logging, sys\n"
+        "logging.basicConfig(stream=sys.stdout)\n"
+        f"sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from spark_kafka_native.records import _kernel\n"
+        "def load(): from spark_kafka_native.records._kernel import decode\n"
+        "_kernel.if_wanted('auto', load)\n"
+    )
+    expected = f"The package in {tmp_path} hides the installed one in {package.parent}, which has the kernel: "
+    assert expected in output(code)
 
 
 def test_the_scan_is_compiled_if_it_is_built_and_wanted() -> None:
