@@ -16,7 +16,6 @@ import sysconfig
 from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from importlib.machinery import PathFinder
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -87,27 +86,18 @@ def main() -> None:
     if plans_queries(sys.argv[2:]):
         run_in_forked_process(PLANNING_MODULES)
     module = sys.argv[2]
-    _check_module(module)
     del sys.argv[:2]
     sys.modules.pop(module, None)  # the fork server has imported it; runpy would warn
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    names = vars(sys.modules["__main__"])
+    for name in [name for name in names if not name.startswith("__")]:  # of the command's script
+        del names[name]
+    runpy._run_module_as_main(module)  # type: ignore[attr-defined]  # noqa: SLF001  # as ``python -m`` does, with its errors
 
 
 def plans_queries(arguments: Sequence[str]) -> bool:
     """Whether a module and its arguments are of a process that plans queries. Others of Spark run tasks."""
     module = arguments[1] if arguments[0] == "pyspark.daemon" and len(arguments) > 1 else arguments[0]
     return module.startswith("pyspark.sql.")
-
-
-def _check_module(module: str) -> None:
-    """End this process, with the words of Python, unless it finds a module."""
-    try:
-        found = find_spec(module)
-    except ImportError as error:  # of a package around it
-        name = type(error).__name__
-        sys.exit(f"{sys.executable}: Error while finding module specification for {module!r} ({name}: {error})")
-    if found is None:
-        sys.exit(f"{sys.executable}: No module named {module}")
 
 
 def _path_of_module(entries: Set[str], instead: Sequence[str]) -> Iterator[str]:

@@ -43,7 +43,7 @@ assert type(pickle.loads(pickle.dumps(Local()))) is Local
 found = {
     "argv": sys.argv,
     "path": sys.path,
-    "names": [__name__, __file__, __package__, __spec__.name],
+    "names": [__name__, __file__, __package__, __spec__.name, sorted(globals())],
     "PYTHONPATH": os.environ.get("PYTHONPATH"),
 }
 print(json.dumps([found, sys.orig_argv]))
@@ -73,8 +73,8 @@ def test_a_module_runs_as_python_runs_it(path: str, safe: str, tmp_path: Path) -
     assert started_as[1] == worker_python()  # in the process of the command
 
 
-@pytest.mark.parametrize("module", ["missing", "missing.module", "json.missing"])
-def test_a_missing_module_is_reported_as_python_reports_it(module: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("module", ["missing", "missing.module", "json.missing", "xml", "json.py", "..json"])
+def test_a_module_that_cannot_run_is_reported_as_python_reports_it(module: str, tmp_path: Path) -> None:
     ours, python = (run(command, ["-m", module], tmp_path) for command in (worker_python(), sys.executable))
     assert (ours.stderr, ours.returncode) == (python.stderr, 1)
 
