@@ -2,8 +2,8 @@
 
     python -m benchmarks.settings [--bundled] [--scale 1]
 
-The settings are those of ``docs/performance.md``, each alone and all together: Unix sockets between the JVM and its
-Python workers (``spark.python.unix.domain.socket.enabled``); Arrow without checks of bounds and nulls
+The settings are those of ``docs/performance.md``, each alone, all together, and all but one: Unix sockets between the
+JVM and its Python workers (``spark.python.unix.domain.socket.enabled``); Arrow without checks of bounds and nulls
 (``arrow.enable_unsafe_memory_access``, ``arrow.enable_null_check_for_get``); and rows to Python in Arrow batches of any
 size in bytes, which is looked at for each row if there is a limit (``spark.sql.execution.arrow.maxBytesPerBatch``).
 
@@ -44,6 +44,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "Unix sockets": UNIX_SOCKETS,
     "Arrow without checks": WITHOUT_CHECKS,
     "Arrow batches of any size": ANY_SIZE,
+    "all but Arrow without checks": UNIX_SOCKETS | ANY_SIZE,
     "all": RECOMMENDED,
 }
 READ, WRITE = "read", "write"
