@@ -46,6 +46,8 @@ _GZIP_FIRST_FED = 1024
 _GZIP_MAX_TIMES = CompressionType.GZIP.max_ratio
 _LZ4_MIN_PIECE = 64 * 1024
 _ZSTD_MIN_FED = 512
+_ZSTD_KEPT_BYTES = 16 << 20
+"""Enough for the windows of zstd's levels up to 19, 8 MiB."""
 _ZSTD_LIKELY_RATIO = 1024
 _ZSTD_LIKELY_BYTES = 64 * 1024
 _ZSTD_LIKELY_TIMES = 64
@@ -217,13 +219,19 @@ def _lz4_pieces(view: memoryview, piece_bytes: int) -> Iterator[bytes]:
 
 
 def _zstd_decompressor() -> "zstandard.ZstdDecompressor":
-    """A decompressor for one caller. Append it to ``_idle_zstd`` after the last frame; after an error, drop it."""
+    """A decompressor for one caller, who calls ``_keep`` after the last frame; after an error it is dropped."""
     import zstandard  # noqa: PLC0415 -- at first use
 
     try:
         return _idle_zstd.pop()
     except IndexError:
         return zstandard.ZstdDecompressor()
+
+
+def _keep(decompressor: "zstandard.ZstdDecompressor") -> None:
+    """It has a buffer of the size that the largest window of its frames needs, up to 128 MiB."""
+    if decompressor.memory_size() <= _ZSTD_KEPT_BYTES:
+        _idle_zstd.append(decompressor)
 
 
 def _zstd_pieces(view: memoryview, step: int) -> Iterator[bytes]:
@@ -244,7 +252,7 @@ def _zstd_pieces(view: memoryview, step: int) -> Iterator[bytes]:
             raise CorruptBatch(f"zstd payload: {error}") from error
         position += len(fed) - len(frame.unused_data)
         yield piece
-    _idle_zstd.append(decompressor)
+    _keep(decompressor)
 
 
 # --- into a scratch --------------------------------------------------------------------------------------------------
@@ -352,7 +360,7 @@ def _zstd_to(target: "Scratch", stored: Buffer, max_bytes: int) -> int | None:
         plain = decompressor.decompress(stored, allow_extra_data=False)
     except zstandard.ZstdError:
         return None
-    _idle_zstd.append(decompressor)
+    _keep(decompressor)
     return _add(target, plain)
 
 

@@ -32,6 +32,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -270,26 +271,30 @@ def _serve(listener: socket.socket, jvm: _Jvm, own: _Request) -> None:
 
 
 def _package_files() -> Mapping[str, tuple[int, ...]]:
-    """The time and size of the file of each imported top-level module and package."""
+    """Identity, time and size of the file of each imported top-level module and package."""
     files = {}
     for name, module in list(sys.modules.items()):
         if "." not in name:
-            with suppress(Exception):  # built in, in an archive, removed, a lazy module that fails, or no module
-                status = os.stat(os.fspath(module.__file__ or ""))
-                files[name] = status.st_mtime_ns, status.st_size
+            with suppress(Exception):  # built in, in an archive, removed, or no module
+                file = object.__getattribute__(module, "__file__")  # does not import lazy modules
+                status = os.stat(os.fspath(file))
+                files[name] = status.st_ino, status.st_mtime_ns, status.st_size
     return files
 
 
 def _forget_directories() -> None:
     """Let imports see files that were added since the server started.
 
-    As ``importlib.invalidate_caches``, which imports 50 other modules in Python 3.13.
+    As ``importlib.invalidate_caches``, which imports 50 other modules in Python 3.13 for ``PathFinder``.
     """
-    for path, finder in list(sys.path_importer_cache.items()):
-        if finder is None:
+    for meta_path_finder in sys.meta_path:
+        if meta_path_finder is not PathFinder and hasattr(meta_path_finder, "invalidate_caches"):
+            meta_path_finder.invalidate_caches()
+    for path, path_finder in list(sys.path_importer_cache.items()):
+        if path_finder is None:
             del sys.path_importer_cache[path]
-        elif hasattr(finder, "invalidate_caches"):
-            finder.invalidate_caches()
+        elif hasattr(path_finder, "invalidate_caches"):
+            path_finder.invalidate_caches()
 
 
 class _Forked(NamedTuple):

@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -209,6 +210,27 @@ def test_a_forked_process_imports_from_an_archive_that_was_replaced(jvm: FakeJvm
     assert (value, process != done.process) == (2, True)
 
 
+def test_a_forked_process_lets_finders_of_others_look_again(jvm: FakeJvm, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "from importlib.machinery import PathFinder\n"
+        "class Finder:\n"
+        "    def invalidate_caches(self): self.names = os.listdir(FOLDER)\n"
+        "    def find_spec(self, name, *_): return PathFinder.find_spec(name, [FOLDER] * (name in self.names))\n"
+        "sys.meta_path.append(Finder())\n"
+        "sys.meta_path[-1].invalidate_caches()\n".replace("FOLDER", repr(str(tmp_path / "added")))
+    )
+    (tmp_path / "added").mkdir()
+    path = {"PYTHONPATH": os.pathsep.join([REPOSITORY, str(tmp_path)])}
+    assert has_run_itself(jvm.run(SHOW, **path))
+    (tmp_path / "added" / "later").mkdir()
+    (tmp_path / "added" / "later" / "__init__.py").write_text("value = 2")
+    done = jvm.run("import later; print(later.value, os.getpid())", **path)
+    assert done.errors == ""
+    value, process = map(int, done.output.split())
+    assert (value, process != done.process) == (2, True)
+
+
 def test_after_an_imported_package_is_installed_again_processes_run_their_code_themselves(
     jvm: FakeJvm, tmp_path: Path
 ) -> None:
@@ -222,6 +244,16 @@ def test_after_an_imported_package_is_installed_again_processes_run_their_code_t
     assert has_run_itself(jvm.run(SHOW, **path))
 
 
+def test_another_file_of_the_same_time_and_size_is_another_package(jvm: FakeJvm, tmp_path: Path) -> None:
+    (tmp_path / "package.py").write_text("version = 1")
+    path = {"PYTHONPATH": os.pathsep.join([REPOSITORY, str(tmp_path)])}
+    assert jvm.run("import package; print(package.version)", SPARK_TEST_MODULES="package", **path).output == "1\n"
+    (tmp_path / "new.py").write_text("version = 2")
+    shutil.copystat(tmp_path / "package.py", tmp_path / "new.py")
+    (tmp_path / "new.py").replace(tmp_path / "package.py")
+    assert has_run_itself(jvm.run(SHOW, **path))
+
+
 @pytest.mark.parametrize(
     "module",
     [
@@ -232,10 +264,11 @@ def test_after_an_imported_package_is_installed_again_processes_run_their_code_t
     ],
 )
 def test_any_object_may_be_an_imported_module(jvm: FakeJvm, tmp_path: Path, module: str) -> None:
-    """The first one is imported at the first look at its attributes."""
+    """The first one would be imported at a look at its attributes; it fails then."""
+    (tmp_path / "lazy.py").write_text("import wave\nraise ImportError")
     (tmp_path / "sitecustomize.py").write_text(
         "import importlib.util, sys, types\n"
-        "spec = importlib.util.spec_from_file_location('lazy', '/lazy.py')\n"
+        f"spec = importlib.util.spec_from_file_location('lazy', {str(tmp_path / 'lazy.py')!r})\n"
         "spec.loader = importlib.util.LazyLoader(spec.loader)\n"
         f"sys.modules['lazy'] = module = {module}\n"
         "if type(module) is types.ModuleType: spec.loader.exec_module(module)\n"

@@ -16,6 +16,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_kafka_native.records import decompression
 from spark_kafka_native.records.compression import Buffer, CompressionType, compress, compressor
 from spark_kafka_native.records.decompression import (
     SMALL_PIECES,
@@ -201,6 +202,17 @@ def test_zstd_is_decompressed_after_an_error() -> None:
         with pytest.raises(CorruptBatch):
             to_scratch(CompressionType.ZSTD, damaged)
         assert to_scratch(CompressionType.ZSTD, ZSTD) == TEXT
+
+
+def test_no_memory_for_the_window_of_a_foreign_zstd_frame_is_kept() -> None:
+    largest = zstandard.ZstdCompressionParameters(window_log=27)
+    one = zstandard.ZstdCompressor(compression_params=largest).compressobj()
+    stored = one.compress(TEXT) + one.flush()
+    decompression._idle_zstd.clear()
+    for _ in range(2):
+        assert bytes(decompress(CompressionType.ZSTD, stored)) == TEXT
+    assert bytes(decompress(CompressionType.ZSTD, ZSTD)) == TEXT
+    assert sum(each.memory_size() for each in decompression._idle_zstd) < 16 * MIB
 
 
 @pytest.mark.parametrize("block_size", range(lz4.frame.BLOCKSIZE_MAX64KB, lz4.frame.BLOCKSIZE_MAX4MB + 1))
