@@ -101,6 +101,7 @@ class ControlledBroker(ABC):
 
     def start(self) -> None:
         """Start unless it runs, and return when clients can connect. Later starts use the same port."""
+        atexit.unregister(self._end_at_exit)  # of an earlier start
         atexit.register(self._end_at_exit, os.getpid())
         self._start()
         while self._topics:

@@ -229,7 +229,7 @@ def _zstd_decompressor() -> "zstandard.ZstdDecompressor":
 
 
 def _keep(decompressor: "zstandard.ZstdDecompressor") -> None:
-    """It has a buffer of the size that the largest window of its frames needs, up to 128 MiB."""
+    """Let later calls have it, unless the window of a frame has made its buffer large, up to 128 MiB."""
     if decompressor.memory_size() <= _ZSTD_KEPT_BYTES:
         _idle_zstd.append(decompressor)
 

@@ -271,12 +271,12 @@ def _serve(listener: socket.socket, jvm: _Jvm, own: _Request) -> None:
 
 
 def _package_files() -> Mapping[str, tuple[int, ...]]:
-    """Identity, time and size of the file of each imported top-level module and package."""
-    files = {}
-    for name, module in list(sys.modules.items()):
-        if "." not in name:
-            with suppress(Exception):  # built in, in an archive, removed, or no module
-                file = object.__getattribute__(module, "__file__")  # does not import lazy modules
+    """Identity, time and size of the file of each imported top-level module and package, and below namespaces."""
+    files: dict[str, tuple[int, ...]] = {}
+    for name in sorted(sys.modules):  # packages before what is in them
+        if name.partition(".")[0] not in files:
+            with suppress(Exception):  # built in, a namespace, in an archive, removed, or no module
+                file = object.__getattribute__(sys.modules[name], "__file__")  # does not import lazy modules
                 status = os.stat(os.fspath(file))
                 files[name] = status.st_ino, status.st_mtime_ns, status.st_size
     return files

@@ -231,15 +231,16 @@ def test_a_forked_process_lets_finders_of_others_look_again(jvm: FakeJvm, tmp_pa
     assert (value, process != done.process) == (2, True)
 
 
+@pytest.mark.parametrize("name", ["package", "namespace.package"])
 def test_after_an_imported_package_is_installed_again_processes_run_their_code_themselves(
-    jvm: FakeJvm, tmp_path: Path
+    jvm: FakeJvm, tmp_path: Path, name: str
 ) -> None:
-    package = tmp_path / "package"
-    package.mkdir()
+    package = tmp_path.joinpath(*name.split("."))
+    package.mkdir(parents=True)
     path = {"PYTHONPATH": os.pathsep.join([REPOSITORY, str(tmp_path)])}
     for version in ("1", "20"):
         (package / "__init__.py").write_text(f"version = {version}")
-        done = jvm.run("import package; print(package.version, os.getpid())", SPARK_TEST_MODULES="package", **path)
+        done = jvm.run(f"import {name}; print({name}.version, os.getpid())", SPARK_TEST_MODULES=name, **path)
         assert done.output == f"{version} {done.process}\n"
     assert has_run_itself(jvm.run(SHOW, **path))
 
