@@ -2,10 +2,11 @@
 
     python -m benchmarks.settings [--bundled] [--scale 1]
 
-The settings are those of ``docs/performance.md``, each alone, all together, and all but one: Unix sockets between the
-JVM and its Python workers (``spark.python.unix.domain.socket.enabled``); Arrow without checks of bounds and nulls
-(``arrow.enable_unsafe_memory_access``, ``arrow.enable_null_check_for_get``); and rows to Python in Arrow batches of any
-size in bytes, which is looked at for each row if there is a limit (``spark.sql.execution.arrow.maxBytesPerBatch``).
+The settings are those of ``docs/performance.md``, each alone, all together, and all but those of Arrow: Unix sockets
+between the JVM and its Python workers (``spark.python.unix.domain.socket.enabled``); Arrow without checks of bounds and
+nulls (``arrow.enable_unsafe_memory_access``, ``arrow.enable_null_check_for_get``); and rows to Python in Arrow batches
+of any size in bytes, which is looked at for each row if there is a limit
+(``spark.sql.execution.arrow.maxBytesPerBatch``).
 
 Each is measured in new Spark sessions, one for each round, which alternate with those of the others. In a session each
 query runs once to warm up, and three times to be measured: batches that read and write values of 100 and 1,000 bytes

@@ -96,7 +96,7 @@ def _compiler() -> Iterator[None]:
     command = f"{shlex.quote(sys.executable)} -m ziglang cc -mcpu=baseline"
     commands = {"CC": command}
     if sys.platform == "linux":
-        commands["LDSHARED"] = f"{command} -shared"  # else with the options of the Python's own linker, as Debian's
+        commands["LDSHARED"] = f"{command} -shared"  # zig cc refuses some of this Python's linker options, as Debian's
     with tempfile.TemporaryDirectory() as cache:
         caches = {"ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}
         with mock.patch.dict(os.environ, commands | caches):

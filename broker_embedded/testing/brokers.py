@@ -48,7 +48,7 @@ class ControlledBroker(ABC):
     ) -> None:
         """Nothing starts yet: enter the context, or call ``start``.
 
-        ``data_dir`` None is a temporary directory, removed by ``stop``, or at the end of the program. ``topics`` are
+        ``data_dir`` None is a temporary directory, removed by ``stop``, or when the interpreter ends. ``topics`` are
         created at the first start, with their numbers of partitions. ``settings`` are the broker's, by Kafka's names;
         without ``listeners`` it listens on a free port of 127.0.0.1, without ``group.initial.rebalance.delay.ms``, 3 s
         with Kafka, the first members of a group do not wait. ``users`` and their passwords add a listener
@@ -62,6 +62,7 @@ class ControlledBroker(ABC):
         self._topics = dict(topics or {})
         self._temporary = data_dir is None
         self._data_dir = Path(tempfile.mkdtemp(prefix="broker-")) if data_dir is None else Path(data_dir)
+        self._stop_at_exit()
         self._addresses: list[str] = []
 
     @property
@@ -101,8 +102,7 @@ class ControlledBroker(ABC):
 
     def start(self) -> None:
         """Start unless it runs, and return when clients can connect. Later starts use the same port."""
-        atexit.unregister(self._end_at_exit)  # of an earlier start
-        atexit.register(self._end_at_exit, os.getpid())
+        self._stop_at_exit()
         self._start()
         while self._topics:
             name, partitions = next(iter(self._topics.items()))
@@ -111,15 +111,23 @@ class ControlledBroker(ABC):
 
     def stop(self) -> None:
         """Stop cleanly. A temporary data directory is removed. A second call does nothing."""
-        self._stop()
-        self._remove_temporary()
-        atexit.unregister(self._end_at_exit)
-
-    def _end_at_exit(self, pid: int) -> None:
-        """At the end of a program that has not called ``stop``. Not in processes that the program has forked."""
-        if os.getpid() == pid:
-            self._stop_at_exit()
+        try:
+            self._stop()
+        finally:
             self._remove_temporary()
+        atexit.unregister(self._at_exit)
+
+    def _stop_at_exit(self) -> None:
+        """Let the program stop the broker when it ends, unless it calls ``stop`` before."""
+        atexit.unregister(self._at_exit)  # if it is registered already
+        atexit.register(self._at_exit, os.getpid())
+
+    def _at_exit(self, pid: int) -> None:
+        if os.getpid() == pid:  # not in a process that the program has forked
+            try:
+                self._stop_in_ending_interpreter()
+            finally:
+                self._remove_temporary()
 
     def _remove_temporary(self) -> None:
         if self._temporary:
@@ -210,9 +218,9 @@ class ControlledBroker(ABC):
     def _stop(self) -> None:
         """Stop cleanly if it runs."""
 
-    @abstractmethod
-    def _stop_at_exit(self) -> None:
-        """Stop if it runs, as far as that is possible when the interpreter ends."""
+    def _stop_in_ending_interpreter(self) -> None:
+        """Stop if it runs, as far as possible: executors refuse work then."""
+        self._stop()
 
 
 def creatable(name: str, partitions: int, configs: Mapping[str, str] | None) -> CreatableTopic:

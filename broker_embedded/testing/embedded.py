@@ -44,6 +44,7 @@ class EmbeddedBroker(ControlledBroker):
         ``control`` opens a port for `broker_embedded.testing.control`: True on a free port, or ``"127.0.0.1:8123"``.
         Raises SettingError: the address can be reached from other machines.
         """
+        self._thread: threading.Thread | None = None
         super().__init__(data_dir, topics=topics, settings=settings, users=users)
         self._broker = RestartableBroker(
             self._settings,
@@ -57,7 +58,6 @@ class EmbeddedBroker(ControlledBroker):
         if control:
             wanted = ControlAddress.parse("control", LOOPBACK if control is True else control)
             self._port = ControlPort(self._control, wanted)
-        self._thread: threading.Thread | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop
         self._end: asyncio.Event
@@ -146,8 +146,17 @@ class EmbeddedBroker(ControlledBroker):
                 raise TimeoutError(f"the broker did not stop within {STOP_TIMEOUT_S} s")
             self._thread = None
 
-    def _stop_at_exit(self) -> None:
-        """The thread ends with the process; it cannot stop cleanly, because no other thread may start now."""
+    def _stop_in_ending_interpreter(self) -> None:
+        """Block the event loop, so that the broker writes nothing until its thread ends with the process."""
+        if self._thread is not None:
+            is_blocked = threading.Event()
+
+            def block() -> None:
+                is_blocked.set()
+                threading.Event().wait()
+
+            self._loop.call_soon_threadsafe(block)
+            is_blocked.wait(STOP_TIMEOUT_S)
 
     def _call(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Run a coroutine on the broker's event loop, or before the start on a new one."""

@@ -78,6 +78,7 @@ class BrokerProcess(ControlledBroker):
         port, or ``"127.0.0.1:8123"``. ``clock`` needs it; None is the machine's clock, which can be moved ahead. Raises
         SettingError: the address can be reached from other machines.
         """
+        self._process: subprocess.Popen[bytes] | None = None
         super().__init__(data_dir, topics=topics, settings=settings, users=users)
         if clock is not None and not control:
             raise ValueError("a clock without control=True could not be moved")
@@ -87,7 +88,6 @@ class BrokerProcess(ControlledBroker):
             self._control = LOOPBACK if control is True else control
             ControlAddress.parse("control", self._control)
         self._control_url: str | None = None
-        self._process: subprocess.Popen[bytes] | None = None
         self._log_file: IO[bytes] | None = None
         self._logged = b""
 
@@ -220,9 +220,6 @@ class BrokerProcess(ControlledBroker):
     def _stop(self) -> None:
         if self._process is not None:
             self.terminate()
-
-    def _stop_at_exit(self) -> None:
-        self._stop()
 
     def _end_with(self, number: signal.Signals) -> int:
         process = self._running()

@@ -46,7 +46,7 @@ _GZIP_FIRST_FED = 1024
 _GZIP_MAX_TIMES = CompressionType.GZIP.max_ratio
 _LZ4_MIN_PIECE = 64 * 1024
 _ZSTD_MIN_FED = 512
-_ZSTD_KEPT_BYTES = 16 << 20
+_ZSTD_MAX_KEPT_BYTES = 16 << 20
 """Enough for the windows of zstd's levels up to 19, 8 MiB."""
 _ZSTD_LIKELY_RATIO = 1024
 _ZSTD_LIKELY_BYTES = 64 * 1024
@@ -219,7 +219,7 @@ def _lz4_pieces(view: memoryview, piece_bytes: int) -> Iterator[bytes]:
 
 
 def _zstd_decompressor() -> "zstandard.ZstdDecompressor":
-    """A decompressor for one caller, who calls ``_keep`` after the last frame; after an error it is dropped."""
+    """A decompressor for one caller, who calls ``_keep_zstd`` after the last frame; after an error it is dropped."""
     import zstandard  # noqa: PLC0415 -- at first use
 
     try:
@@ -228,9 +228,9 @@ def _zstd_decompressor() -> "zstandard.ZstdDecompressor":
         return zstandard.ZstdDecompressor()
 
 
-def _keep(decompressor: "zstandard.ZstdDecompressor") -> None:
-    """Let later calls have it, unless the window of a frame has made its buffer large, up to 128 MiB."""
-    if decompressor.memory_size() <= _ZSTD_KEPT_BYTES:
+def _keep_zstd(decompressor: "zstandard.ZstdDecompressor") -> None:
+    """Append it to ``_idle_zstd``, unless the window of a frame made its buffers larger than `_ZSTD_MAX_KEPT_BYTES`."""
+    if decompressor.memory_size() <= _ZSTD_MAX_KEPT_BYTES:
         _idle_zstd.append(decompressor)
 
 
@@ -252,7 +252,7 @@ def _zstd_pieces(view: memoryview, step: int) -> Iterator[bytes]:
             raise CorruptBatch(f"zstd payload: {error}") from error
         position += len(fed) - len(frame.unused_data)
         yield piece
-    _keep(decompressor)
+    _keep_zstd(decompressor)
 
 
 # --- into a scratch --------------------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ def _zstd_to(target: "Scratch", stored: Buffer, max_bytes: int) -> int | None:
         plain = decompressor.decompress(stored, allow_extra_data=False)
     except zstandard.ZstdError:
         return None
-    _keep(decompressor)
+    _keep_zstd(decompressor)
     return _add(target, plain)
 
 

@@ -9,7 +9,8 @@ import of pyspark, pyarrow and this package. The first one of a JVM imports them
 2. A later one, a client, sends its arguments, environment and standard streams. The server has forked a process, which
    receives them.
 3. If the interpreter, its path or the environment differ from the server's, or the file of an imported top-level module
-   or package has changed, as when pip installs it again, the forked process ends.
+   or package, or of a module in a namespace package, has changed, as when pip installs it again, the forked process
+   ends.
 4. Otherwise it sends ``READY``, the client sends ``RUN``, and the forked process runs the module. A client that has not
    received ``READY`` in time runs its module itself; the forked process then does not receive ``RUN`` and ends.
 5. The client waits. The server sends it the exit status of the forked process, with which the client ends. If the
@@ -32,7 +33,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -255,6 +255,7 @@ def _serve(listener: socket.socket, jvm: _Jvm, own: _Request) -> None:
     with open(os.devnull, "r+b", buffering=0) as null:
         for stream in _STREAMS:
             os.dup2(null.fileno(), stream)
+
     gc.collect()
     gc.freeze()  # forked processes share the memory
     packages = _package_files()
@@ -271,7 +272,10 @@ def _serve(listener: socket.socket, jvm: _Jvm, own: _Request) -> None:
 
 
 def _package_files() -> Mapping[str, tuple[int, ...]]:
-    """Identity, time and size of the file of each imported top-level module and package, and below namespaces."""
+    """Inode, modification time and size of the file of each imported top-level module or package.
+
+    Instead of a namespace package, which has no file, those of the modules in it.
+    """
     files: dict[str, tuple[int, ...]] = {}
     for name in sorted(sys.modules):  # packages before what is in them
         if name.partition(".")[0] not in files:
@@ -280,21 +284,6 @@ def _package_files() -> Mapping[str, tuple[int, ...]]:
                 status = os.stat(os.fspath(file))
                 files[name] = status.st_ino, status.st_mtime_ns, status.st_size
     return files
-
-
-def _forget_directories() -> None:
-    """Let imports see files that were added since the server started.
-
-    As ``importlib.invalidate_caches``, which imports 50 other modules in Python 3.13 for ``PathFinder``.
-    """
-    for meta_path_finder in sys.meta_path:
-        if meta_path_finder is not PathFinder and hasattr(meta_path_finder, "invalidate_caches"):
-            meta_path_finder.invalidate_caches()
-    for path, path_finder in list(sys.path_importer_cache.items()):
-        if path_finder is None:
-            del sys.path_importer_cache[path]
-        elif hasattr(path_finder, "invalidate_caches"):
-            path_finder.invalidate_caches()
 
 
 class _Forked(NamedTuple):
@@ -410,7 +399,9 @@ def _take_over(connection: socket.socket, own: _Request) -> None:
     if not request.can_run_in(own):
         raise SystemExit
     request.apply()
-    _forget_directories()
+    for finder in sys.meta_path:  # so that imports see files that were added since the server started
+        with suppress(Exception):  # a finder without caches, or one that fails
+            finder.invalidate_caches()  # type: ignore[attr-defined]
     connection.sendall(_MESSAGE.pack(_READY, os.getpid()))
     connection.settimeout(None)  # a client that does not send ``RUN`` closes the connection
     if connection.recv(len(_RUN)) != _RUN:

@@ -87,10 +87,10 @@ def main() -> None:
         run_in_forked_process(PLANNING_MODULES)
     module = sys.argv[2]
     del sys.argv[:2]
+    script = vars(sys.modules["__main__"])
+    for name in [each for each in script if not each.startswith("__")]:  # the module has globals of its own only
+        del script[name]
     sys.modules.pop(module, None)  # the fork server has imported it; runpy would warn
-    names = vars(sys.modules["__main__"])
-    for name in [name for name in names if not name.startswith("__")]:  # of the command's script
-        del names[name]
     runpy._run_module_as_main(module)  # type: ignore[attr-defined]  # noqa: SLF001  # as ``python -m`` does, with its errors
 
 

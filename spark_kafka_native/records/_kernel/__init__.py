@@ -19,6 +19,7 @@ A ``.pxd`` declares a module to the others, and is compiled into them.
 import logging
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TypeVar
@@ -30,17 +31,16 @@ logger = logging.getLogger(__name__)
 VARIABLE = "SPARK_KAFKA_NATIVE_KERNEL"
 
 _WARNING = (
-    "The compiled kernel has not been built: %s. Records are read and written in plain Python, ten to a hundred times "
-    "as slow. %s; or set %s=off to have no warning."
+    "The package in %s has no compiled kernel (%s). Records are read and written in plain Python, ten to a hundred "
+    "times as slow. %s; or set %s=off to have no warning."
 )
 _BUILD = (
     "To build it, run `pip install --verbose --force-reinstall --no-deps .` in a clone of spark-kafka-native, which "
     "shows the compiler's errors"
 )
-_HIDDEN = (
-    "The package in {own} hides the installed one in {installed}, which has the kernel: start Python in another "
-    "directory, or run `pip install -e {own}`"
-)
+_HIDDEN = "It hides the package in {installed}, which has the kernel: {advice}"
+_CLONE = "start Python in another directory, or run `pip install -e '{own}'`"
+_OTHER = "remove it, or its entry in sys.path"
 _reasons: list[str] = []
 """The reason of the warning, once it has been logged."""
 
@@ -63,13 +63,18 @@ def if_wanted(wish: str, load: Callable[[], T]) -> T | None:
             raise
         if not _reasons:
             _reasons.append(str(error))
-            logger.warning(_WARNING, error, _advice(), VARIABLE)
+            own = Path(__file__).parents[3]
+            logger.warning(_WARNING, own, error, _advice(own), VARIABLE)
         return None
 
 
-def _advice() -> str:
-    own, names = Path(__file__).resolve().parents[3], __name__.split(".")
-    for other in (Path(entry).resolve() for entry in sys.path):
-        if other != own and PathFinder.find_spec("decode", [str(Path(other, *names))]):
-            return _HIDDEN.format(own=own, installed=other)
+def _advice(own: Path) -> str:
+    """What to do about the missing kernel of the package in the directory ``own``."""
+    names = __name__.split(".")
+    for entry in sys.path:
+        with suppress(Exception):  # Python ignores entries that are no text, or no directory
+            other = Path(entry).resolve()
+            if other != own and PathFinder.find_spec("decode", [str(Path(other, *names))]):
+                advice = _CLONE.format(own=own) if (own / "pyproject.toml").is_file() else _OTHER
+                return _HIDDEN.format(installed=other, advice=advice)
     return _BUILD

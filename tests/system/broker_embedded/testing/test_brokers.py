@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 import threading
@@ -326,20 +327,63 @@ def test_kills_while_topics_are_made_leave_whole_topics(process: BrokerProcess) 
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
-def test_a_program_that_does_not_stop_its_broker_leaves_nothing(kind: type[TestBroker]) -> None:
-    """A process that it has forked removes nothing."""
-    code = (
-        "import os, sys\n"
-        f"from broker_embedded.testing import {kind.__name__}\n"
-        f"broker = {kind.__name__}(topics={{'t': 1}})\n"
-        "broker.start()\n"
-        "if not (child := os.fork()): sys.exit()\n"
-        "os.waitpid(child, 0)\n"
-        "print(broker.log_directory, broker.log_directory.exists(), getattr(broker, 'pid', 0))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+def test_a_program_that_does_not_stop_its_brokers_leaves_nothing(kind: type[TestBroker], tmp_path: Path) -> None:
+    """Not of those that were not started or refused, either. A process that it has forked removes nothing."""
+    code = f"""
+import os, sys
+from broker_embedded.config.settings import SettingError
+from broker_embedded.testing import {kind.__name__} as Broker
+unused = Broker()
+try:
+    Broker(control="0.0.0.0:0")
+except SettingError:
+    pass
+broker = Broker(topics={{'t': 1}})
+broker.start()
+if not (child := os.fork()):
+    sys.exit()
+os.waitpid(child, 0)
+assert broker.log_directory.parent == unused.log_directory.parent
+print(getattr(broker, "pid", 0), len(os.listdir(broker.log_directory.parent)))
+"""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.stderr == ""
-    directory, existed, pid = done.stdout.split()
-    assert existed == "True"
-    assert not Path(directory).exists()
-    assert pid == "0" or not psutil.pid_exists(int(pid))
+    pid, directories = map(int, done.stdout.split())
+    assert directories == 3
+    assert os.listdir(tmp_path) == []
+    assert not pid or not psutil.pid_exists(pid)
+
+
+def test_a_broker_in_a_thread_does_nothing_while_its_directory_is_removed_at_exit() -> None:
+    code = """
+import asyncio, atexit
+from broker_embedded.testing import EmbeddedBroker
+def check():
+    done = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), broker._loop)
+    try:
+        print("running", done.result(timeout=1))
+    except TimeoutError:
+        print("blocked")
+atexit.register(check)
+broker = EmbeddedBroker()
+broker.start()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("blocked\n", "")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
+def test_a_broker_that_was_restarted_is_stopped_at_exit_once(kind: type[TestBroker]) -> None:
+    code = f"""
+from broker_embedded.testing import {kind.__name__}
+class Broker({kind.__name__}):
+    def _stop_in_ending_interpreter(self):
+        print("stopped")
+        super()._stop_in_ending_interpreter()
+broker = Broker()
+broker.start()
+broker.restart()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("stopped\n", "")

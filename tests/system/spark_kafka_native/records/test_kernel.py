@@ -45,22 +45,28 @@ def test_without_one_module_there_is_no_kernel(module: str) -> None:
     assert not is_compiled(f"sys.modules['spark_kafka_native.records._kernel.{module}'] = None")
 
 
-def test_the_warning_tells_where_the_package_with_the_kernel_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_clone", [True, False])
+def test_the_warning_tells_where_the_package_with_the_kernel_is(tmp_path: Path, is_clone: bool) -> None:
+    """Odd entries of ``sys.path``, which Python ignores, do not matter."""
     package = Path(spark_kafka_native.__file__).parent
     pytest.importorskip(SCAN, reason="the kernel has not been built", exc_type=ImportError)
     for name in ("", "records", "records/_kernel"):
         (tmp_path / package.name / name).mkdir()
         shutil.copy(package / name / "__init__.py", tmp_path / package.name / name)
+    if is_clone:
+        (tmp_path / "pyproject.toml").touch()
     code = (
         "import logging, sys\n"
         "logging.basicConfig(stream=sys.stdout)\n"
-        f"sys.path.insert(0, {str(tmp_path)!r})\n"
+        f"sys.path[:0] = [{str(tmp_path)!r}, b'/x', None]\n"
         "from spark_kafka_native.records import _kernel\n"
         "def load(): from spark_kafka_native.records._kernel import decode\n"
         "_kernel.if_wanted('auto', load)\n"
     )
-    expected = f"The package in {tmp_path} hides the installed one in {package.parent}, which has the kernel: "
-    assert expected in output(code)
+    warning = output(code)
+    assert f"The package in {tmp_path} has no compiled kernel (" in warning
+    assert f"It hides the package in {package.parent}, which has the kernel: " in warning
+    assert (f"`pip install -e '{tmp_path}'`" in warning) == is_clone
 
 
 def test_the_scan_is_compiled_if_it_is_built_and_wanted() -> None:

@@ -210,14 +210,17 @@ def test_a_forked_process_imports_from_an_archive_that_was_replaced(jvm: FakeJvm
     assert (value, process != done.process) == (2, True)
 
 
-def test_a_forked_process_lets_finders_of_others_look_again(jvm: FakeJvm, tmp_path: Path) -> None:
+def test_a_forked_process_invalidates_the_caches_of_finders(jvm: FakeJvm, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import os, sys\n"
         "from importlib.machinery import PathFinder\n"
         "class Finder:\n"
         "    def invalidate_caches(self): self.names = os.listdir(FOLDER)\n"
         "    def find_spec(self, name, *_): return PathFinder.find_spec(name, [FOLDER] * (name in self.names))\n"
-        "sys.meta_path.append(Finder())\n"
+        "class Failing(Finder):\n"
+        "    def invalidate_caches(self): raise ValueError\n"
+        "    def find_spec(self, *_): return None\n"
+        "sys.meta_path += [Failing(), Finder()]\n"
         "sys.meta_path[-1].invalidate_caches()\n".replace("FOLDER", repr(str(tmp_path / "added")))
     )
     (tmp_path / "added").mkdir()
@@ -245,7 +248,7 @@ def test_after_an_imported_package_is_installed_again_processes_run_their_code_t
     assert has_run_itself(jvm.run(SHOW, **path))
 
 
-def test_another_file_of_the_same_time_and_size_is_another_package(jvm: FakeJvm, tmp_path: Path) -> None:
+def test_a_file_of_the_same_time_and_size_is_noticed(jvm: FakeJvm, tmp_path: Path) -> None:
     (tmp_path / "package.py").write_text("version = 1")
     path = {"PYTHONPATH": os.pathsep.join([REPOSITORY, str(tmp_path)])}
     assert jvm.run("import package; print(package.version)", SPARK_TEST_MODULES="package", **path).output == "1\n"
@@ -265,7 +268,7 @@ def test_another_file_of_the_same_time_and_size_is_another_package(jvm: FakeJvm,
     ],
 )
 def test_any_object_may_be_an_imported_module(jvm: FakeJvm, tmp_path: Path, module: str) -> None:
-    """The first one would be imported at a look at its attributes; it fails then."""
+    """The lazy module is not loaded: that would raise ImportError."""
     (tmp_path / "lazy.py").write_text("import wave\nraise ImportError")
     (tmp_path / "sitecustomize.py").write_text(
         "import importlib.util, sys, types\n"
