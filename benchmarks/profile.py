@@ -77,7 +77,7 @@ def main() -> None:
         running = stack.enter_context(apache_kafka_or_bundled(directory / "broker", bundled_wanted=options.bundled))
         report.note(f"Broker: {running.name}.")
         cluster = stack.enter_context(running.cluster())
-        given = {**RECOMMENDED, JAVA_OPTIONS: f"{RECOMMENDED[JAVA_OPTIONS]} {linux_perf.JAVA_OPTIONS}"}
+        given = {**RECOMMENDED, JAVA_OPTIONS: linux_perf.JAVA_OPTIONS}
         spark = local_session("profile", directory, jars=jars, memory="4g", settings=given)
         stack.callback(spark.stop)
         meter = CpuMeter.beside(running.pid)

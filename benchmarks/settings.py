@@ -2,11 +2,11 @@
 
     python -m benchmarks.settings [--bundled] [--scale 1]
 
-The settings are those of ``docs/performance.md``, each alone, all together, and all but those of Arrow: Unix sockets
-between the JVM and its Python workers (``spark.python.unix.domain.socket.enabled``); Arrow without checks of bounds and
-nulls (``arrow.enable_unsafe_memory_access``, ``arrow.enable_null_check_for_get``); and rows to Python in Arrow batches
-of any size in bytes, which is looked at for each row if there is a limit
-(``spark.sql.execution.arrow.maxBytesPerBatch``).
+``docs/performance.md`` recommends two: Unix sockets between the JVM and its Python workers
+(``spark.python.unix.domain.socket.enabled``); and rows to Python in Arrow batches of any size in bytes, which is looked
+at for each row if there is a limit (``spark.sql.execution.arrow.maxBytesPerBatch``). Each is measured alone, and both
+together. A third one, Arrow without checks of bounds and nulls (``arrow.enable_unsafe_memory_access``,
+``arrow.enable_null_check_for_get``), is measured alone and beside both.
 
 Each is measured in new Spark sessions, one for each round, which alternate with those of the others. In a session each
 query runs once to warm up, and three times to be measured: batches that read and write values of 100 and 1,000 bytes
@@ -30,9 +30,9 @@ from benchmarks.support.report import Cell, Report, arguments, parse
 from benchmarks.support.rounds import ratio, timed
 from benchmarks.support.sessions import (
     ANY_SIZE,
+    JAVA_OPTIONS,
     RECOMMENDED,
     UNIX_SOCKETS,
-    WITHOUT_CHECKS,
     in_new_process,
     local_session,
 )
@@ -40,13 +40,16 @@ from benchmarks.support.shapes import BATCH, STEADY, Shape
 from benchmarks.support.speeds import OURS, STUB
 
 DEFAULTS: Final = "Spark's defaults"
+WITHOUT_CHECKS: Final = {
+    JAVA_OPTIONS: "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+}
 SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
     DEFAULTS: {},
     "Unix sockets": UNIX_SOCKETS,
     "Arrow without checks": WITHOUT_CHECKS,
     "Arrow batches of any size": ANY_SIZE,
-    "all but Arrow without checks": UNIX_SOCKETS | ANY_SIZE,
-    "all": RECOMMENDED,
+    "recommended": RECOMMENDED,
+    "recommended, Arrow without checks": {**RECOMMENDED, **WITHOUT_CHECKS},
 }
 READ, WRITE = "read", "write"
 ROWS: Final = {READ: {100: 4_000_000, 1_000: 1_000_000}, WRITE: {100: 2_000_000, 1_000: 500_000}}

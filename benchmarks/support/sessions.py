@@ -36,12 +36,8 @@ SINK_TUNED: Final = {"kafka.batch.size": "1048576", "kafka.linger.ms": "20"}
 """The same for its sink."""
 UNIX_SOCKETS: Final = {"spark.python.unix.domain.socket.enabled": "true"}
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
-WITHOUT_CHECKS: Final = {
-    JAVA_OPTIONS: "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-}
-"""Of bounds and nulls, by Arrow in Spark's JVM."""
 ANY_SIZE: Final = {"spark.sql.execution.arrow.maxBytesPerBatch": "2147483647"}
-RECOMMENDED: Final[Mapping[str, str]] = UNIX_SOCKETS | WITHOUT_CHECKS | ANY_SIZE
+RECOMMENDED: Final[Mapping[str, str]] = UNIX_SOCKETS | ANY_SIZE
 """What ``docs/performance.md`` recommends, and ``benchmarks.settings`` measures. No other connector needs any of it."""
 BATCH_TIMEOUT_S: Final = 300.0
 POLL_S: Final = 0.05
