@@ -95,8 +95,8 @@ def _compiler() -> Iterator[None]:
     # Other machines of a cluster may lack features of this processor.
     command = f"{shlex.quote(sys.executable)} -m ziglang cc -mcpu=baseline"
     commands = {"CC": command}
-    if sys.platform == "linux":
-        commands["LDSHARED"] = f"{command} -shared"  # zig cc refuses some of this Python's linker options, as Debian's
+    if sys.platform == "linux":  # zig cc refuses some linker options of this Python, for example those of Debian's
+        commands["LDSHARED"] = f"{command} -shared"
     with tempfile.TemporaryDirectory() as cache:
         caches = {"ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}
         with mock.patch.dict(os.environ, commands | caches):

@@ -1,11 +1,11 @@
 """The common interface of brokers for tests, in this process or in a separate one."""
 
-import atexit
 import base64
 import os
 import re
 import shutil
 import tempfile
+import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -48,12 +48,12 @@ class ControlledBroker(ABC):
     ) -> None:
         """Nothing starts yet: enter the context, or call ``start``.
 
-        ``data_dir`` None is a temporary directory, removed by ``stop``, or when the interpreter ends. ``topics`` are
-        created at the first start, with their numbers of partitions. ``settings`` are the broker's, by Kafka's names;
-        without ``listeners`` it listens on a free port of 127.0.0.1, without ``group.initial.rebalance.delay.ms``, 3 s
-        with Kafka, the first members of a group do not wait. ``users`` and their passwords add a listener
-        SASL_PLAINTEXT, where they log in with PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. Raises SettingError: a setting is
-        unknown or invalid.
+        ``data_dir`` None is a temporary directory, removed by ``stop``, with the object, or when the interpreter ends.
+        ``topics`` are created at the first start, with their numbers of partitions. ``settings`` are the broker's, by
+        Kafka's names; without ``listeners`` it listens on a free port of 127.0.0.1, without
+        ``group.initial.rebalance.delay.ms``, 3 s with Kafka, the first members of a group do not wait. ``users`` and
+        their passwords add a listener SASL_PLAINTEXT, where they log in with PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+        Raises SettingError: a setting is unknown or invalid.
         """
         self._settings: dict[str, object] = {**_DEFAULTS, **(settings or {})}
         if users:
@@ -62,7 +62,8 @@ class ControlledBroker(ABC):
         self._topics = dict(topics or {})
         self._temporary = data_dir is None
         self._data_dir = Path(tempfile.mkdtemp(prefix="broker-")) if data_dir is None else Path(data_dir)
-        self._stop_at_exit()
+        if self._temporary:
+            weakref.finalize(self, _remove_at_exit, self._data_dir, os.getpid())
         self._addresses: list[str] = []
 
     @property
@@ -102,7 +103,6 @@ class ControlledBroker(ABC):
 
     def start(self) -> None:
         """Start unless it runs, and return when clients can connect. Later starts use the same port."""
-        self._stop_at_exit()
         self._start()
         while self._topics:
             name, partitions = next(iter(self._topics.items()))
@@ -111,25 +111,7 @@ class ControlledBroker(ABC):
 
     def stop(self) -> None:
         """Stop cleanly. A temporary data directory is removed. A second call does nothing."""
-        try:
-            self._stop()
-        finally:
-            self._remove_temporary()
-        atexit.unregister(self._at_exit)
-
-    def _stop_at_exit(self) -> None:
-        """Let the program stop the broker when it ends, unless it calls ``stop`` before."""
-        atexit.unregister(self._at_exit)  # if it is registered already
-        atexit.register(self._at_exit, os.getpid())
-
-    def _at_exit(self, pid: int) -> None:
-        if os.getpid() == pid:  # not in a process that the program has forked
-            try:
-                self._stop_in_ending_interpreter()
-            finally:
-                self._remove_temporary()
-
-    def _remove_temporary(self) -> None:
+        self._stop()
         if self._temporary:
             shutil.rmtree(self._data_dir, ignore_errors=True)
 
@@ -212,15 +194,16 @@ class ControlledBroker(ABC):
 
     @abstractmethod
     def _start(self) -> None:
-        """Start unless it runs."""
+        """Start unless it runs. From then on the end of the program stops it."""
 
     @abstractmethod
     def _stop(self) -> None:
         """Stop cleanly if it runs."""
 
-    def _stop_in_ending_interpreter(self) -> None:
-        """Stop if it runs, as far as possible: executors refuse work then."""
-        self._stop()
+
+def _remove_at_exit(directory: Path, pid: int) -> None:
+    if os.getpid() == pid:  # not in a process that the program has forked
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def creatable(name: str, partitions: int, configs: Mapping[str, str] | None) -> CreatableTopic:

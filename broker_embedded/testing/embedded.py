@@ -1,11 +1,12 @@
 """A broker in this process, in a separate thread."""
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any, Final, TypeVar
 
 from broker_embedded.platform.clocks import MovableClock
@@ -16,6 +17,8 @@ from broker_embedded.testing.control_address import LOOPBACK, ControlAddress
 from broker_embedded.testing.control_port import ControlPort
 from broker_embedded.testing.recording import MAX_REQUESTS, RecordedRequest
 from broker_embedded.testing.restartable import RestartableBroker
+
+logger = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S: Final = 60.0
 ResultT = TypeVar("ResultT")
@@ -44,8 +47,8 @@ class EmbeddedBroker(ControlledBroker):
         ``control`` opens a port for `broker_embedded.testing.control`: True on a free port, or ``"127.0.0.1:8123"``.
         Raises SettingError: the address can be reached from other machines.
         """
-        self._thread: threading.Thread | None = None
         super().__init__(data_dir, topics=topics, settings=settings, users=users)
+        self._thread: threading.Thread | None = None
         self._broker = RestartableBroker(
             self._settings,
             self._data_dir,
@@ -110,6 +113,7 @@ class EmbeddedBroker(ControlledBroker):
             thread.join()
             raise failure
         self._thread = thread
+        _running.add(self)
 
     def _stop_failed(self) -> None:
         """Stop the broker, whose logs are all offline. The thread continues, as after ``kill``."""
@@ -140,23 +144,13 @@ class EmbeddedBroker(ControlledBroker):
 
     def _stop(self) -> None:
         if self._thread is not None:
-            self._loop.call_soon_threadsafe(self._end.set)
+            with suppress(RuntimeError):  # the event loop is closed: an earlier call was interrupted
+                self._loop.call_soon_threadsafe(self._end.set)
             self._thread.join(STOP_TIMEOUT_S)
             if self._thread.is_alive():
                 raise TimeoutError(f"the broker did not stop within {STOP_TIMEOUT_S} s")
             self._thread = None
-
-    def _stop_in_ending_interpreter(self) -> None:
-        """Block the event loop, so that the broker writes nothing until its thread ends with the process."""
-        if self._thread is not None:
-            is_blocked = threading.Event()
-
-            def block() -> None:
-                is_blocked.set()
-                threading.Event().wait()
-
-            self._loop.call_soon_threadsafe(block)
-            is_blocked.wait(STOP_TIMEOUT_S)
+            _running.discard(self)
 
     def _call(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Run a coroutine on the broker's event loop, or before the start on a new one."""
@@ -168,3 +162,20 @@ class EmbeddedBroker(ControlledBroker):
     @property
     def _server(self) -> BrokerServer:
         return self._broker.server
+
+
+_running: Final[set[EmbeddedBroker]] = set()
+"""The brokers of this process that were started and not stopped."""
+
+
+def _stop_running() -> None:
+    for broker in list(_running):
+        try:
+            broker.stop()
+        except TimeoutError as error:
+            logger.warning("%s: %s", broker.log_directory, error)
+
+
+os.register_at_fork(after_in_child=_running.clear)
+# As the main thread ends. At ``atexit`` the executors, which a broker needs to stop, refuse work.
+threading._register_atexit(_stop_running)  # type: ignore[attr-defined]  # noqa: SLF001  # concurrent.futures calls it, too

@@ -1,5 +1,6 @@
 """A broker in a process of its own."""
 
+import atexit
 import dataclasses
 import http.client
 import json
@@ -78,8 +79,8 @@ class BrokerProcess(ControlledBroker):
         port, or ``"127.0.0.1:8123"``. ``clock`` needs it; None is the machine's clock, which can be moved ahead. Raises
         SettingError: the address can be reached from other machines.
         """
-        self._process: subprocess.Popen[bytes] | None = None
         super().__init__(data_dir, topics=topics, settings=settings, users=users)
+        self._process: subprocess.Popen[bytes] | None = None
         if clock is not None and not control:
             raise ValueError("a clock without control=True could not be moved")
         self._clock: MovableClock = clock or ShiftedClock()
@@ -203,6 +204,7 @@ class BrokerProcess(ControlledBroker):
             self._close_log()
             raise BrokerStartError(f"the broker ended with status {status}: {self.output}")
         self._process = process
+        atexit.register(self._stop_at_exit, os.getpid())
         self._addresses = [line.removeprefix(LISTENING) for line in lines if line.startswith(LISTENING)]
         self._settings["listeners"] = with_addresses(str(self._settings["listeners"]), self._addresses)
         if self._control:
@@ -223,7 +225,6 @@ class BrokerProcess(ControlledBroker):
 
     def _end_with(self, number: signal.Signals) -> int:
         process = self._running()
-        self._process = None
         process.send_signal(number)
         try:
             return _wait_for(process, STOP_TIMEOUT_S)
@@ -232,7 +233,14 @@ class BrokerProcess(ControlledBroker):
             _wait_for(process, None)
             raise TimeoutError(f"the broker did not stop within {STOP_TIMEOUT_S} s of {number.name}") from None
         finally:
-            self._close_log()
+            if process.returncode is not None:  # None: interrupted
+                self._process = None
+                self._close_log()
+                atexit.unregister(self._stop_at_exit)
+
+    def _stop_at_exit(self, pid: int) -> None:
+        if os.getpid() == pid:  # not in a process that the program has forked
+            self._stop()
 
     def _close_log(self) -> None:
         """Read the log of the process, and close its file."""

@@ -8,9 +8,9 @@ import of pyspark, pyarrow and this package. The first one of a JVM imports them
    in time, and runs its module itself.
 2. A later one, a client, sends its arguments, environment and standard streams. The server has forked a process, which
    receives them.
-3. If the interpreter, its path or the environment differ from the server's, or the file of an imported top-level module
-   or package, or of a module in a namespace package, has changed, as when pip installs it again, the forked process
-   ends.
+3. The forked process ends if the interpreter, its path or the environment differ from the server's. It also ends if a
+   file of an imported module has changed, because pip has installed the package again: the files of top-level modules
+   and packages are compared, and of modules in namespace packages.
 4. Otherwise it sends ``READY``, the client sends ``RUN``, and the forked process runs the module. A client that has not
    received ``READY`` in time runs its module itself; the forked process then does not receive ``RUN`` and ends.
 5. The client waits. The server sends it the exit status of the forked process, with which the client ends. If the
@@ -255,7 +255,8 @@ def _serve(listener: socket.socket, jvm: _Jvm, own: _Request) -> None:
     with open(os.devnull, "r+b", buffering=0) as null:
         for stream in _STREAMS:
             os.dup2(null.fileno(), stream)
-
+    with suppress(Exception):  # a finder that fails
+        importlib.invalidate_caches()  # for its imports: forked processes call it
     gc.collect()
     gc.freeze()  # forked processes share the memory
     packages = _package_files()
@@ -274,7 +275,7 @@ def _serve(listener: socket.socket, jvm: _Jvm, own: _Request) -> None:
 def _package_files() -> Mapping[str, tuple[int, ...]]:
     """Inode, modification time and size of the file of each imported top-level module or package.
 
-    Instead of a namespace package, which has no file, those of the modules in it.
+    A namespace package has no file: the modules in it are listed instead.
     """
     files: dict[str, tuple[int, ...]] = {}
     for name in sorted(sys.modules):  # packages before what is in them
@@ -399,9 +400,7 @@ def _take_over(connection: socket.socket, own: _Request) -> None:
     if not request.can_run_in(own):
         raise SystemExit
     request.apply()
-    for finder in sys.meta_path:  # so that imports see files that were added since the server started
-        with suppress(Exception):  # a finder without caches, or one that fails
-            finder.invalidate_caches()  # type: ignore[attr-defined]
+    _forget_directories()
     connection.sendall(_MESSAGE.pack(_READY, os.getpid()))
     connection.settimeout(None)  # a client that does not send ``RUN`` closes the connection
     if connection.recv(len(_RUN)) != _RUN:
@@ -409,6 +408,17 @@ def _take_over(connection: socket.socket, own: _Request) -> None:
     for stream, received in zip(_STREAMS, streams, strict=True):
         os.dup2(received, stream)
         os.close(received)
+
+
+def _forget_directories() -> None:
+    """Let imports find files that were added since the server started."""
+    for entry_finder in sys.path_importer_cache.values():
+        with suppress(Exception):  # some finders lack the method, and others fail
+            entry_finder.invalidate_caches()  # type: ignore[union-attr]
+    sys.path_importer_cache.clear()  # so that Python's own finder does not stop at one that fails
+    for finder in sys.meta_path:
+        with suppress(Exception):
+            finder.invalidate_caches()  # type: ignore[attr-defined]
 
 
 def _set_handlers(handlers: Mapping[signal.Signals, Any]) -> Mapping[signal.Signals, Any]:

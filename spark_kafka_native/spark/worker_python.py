@@ -88,9 +88,10 @@ def main() -> None:
     module = sys.argv[2]
     del sys.argv[:2]
     script = vars(sys.modules["__main__"])
-    for name in [each for each in script if not each.startswith("__")]:  # the module has globals of its own only
+    for name in [each for each in script if not each.startswith("__")]:  # the module must not see those of this command
         del script[name]
-    sys.modules.pop(module, None)  # the fork server has imported it; runpy would warn
+    if module != "__main__":
+        sys.modules.pop(module, None)  # the fork server has imported it; runpy would warn
     runpy._run_module_as_main(module)  # type: ignore[attr-defined]  # noqa: SLF001  # as ``python -m`` does, with its errors
 
 

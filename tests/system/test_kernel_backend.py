@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 ZIGLANG = """
 import sys
 from pathlib import Path
+assert sys.argv[1:3] == ["cc", "-mcpu=baseline"]
 Path(sys.argv[sys.argv.index("-o") + 1]).write_text(" ".join(sys.argv[1:]))
 """
 
@@ -29,7 +30,7 @@ kernel_backend.build_wheel("wheels")
 
 
 def test_without_a_c_compiler_zig_links_without_the_linker_options_of_python(tmp_path: Path) -> None:
-    """It refuses some options that Debian's Python has."""
+    """zig cc refuses some linker options of Debian's Python."""
     ziglang = tmp_path / "ziglang"
     ziglang.mkdir()
     (ziglang / "__init__.py").touch()

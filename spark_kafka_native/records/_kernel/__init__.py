@@ -31,16 +31,16 @@ logger = logging.getLogger(__name__)
 VARIABLE = "SPARK_KAFKA_NATIVE_KERNEL"
 
 _WARNING = (
-    "The package in %s has no compiled kernel (%s). Records are read and written in plain Python, ten to a hundred "
-    "times as slow. %s; or set %s=off to have no warning."
+    "The compiled kernel of the package in %s cannot be imported: %s. Records are read and written in plain Python, "
+    "ten to a hundred times as slow. %s; or set %s=off to have no warning."
 )
 _BUILD = (
     "To build it, run `pip install --verbose --force-reinstall --no-deps .` in a clone of spark-kafka-native, which "
     "shows the compiler's errors"
 )
 _HIDDEN = "It hides the package in {installed}, which has the kernel: {advice}"
-_CLONE = "start Python in another directory, or run `pip install -e '{own}'`"
-_OTHER = "remove it, or its entry in sys.path"
+_CLONE = "start Python in another directory, remove the clone from PYTHONPATH, or run `pip install -e '{own}'`"
+_NO_CLONE = "remove the package in {own}, or that directory from sys.path"
 _reasons: list[str] = []
 """The reason of the warning, once it has been logged."""
 
@@ -63,7 +63,7 @@ def if_wanted(wish: str, load: Callable[[], T]) -> T | None:
             raise
         if not _reasons:
             _reasons.append(str(error))
-            own = Path(__file__).parents[3]
+            own = Path(__file__).resolve().parents[3]
             logger.warning(_WARNING, own, error, _advice(own), VARIABLE)
         return None
 
@@ -75,6 +75,6 @@ def _advice(own: Path) -> str:
         with suppress(Exception):  # Python ignores entries that are no text, or no directory
             other = Path(entry).resolve()
             if other != own and PathFinder.find_spec("decode", [str(Path(other, *names))]):
-                advice = _CLONE.format(own=own) if (own / "pyproject.toml").is_file() else _OTHER
-                return _HIDDEN.format(installed=other, advice=advice)
+                advice = _CLONE if (own / "pyproject.toml").is_file() else _NO_CLONE
+                return _HIDDEN.format(installed=other, advice=advice.format(own=own))
     return _BUILD

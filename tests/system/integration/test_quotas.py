@@ -188,6 +188,7 @@ def test_our_reader_gets_everything_in_spite_of_a_consumer_quota(
     for number, end in ends.items():
         write(ours, topic, number, end // ROWS)
     alter(limited, {"client-id": limited.client_id}, consumer_byte_rate=OUR_RATE)
+    throttled(limited, lambda: limited.fetch(topic), lambda response: response.throttle_time_ms)
     begun, found = time.monotonic(), dict.fromkeys(ends, 0)
     if together:
         ranges = (
@@ -211,10 +212,12 @@ def test_our_producer_writes_everything_once_in_spite_of_a_producer_quota(
     limited: Client, ours: Cluster, topic: str
 ) -> None:
     alter(limited, {"client-id": limited.client_id}, producer_byte_rate=OUR_RATE)
+    response, _ = throttled(limited, lambda: limited.produce(topic), lambda response: response.throttle_time_ms)
+    first = response.responses[0].partition_responses[0].base_offset + 1
     begun = time.monotonic()
     write(ours, topic, 0, PIECES)
     assert time.monotonic() - begun >= 1, "the quota was not in force"
-    with OneRange(ours, TopicPartition(topic, 0), 0, ROWS * PIECES) as fetcher:
+    with OneRange(ours, TopicPartition(topic, 0), first, first + ROWS * PIECES) as fetcher:
         assert sum(records.num_rows for records in fetcher) == ROWS * PIECES
 
 

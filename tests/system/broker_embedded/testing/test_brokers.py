@@ -1,7 +1,9 @@
+import gc
 import os
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -328,7 +330,7 @@ def test_kills_while_topics_are_made_leave_whole_topics(process: BrokerProcess) 
 
 @pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
 def test_a_program_that_does_not_stop_its_brokers_leaves_nothing(kind: type[TestBroker], tmp_path: Path) -> None:
-    """Not of those that were not started or refused, either. A process that it has forked removes nothing."""
+    """Nor do brokers that were not started, or whose settings were refused. A forked process removes nothing."""
     code = f"""
 import os, sys
 from broker_embedded.config.settings import SettingError
@@ -350,40 +352,86 @@ print(getattr(broker, "pid", 0), len(os.listdir(broker.log_directory.parent)))
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     pid, directories = map(int, done.stdout.split())
-    assert directories == 3
+    assert directories == 2
     assert os.listdir(tmp_path) == []
     assert not pid or not psutil.pid_exists(pid)
 
 
-def test_a_broker_in_a_thread_does_nothing_while_its_directory_is_removed_at_exit() -> None:
+def test_a_broker_in_a_thread_is_stopped_before_the_callbacks_at_exit() -> None:
+    """A callback may stop it, too, which has no effect. Its clients cannot connect any more, and do not wait."""
     code = """
-import asyncio, atexit
+import atexit, contextlib, socket
 from broker_embedded.testing import EmbeddedBroker
-def check():
-    done = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), broker._loop)
+stack = contextlib.ExitStack()
+def connect():
     try:
-        print("running", done.result(timeout=1))
-    except TimeoutError:
-        print("blocked")
-atexit.register(check)
-broker = EmbeddedBroker()
-broker.start()
+        socket.create_connection(("127.0.0.1", int(broker.bootstrap_servers.partition(":")[2])))
+    except ConnectionRefusedError:
+        print("refused")
+atexit.register(stack.close)
+broker = stack.enter_context(EmbeddedBroker(topics={"t": 1}))
+atexit.register(broker.stop)
+atexit.register(connect)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("blocked\n", "")
+    assert (done.stdout, done.stderr) == ("refused\n", "")
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
-def test_a_broker_that_was_restarted_is_stopped_at_exit_once(kind: type[TestBroker]) -> None:
+def test_a_broker_that_was_restarted_is_stopped_once_at_the_end(kind: type[TestBroker]) -> None:
     code = f"""
 from broker_embedded.testing import {kind.__name__}
 class Broker({kind.__name__}):
-    def _stop_in_ending_interpreter(self):
+    def _stop(self):
         print("stopped")
-        super()._stop_in_ending_interpreter()
+        super()._stop()
 broker = Broker()
 broker.start()
 broker.restart()
+print("restarted")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("stopped\n", "")
+    assert (done.stdout, done.stderr) == ("stopped\nrestarted\nstopped\n", "")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
+def test_a_broker_whose_stop_was_interrupted_is_stopped_at_the_end(kind: type[TestBroker], tmp_path: Path) -> None:
+    code = f"""
+import os, signal, threading
+from broker_embedded.testing import {kind.__name__}
+from broker_embedded.testing import process
+def interrupted(*_):
+    raise KeyboardInterrupt
+broker = {kind.__name__}(topics={{"t": 1}})
+broker.start()
+try:
+    if hasattr(broker, "pid"):
+        wait, process._wait_for = process._wait_for, interrupted
+    else:
+        join, broker._thread.join = broker._thread.join, interrupted
+    broker.stop()
+except KeyboardInterrupt:
+    print(getattr(broker, "pid", 0), broker.log_directory.exists())
+if hasattr(broker, "pid"):
+    process._wait_for = wait
+else:
+    broker._thread.join = join
+"""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    pid, exists = done.stdout.split()
+    assert exists == "True"
+    assert os.listdir(tmp_path) == []
+    assert not int(pid) or not psutil.pid_exists(int(pid))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
+def test_a_broker_that_is_dropped_before_its_start_leaves_no_directory(kind: type[TestBroker]) -> None:
+    broker = kind()
+    directory, dropped = broker.log_directory, weakref.ref(broker)
+    assert directory.is_dir()
+    del broker
+    gc.collect()
+    assert dropped() is None
+    assert not directory.exists()

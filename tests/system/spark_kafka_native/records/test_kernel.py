@@ -64,7 +64,7 @@ def test_the_warning_tells_where_the_package_with_the_kernel_is(tmp_path: Path, 
         "_kernel.if_wanted('auto', load)\n"
     )
     warning = output(code)
-    assert f"The package in {tmp_path} has no compiled kernel (" in warning
+    assert f"The compiled kernel of the package in {tmp_path} cannot be imported: " in warning
     assert f"It hides the package in {package.parent}, which has the kernel: " in warning
     assert (f"`pip install -e '{tmp_path}'`" in warning) == is_clone
 

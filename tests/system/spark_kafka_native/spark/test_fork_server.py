@@ -196,6 +196,40 @@ def test_a_forked_process_finds_modules_that_were_not_there_when_the_server_star
     assert int(done.output) != done.process
 
 
+def test_a_forked_process_finds_new_modules_if_the_finder_of_another_path_entry_fails(
+    jvm: FakeJvm, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Failing:\n"
+        "    def find_spec(self, *_): return None\n"
+        "    def invalidate_caches(self): raise OSError\n"
+        "def hook(entry):\n"
+        "    if entry == '/remote': return Failing()\n"
+        "    raise ImportError\n"
+        "sys.path_hooks.insert(0, hook)\n"
+    )
+    later = tmp_path / "later"
+    path = {"PYTHONPATH": os.pathsep.join([REPOSITORY, str(tmp_path), "/remote", str(later)])}
+    jvm.run(SHOW, **path)
+    later.mkdir()
+    (later / "added.py").write_text("")
+    done = jvm.run("import added; print(os.getpid())", **path)
+    assert done.errors == ""
+    assert int(done.output) != done.process
+
+
+def test_a_forked_process_finds_a_new_part_of_an_imported_namespace_package(jvm: FakeJvm, tmp_path: Path) -> None:
+    parts = [tmp_path / name / "namespace" for name in ("first", "second")]
+    path = {"PYTHONPATH": os.pathsep.join([REPOSITORY, *(str(part.parent) for part in parts)])}
+    for part, name in zip(parts, ("one", "two"), strict=True):
+        part.mkdir(parents=True)
+        (part / f"{name}.py").write_text("")
+        done = jvm.run(f"import namespace.{name}; print(os.getpid())", SPARK_TEST_MODULES="namespace.one", **path)
+        assert done.errors == ""
+    assert int(done.output) != done.process
+
+
 def test_a_forked_process_imports_from_an_archive_that_was_replaced(jvm: FakeJvm, tmp_path: Path) -> None:
     archive = tmp_path / "lib.zip"
     path = {"PYTHONPATH": os.pathsep.join([REPOSITORY, str(archive)])}

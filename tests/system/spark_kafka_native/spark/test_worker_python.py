@@ -73,8 +73,11 @@ def test_a_module_runs_as_python_runs_it(path: str, safe: str, tmp_path: Path) -
     assert started_as[1] == worker_python()  # in the process of the command
 
 
-@pytest.mark.parametrize("module", ["missing", "missing.module", "json.missing", "xml", "json.py", "..json"])
+@pytest.mark.parametrize(
+    "module", ["missing", "missing.module", "json.missing", "xml", "json.py", "..json", "__main__"]
+)
 def test_a_module_that_cannot_run_is_reported_as_python_reports_it(module: str, tmp_path: Path) -> None:
+    (tmp_path / "__main__.py").touch()
     ours, python = (run(command, ["-m", module], tmp_path) for command in (worker_python(), sys.executable))
     assert (ours.stderr, ours.returncode) == (python.stderr, 1)
 

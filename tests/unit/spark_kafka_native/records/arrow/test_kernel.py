@@ -50,7 +50,7 @@ def test_without_the_kernel_there_is_one_warning(
     assert caplog.messages == []
     assert kernel.choose("auto") is kernel.choose("") is None
     (warning,) = caplog.messages
-    assert "has no compiled kernel (import of spark_kafka_native.records.arrow.compiled halted" in warning
+    assert "cannot be imported: import of spark_kafka_native.records.arrow.compiled halted" in warning
     assert "`pip install --verbose --force-reinstall --no-deps .` in a clone of spark-kafka-native" in warning
     assert "SPARK_KAFKA_NATIVE_KERNEL=off" in warning
     with pytest.raises(ImportError):
