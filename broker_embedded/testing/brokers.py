@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -48,9 +49,9 @@ class ControlledBroker(ABC):
     ) -> None:
         """Nothing starts yet: enter the context, or call ``start``.
 
-        ``data_dir`` None is a temporary directory, removed by ``stop``, with the object, or when the interpreter ends.
-        ``topics`` are created at the first start, with their numbers of partitions. ``settings`` are the broker's, by
-        Kafka's names; without ``listeners`` it listens on a free port of 127.0.0.1, without
+        ``data_dir`` None is a temporary directory, removed by ``stop``, when the object is garbage collected, or when
+        the interpreter ends. ``topics`` are created at the first start, with their numbers of partitions. ``settings``
+        are the broker's, by Kafka's names; without ``listeners`` it listens on a free port of 127.0.0.1, without
         ``group.initial.rebalance.delay.ms``, 3 s with Kafka, the first members of a group do not wait. ``users`` and
         their passwords add a listener SASL_PLAINTEXT, where they log in with PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
         Raises SettingError: a setting is unknown or invalid.
@@ -63,7 +64,9 @@ class ControlledBroker(ABC):
         self._temporary = data_dir is None
         self._data_dir = Path(tempfile.mkdtemp(prefix="broker-")) if data_dir is None else Path(data_dir)
         if self._temporary:
-            weakref.finalize(self, _remove_at_exit, self._data_dir, os.getpid())
+            weakref.finalize(self, _remove_unless_forked, self._data_dir, os.getpid())
+        self._pid = os.getpid()
+        self._changing = threading.RLock()
         self._addresses: list[str] = []
 
     @property
@@ -103,22 +106,31 @@ class ControlledBroker(ABC):
 
     def start(self) -> None:
         """Start unless it runs, and return when clients can connect. Later starts use the same port."""
-        self._start()
-        while self._topics:
-            name, partitions = next(iter(self._topics.items()))
-            self.create_topic(name, partitions)
-            del self._topics[name]
+        with self._changing:
+            self._pid = os.getpid()
+            self._start()
+            while self._topics:
+                name, partitions = next(iter(self._topics.items()))
+                self.create_topic(name, partitions)
+                del self._topics[name]
 
     def stop(self) -> None:
-        """Stop cleanly. A temporary data directory is removed. A second call does nothing."""
-        self._stop()
-        if self._temporary:
-            shutil.rmtree(self._data_dir, ignore_errors=True)
+        """Stop cleanly. A temporary data directory is removed. A second call does nothing.
+
+        Nor does a call in a process that the one with the broker has forked.
+        """
+        if os.getpid() != self._pid:
+            return
+        with self._changing:
+            self._stop()
+            if self._temporary:
+                shutil.rmtree(self._data_dir, ignore_errors=True)
 
     def restart(self) -> None:
         """Stop cleanly if it runs, then start with the same data and port."""
-        self._stop()
-        self.start()
+        with self._changing:
+            self._stop()
+            self.start()
 
     @abstractmethod
     def kill(self) -> None:
@@ -194,15 +206,15 @@ class ControlledBroker(ABC):
 
     @abstractmethod
     def _start(self) -> None:
-        """Start unless it runs. From then on the end of the program stops it."""
+        """Start unless it runs. The broker is then stopped when the program ends."""
 
     @abstractmethod
     def _stop(self) -> None:
         """Stop cleanly if it runs."""
 
 
-def _remove_at_exit(directory: Path, pid: int) -> None:
-    if os.getpid() == pid:  # not in a process that the program has forked
+def _remove_unless_forked(directory: Path, pid: int) -> None:
+    if os.getpid() == pid:
         shutil.rmtree(directory, ignore_errors=True)
 
 

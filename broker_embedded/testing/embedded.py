@@ -27,6 +27,7 @@ ResultT = TypeVar("ResultT")
 class EmbeddedBroker(ControlledBroker):
     """A broker in this process, in a thread with its own event loop. Starts within tens of milliseconds.
 
+    It is stopped when the main thread ends, even if other threads continue.
     Faults, recorded requests and the clock survive restarts and kills, and may be used before the first start.
     """
 
@@ -61,6 +62,10 @@ class EmbeddedBroker(ControlledBroker):
         if control:
             wanted = ControlAddress.parse("control", LOOPBACK if control is True else control)
             self._port = ControlPort(self._control, wanted)
+        self._started = Future[None]()
+        self._ended = Future[None]()
+        self._is_stopping = False
+        """Also after a start or a stop that was interrupted, until the broker has been stopped."""
         self._stopping: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop
         self._end: asyncio.Event
@@ -102,18 +107,27 @@ class EmbeddedBroker(ControlledBroker):
     # --- the thread --------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
+        if self._is_stopping:
+            self._stop()
         if self._thread is not None:
             self._call(self._start_again())
             return
-        started = Future[None]()
-        thread = threading.Thread(target=self._run, args=(started,), name="embedded-broker", daemon=True)
-        thread.start()
-        failure = started.exception()
-        if failure is not None:
-            thread.join()
-            raise failure
-        self._thread = thread
+        self._started, self._ended = Future(), Future()
+        self._thread = threading.Thread(target=self._run, name="embedded-broker", daemon=True)
         _running.add(self)
+        try:
+            self._thread.start()
+        except RuntimeError:  # the limit of threads
+            self._forget()
+            raise
+        try:
+            failure = self._started.exception()
+        except BaseException:  # interrupted
+            self._is_stopping = True
+            raise
+        if failure is not None:
+            self._stop()
+            raise failure
 
     def _stop_failed(self) -> None:
         """Stop the broker, whose logs are all offline. The thread continues, as after ``kill``."""
@@ -122,7 +136,7 @@ class EmbeddedBroker(ControlledBroker):
     async def _start_again(self) -> None:
         self._broker.start()
 
-    def _run(self, started: Future[None]) -> None:
+    def _run(self) -> None:
         async def serve() -> None:
             async with AsyncExitStack() as stack:
                 self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
@@ -132,25 +146,36 @@ class EmbeddedBroker(ControlledBroker):
                 if self._port is not None:
                     self._port.open()
                     stack.push_async_callback(self._port.close)
-                started.set_result(None)
+                self._started.set_result(None)
                 await self._end.wait()
 
         try:
             asyncio.run(serve())
         except BaseException as error:  # any error is raised in the thread that waits for the start
-            if started.done():
+            if self._started.done():
                 raise
-            started.set_exception(error)
+            self._started.set_exception(error)
+        finally:
+            self._ended.set_result(None)
 
     def _stop(self) -> None:
-        if self._thread is not None:
-            with suppress(RuntimeError):  # the event loop is closed: an earlier call was interrupted
-                self._loop.call_soon_threadsafe(self._end.set)
-            self._thread.join(STOP_TIMEOUT_S)
-            if self._thread.is_alive():
-                raise TimeoutError(f"the broker did not stop within {STOP_TIMEOUT_S} s")
-            self._thread = None
-            _running.discard(self)
+        if self._thread is None:
+            return
+        self._is_stopping = True
+        try:
+            if self._started.exception(STOP_TIMEOUT_S) is None:
+                with suppress(RuntimeError):  # the event loop is closed: an earlier call was interrupted
+                    self._loop.call_soon_threadsafe(self._end.set)
+            self._ended.result(STOP_TIMEOUT_S)  # Python 3.11 takes a thread for ended if `join` is interrupted
+        except TimeoutError:
+            raise TimeoutError(f"the broker did not stop within {STOP_TIMEOUT_S} s") from None
+        self._thread.join()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._thread = None
+        self._is_stopping = False
+        _running.discard(self)
 
     def _call(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Run a coroutine on the broker's event loop, or before the start on a new one."""
@@ -172,10 +197,11 @@ def _stop_running() -> None:
     for broker in list(_running):
         try:
             broker.stop()
-        except TimeoutError as error:
-            logger.warning("%s: %s", broker.log_directory, error)
+        except (TimeoutError, KeyboardInterrupt) as error:
+            logger.warning(
+                "the broker in %s has not stopped, and ends with the process: %r", broker.log_directory, error
+            )
 
 
-os.register_at_fork(after_in_child=_running.clear)
 # As the main thread ends. At ``atexit`` the executors, which a broker needs to stop, refuse work.
 threading._register_atexit(_stop_running)  # type: ignore[attr-defined]  # noqa: SLF001  # concurrent.futures calls it, too

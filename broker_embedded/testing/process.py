@@ -81,6 +81,8 @@ class BrokerProcess(ControlledBroker):
         """
         super().__init__(data_dir, topics=topics, settings=settings, users=users)
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_stopping = False
+        """Also after a stop that was interrupted, until the process has ended."""
         if clock is not None and not control:
             raise ValueError("a clock without control=True could not be moved")
         self._clock: MovableClock = clock or ShiftedClock()
@@ -192,19 +194,23 @@ class BrokerProcess(ControlledBroker):
     # --- the process -------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
+        if self._is_stopping:
+            self._stop()
         if self._process is not None:
             return
-        self._log_file = tempfile.TemporaryFile()  # noqa: SIM115  # read for as long as the process lives
-        process = subprocess.Popen(self._command(), stdout=subprocess.PIPE, stderr=self._log_file)
         listeners = len(BrokerConfig.parse(self._settings).endpoints())
-        lines = _first_lines(process, CONTROLLED, 1) if self._control else _first_lines(process, LISTENING, listeners)
+        self._log_file = tempfile.TemporaryFile()  # noqa: SIM115  # read for as long as the process lives
+        self._process = subprocess.Popen(self._command(), stdout=subprocess.PIPE, stderr=self._log_file)
+        atexit.register(self.stop)
+        last, count = (CONTROLLED, 1) if self._control else (LISTENING, listeners)
+        try:
+            lines = _first_lines(self._process, last, count)
+        except BaseException:  # interrupted
+            self.kill()
+            raise
         if not lines:
-            process.kill()
-            status = _wait_for(process, None)
-            self._close_log()
+            status = self._end_with(signal.SIGKILL)
             raise BrokerStartError(f"the broker ended with status {status}: {self.output}")
-        self._process = process
-        atexit.register(self._stop_at_exit, os.getpid())
         self._addresses = [line.removeprefix(LISTENING) for line in lines if line.startswith(LISTENING)]
         self._settings["listeners"] = with_addresses(str(self._settings["listeners"]), self._addresses)
         if self._control:
@@ -225,8 +231,9 @@ class BrokerProcess(ControlledBroker):
 
     def _end_with(self, number: signal.Signals) -> int:
         process = self._running()
-        process.send_signal(number)
+        self._is_stopping = True
         try:
+            process.send_signal(number)
             return _wait_for(process, STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
@@ -235,12 +242,9 @@ class BrokerProcess(ControlledBroker):
         finally:
             if process.returncode is not None:  # None: interrupted
                 self._process = None
+                self._is_stopping = False
                 self._close_log()
-                atexit.unregister(self._stop_at_exit)
-
-    def _stop_at_exit(self, pid: int) -> None:
-        if os.getpid() == pid:  # not in a process that the program has forked
-            self._stop()
+                atexit.unregister(self.stop)
 
     def _close_log(self) -> None:
         """Read the log of the process, and close its file."""

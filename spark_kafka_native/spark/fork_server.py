@@ -234,6 +234,7 @@ def _start_server(listener: socket.socket, jvm: _Jvm, modules: Sequence[str]) ->
     for name in modules:
         with suppress(Exception):  # Spark reports it if it needs the module; older releases have fewer of them
             importlib.import_module(name)
+    packages = _package_files()
     try:
         intermediate_pid = os.fork()
     except OSError:  # the limit of processes
@@ -244,22 +245,19 @@ def _start_server(listener: socket.socket, jvm: _Jvm, modules: Sequence[str]) ->
     try:
         if os.fork():  # so that the server is no child of this process, which may wait for its own
             os._exit(0)
-        _serve(listener, jvm, own)
+        _serve(listener, jvm, own, packages)
     except BaseException:  # nothing of the first process may run in this one
         os._exit(1)
 
 
-def _serve(listener: socket.socket, jvm: _Jvm, own: _Request) -> None:
+def _serve(listener: socket.socket, jvm: _Jvm, own: _Request, packages: Mapping[str, tuple[int, ...]]) -> None:
     """Be the server until the JVM ends. Returns in each forked process that is to run a module."""
     handlers = _set_handlers(_TERMINAL_SIGNALS_IGNORED)
     with open(os.devnull, "r+b", buffering=0) as null:
         for stream in _STREAMS:
             os.dup2(null.fileno(), stream)
-    with suppress(Exception):  # a finder that fails
-        importlib.invalidate_caches()  # for its imports: forked processes call it
     gc.collect()
     gc.freeze()  # forked processes share the memory
-    packages = _package_files()
     server = _Server(listener, jvm)
     connection = server.serve()
     _set_handlers(handlers)
@@ -412,7 +410,7 @@ def _take_over(connection: socket.socket, own: _Request) -> None:
 
 def _forget_directories() -> None:
     """Let imports find files that were added since the server started."""
-    for entry_finder in sys.path_importer_cache.values():
+    for entry_finder in list(sys.path_importer_cache.values()):
         with suppress(Exception):  # some finders lack the method, and others fail
             entry_finder.invalidate_caches()  # type: ignore[union-attr]
     sys.path_importer_cache.clear()  # so that Python's own finder does not stop at one that fails

@@ -30,6 +30,7 @@ itself.
 """
 PLANNING_MODULES: Final = (
     "encodings.idna",  # for names of hosts
+    "importlib.metadata",  # some releases of Python import it when finders forget their directories
     "pyspark.daemon",
     "pyspark.sql.streaming.python_streaming_source_runner",
     "pyspark.sql.worker.commit_data_source_write",

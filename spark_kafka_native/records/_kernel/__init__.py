@@ -63,7 +63,7 @@ def if_wanted(wish: str, load: Callable[[], T]) -> T | None:
             raise
         if not _reasons:
             _reasons.append(str(error))
-            own = Path(__file__).resolve().parents[3]
+            own = Path(__file__).parents[3]
             logger.warning(_WARNING, own, error, _advice(own), VARIABLE)
         return None
 
@@ -71,10 +71,12 @@ def if_wanted(wish: str, load: Callable[[], T]) -> T | None:
 def _advice(own: Path) -> str:
     """What to do about the missing kernel of the package in the directory ``own``."""
     names = __name__.split(".")
+    folder = Path(__file__).resolve().parent
     for entry in sys.path:
         with suppress(Exception):  # Python ignores entries that are no text, or no directory
             other = Path(entry).resolve()
-            if other != own and PathFinder.find_spec("decode", [str(Path(other, *names))]):
+            its_folder = Path(other, *names).resolve()
+            if its_folder != folder and PathFinder.find_spec("decode", [str(its_folder)]):
                 advice = _CLONE if (own / "pyproject.toml").is_file() else _NO_CLONE
                 return _HIDDEN.format(installed=other, advice=advice.format(own=own))
     return _BUILD

@@ -394,36 +394,123 @@ print("restarted")
     assert (done.stdout, done.stderr) == ("stopped\nrestarted\nstopped\n", "")
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
-def test_a_broker_whose_stop_was_interrupted_is_stopped_at_the_end(kind: type[TestBroker], tmp_path: Path) -> None:
-    code = f"""
-import os, signal, threading
-from broker_embedded.testing import {kind.__name__}
-from broker_embedded.testing import process
-def interrupted(*_):
-    raise KeyboardInterrupt
-broker = {kind.__name__}(topics={{"t": 1}})
-broker.start()
-try:
-    if hasattr(broker, "pid"):
-        wait, process._wait_for = process._wait_for, interrupted
-    else:
-        join, broker._thread.join = broker._thread.join, interrupted
-    broker.stop()
-except KeyboardInterrupt:
-    print(getattr(broker, "pid", 0), broker.log_directory.exists())
-if hasattr(broker, "pid"):
-    process._wait_for = wait
-else:
-    broker._thread.join = join
+INTERRUPTED = """
+import asyncio, os, signal, subprocess
+from broker_embedded.testing import BrokerProcess, EmbeddedBroker, process
+interrupt = lambda: os.kill(os.getpid(), signal.SIGINT)
 """
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+AT_STOP = {
+    EmbeddedBroker: """
+broker = EmbeddedBroker(topics={"t": 1})
+stop = broker._broker.stop
+async def slow():
+    broker._broker.stop = stop
+    interrupt()
+    await asyncio.sleep(1)
+    assert broker.log_directory.exists()
+    await stop()
+broker._broker.stop = slow
+""",
+    BrokerProcess: """
+broker = BrokerProcess(topics={"t": 1})
+send_signal = subprocess.Popen.send_signal
+def slow(self, number):
+    subprocess.Popen.send_signal = send_signal
+    interrupt()
+subprocess.Popen.send_signal = slow
+""",
+}
+AT_START = {
+    EmbeddedBroker: """
+broker = EmbeddedBroker(topics={"t": 1})
+start = broker._broker.start
+def slow():
+    broker._broker.start = start
+    interrupt()
+    start()
+broker._broker.start = slow
+""",
+    BrokerProcess: """
+broker = BrokerProcess(topics={"t": 1})
+first_lines = process._first_lines
+def slow(*_):
+    process._first_lines = first_lines
+    interrupt()
+process._first_lines = slow
+""",
+}
+
+
+def leaves_nothing(code: str, directory: Path) -> str:
+    """What a program prints, whose brokers must have ended and left no file. The last line is a broker's pid or 0."""
+    environment = {**os.environ, "TMPDIR": str(directory)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.stderr == ""
-    pid, exists = done.stdout.split()
-    assert exists == "True"
-    assert os.listdir(tmp_path) == []
+    printed, _, pid = done.stdout.rstrip("\n").rpartition("\n")
+    assert os.listdir(directory) == []
     assert not int(pid) or not psutil.pid_exists(int(pid))
+    return printed
+
+
+@pytest.mark.parametrize("again", ["", "broker.stop()", "broker.start()", "broker.restart()"])
+@pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
+def test_a_broker_whose_stop_was_interrupted_is_stopped_later(
+    kind: type[TestBroker], tmp_path: Path, again: str
+) -> None:
+    code = f"""
+broker.start()
+pid = getattr(broker, "pid", 0)
+try:
+    broker.stop()
+except KeyboardInterrupt:
+    print("interrupted", broker.log_directory.exists())
+{again}
+print(pid)
+"""
+    assert leaves_nothing(INTERRUPTED + AT_STOP[kind] + code, tmp_path) == "interrupted True"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
+def test_after_an_interrupted_start_a_broker_can_be_started(kind: type[TestBroker], tmp_path: Path) -> None:
+    code = """
+try:
+    broker.start()
+except KeyboardInterrupt:
+    print("interrupted")
+broker.start()
+print(broker.topics())
+print(getattr(broker, "pid", 0))
+"""
+    assert leaves_nothing(INTERRUPTED + AT_START[kind] + code, tmp_path) == "interrupted\n{'t': 1}"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
+def test_after_an_interrupted_start_no_broker_is_left(kind: type[TestBroker], tmp_path: Path) -> None:
+    code = """
+try:
+    with broker:
+        pass
+except KeyboardInterrupt:
+    print("interrupted")
+print(0)
+"""
+    assert leaves_nothing(INTERRUPTED + AT_START[kind] + code, tmp_path) == "interrupted"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
+def test_a_forked_process_does_not_stop_the_broker(kind: type[TestBroker], tmp_path: Path) -> None:
+    code = f"""
+import os, sys
+from broker_embedded.testing import {kind.__name__}
+with {kind.__name__}(topics={{"t": 1}}) as broker:
+    if not (child := os.fork()):
+        sys.exit()
+    os.waitpid(child, 0)
+    broker.create_topic("u")
+    print(broker.topics())
+    print(getattr(broker, "pid", 0))
+"""
+    assert leaves_nothing(code, tmp_path) == "{'t': 1, 'u': 1}"
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
