@@ -395,9 +395,10 @@ print("restarted")
 
 
 INTERRUPTED = """
-import asyncio, os, signal, subprocess
+import asyncio, os, signal, subprocess, threading
 from broker_embedded.testing import BrokerProcess, EmbeddedBroker, process
 interrupt = lambda: os.kill(os.getpid(), signal.SIGINT)
+caught = threading.Event()
 """
 AT_STOP = {
     EmbeddedBroker: """
@@ -406,7 +407,7 @@ stop = broker._broker.stop
 async def slow():
     broker._broker.stop = stop
     interrupt()
-    await asyncio.sleep(1)
+    await asyncio.to_thread(caught.wait)
     assert broker.log_directory.exists()
     await stop()
 broker._broker.stop = slow
@@ -464,6 +465,7 @@ try:
     broker.stop()
 except KeyboardInterrupt:
     print("interrupted", broker.log_directory.exists())
+    caught.set()
 {again}
 print(pid)
 """
