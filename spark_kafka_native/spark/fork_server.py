@@ -412,11 +412,11 @@ def _forget_directories() -> None:
     """Let imports find files that were added since the server started."""
     for entry_finder in list(sys.path_importer_cache.values()):
         with suppress(Exception):  # some finders lack the method, and others fail
-            entry_finder.invalidate_caches()  # type: ignore[union-attr]
+            entry_finder.invalidate_caches()  # type: ignore[union-attr]  # or None, which fails, too
     sys.path_importer_cache.clear()  # so that Python's own finder does not stop at one that fails
     for finder in sys.meta_path:
         with suppress(Exception):
-            finder.invalidate_caches()  # type: ignore[attr-defined]
+            finder.invalidate_caches()  # type: ignore[attr-defined]  # an optional method
 
 
 def _set_handlers(handlers: Mapping[signal.Signals, Any]) -> Mapping[signal.Signals, Any]:

@@ -1,14 +1,10 @@
 import gc
-import os
-import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-import psutil
 import pytest
 from dirty_equals import IsInt
 
@@ -130,6 +126,17 @@ def test_a_temporary_directory_goes_with_the_broker(kind: type[TestBroker]) -> N
         directory = broker.log_directory
         broker.create_topic("t")
         assert (directory / "t-0").is_dir()
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
+def test_a_broker_that_is_dropped_before_its_start_leaves_no_directory(kind: type[TestBroker]) -> None:
+    broker = kind()
+    directory, dropped = broker.log_directory, weakref.ref(broker)
+    assert directory.is_dir()
+    del broker
+    gc.collect()
+    assert dropped() is None
     assert not directory.exists()
 
 
@@ -326,201 +333,3 @@ def test_kills_while_topics_are_made_leave_whole_topics(process: BrokerProcess) 
         made |= found.keys() - {"t"}
         directories = {path.name for path in process.log_directory.iterdir() if path.is_dir()}
         assert directories == {f"{topic}-{index}" for topic, count in found.items() for index in range(count)}
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
-def test_a_program_that_does_not_stop_its_brokers_leaves_nothing(kind: type[TestBroker], tmp_path: Path) -> None:
-    """Nor do brokers that were not started, or whose settings were refused. A forked process removes nothing."""
-    code = f"""
-import os, sys
-from broker_embedded.config.settings import SettingError
-from broker_embedded.testing import {kind.__name__} as Broker
-unused = Broker()
-try:
-    Broker(control="0.0.0.0:0")
-except SettingError:
-    pass
-broker = Broker(topics={{'t': 1}})
-broker.start()
-if not (child := os.fork()):
-    sys.exit()
-os.waitpid(child, 0)
-assert broker.log_directory.parent == unused.log_directory.parent
-print(getattr(broker, "pid", 0), len(os.listdir(broker.log_directory.parent)))
-"""
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    pid, directories = map(int, done.stdout.split())
-    assert directories == 2
-    assert os.listdir(tmp_path) == []
-    assert not pid or not psutil.pid_exists(pid)
-
-
-def test_a_broker_in_a_thread_is_stopped_before_the_callbacks_at_exit() -> None:
-    """A callback may stop it, too, which has no effect. Its clients cannot connect any more, and do not wait."""
-    code = """
-import atexit, contextlib, socket
-from broker_embedded.testing import EmbeddedBroker
-stack = contextlib.ExitStack()
-def connect():
-    try:
-        socket.create_connection(("127.0.0.1", int(broker.bootstrap_servers.partition(":")[2])))
-    except ConnectionRefusedError:
-        print("refused")
-atexit.register(stack.close)
-broker = stack.enter_context(EmbeddedBroker(topics={"t": 1}))
-atexit.register(broker.stop)
-atexit.register(connect)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("refused\n", "")
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
-def test_a_broker_that_was_restarted_is_stopped_once_at_the_end(kind: type[TestBroker]) -> None:
-    code = f"""
-from broker_embedded.testing import {kind.__name__}
-class Broker({kind.__name__}):
-    def _stop(self):
-        print("stopped")
-        super()._stop()
-broker = Broker()
-broker.start()
-broker.restart()
-print("restarted")
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("stopped\nrestarted\nstopped\n", "")
-
-
-INTERRUPTED = """
-import asyncio, os, signal, subprocess, threading
-from broker_embedded.testing import BrokerProcess, EmbeddedBroker, process
-interrupt = lambda: os.kill(os.getpid(), signal.SIGINT)
-caught = threading.Event()
-"""
-AT_STOP = {
-    EmbeddedBroker: """
-broker = EmbeddedBroker(topics={"t": 1})
-stop = broker._broker.stop
-async def slow():
-    broker._broker.stop = stop
-    interrupt()
-    await asyncio.to_thread(caught.wait)
-    assert broker.log_directory.exists()
-    await stop()
-broker._broker.stop = slow
-""",
-    BrokerProcess: """
-broker = BrokerProcess(topics={"t": 1})
-send_signal = subprocess.Popen.send_signal
-def slow(self, number):
-    subprocess.Popen.send_signal = send_signal
-    interrupt()
-subprocess.Popen.send_signal = slow
-""",
-}
-AT_START = {
-    EmbeddedBroker: """
-broker = EmbeddedBroker(topics={"t": 1})
-start = broker._broker.start
-def slow():
-    broker._broker.start = start
-    interrupt()
-    start()
-broker._broker.start = slow
-""",
-    BrokerProcess: """
-broker = BrokerProcess(topics={"t": 1})
-first_lines = process._first_lines
-def slow(*_):
-    process._first_lines = first_lines
-    interrupt()
-process._first_lines = slow
-""",
-}
-
-
-def leaves_nothing(code: str, directory: Path) -> str:
-    """What a program prints, whose brokers must have ended and left no file. The last line is a broker's pid or 0."""
-    environment = {**os.environ, "TMPDIR": str(directory)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    printed, _, pid = done.stdout.rstrip("\n").rpartition("\n")
-    assert os.listdir(directory) == []
-    assert not int(pid) or not psutil.pid_exists(int(pid))
-    return printed
-
-
-@pytest.mark.parametrize("again", ["", "broker.stop()", "broker.start()", "broker.restart()"])
-@pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
-def test_a_broker_whose_stop_was_interrupted_is_stopped_later(
-    kind: type[TestBroker], tmp_path: Path, again: str
-) -> None:
-    code = f"""
-broker.start()
-pid = getattr(broker, "pid", 0)
-try:
-    broker.stop()
-except KeyboardInterrupt:
-    print("interrupted", broker.log_directory.exists())
-    caught.set()
-{again}
-print(pid)
-"""
-    assert leaves_nothing(INTERRUPTED + AT_STOP[kind] + code, tmp_path) == "interrupted True"
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
-def test_after_an_interrupted_start_a_broker_can_be_started(kind: type[TestBroker], tmp_path: Path) -> None:
-    code = """
-try:
-    broker.start()
-except KeyboardInterrupt:
-    print("interrupted")
-broker.start()
-print(broker.topics())
-print(getattr(broker, "pid", 0))
-"""
-    assert leaves_nothing(INTERRUPTED + AT_START[kind] + code, tmp_path) == "interrupted\n{'t': 1}"
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
-def test_after_an_interrupted_start_no_broker_is_left(kind: type[TestBroker], tmp_path: Path) -> None:
-    code = """
-try:
-    with broker:
-        pass
-except KeyboardInterrupt:
-    print("interrupted")
-print(0)
-"""
-    assert leaves_nothing(INTERRUPTED + AT_START[kind] + code, tmp_path) == "interrupted"
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
-def test_a_forked_process_does_not_stop_the_broker(kind: type[TestBroker], tmp_path: Path) -> None:
-    code = f"""
-import os, sys
-from broker_embedded.testing import {kind.__name__}
-with {kind.__name__}(topics={{"t": 1}}) as broker:
-    if not (child := os.fork()):
-        sys.exit()
-    os.waitpid(child, 0)
-    broker.create_topic("u")
-    print(broker.topics())
-    print(getattr(broker, "pid", 0))
-"""
-    assert leaves_nothing(code, tmp_path) == "{'t': 1, 'u': 1}"
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=["thread", "process"])
-def test_a_broker_that_is_dropped_before_its_start_leaves_no_directory(kind: type[TestBroker]) -> None:
-    broker = kind()
-    directory, dropped = broker.log_directory, weakref.ref(broker)
-    assert directory.is_dir()
-    del broker
-    gc.collect()
-    assert dropped() is None
-    assert not directory.exists()

@@ -183,17 +183,21 @@ def test_a_process_that_the_jvm_has_not_started_is_refused(jvm: FakeJvm) -> None
         assert connection.recv(1) == b""
 
 
-def test_a_forked_process_finds_modules_that_were_not_there_when_the_server_started(
-    jvm: FakeJvm, tmp_path: Path
-) -> None:
-    later = tmp_path / "later"
-    path = {"PYTHONPATH": os.pathsep.join([REPOSITORY, str(later)])}
+def finds_an_added_module(jvm: FakeJvm, later: Path, *before: str) -> None:
+    """``later`` is an entry of the path, after those ``before`` it, and gets its module once the server has started."""
+    path = {"PYTHONPATH": os.pathsep.join([REPOSITORY, *before, str(later)])}
     jvm.run(SHOW, **path)
     later.mkdir()
     (later / "added.py").write_text("")
     done = jvm.run("import added; print(os.getpid())", **path)
     assert done.errors == ""
     assert int(done.output) != done.process
+
+
+def test_a_forked_process_finds_modules_that_were_not_there_when_the_server_started(
+    jvm: FakeJvm, tmp_path: Path
+) -> None:
+    finds_an_added_module(jvm, tmp_path / "later")
 
 
 def test_a_forked_process_finds_new_modules_if_the_finder_of_another_path_entry_fails(
@@ -209,14 +213,7 @@ def test_a_forked_process_finds_new_modules_if_the_finder_of_another_path_entry_
         "    raise ImportError\n"
         "sys.path_hooks.insert(0, hook)\n"
     )
-    later = tmp_path / "later"
-    path = {"PYTHONPATH": os.pathsep.join([REPOSITORY, str(tmp_path), "/remote", str(later)])}
-    jvm.run(SHOW, **path)
-    later.mkdir()
-    (later / "added.py").write_text("")
-    done = jvm.run("import added; print(os.getpid())", **path)
-    assert done.errors == ""
-    assert int(done.output) != done.process
+    finds_an_added_module(jvm, tmp_path / "later", str(tmp_path), "/remote")
 
 
 def test_a_forked_process_finds_a_new_part_of_an_imported_namespace_package(jvm: FakeJvm, tmp_path: Path) -> None:
