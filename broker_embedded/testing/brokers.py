@@ -22,6 +22,7 @@ from broker_embedded.testing.faults import Faults
 from broker_embedded.testing.recording import RecordedRequest
 from spark_kafka_native.net.sasl.scram import HASHES, MIN_ITERATIONS, salted_password
 from spark_kafka_native.net.secret import Secret
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
 _DEFAULTS: Final[Mapping[str, object]] = MappingProxyType(
@@ -61,6 +62,9 @@ class ControlledBroker(ABC):
             self._settings |= settings_with_users(self._settings, users)
         BrokerConfig.parse(self._settings)
         self._topics = dict(topics or {})
+        """Those that are still to be created."""
+        self._creating: str | None = None
+        """The last one that was requested. After an interrupt it may exist."""
         self._temporary = data_dir is None
         self._data_dir = Path(tempfile.mkdtemp(prefix="broker-")) if data_dir is None else Path(data_dir)
         if self._temporary:
@@ -105,21 +109,34 @@ class ControlledBroker(ABC):
         self.stop()
 
     def start(self) -> None:
-        """Start unless it runs, and return when clients can connect. Later starts use the same port."""
+        """Start unless it runs, and return when clients can connect. Later starts use the same port.
+
+        Raises RuntimeError: another process, which has forked this one, has created the broker.
+        """
+        self._check_process()
         with self._changing:
-            self._pid = os.getpid()
             self._start()
             while self._topics:
-                name, partitions = next(iter(self._topics.items()))
-                self.create_topic(name, partitions)
-                del self._topics[name]
+                self._create_next()
+
+    def _create_next(self) -> None:
+        name, partitions = next(iter(self._topics.items()))
+        may_exist = name == self._creating
+        self._creating = name
+        try:
+            self.create_topic(name, partitions)
+        except KafkaError as error:
+            if not (may_exist and error.code is ErrorCode.TOPIC_ALREADY_EXISTS):
+                self._creating = None
+                raise
+        del self._topics[name]
 
     def stop(self) -> None:
         """Stop cleanly. A temporary data directory is removed. A second call does nothing.
 
         Nor does a call in a process that the one with the broker has forked.
         """
-        if os.getpid() != self._pid:
+        if self._is_forked:
             return
         with self._changing:
             self._stop()
@@ -127,10 +144,21 @@ class ControlledBroker(ABC):
                 shutil.rmtree(self._data_dir, ignore_errors=True)
 
     def restart(self) -> None:
-        """Stop cleanly if it runs, then start with the same data and port."""
+        """Stop cleanly if it runs, then start with the same data and port. Raises as ``start``."""
+        self._check_process()
         with self._changing:
             self._stop()
             self.start()
+
+    @property
+    def _is_forked(self) -> bool:
+        return os.getpid() != self._pid
+
+    def _check_process(self) -> None:
+        if self._is_forked:
+            raise RuntimeError(
+                f"the broker was created in process {self._pid}, which has forked this one: create another broker here"
+            )
 
     @abstractmethod
     def kill(self) -> None:

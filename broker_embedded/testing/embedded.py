@@ -62,8 +62,8 @@ class EmbeddedBroker(ControlledBroker):
         if control:
             wanted = ControlAddress.parse("control", LOOPBACK if control is True else control)
             self._port = ControlPort(self._control, wanted)
-        self._started = Future[None]()
-        self._ended = Future[None]()
+        self._started: Future[None]
+        self._ended: Future[None]
         self._is_stopping = False
         """Also after a start or a stop that was interrupted, until the broker has been stopped."""
         self._stopping: asyncio.Task[None] | None = None
@@ -117,12 +117,8 @@ class EmbeddedBroker(ControlledBroker):
         _running.add(self)
         try:
             self._thread.start()
-        except RuntimeError:  # the limit of threads
-            self._forget()
-            raise
-        try:
             failure = self._started.exception()
-        except BaseException:  # interrupted
+        except BaseException:  # interrupted, or the limit of threads
             self._is_stopping = True
             raise
         if failure is not None:
@@ -149,6 +145,8 @@ class EmbeddedBroker(ControlledBroker):
                 self._started.set_result(None)
                 await self._end.wait()
 
+        if not self._started.set_running_or_notify_cancel():
+            return
         try:
             asyncio.run(serve())
         except BaseException as error:  # any error is raised in the thread that waits for the start
@@ -159,7 +157,11 @@ class EmbeddedBroker(ControlledBroker):
             self._ended.set_result(None)
 
     def _stop(self) -> None:
-        if self._thread is None:
+        thread = self._thread
+        if thread is None:
+            return
+        if self._started.cancel():  # the thread has not begun: it will not serve
+            self._forget()
             return
         self._is_stopping = True
         try:
@@ -169,7 +171,7 @@ class EmbeddedBroker(ControlledBroker):
             self._ended.result(STOP_TIMEOUT_S)  # Python 3.11 takes a thread for ended if `join` is interrupted
         except TimeoutError:
             raise TimeoutError(f"the broker did not stop within {STOP_TIMEOUT_S} s") from None
-        self._thread.join()
+        thread.join()
         self._forget()
 
     def _forget(self) -> None:
@@ -178,7 +180,13 @@ class EmbeddedBroker(ControlledBroker):
         _running.discard(self)
 
     def _call(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
-        """Run a coroutine on the broker's event loop, or before the start on a new one."""
+        """Run a coroutine on the broker's event loop, or before the start on a new one.
+
+        Raises RuntimeError: another process, which has forked this one, has created the broker.
+        """
+        if self._is_forked:
+            work.close()
+            self._check_process()
         if self._thread is None:
             with ThreadPoolExecutor(1) as elsewhere:  # the caller may be in an event loop
                 return elsewhere.submit(asyncio.run, work).result()
@@ -197,7 +205,7 @@ def _stop_running() -> None:
     for broker in list(_running):
         try:
             broker.stop()
-        except (TimeoutError, KeyboardInterrupt) as error:
+        except BaseException as error:  # the others must be stopped, too
             logger.warning(
                 "the broker in %s has not stopped, and ends with the process: %r", broker.log_directory, error
             )

@@ -206,7 +206,8 @@ class BrokerProcess(ControlledBroker):
         try:
             lines = _first_lines(self._process, last, count)
         except BaseException:  # interrupted
-            self.kill()
+            if self._process is not None:  # not stopped by a handler of a signal
+                self.kill()
             raise
         if not lines:
             status = self._end_with(signal.SIGKILL)
@@ -230,21 +231,22 @@ class BrokerProcess(ControlledBroker):
             self.terminate()
 
     def _end_with(self, number: signal.Signals) -> int:
-        process = self._running()
-        self._is_stopping = True
-        try:
-            process.send_signal(number)
-            return _wait_for(process, STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            _wait_for(process, None)
-            raise TimeoutError(f"the broker did not stop within {STOP_TIMEOUT_S} s of {number.name}") from None
-        finally:
-            if process.returncode is not None:  # None: interrupted
-                self._process = None
-                self._is_stopping = False
-                self._close_log()
-                atexit.unregister(self.stop)
+        with self._changing:
+            process = self._running()
+            self._is_stopping = True
+            try:
+                process.send_signal(number)
+                return _wait_for(process, STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                _wait_for(process, None)
+                raise TimeoutError(f"the broker did not stop within {STOP_TIMEOUT_S} s of {number.name}") from None
+            finally:
+                if process.returncode is not None:  # None: interrupted
+                    self._process = None
+                    self._is_stopping = False
+                    self._close_log()
+                    atexit.unregister(self.stop)
 
     def _close_log(self) -> None:
         """Read the log of the process, and close its file."""

@@ -263,7 +263,7 @@ def _serve(listener: socket.socket, jvm: _Jvm, own: _Request, packages: Mapping[
     _set_handlers(handlers)
     with connection:
         connection.settimeout(MESSAGE_TIMEOUT_S)
-        if _package_files() != packages:
+        if not packages.items() <= _package_files().items():  # a hook that runs after a fork may import more
             raise SystemExit
         _take_over(connection, own)
     if numpy_random := sys.modules.get("numpy.random"):
@@ -276,7 +276,7 @@ def _package_files() -> Mapping[str, tuple[int, ...]]:
     A namespace package has no file: the modules in it are listed instead.
     """
     files: dict[str, tuple[int, ...]] = {}
-    for name in sorted(sys.modules):  # packages before what is in them
+    for name in sorted(name for name in sys.modules if isinstance(name, str)):  # packages before what is in them
         if name.partition(".")[0] not in files:
             with suppress(Exception):  # built in, a namespace, in an archive, removed, or no module
                 file = object.__getattribute__(sys.modules[name], "__file__")  # does not import lazy modules

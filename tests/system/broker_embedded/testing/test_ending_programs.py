@@ -114,8 +114,17 @@ def slow(self, number):
 subprocess.Popen.send_signal = slow
 """,
 }
+IN_CREATE_TOPIC = """
+broker = {kind}(topics={{"t": 1}})
+create = broker.create_topic
+def interrupted(*arguments):
+    broker.create_topic = create
+    create(*arguments)
+    interrupt()
+broker.create_topic = interrupted
+"""
 AT_START = {
-    EmbeddedBroker: """
+    "thread": """
 broker = EmbeddedBroker(topics={"t": 1})
 start = broker._broker.start
 def slow():
@@ -124,7 +133,15 @@ def slow():
     start()
 broker._broker.start = slow
 """,
-    BrokerProcess: """
+    "thread that has not begun": """
+broker = EmbeddedBroker(topics={"t": 1})
+start = threading.Thread.start
+def interrupted(_):
+    threading.Thread.start = start
+    raise KeyboardInterrupt
+threading.Thread.start = interrupted
+""",
+    "process": """
 broker = BrokerProcess(topics={"t": 1})
 first_lines = process._first_lines
 def slow(*_):
@@ -132,7 +149,10 @@ def slow(*_):
     interrupt()
 process._first_lines = slow
 """,
+    "thread, with its topic": IN_CREATE_TOPIC.format(kind="EmbeddedBroker"),
+    "process, with its topic": IN_CREATE_TOPIC.format(kind="BrokerProcess"),
 }
+interrupted_start = pytest.mark.parametrize("start", AT_START.values(), ids=AT_START.keys())
 
 
 @pytest.mark.parametrize("again", ["", "broker.stop()", "broker.start()", "broker.restart()"])
@@ -155,7 +175,39 @@ print(pid)
 
 
 @either_kind
-def test_after_an_interrupted_start_a_broker_can_be_started(kind: type[TestBroker], tmp_path: Path) -> None:
+def test_a_handler_of_a_signal_can_stop_a_broker_that_is_stopping(kind: type[TestBroker], tmp_path: Path) -> None:
+    code = """
+def stop_again(*_):
+    caught.set()
+    broker.stop()
+signal.signal(signal.SIGINT, stop_again)
+broker.start()
+pid = getattr(broker, "pid", 0)
+broker.stop()
+print(caught.is_set())
+print(pid)
+"""
+    assert leaves_nothing(INTERRUPTED + AT_STOP[kind] + code, tmp_path) == "True"
+
+
+def test_at_the_end_of_a_program_a_broker_that_cannot_be_stopped_does_not_keep_others_from_it() -> None:
+    code = """
+from broker_embedded.testing import EmbeddedBroker
+class Broker(EmbeddedBroker):
+    def _stop(self):
+        super()._stop()
+        print("stopped")
+        raise SystemExit
+for _ in range(2):
+    Broker().start()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "stopped\nstopped\n"
+    assert done.stderr.count("has not stopped, and ends with the process: SystemExit()") == 2
+
+
+@interrupted_start
+def test_after_an_interrupted_start_a_broker_can_be_started(start: str, tmp_path: Path) -> None:
     code = """
 try:
     broker.start()
@@ -165,11 +217,11 @@ broker.start()
 print(broker.topics())
 print(getattr(broker, "pid", 0))
 """
-    assert leaves_nothing(INTERRUPTED + AT_START[kind] + code, tmp_path) == "interrupted\n{'t': 1}"
+    assert leaves_nothing(INTERRUPTED + start + code, tmp_path) == "interrupted\n{'t': 1}"
 
 
-@either_kind
-def test_after_an_interrupted_start_no_broker_is_left(kind: type[TestBroker], tmp_path: Path) -> None:
+@interrupted_start
+def test_after_an_interrupted_start_no_broker_is_left(start: str, tmp_path: Path) -> None:
     code = """
 try:
     with broker:
@@ -178,7 +230,7 @@ except KeyboardInterrupt:
     print("interrupted")
 print(0)
 """
-    assert leaves_nothing(INTERRUPTED + AT_START[kind] + code, tmp_path) == "interrupted"
+    assert leaves_nothing(INTERRUPTED + start + code, tmp_path) == "interrupted"
 
 
 @either_kind
@@ -188,8 +240,15 @@ import os, sys
 from broker_embedded.testing import {kind.__name__}
 with {kind.__name__}(topics={{"t": 1}}) as broker:
     if not (child := os.fork()):
+        for refused in broker.start, broker.restart:
+            try:
+                refused()
+            except RuntimeError as error:
+                assert "which has forked this one" in str(error)
+            else:
+                os._exit(1)
         sys.exit()
-    os.waitpid(child, 0)
+    assert os.waitpid(child, 0)[1] == 0
     broker.create_topic("u")
     print(broker.topics())
     print(getattr(broker, "pid", 0))

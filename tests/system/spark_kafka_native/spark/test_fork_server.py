@@ -176,6 +176,22 @@ def test_without_pidfds_or_with_a_path_entry_that_is_no_text_a_process_runs_its_
     assert [has_run_itself(jvm.run(SHOW, PYTHONPATH=path)) for _ in range(2)] == [True, True]
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os; os.register_at_fork(after_in_child=lambda: __import__('colorsys'))",
+        "import sys; sys.modules[1] = sys",
+    ],
+    ids=["an import after the fork", "a module whose name is no text"],
+)
+def test_what_other_packages_do_with_modules_does_not_keep_processes_from_being_forked(
+    jvm: FakeJvm, tmp_path: Path, code: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(code)
+    path = os.pathsep.join([REPOSITORY, str(tmp_path)])
+    assert [has_run_itself(jvm.run(SHOW, PYTHONPATH=path)) for _ in range(2)] == [True, False]
+
+
 def test_a_process_that_the_jvm_has_not_started_is_refused(jvm: FakeJvm) -> None:
     jvm.run(SHOW)
     with socket.socket(socket.AF_UNIX) as connection:
