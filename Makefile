@@ -4,7 +4,7 @@ VENV   ?= .venv
 RUN    := $(VENV)/bin/python
 PIP    := PYTHONWARNINGS=ignore $(RUN) -m pip install --quiet --disable-pip-version-check
 # Built with the install, by the machine's C compiler or by one from PyPI.
-KERNEL := spark_kafka_native/records/_kernel
+KERNEL := spark_kafka_native/_records/_kernel
 SOURCES := $(wildcard $(KERNEL)/*.pyx $(KERNEL)/*.pxd build_backend/*.py)
 PYTEST := $(RUN) -m pytest --durations 20 --durations-min 5
 # Each prints a table and keeps it in tests/results.

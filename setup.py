@@ -7,7 +7,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-FOLDER = Path("spark_kafka_native", "records", "_kernel")
+FOLDER = Path("spark_kafka_native", "_records", "_kernel")
 
 setup(
     ext_modules=[

@@ -23,13 +23,13 @@ from typing import Any
 from uuid import uuid4
 
 from benchmarks.support.report import Cell, Report, arguments, parse
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS
-from broker_embedded.log.manager import LogManager
-from broker_embedded.platform.platform import Platform
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, seal, write_header
-from spark_kafka_native.records.record import encode_body, varint
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS
+from broker_embedded._log.manager import LogManager
+from broker_embedded._platform.platform import Platform
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.batch import RECORD_BATCH_OVERHEAD, seal, write_header
+from spark_kafka_native._records.record import encode_body, varint
 
 VALUE = b"x" * 1000
 MAX_PARTITIONS = 1000

@@ -13,14 +13,14 @@ from pathlib import Path
 from uuid import uuid4
 
 from benchmarks.support.report import Cell, Report, arguments, parse
-from broker_embedded.config.log_config import CleanerConfig, LogConfig
-from broker_embedded.log.cleaner.log_cleaner import LogCleaner
-from broker_embedded.log.manager import LogManager
-from broker_embedded.platform.platform import Platform
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, CompressionType, seal, write_header
-from spark_kafka_native.records.compression import compress
-from spark_kafka_native.records.record import varint
+from broker_embedded._config.log_config import CleanerConfig, LogConfig
+from broker_embedded._log.cleaner.log_cleaner import LogCleaner
+from broker_embedded._log.manager import LogManager
+from broker_embedded._platform.platform import Platform
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.batch import RECORD_BATCH_OVERHEAD, CompressionType, seal, write_header
+from spark_kafka_native._records.compression import compress
+from spark_kafka_native._records.record import varint
 
 BATCH_BYTES = 16_384
 CODECS = (CompressionType.NONE, CompressionType.LZ4, CompressionType.ZSTD)

@@ -15,18 +15,18 @@ import pyarrow as pa
 
 from benchmarks.support.report import Cell, Report, arguments, parse
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.spark.exactly_once.commit import commit
-from spark_kafka_native.spark.exactly_once.decision import Owner, OwnerKind
-from spark_kafka_native.spark.exactly_once.effects import Steps
-from spark_kafka_native.spark.exactly_once.names import Names
-from spark_kafka_native.spark.exactly_once.plan import plan
-from spark_kafka_native.spark.exactly_once.task import task
-from spark_kafka_native.spark.exactly_once.timing import timing_of
-from spark_kafka_native.spark.options.exactly_once import DEFAULT_RECOVERY_MS, DEFAULT_TIMEOUT_MS
-from spark_kafka_native.spark.sink.effects import carry_out
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._spark.exactly_once.commit import commit
+from spark_kafka_native._spark.exactly_once.decision import Owner, OwnerKind
+from spark_kafka_native._spark.exactly_once.effects import Steps
+from spark_kafka_native._spark.exactly_once.names import Names
+from spark_kafka_native._spark.exactly_once.plan import plan
+from spark_kafka_native._spark.exactly_once.task import task
+from spark_kafka_native._spark.exactly_once.timing import timing_of
+from spark_kafka_native._spark.options.exactly_once import DEFAULT_RECOVERY_MS, DEFAULT_TIMEOUT_MS
+from spark_kafka_native._spark.sink.effects import carry_out
 from tests.support.servers.apache_kafka import ApacheKafka
 
 T = TypeVar("T")

@@ -34,13 +34,13 @@ from benchmarks.support.brokers import Running, apache_kafka, bundled
 from benchmarks.support.filling import POOL_BYTES, create, events
 from benchmarks.support.report import Cell, Report, arguments, parse
 from benchmarks.support.rounds import Case, measure
-from spark_kafka_native.client.admin.topics import delete_topics
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.cursor import PartitionRange
-from spark_kafka_native.client.consumer.fetcher import Fetcher
-from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.admin.topics import delete_topics
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.consumer.cursor import PartitionRange
+from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._protocol.topic import TopicPartition
 
 COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestamp_type")
 SIZES: Final = (1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000, 50_000_000)

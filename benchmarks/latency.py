@@ -42,7 +42,7 @@ from benchmarks.support.report import Cell, Report, arguments, parse
 from benchmarks.support.rounds import Case, measure
 from benchmarks.support.sessions import jars_of_connector, local_session
 from benchmarks.support.stubs import stub_options
-from spark_kafka_native.client.admin.topics import delete_topics
+from spark_kafka_native._client.admin.topics import delete_topics
 
 OURS, JVM, TUNED, STUB = "pykafka", "JVM", "JVM tuned", "stub"
 FORMATS: Final = {OURS: "pykafka", JVM: "kafka", TUNED: "kafka"}

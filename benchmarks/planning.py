@@ -41,10 +41,10 @@ from benchmarks.support.sessions import jars_of_connector, local_session
 from benchmarks.support.simulated import SimulatedCluster
 from benchmarks.support.source_process import BATCH, FIRST_TRIGGER, NEXT_TRIGGER, PLANNING, Took, source_process
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.client.admin.topics import delete_topics
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.producer.producer import Producer
+from spark_kafka_native._client.admin.topics import delete_topics
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.producer.producer import Producer
 
 IDLE_S: Final = 3.0
 TRIGGERS: Final = 3

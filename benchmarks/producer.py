@@ -22,10 +22,10 @@ import pyarrow as pa
 from benchmarks.support.report import Cell, Report, arguments, parse
 from benchmarks.support.rounds import measure
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.client.producer.transactional_producer import TransactionalProducer
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._client.producer.transactional_producer import TransactionalProducer
 
 _ROWS: Final = 50_000
 _PARTITIONS: Final = 8

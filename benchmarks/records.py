@@ -23,10 +23,10 @@ from crc32c import crc32c
 from benchmarks.support.filling import NOW_MS, events
 from benchmarks.support.report import Cell, Report, arguments, parse
 from benchmarks.support.rounds import measure
-from spark_kafka_native.records.arrow import kernel
-from spark_kafka_native.records.arrow.decode import decode
-from spark_kafka_native.records.arrow.encode import MeasuredRows
-from spark_kafka_native.records.batch import CompressionType, iter_batches, set_offsets
+from spark_kafka_native._records.arrow import kernel
+from spark_kafka_native._records.arrow.decode import decode
+from spark_kafka_native._records.arrow.encode import MeasuredRows
+from spark_kafka_native._records.batch import CompressionType, iter_batches, set_offsets
 
 COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestamp_type")
 UNTIL: Final = 2**62

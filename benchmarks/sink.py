@@ -39,9 +39,9 @@ from benchmarks.support.sessions import SINK_TUNED, Stream, setting
 from benchmarks.support.shapes import BATCH, STEADY, STREAM, VARYING, Shape
 from benchmarks.support.side_by_side import Comparison
 from benchmarks.support.speeds import OURS, STUB, TUNED, TUNED_OTHER
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.consumer.offsets import LATEST, list_offsets
+from spark_kafka_native._protocol.topic import TopicPartition
 
 COUNTS: Final = {100: 8_000_000, 1_000: 2_000_000, 10_000: 200_000}
 """At least 5 seconds of our writer."""

@@ -40,7 +40,7 @@ from benchmarks.support.shapes import BATCH, STEADY, STREAM, USUAL_TASKS, Shape
 from benchmarks.support.side_by_side import Comparison
 from benchmarks.support.speeds import OURS, STUB, TUNED, TUNED_OTHER
 from benchmarks.support.stubs import stub_options
-from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.cluster import Cluster
 
 COUNTS: Final = {100: 8_000_000, 1_000: 2_000_000, 10_000: 240_000}
 PACKED: Final = "pykafka maxPartitions"

@@ -18,16 +18,16 @@ from typing import Any
 from benchmarks.idle_connections import resident_bytes
 from benchmarks.support.report import Report, arguments, parse
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.framing import decode_response
-from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.framing import decode_response
+from spark_kafka_native._protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
-from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
-from spark_kafka_native.protocol.schema import Request
+from spark_kafka_native._protocol.messages.end_txn import EndTxnRequest
+from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native._protocol.schema import Request
 from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.servers.apache_kafka import ApacheKafka
 

@@ -27,7 +27,7 @@ from benchmarks.support.brokers import BATCH_BYTES, Running, apache_kafka_or_bun
 from benchmarks.support.report import Cell, Report, arguments, parse
 from benchmarks.support.rounds import measure
 from benchmarks.support.source_process import TASK, Took, source_process
-from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.cluster import Cluster
 
 VALUE_BYTES: Final = 100
 SOME_PARTITIONS: Final = 10

@@ -9,19 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker_embedded.broker import DataDirectoryError
-from broker_embedded.config.addresses import format_address, parse_address, parse_port
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.config.listener_settings import prefixed_settings
-from broker_embedded.config.releases import RELEASE_NAMES
-from broker_embedded.config.settings import SettingError
-from broker_embedded.config.unused_settings import unused_settings
-from broker_embedded.server.listener import ListenError
-from broker_embedded.server.run import EndOfRun, lines_at_start, running_broker
-from spark_kafka_native.command_line import CommandParser, file_error, open_closed_streams, read_properties
+from broker_embedded._broker import DataDirectoryError
+from broker_embedded._config.addresses import format_address, parse_address, parse_port
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._config.listener_settings import prefixed_settings
+from broker_embedded._config.releases import RELEASE_NAMES
+from broker_embedded._config.settings import SettingError
+from broker_embedded._config.unused_settings import unused_settings
+from broker_embedded._server.listener import ListenError
+from broker_embedded._server.run import EndOfRun, lines_at_start, running_broker
+from spark_kafka_native._command_line import CommandParser, file_error, open_closed_streams, read_properties
 
 if TYPE_CHECKING:
-    from broker_embedded.testing.command import ControlOptions
+    from broker_embedded._testing.command import ControlOptions
 
 _FAILED: Final = 1
 _BAD_USAGE: Final = 2
@@ -77,7 +77,7 @@ def _parse(given: Mapping[str, _Given]) -> BrokerConfig:
 
 
 async def _run_controlled(given: Mapping[str, _Given], data_dir: str, control: "ControlOptions") -> int:
-    from broker_embedded.testing.command import controlled_broker  # noqa: PLC0415  # only --control-listener needs it
+    from broker_embedded._testing.command import controlled_broker  # noqa: PLC0415  # only --control-listener needs it
 
     end = EndOfRun()
     settings = {key: setting.value for key, setting in given.items()}
@@ -94,7 +94,7 @@ def _control(options: argparse.Namespace) -> "ControlOptions | None":
         if options.control_from_anywhere:
             raise ValueError("--control-from-anywhere requires --control-listener")
         return None
-    from broker_embedded.testing.command import ControlOptions  # noqa: PLC0415  # only --control-listener needs it
+    from broker_embedded._testing.command import ControlOptions  # noqa: PLC0415  # only --control-listener needs it
 
     return ControlOptions.parse(
         options.control_listener, allow_remote=options.control_from_anywhere, clock=options.clock

@@ -9,15 +9,15 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.config.consumer_settings import GroupSettings
-from broker_embedded.config.listener_settings import prefixed_settings
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.config.log_defaults import LOG_SYNONYMS
-from broker_embedded.config.releases import NOT_SERVED, RELEASE_NAMES, api_names
-from broker_embedded.config.settings import INT_MAX, LONG_MAX, SHORT_MAX, Setting
-from broker_embedded.config.unused_settings import unused_settings
-from broker_embedded.groups.pattern import (
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._config.consumer_settings import GroupSettings
+from broker_embedded._config.listener_settings import prefixed_settings
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._config.log_defaults import LOG_SYNONYMS
+from broker_embedded._config.releases import NOT_SERVED, RELEASE_NAMES, api_names
+from broker_embedded._config.settings import INT_MAX, LONG_MAX, SHORT_MAX, Setting
+from broker_embedded._config.unused_settings import unused_settings
+from broker_embedded._groups.pattern import (
     MAX_CHARACTERS,
     MAX_FOLDED_CLASSES,
     MAX_NAMES,
@@ -27,9 +27,9 @@ from broker_embedded.groups.pattern import (
     MAX_UNICODE_CLASSES,
 )
 from docs.marked import replace_between
-from spark_kafka_native.client.config import DEPARTURES, PROPERTIES, WITHOUT_EFFECT
-from spark_kafka_native.client.config_def import Property
-from spark_kafka_native.spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS, Option
+from spark_kafka_native._client.config import DEPARTURES, PROPERTIES, WITHOUT_EFFECT
+from spark_kafka_native._client.config_def import Property
+from spark_kafka_native._spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS, Option
 
 PAGE = Path(__file__).with_name("options.md")
 README = Path(__file__).parents[1] / "README.md"

@@ -13,11 +13,11 @@ import pyarrow as pa
 from benchmarks.support import filling
 from benchmarks.support.shapes import Shape
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.client.admin.topics import NewTopic, create_topics, delete_topics
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.admin.topics import NewTopic, create_topics, delete_topics
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.consumer.offsets import LATEST, list_offsets
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.servers.apache_kafka import ApacheKafka, apache_kafka_unavailable
 
 BATCH_BYTES: Final = 16_384

@@ -15,16 +15,16 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.metadata import NO_EPOCH, PartitionLeader
-from spark_kafka_native.client.config import READ_UNCOMMITTED, ClientConfig
-from spark_kafka_native.client.consumer.broker_source import BrokerSource
-from spark_kafka_native.client.consumer.cursor import Cursor, PartitionRange
-from spark_kafka_native.client.consumer.fetcher import Fetcher
-from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.arrow.batches import Batches
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.metadata import NO_EPOCH, PartitionLeader
+from spark_kafka_native._client.config import READ_UNCOMMITTED, ClientConfig
+from spark_kafka_native._client.consumer.broker_source import BrokerSource
+from spark_kafka_native._client.consumer.cursor import Cursor, PartitionRange
+from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.consumer.offsets import LATEST, list_offsets
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.arrow.batches import Batches
 
 MAX_PER_PARTITION: Final = 8 * 2**20
 MAX_AT_ONCE: Final = 50 * 2**20

@@ -6,11 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_kafka_native.client.admin.topics import NewTopic, create_topics
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.records.arrow.schema import HEADERS
+from spark_kafka_native._client.admin.topics import NewTopic, create_topics
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._records.arrow.schema import HEADERS
 
 NOW_MS = 1_700_000_000_000
 POOL_BYTES = 8_000_000

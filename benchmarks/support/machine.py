@@ -14,7 +14,7 @@ PACKAGES = ("pyspark", "pyarrow", "numpy", "confluent-kafka", "aiokafka", "kafka
 
 def machine() -> dict[str, str]:
     """What a reader needs to know, by name."""
-    from spark_kafka_native.records.arrow import kernel  # noqa: PLC0415  # brings numpy, which not every process needs
+    from spark_kafka_native._records.arrow import kernel  # noqa: PLC0415  # brings numpy, which not every process needs
 
     load = ", ".join(f"{minutes:.1f}" for minutes in os.getloadavg())
     return {

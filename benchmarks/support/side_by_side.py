@@ -32,7 +32,7 @@ from benchmarks.support.speeds import (
     lines,
     rival,
 )
-from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.cluster import Cluster
 
 VARIED_ROUNDS: Final = 3
 """That count at most, of shapes that are neither usual nor for the fit."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from typing import Any, Final, Self
 
-from spark_kafka_native.protocol.schema import Request
+from spark_kafka_native._protocol.schema import Request
 from tests.support.scripted.cluster import ScriptedCluster
 
 START_TIMEOUT_S: Final = 120.0

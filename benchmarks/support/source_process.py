@@ -15,12 +15,12 @@ from typing import Any, Final
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql.datasource import InputPartition
 
-from spark_kafka_native.spark.datasource import PyKafkaDataSource
-from spark_kafka_native.spark.offsets import OffsetJson
-from spark_kafka_native.spark.planning.latest import PARTITIONS_EVERY_MS
-from spark_kafka_native.spark.source.batch_reader import PyKafkaReader
-from spark_kafka_native.spark.source.schema import source_schema
-from spark_kafka_native.spark.source.stream_reader import PyKafkaStreamReader
+from spark_kafka_native._spark.datasource import PyKafkaDataSource
+from spark_kafka_native._spark.offsets import OffsetJson
+from spark_kafka_native._spark.planning.latest import PARTITIONS_EVERY_MS
+from spark_kafka_native._spark.source.batch_reader import PyKafkaReader
+from spark_kafka_native._spark.source.schema import source_schema
+from spark_kafka_native._spark.source.stream_reader import PyKafkaStreamReader
 
 BATCH: Final = "batch"
 FIRST_TRIGGER: Final = "first trigger"

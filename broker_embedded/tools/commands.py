@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from spark_kafka_native.protocol.nearest import nearest_name
+from spark_kafka_native._protocol.nearest import nearest_name
 from spark_kafka_native.tools import dispatch
 from spark_kafka_native.tools.dispatch import Tool
 from spark_kafka_native.tools.output import ToolError, refuse

@@ -9,13 +9,13 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Final
 
-from broker_embedded.log.append.producer_snapshot import CorruptSnapshot, decode_entries
-from broker_embedded.log.batches import batch_headers, batch_records
-from broker_embedded.log.index import CorruptIndex, OffsetIndex, TimeIndex
-from broker_embedded.log.transaction_index import TransactionIndex
-from broker_embedded.platform.open_files import OpenFiles
-from broker_embedded.platform.platform import File, RealFile, RealFileSystem
-from spark_kafka_native.records.batch import NO_TIMESTAMP, BatchHeader, UnreadableBatch, increment_sequence
+from broker_embedded._log.append.producer_snapshot import CorruptSnapshot, decode_entries
+from broker_embedded._log.batches import batch_headers, batch_records
+from broker_embedded._log.index import CorruptIndex, OffsetIndex, TimeIndex
+from broker_embedded._log.transaction_index import TransactionIndex
+from broker_embedded._platform.open_files import OpenFiles
+from broker_embedded._platform.platform import File, RealFile, RealFileSystem
+from spark_kafka_native._records.batch import NO_TIMESTAMP, BatchHeader, UnreadableBatch, increment_sequence
 from spark_kafka_native.tools.output import ToolError, ToolFailure, complain, say
 
 _ENTRIES_AT_ONCE: Final = 4096

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker_embedded.log.batches import batch_bytes, batch_headers, batch_records
-from broker_embedded.platform.platform import File, RealFile
+from broker_embedded._log.batches import batch_bytes, batch_headers, batch_records
+from broker_embedded._platform.platform import File, RealFile
 from broker_embedded.tools.dump_indexes import (
     IndexFindings,
     IndexOptions,
@@ -25,7 +25,7 @@ from broker_embedded.tools.record_decoders import (
     decode_transaction_record,
     plain_decoder,
 )
-from spark_kafka_native.records.batch import (
+from spark_kafka_native._records.batch import (
     MAGIC,
     BatchHeader,
     CorruptBatch,
@@ -33,10 +33,10 @@ from spark_kafka_native.records.batch import (
     UnreadableBatch,
     increment_sequence,
 )
-from spark_kafka_native.records.control import ControlRecord, ControlType, decode_control
-from spark_kafka_native.records.formats import check_any_crc
-from spark_kafka_native.records.legacy import message_crcs, read_messages
-from spark_kafka_native.records.record import LogRecord, read_headers
+from spark_kafka_native._records.control import ControlRecord, ControlType, decode_control
+from spark_kafka_native._records.formats import check_any_crc
+from spark_kafka_native._records.legacy import message_crcs, read_messages
+from spark_kafka_native._records.record import LogRecord, read_headers
 from spark_kafka_native.tools.options import INT32, ToolParser
 from spark_kafka_native.tools.output import FAILED, ToolError, ToolFailure, complain, refuse, say
 

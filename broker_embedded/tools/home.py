@@ -14,7 +14,7 @@ from typing import Final
 
 from broker_embedded.tools.commands import SCRIPTS
 from broker_embedded.tools.server_stop import HOME_VARIABLE
-from spark_kafka_native.command_line import file_error
+from spark_kafka_native._command_line import file_error
 from spark_kafka_native.tools.options import ToolParser
 from spark_kafka_native.tools.output import ToolError, ToolFailure, complain, refuse, say
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from broker_embedded.config.listener_settings import PREFIX
-from broker_embedded.config.settings import SettingError
-from spark_kafka_native.net.sasl.jaas import JaasError, ModuleText, parse_jaas_file
-from spark_kafka_native.net.secret import Secret
+from broker_embedded._config.listener_settings import PREFIX
+from broker_embedded._config.settings import SettingError
+from spark_kafka_native._net.sasl.jaas import JaasError, ModuleText, parse_jaas_file
+from spark_kafka_native._net.secret import Secret
 from spark_kafka_native.tools.output import ToolFailure
 
 _OPTIONS: Final = "KAFKA_OPTS"

@@ -10,22 +10,22 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from broker_embedded.groups.classic.records import CLASSIC_GROUP_RECORDS
-from broker_embedded.groups.consumer.records import CONSUMER_GROUP_RECORDS
-from broker_embedded.groups.records import OFFSET_KEY_VERSIONS, OFFSET_RECORDS
-from broker_embedded.records.coordinator_record import CoordinatorRecord, RecordKind, key_version, value_version
-from broker_embedded.transactions.records import TRANSACTION_RECORDS
-from spark_kafka_native.protocol.consumer_protocol import (
+from broker_embedded._groups.classic.records import CLASSIC_GROUP_RECORDS
+from broker_embedded._groups.consumer.records import CONSUMER_GROUP_RECORDS
+from broker_embedded._groups.records import OFFSET_KEY_VERSIONS, OFFSET_RECORDS
+from broker_embedded._records.coordinator_record import CoordinatorRecord, RecordKind, key_version, value_version
+from broker_embedded._transactions.records import TRANSACTION_RECORDS
+from spark_kafka_native._protocol.consumer_protocol import (
     CONSUMER_PROTOCOL,
     MalformedEmbedded,
     read_assignment,
     read_subscription,
     version_of,
 )
-from spark_kafka_native.protocol.ids import format_id
-from spark_kafka_native.protocol.schema import Struct, fields_of
-from spark_kafka_native.records.errors import CorruptBatch
-from spark_kafka_native.records.record import LogRecord
+from spark_kafka_native._protocol.ids import format_id
+from spark_kafka_native._protocol.schema import Struct, fields_of
+from spark_kafka_native._records.errors import CorruptBatch
+from spark_kafka_native._records.record import LogRecord
 from spark_kafka_native.tools.output import ToolError, ToolFailure
 
 Decoded: TypeAlias = tuple[str | None, str | None]
@@ -48,7 +48,7 @@ def as_text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        from spark_kafka_native.records.arrow.utf8 import repaired  # noqa: PLC0415  # few dumps need pyarrow
+        from spark_kafka_native._records.arrow.utf8 import repaired  # noqa: PLC0415  # few dumps need pyarrow
 
         return repaired(data).decode()
 

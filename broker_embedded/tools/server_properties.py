@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.config.listener_settings import PREFIX, SASL_PLAINTEXT, prefixed_settings
-from broker_embedded.config.settings import Setting, SettingError, no_such_setting
-from broker_embedded.config.unused_settings import unused_settings
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._config.listener_settings import PREFIX, SASL_PLAINTEXT, prefixed_settings
+from broker_embedded._config.settings import Setting, SettingError, no_such_setting
+from broker_embedded._config.unused_settings import unused_settings
 from broker_embedded.tools.jaas_file import jaas_settings
 from spark_kafka_native.tools.options import properties_in
 from spark_kafka_native.tools.output import ToolError

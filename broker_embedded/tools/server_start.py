@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from broker_embedded.broker import DataDirectoryError
-from broker_embedded.metadata.scram_users import ScramUsers
-from broker_embedded.server.listener import ListenError
-from broker_embedded.server.metrics_port import METRICS_LISTENER
-from broker_embedded.server.run import EndOfRun, running_broker
+from broker_embedded._broker import DataDirectoryError
+from broker_embedded._metadata.scram_users import ScramUsers
+from broker_embedded._server.listener import ListenError
+from broker_embedded._server.metrics_port import METRICS_LISTENER
+from broker_embedded._server.run import EndOfRun, running_broker
 from broker_embedded.tools.background import add_daemon, report_started, start_in_background
 from broker_embedded.tools.server_properties import ServerProperties, read_server_properties
 from broker_embedded.tools.server_stop import registered

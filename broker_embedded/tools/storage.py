@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from broker_embedded.log.checkpoints import (
+from broker_embedded._log.checkpoints import (
     META_PROPERTIES,
     CorruptCheckpoint,
     MetaProperties,
     read_meta_properties,
     write_meta_properties,
 )
-from broker_embedded.metadata.files.metadata_file import MetadataFileError
-from broker_embedded.metadata.scram_users import add_users
-from broker_embedded.platform.platform import Platform
-from broker_embedded.security.first_users import FirstUserError, parse_first_users
+from broker_embedded._metadata.files.metadata_file import MetadataFileError
+from broker_embedded._metadata.scram_users import add_users
+from broker_embedded._platform.platform import Platform
+from broker_embedded._security.first_users import FirstUserError, parse_first_users
 from broker_embedded.tools.server_properties import StorageProperties, read_storage_properties
-from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.protocol.ids import format_id, new_id
+from spark_kafka_native._net.secret import Secret
+from spark_kafka_native._protocol.ids import format_id, new_id
 from spark_kafka_native.tools.options import ActionParser, ToolParser
 from spark_kafka_native.tools.output import ToolError, ToolFailure, refuse, say
 

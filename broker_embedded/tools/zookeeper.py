@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from broker_embedded.config.addresses import parse_port
+from broker_embedded._config.addresses import parse_port
 from broker_embedded.tools.background import add_daemon, report_started, start_in_background
 from broker_embedded.tools.server_stop import registered, stop_servers
 from spark_kafka_native.tools.options import ToolParser, properties_in

@@ -35,18 +35,18 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from spark_kafka_native.client.admin.topics import NewTopic, create_topics, delete_topics
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.command_line import CommandParser, open_closed_streams, positive
+from spark_kafka_native._client.admin.topics import NewTopic, create_topics, delete_topics
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._command_line import CommandParser, open_closed_streams, positive
+from spark_kafka_native._net.errors import ConfigError
+from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native.jobs.comparison import Comparison, compare
 from spark_kafka_native.jobs.interrupts import run_interruptible, stop_interrupted
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
 from spark_kafka_native.jobs.page_views import page_views
 from spark_kafka_native.jobs.session import spark_session
-from spark_kafka_native.net.errors import ConfigError
-from spark_kafka_native.protocol.errors import KafkaError
 
 _SERVERS: Final = "--bootstrap-servers"
 

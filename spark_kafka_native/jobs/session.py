@@ -12,9 +12,9 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
+from spark_kafka_native._spark.datasource import register
+from spark_kafka_native._spark.worker_python import worker_python
 from spark_kafka_native.jobs.interrupts import sigint_handler_kept, stop_interrupted
-from spark_kafka_native.spark.datasource import register
-from spark_kafka_native.spark.worker_python import worker_python
 
 
 @contextlib.contextmanager

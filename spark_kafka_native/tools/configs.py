@@ -5,8 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from spark_kafka_native.client.admin.configs import ConfigEntry, Resource, ResourceType, alter_configs, describe_configs
-from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native._client.admin.configs import (
+    ConfigEntry,
+    Resource,
+    ResourceType,
+    alter_configs,
+    describe_configs,
+)
+from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native.tools.config_entities import Entity, add_entities, read_entities
 from spark_kafka_native.tools.connection import run
 from spark_kafka_native.tools.options import ToolParser, parse_pairs, properties_in, split_list

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import PROPERTIES, ClientConfig
-from spark_kafka_native.client.config_def import INT32_MAX
-from spark_kafka_native.client.java_properties import REFUSED, WITHOUT_EFFECT
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.dialing import reason_of
-from spark_kafka_native.net.errors import AuthenticationFailed, ConfigError
-from spark_kafka_native.protocol.errors import KafkaError, LocalProtocolError
-from spark_kafka_native.protocol.nearest import did_you_mean
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.config import PROPERTIES, ClientConfig
+from spark_kafka_native._client.config_def import INT32_MAX
+from spark_kafka_native._client.java_properties import REFUSED, WITHOUT_EFFECT
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.dialing import reason_of
+from spark_kafka_native._net.errors import AuthenticationFailed, ConfigError
+from spark_kafka_native._protocol.errors import KafkaError, LocalProtocolError
+from spark_kafka_native._protocol.nearest import did_you_mean
 from spark_kafka_native.tools.options import ToolParser, properties_in
 from spark_kafka_native.tools.output import ToolError, ToolFailure, complain, refuse
 

@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from spark_kafka_native.client.admin.committed_offsets import CommittedOffset, commit_offsets, fetch_offsets
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.cursor import PartitionRange
-from spark_kafka_native.client.consumer.fetcher import Fetcher
-from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.admin.committed_offsets import CommittedOffset, commit_offsets, fetch_offsets
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.consumer.cursor import PartitionRange
+from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native.tools.connection import open_cluster
 from spark_kafka_native.tools.options import INT32, INT64, ToolParser, parse_pairs, with_defaults
 from spark_kafka_native.tools.output import ToolError, ToolFailure, complain, refuse, say_bytes

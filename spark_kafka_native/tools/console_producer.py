@@ -8,8 +8,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native.tools.connection import open_cluster
 from spark_kafka_native.tools.options import ToolParser, parse_pairs, with_defaults
 from spark_kafka_native.tools.output import ToolError, ToolFailure, refuse

@@ -4,19 +4,19 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from spark_kafka_native.client.admin.committed_offsets import fetch_offsets
-from spark_kafka_native.client.admin.groups import (
+from spark_kafka_native._client.admin.committed_offsets import fetch_offsets
+from spark_kafka_native._client.admin.groups import (
     GroupListing,
     delete_group,
     delete_offsets,
     describe_group,
     list_groups,
 )
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
-from spark_kafka_native.protocol.consumer_protocol import CONSUMER_PROTOCOL
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.consumer.offsets import LATEST, list_offsets
+from spark_kafka_native._protocol.consumer_protocol import CONSUMER_PROTOCOL
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native.tools.connection import run
 from spark_kafka_native.tools.group_tables import (
     print_groups,

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from spark_kafka_native.client.admin.delete_records import delete_records
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.command_line import file_error
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.admin.delete_records import delete_records
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._command_line import file_error
+from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native.tools.connection import run
 from spark_kafka_native.tools.options import ToolParser
 from spark_kafka_native.tools.output import ToolError, ToolFailure, say

@@ -8,15 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
-from spark_kafka_native.command_line import open_closed_streams
-from spark_kafka_native.protocol.nearest import did_you_mean
+from spark_kafka_native._command_line import open_closed_streams
+from spark_kafka_native._protocol.nearest import did_you_mean
 from spark_kafka_native.tools.output import BAD_USAGE, FAILED, OutputClosed, OutputFailed, complain, flush_output, say
 
 _ABORTED: Final = 130
 """The shell's status of a program that the user has interrupted."""
 _PIPE_CLOSED: Final = 141
 """The shell's status of a program that SIGPIPE has ended."""
-_CLIENT: Final = "spark_kafka_native.client"
+_CLIENT: Final = "spark_kafka_native._client"
 _MAX_REASONS: Final = 100
 
 

@@ -8,17 +8,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from spark_kafka_native.client.admin.topics import delete_topics
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.transactions.describe_transactions import TransactionState, list_transactions
-from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.spark.exactly_once.batch import WritePlan
-from spark_kafka_native.spark.exactly_once.commands import recover, release, run_again, status
-from spark_kafka_native.spark.exactly_once.decision import Decision
-from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
-from spark_kafka_native.spark.exactly_once.names import Names, names_of_task, names_of_topic
-from spark_kafka_native.spark.exactly_once.timing import timing_of
-from spark_kafka_native.spark.sink.effects import carry_out
+from spark_kafka_native._client.admin.topics import delete_topics
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.transactions.describe_transactions import TransactionState, list_transactions
+from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._spark.exactly_once.batch import WritePlan
+from spark_kafka_native._spark.exactly_once.commands import recover, release, run_again, status
+from spark_kafka_native._spark.exactly_once.decision import Decision
+from spark_kafka_native._spark.exactly_once.errors import ExactlyOnceError
+from spark_kafka_native._spark.exactly_once.names import Names, names_of_task, names_of_topic
+from spark_kafka_native._spark.exactly_once.timing import timing_of
+from spark_kafka_native._spark.sink.effects import carry_out
 from spark_kafka_native.tools.connection import open_cluster
 from spark_kafka_native.tools.options import Action, ToolParser
 from spark_kafka_native.tools.output import ToolError, ToolFailure, refuse, say

@@ -4,9 +4,9 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
+from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native.tools.connection import run
 from spark_kafka_native.tools.options import ToolParser
 from spark_kafka_native.tools.output import ToolError, complain, say

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
-from spark_kafka_native.client.admin.groups import GroupDescription, GroupListing, GroupMember
-from spark_kafka_native.protocol.topic import TopicPartition, by_topic
+from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.groups import GroupDescription, GroupListing, GroupMember
+from spark_kafka_native._protocol.topic import TopicPartition, by_topic
 from spark_kafka_native.tools.output import complain, say
 
 _NONE: Final = "-"

@@ -5,12 +5,12 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from spark_kafka_native.client.admin.committed_offsets import CommittedOffset, commit_offsets, fetch_offsets
-from spark_kafka_native.client.admin.groups import describe_group
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.admin.committed_offsets import CommittedOffset, commit_offsets, fetch_offsets
+from spark_kafka_native._client.admin.groups import describe_group
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native.tools.options import INT64, ToolParser
 from spark_kafka_native.tools.output import ToolError, ToolFailure, complain
 

@@ -6,8 +6,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from spark_kafka_native.command_line import CommandParser, file_error, read_properties
-from spark_kafka_native.protocol.nearest import did_you_mean
+from spark_kafka_native._command_line import CommandParser, file_error, read_properties
+from spark_kafka_native._protocol.nearest import did_you_mean
 from spark_kafka_native.tools.output import ToolFailure, say
 
 KAFKA_VERSION: Final = "4.3.0"

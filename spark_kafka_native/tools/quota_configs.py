@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from spark_kafka_native.client.admin.quotas import ANY_NAME, alter_quotas, describe_quotas
-from spark_kafka_native.client.admin.scram_users import Password, alter_scram_user, describe_scram_users
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.net.sasl.scram import HASHES, MAX_STORED_ITERATIONS, MIN_ITERATIONS
-from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.protocol.nearest import did_you_mean
+from spark_kafka_native._client.admin.quotas import ANY_NAME, alter_quotas, describe_quotas
+from spark_kafka_native._client.admin.scram_users import Password, alter_scram_user, describe_scram_users
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._net.sasl.scram import HASHES, MAX_STORED_ITERATIONS, MIN_ITERATIONS
+from spark_kafka_native._net.secret import Secret
+from spark_kafka_native._protocol.nearest import did_you_mean
 from spark_kafka_native.tools.config_entities import Entity
 from spark_kafka_native.tools.output import ToolError, say
 

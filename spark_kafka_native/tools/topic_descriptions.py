@@ -3,13 +3,13 @@
 import argparse
 from collections.abc import Iterable, Mapping
 
-from spark_kafka_native.client.admin.configs import ConfigEntry, ConfigSource, Resource, ResourceType, describe_configs
-from spark_kafka_native.client.admin.eligible_replicas import EligibleReplicas, eligible_replicas
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
-from spark_kafka_native.protocol.ids import format_id
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.protocol.wire import ZERO_UUID
+from spark_kafka_native._client.admin.configs import ConfigEntry, ConfigSource, Resource, ResourceType, describe_configs
+from spark_kafka_native._client.admin.eligible_replicas import EligibleReplicas, eligible_replicas
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
+from spark_kafka_native._protocol.ids import format_id
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._protocol.wire import ZERO_UUID
 from spark_kafka_native.tools.options import ToolParser
 from spark_kafka_native.tools.output import ToolFailure, say
 

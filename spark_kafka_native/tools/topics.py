@@ -7,18 +7,18 @@ from contextlib import contextmanager
 from typing import Final
 from uuid import UUID
 
-from spark_kafka_native.client.admin.topics import (
+from spark_kafka_native._client.admin.topics import (
     NewTopic,
     TopicsError,
     create_partitions,
     create_topics,
     delete_topics,
 )
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.metadata import ClusterMetadata, TopicMetadata
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.ids import parse_id
-from spark_kafka_native.protocol.wire import ZERO_UUID
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.metadata import ClusterMetadata, TopicMetadata
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.ids import parse_id
+from spark_kafka_native._protocol.wire import ZERO_UUID
 from spark_kafka_native.tools.connection import run
 from spark_kafka_native.tools.options import INT16, INT32, ToolParser, parse_pairs
 from spark_kafka_native.tools.output import ToolError, say

@@ -6,20 +6,20 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.coordinators import look_up_coordinator
-from spark_kafka_native.client.cluster.known_coordinators import CoordinatorType
-from spark_kafka_native.client.transactions.describe_producers import describe_producers
-from spark_kafka_native.client.transactions.describe_transactions import describe_transactions, list_transactions
-from spark_kafka_native.client.transactions.hanging_transactions import (
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.coordinators import look_up_coordinator
+from spark_kafka_native._client.cluster.known_coordinators import CoordinatorType
+from spark_kafka_native._client.transactions.describe_producers import describe_producers
+from spark_kafka_native._client.transactions.describe_transactions import describe_transactions, list_transactions
+from spark_kafka_native._client.transactions.hanging_transactions import (
     AbortTransactionSpec,
     OpenTransaction,
     abort_transaction,
     find_hanging_transactions,
 )
-from spark_kafka_native.client.transactions.requests import init_producer
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.transactions.requests import init_producer
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native.tools.connection import failing, run
 from spark_kafka_native.tools.options import INT16, INT32, INT64, Action, ActionParser, ToolParser
 from spark_kafka_native.tools.output import ToolError, ToolFailure, say

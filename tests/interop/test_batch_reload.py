@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.testing import BrokerProcess
+from spark_kafka_native._spark.planning.ranges import OffsetRange
+from spark_kafka_native._spark.worker_python import worker_python
 from spark_kafka_native.jobs.batch_reload.clean import clean
 from spark_kafka_native.jobs.batch_reload.errors import Conflict, UsageError
 from spark_kafka_native.jobs.batch_reload.manifest import Manifest
@@ -26,8 +28,6 @@ from spark_kafka_native.jobs.batch_reload.storage.storage import SAMPLE_SIZE
 from spark_kafka_native.jobs.batch_reload.target import check_own
 from spark_kafka_native.jobs.batch_reload.versions import read_version
 from spark_kafka_native.jobs.java import ensure_java
-from spark_kafka_native.spark.planning.ranges import OffsetRange
-from spark_kafka_native.spark.worker_python import worker_python
 from tests.support.clients.confluent_transactions import TransactionalWriter
 from tests.support.clients.topics import Topics
 from tests.support.report import Report

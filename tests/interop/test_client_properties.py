@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
-from spark_kafka_native.client.config import DEPARTURES, PROPERTIES, REFUSED, WITHOUT_EFFECT, ClientConfig
-from spark_kafka_native.net.errors import ConfigError
-from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.records.compression import CompressionType
+from spark_kafka_native._client.config import DEPARTURES, PROPERTIES, REFUSED, WITHOUT_EFFECT, ClientConfig
+from spark_kafka_native._net.errors import ConfigError
+from spark_kafka_native._net.secret import Secret
+from spark_kafka_native._records.compression import CompressionType
 from tests.support.programs.java_programs import java_responses
 from tests.support.report import skip_if
 from tests.support.servers.apache_kafka import apache_kafka_unavailable, kafka_jars

@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.config.log_config import CleanerConfig, LogConfig
-from broker_embedded.log.checkpoints import read_offsets
-from broker_embedded.log.cleaner.log_cleaner import LogCleaner
-from broker_embedded.log.manager import LogManager
-from broker_embedded.platform.platform import Platform, RealFileSystem
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import BatchHeader, check_crc, iter_batches, seal
-from spark_kafka_native.records.decompression import decompress
+from broker_embedded._config.log_config import CleanerConfig, LogConfig
+from broker_embedded._log.checkpoints import read_offsets
+from broker_embedded._log.cleaner.log_cleaner import LogCleaner
+from broker_embedded._log.manager import LogManager
+from broker_embedded._platform.platform import Platform, RealFileSystem
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.batch import BatchHeader, check_crc, iter_batches, seal
+from spark_kafka_native._records.decompression import decompress
 from tests.support.clients.confluent import ConfluentClient
 from tests.support.clients.confluent_transactions import transactional_producer
 from tests.support.clients.interface import CODECS, DEADLINE_S, Record

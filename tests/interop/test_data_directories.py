@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 from dirty_equals import Contains, IsStr
 
-from broker_embedded.broker import Broker, DataDirectoryError
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.log.checkpoints import read_meta_properties, read_partition_metadata
-from broker_embedded.platform.platform import Platform, RealFileSystem
+from broker_embedded._broker import Broker, DataDirectoryError
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._log.checkpoints import read_meta_properties, read_partition_metadata
+from broker_embedded._platform.platform import Platform, RealFileSystem
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.protocol.ids import format_id
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from spark_kafka_native._protocol.ids import format_id
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.broker.driver import batch, idempotent, produce_request
 from tests.support.clients.confluent import ConfluentClient
 from tests.support.clients.interface import Record

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from dirty_equals import IsOneOf
 
-from broker_embedded.coordinator.log import partition_for
-from broker_embedded.groups.consumer.records import KEY_VERSIONS, read_entry, to_record
-from broker_embedded.records.coordinator_record import key_version
+from broker_embedded._coordinator.log import partition_for
+from broker_embedded._groups.consumer.records import KEY_VERSIONS, read_entry, to_record
+from broker_embedded._records.coordinator_record import key_version
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.consumer_group_describe import Assignment, DescribedGroup, Member
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.consumer_group_describe import Assignment, DescribedGroup, Member
 from tests.support.report import skip_if
 from tests.support.requests.classic_group import RawMember, wait_for_coordinator
 from tests.support.requests.consumer_group import Owned, RawConsumer, describe, settle

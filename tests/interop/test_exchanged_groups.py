@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.coordinator.log import partition_for
-from broker_embedded.groups.classic.group import ClassicConfig
-from broker_embedded.groups.classic.records import CLASSIC_GROUP_RECORDS
-from broker_embedded.groups.classic.replay import replay_group
-from broker_embedded.groups.records import offset_record, read_offset_record
-from broker_embedded.records.coordinator_record import key_version
+from broker_embedded._coordinator.log import partition_for
+from broker_embedded._groups.classic.group import ClassicConfig
+from broker_embedded._groups.classic.records import CLASSIC_GROUP_RECORDS
+from broker_embedded._groups.classic.replay import replay_group
+from broker_embedded._groups.records import offset_record, read_offset_record
+from broker_embedded._records.coordinator_record import key_version
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from tests.support.report import skip_if
 from tests.support.requests.classic_group import RawMember, stabilize, wait_for_coordinator
 from tests.support.requests.committed_offsets import committed_offset

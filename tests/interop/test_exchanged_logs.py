@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.checkpoints import read_offsets, read_partition_metadata
-from broker_embedded.log.manager import LogManager
-from broker_embedded.log.opening import open_log
-from broker_embedded.platform.platform import Platform, RealFileSystem
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._log.checkpoints import read_offsets, read_partition_metadata
+from broker_embedded._log.manager import LogManager
+from broker_embedded._log.opening import open_log
+from broker_embedded._platform.platform import Platform, RealFileSystem
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.log_driver import batches_of, offset_for_timestamp
 from tests.support.clients.confluent import ConfluentClient
 from tests.support.clients.interface import CODECS, Record

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.coordinator.log import partition_for
+from broker_embedded._coordinator.log import partition_for
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.requests.classic_group import wait_for_coordinator
 from tests.support.requests.committed_offsets import commit_offset, committed_offset
 from tests.support.requests.of_topic import write_txn_markers

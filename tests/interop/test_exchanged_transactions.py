@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from broker_embedded._transactions.records import read_transaction_record, transaction_record
 from broker_embedded.testing import BrokerProcess
-from broker_embedded.transactions.records import read_transaction_record, transaction_record
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.describe_transactions import TransactionState
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.describe_transactions import TransactionState
 from tests.support.report import skip_if
 from tests.support.requests.classic_group import wait_for_coordinator
 from tests.support.requests.committed_offsets import committed_offset

@@ -14,10 +14,10 @@ import pytest
 from dirty_equals import HasLen
 
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.consumer.offsets import LATEST, list_offsets
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.clients.interface import Record
 from tests.support.clients.native import config_of, rows_of
 from tests.support.clients.writers import PADDING, OurWriter, Writer, check_written, wait_for_progress

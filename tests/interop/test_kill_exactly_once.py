@@ -23,7 +23,7 @@ import pytest
 from dirty_equals import IsInt
 
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.spark.exactly_once.errors import ErrorKind
+from spark_kafka_native._spark.exactly_once.errors import ErrorKind
 from tests.support.clients.topics import Topics
 from tests.support.kills.copy_driver import LATEST_WINDOWS, PER_WINDOW, RESTARTS
 from tests.support.kills.exactly_once import Killer

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.requests.classic_group import RawMember, join_all, stabilize, wait_for_coordinator
 from tests.support.requests.committed_offsets import committed_offset
 from tests.support.requests.raw_client import RawClient

@@ -5,9 +5,9 @@ import random
 import pytest
 from dirty_equals import IsOneOf
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.consumer.offsets import LATEST, list_offsets
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.clients.native import config_of, read_range
 from tests.support.clients.writers import both_writers, wait_for_progress
 from tests.support.servers.apache_kafka import ApacheKafka

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.opening import open_log
-from broker_embedded.platform.platform import Platform
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._log.opening import open_log
+from broker_embedded._platform.platform import Platform
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from spark_kafka_native.records.batch import CompressionType
-from spark_kafka_native.records.compression import compress
-from spark_kafka_native.records.legacy import CODECS
+from spark_kafka_native._protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from spark_kafka_native._records.batch import CompressionType
+from spark_kafka_native._records.compression import compress
+from spark_kafka_native._records.legacy import CODECS
 from tests.support.clients.confluent import ConfluentClient
 from tests.support.clients.interface import Client, Record
 from tests.support.clients.kafka_python import KafkaPythonClient

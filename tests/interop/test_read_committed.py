@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import READ_COMMITTED, READ_UNCOMMITTED
-from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.options.parsing import Query, parse_source_options
-from spark_kafka_native.spark.planning.bounds import Clock
-from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.planning.stream import StreamOffsets
-from spark_kafka_native.spark.source.layout import layout_of
-from spark_kafka_native.spark.source.reader import read_task
-from spark_kafka_native.spark.source.schema import source_schema
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.config import READ_COMMITTED, READ_UNCOMMITTED
+from spark_kafka_native._client.consumer.offsets import LATEST, list_offsets
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.options.parsing import Query, parse_source_options
+from spark_kafka_native._spark.planning.bounds import Clock
+from spark_kafka_native._spark.planning.cluster_offsets import ClusterOffsets
+from spark_kafka_native._spark.planning.stream import StreamOffsets
+from spark_kafka_native._spark.source.layout import layout_of
+from spark_kafka_native._spark.source.reader import read_task
+from spark_kafka_native._spark.source.schema import source_schema
 from tests.support.clients.confluent_transactions import transactional_producer
 from tests.support.clients.interface import CODECS, DEADLINE_S
 from tests.support.clients.native import config_of

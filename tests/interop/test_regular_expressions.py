@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from broker_embedded.groups.pattern import Pattern, PatternError
+from broker_embedded._groups.pattern import Pattern, PatternError
 from tests.support.programs.java_programs import pattern_responses
 from tests.support.report import skip_if
 from tests.support.servers.apache_kafka import apache_kafka_unavailable, kafka_jars

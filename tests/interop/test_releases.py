@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.config.releases import release
+from broker_embedded._config.releases import release
 from broker_embedded.testing import EmbeddedBroker
 from tests.support.clients.interface import CODECS
 from tests.support.clients.kafka_python import poll_kafka_python

@@ -2,21 +2,21 @@
 
 import pytest
 
-from broker_embedded.config.releases import NOT_SERVED
+from broker_embedded._config.releases import NOT_SERVED
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.protocol.messages import alter_partition_reassignments as moving
-from spark_kafka_native.protocol.messages import create_acls, delete_acls, describe_acls
-from spark_kafka_native.protocol.messages import describe_log_dirs as directories
-from spark_kafka_native.protocol.messages import describe_producers as producers
-from spark_kafka_native.protocol.messages import describe_quorum as quorums
-from spark_kafka_native.protocol.messages import describe_topic_partitions as paging
-from spark_kafka_native.protocol.messages import elect_leaders as electing
-from spark_kafka_native.protocol.messages import list_partition_reassignments as moves
-from spark_kafka_native.protocol.messages import offset_for_leader_epoch as epochs
-from spark_kafka_native.protocol.messages import update_features as features
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
-from spark_kafka_native.protocol.messages.describe_cluster import DescribeClusterRequest
-from spark_kafka_native.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from spark_kafka_native._protocol.messages import alter_partition_reassignments as moving
+from spark_kafka_native._protocol.messages import create_acls, delete_acls, describe_acls
+from spark_kafka_native._protocol.messages import describe_log_dirs as directories
+from spark_kafka_native._protocol.messages import describe_producers as producers
+from spark_kafka_native._protocol.messages import describe_quorum as quorums
+from spark_kafka_native._protocol.messages import describe_topic_partitions as paging
+from spark_kafka_native._protocol.messages import elect_leaders as electing
+from spark_kafka_native._protocol.messages import list_partition_reassignments as moves
+from spark_kafka_native._protocol.messages import offset_for_leader_epoch as epochs
+from spark_kafka_native._protocol.messages import update_features as features
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native._protocol.messages.describe_cluster import DescribeClusterRequest
+from spark_kafka_native._protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tests.support.broker.configs import SET, TOPIC, change_request
 from tests.support.broker.driver import batch, idempotent, produce_request
 from tests.support.requests.conversation import Conversation

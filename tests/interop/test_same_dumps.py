@@ -13,8 +13,8 @@ import pytest
 
 from broker_embedded.testing import BrokerProcess
 from broker_embedded.tools.__main__ import main
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.delete_groups import DeleteGroupsRequest
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.delete_groups import DeleteGroupsRequest
 from tests.interop.test_exchanged_consumer_groups import GROUPS as CONSUMER_GROUPS
 from tests.interop.test_exchanged_consumer_groups import fill as fill_consumer_groups
 from tests.support.clients.confluent import ConfluentClient

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.messages.fetch import FetchResponse
-from spark_kafka_native.records.batch import CompressionType, seal
-from spark_kafka_native.records.conversion import write_batch
-from spark_kafka_native.records.formats import iter_any
-from spark_kafka_native.records.record import NO_HEADERS, LogRecord
+from spark_kafka_native._protocol.messages.fetch import FetchResponse
+from spark_kafka_native._records.batch import CompressionType, seal
+from spark_kafka_native._records.conversion import write_batch
+from spark_kafka_native._records.formats import iter_any
+from spark_kafka_native._records.record import NO_HEADERS, LogRecord
 from tests.support.broker.driver import fetch_request, produce_request
 from tests.support.records.message_sets import messages_in
 from tests.support.requests.conversation import Conversation

@@ -7,18 +7,18 @@ from uuid import UUID
 
 import pytest
 
-from spark_kafka_native.protocol.messages import create_partitions as widening
-from spark_kafka_native.protocol.messages import create_topics as creation
-from spark_kafka_native.protocol.messages import delete_topics as deletion
-from spark_kafka_native.protocol.messages import fetch as fetching
-from spark_kafka_native.protocol.messages import offset_commit as committing
-from spark_kafka_native.protocol.messages import offset_fetch as committed
-from spark_kafka_native.protocol.messages import produce as producing
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from spark_kafka_native.records.batch import seal
+from spark_kafka_native._protocol.messages import create_partitions as widening
+from spark_kafka_native._protocol.messages import create_topics as creation
+from spark_kafka_native._protocol.messages import delete_topics as deletion
+from spark_kafka_native._protocol.messages import fetch as fetching
+from spark_kafka_native._protocol.messages import offset_commit as committing
+from spark_kafka_native._protocol.messages import offset_fetch as committed
+from spark_kafka_native._protocol.messages import produce as producing
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from spark_kafka_native._records.batch import seal
 from tests.support.broker.driver import batch, fetch_request, idempotent, produce_request
 from tests.support.requests.conversation import Conversation
 from tests.support.requests.of_topic import list_offsets

@@ -5,22 +5,22 @@ from contextlib import ExitStack
 
 import pytest
 
-from spark_kafka_native.net.sasl.scram import Scram
-from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
+from spark_kafka_native._net.sasl.scram import Scram
+from spark_kafka_native._net.secret import Secret
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
-from spark_kafka_native.protocol.messages.describe_user_scram_credentials import (
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native._protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from spark_kafka_native._protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.requests.conversation import Conversation
 from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.requests.same_responses import Both, compare_brokers

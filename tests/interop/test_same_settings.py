@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.config.config import BrokerConfig
+from broker_embedded._config.config import BrokerConfig
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.protocol.messages import describe_configs as describing
-from spark_kafka_native.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from spark_kafka_native._protocol.messages import describe_configs as describing
+from spark_kafka_native._protocol.messages.list_config_resources import ListConfigResourcesRequest
 from tests.support.broker.configs import (
     APPEND,
     BROKER,

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.messages import describe_producers as producing
-from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from spark_kafka_native.protocol.messages.list_transactions import ListTransactionsRequest
-from spark_kafka_native.protocol.messages.write_txn_markers import (
+from spark_kafka_native._protocol.messages import describe_producers as producing
+from spark_kafka_native._protocol.messages.describe_transactions import DescribeTransactionsRequest
+from spark_kafka_native._protocol.messages.list_transactions import ListTransactionsRequest
+from spark_kafka_native._protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native._protocol.errors import ErrorCode
 from spark_kafka_native.tools.__main__ import main
 from tests.support.programs.kafka_tools import KafkaTools
 from tests.support.requests.transaction_views import reaches, settle

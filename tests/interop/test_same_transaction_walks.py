@@ -11,8 +11,8 @@ import pytest
 from dirty_equals import IsStr
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.describe_transactions import TransactionState
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.describe_transactions import TransactionState
 from tests.support.requests.transaction_views import described
 from tests.support.requests.transactions import RawProducer
 from tests.support.servers.apache_kafka import ApacheKafka

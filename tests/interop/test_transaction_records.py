@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from broker_embedded.records.coordinator_record import CoordinatorRecord
-from broker_embedded.transactions.records import read_transaction_record, transaction_record
-from broker_embedded.transactions.state import NEVER_MS, Transaction, TransactionState, TransactionVersion
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._records.coordinator_record import CoordinatorRecord
+from broker_embedded._transactions.records import read_transaction_record, transaction_record
+from broker_embedded._transactions.state import NEVER_MS, Transaction, TransactionState, TransactionVersion
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.programs.java_programs import java_responses
 from tests.support.report import skip_if
 from tests.support.servers.apache_kafka import apache_kafka_unavailable, kafka_jars

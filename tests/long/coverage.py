@@ -19,7 +19,7 @@ from contextlib import nullcontext
 from typing import Final
 
 from benchmarks.support.machine import ROOT, commit
-from spark_kafka_native.records._kernel import VARIABLE
+from spark_kafka_native._records._kernel import VARIABLE
 from tests.long.suites import Step, failures, run
 from tests.support.features.junit import Case, Outcome
 from tests.support.report import ResultPage

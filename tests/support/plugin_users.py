@@ -4,7 +4,7 @@ Run by tests/system/broker_embedded/test_pytest_plugin.py, in a pytest of their 
 """
 
 from broker_embedded.testing import EmbeddedBroker, ErrorCode, Faults
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.broker.driver import batch, produce_request
 from tests.support.requests.raw_client import RawClient
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native._protocol.errors import KafkaError
 
 
 def refused(use: Callable[..., object], *args: Any, **kwargs: Any) -> KafkaError:

@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.client.config import PROPERTIES
-from spark_kafka_native.spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS
+from spark_kafka_native._client.config import PROPERTIES
+from spark_kafka_native._spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS
 
 ROOT = Path(__file__).parents[2]
 RUN_MARK = "<!-- run -->"

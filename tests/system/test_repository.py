@@ -61,16 +61,22 @@ def test_no_module_is_too_long() -> None:
 
 
 def test_every_package_has_tests() -> None:
-    packages = {path.parent for path in modules(*PACKAGES) if path.name != "__init__.py"}
-    packages |= {path.parent for path in modules(*PACKAGES, kind="pyx")}
+    packages = {_folder_of_tests(path) for path in modules(*PACKAGES) if path.name != "__init__.py"}
+    packages |= {_folder_of_tests(path) for path in modules(*PACKAGES, kind="pyx")}
     tested = {path.parent for suite in _SUITES for path in _tests_below(suite)}
     assert sorted(map(str, packages - tested - _TESTED_BY_THEIR_PARENT)) == []
 
 
 def test_test_folders_are_named_after_packages() -> None:
-    packages = {path.parent for path in modules(*PACKAGES)}
+    packages = {_folder_of_tests(path) for path in modules(*PACKAGES)}
     for suite in _SUITES:
         assert [str(path) for path in _tests_below(suite) if path.parent not in packages] == []
+
+
+def _folder_of_tests(module: Path) -> Path:
+    """The folder of a module's tests, relative to the suite: that of the module, without leading underscores."""
+    top, *rest = module.parent.parts
+    return Path(top, *(part.removeprefix("_") for part in rest))
 
 
 def _tests_below(suite: Path) -> list[Path]:
@@ -86,7 +92,7 @@ def test_jobs_are_thin() -> None:
 
 def test_the_broker_starts_and_appends_without_the_heavy_packages() -> None:
     names = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in modules("broker_embedded")]
-    assert {"broker_embedded.__main__", "broker_embedded.log.log", "broker_embedded.server.listener"} <= set(names)
+    assert {"broker_embedded.__main__", "broker_embedded._log.log", "broker_embedded._server.listener"} <= set(names)
     code = (
         "import importlib, sys\n"
         f"for name in {names}: importlib.import_module(name)\n"

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
+from broker_embedded._testing.control import Control
+from broker_embedded._testing.restartable import RestartableBroker
 from broker_embedded.testing import BrokerProcess, EmbeddedBroker
-from broker_embedded.testing.control import Control
-from broker_embedded.testing.restartable import RestartableBroker
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 FENCE = re.compile(r"(?P<mark><!-- run -->\n)?^```(?P<kind>[\w ]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)

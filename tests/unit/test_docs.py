@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.config.consumer_settings import GroupSettings
-from broker_embedded.config.listener_settings import prefixed_settings
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.config.releases import NOT_SERVED, api_names
-from broker_embedded.config.settings import Setting
-from broker_embedded.config.unused_settings import unused_settings
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._config.consumer_settings import GroupSettings
+from broker_embedded._config.listener_settings import prefixed_settings
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._config.releases import NOT_SERVED, api_names
+from broker_embedded._config.settings import Setting
+from broker_embedded._config.unused_settings import unused_settings
 from docs import build
-from spark_kafka_native.client.config import PROPERTIES
-from spark_kafka_native.spark.errors import OptionError
-from spark_kafka_native.spark.options.parsing import Query, parse_source_options
-from spark_kafka_native.spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS
+from spark_kafka_native._client.config import PROPERTIES
+from spark_kafka_native._spark.errors import OptionError
+from spark_kafka_native._spark.options.parsing import Query, parse_source_options
+from spark_kafka_native._spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {page.stem: page.read_text(encoding="utf-8") for page in sorted(DOCS.glob("*.md"))}

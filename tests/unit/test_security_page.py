@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.config.listener_settings import prefixed_settings
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._config.listener_settings import prefixed_settings
 from broker_embedded.tools.server_properties import REFUSED as REFUSED_OF_SERVERS
 from broker_embedded.tools.server_properties import understand
-from spark_kafka_native.client.config import PROPERTIES, REFUSED, ClientConfig
+from spark_kafka_native._client.config import PROPERTIES, REFUSED, ClientConfig
 
 PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

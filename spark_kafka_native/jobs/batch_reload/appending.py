@@ -13,6 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._spark.offsets import offsets_to_json
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError
 from spark_kafka_native.jobs.batch_reload.leases import Lease
 from spark_kafka_native.jobs.batch_reload.loading import publish_load
@@ -21,8 +23,6 @@ from spark_kafka_native.jobs.batch_reload.merge import Load, ranges_without_file
 from spark_kafka_native.jobs.batch_reload.plan import Plan
 from spark_kafka_native.jobs.batch_reload.running import Watch
 from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
-from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.spark.offsets import offsets_to_json
 
 LOAD_ID_COLUMN: Final = "load_id"
 

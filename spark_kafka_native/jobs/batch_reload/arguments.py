@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from spark_kafka_native.command_line import CommandParser, file_error, positive, read_properties
+from spark_kafka_native._command_line import CommandParser, file_error, positive, read_properties
+from spark_kafka_native._net.errors import ConfigError
+from spark_kafka_native._protocol.nearest import did_you_mean
+from spark_kafka_native._spark.errors import OptionError
 from spark_kafka_native.jobs.batch_reload.bounds import Point, parse_offsets, parse_point
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
 from spark_kafka_native.jobs.batch_reload.formats import COMPRESSIONS
 from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocation
-from spark_kafka_native.net.errors import ConfigError
-from spark_kafka_native.protocol.nearest import did_you_mean
-from spark_kafka_native.spark.errors import OptionError
 
 DEFAULT_KEEP_VERSIONS: Final = 10
 DEFAULT_LEASE_MINUTES: Final = 60

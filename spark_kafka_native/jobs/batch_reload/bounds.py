@@ -5,13 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from spark_kafka_native.client.cluster.metadata import NO_EPOCH, PartitionLeader
-from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError, changed
-from spark_kafka_native.jobs.batch_reload.plan import ClusterState, Plan, Wanted
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.protocol.wire import ZERO_UUID
-from spark_kafka_native.spark.errors import listed
-from spark_kafka_native.spark.offsets import (
+from spark_kafka_native._client.cluster.metadata import NO_EPOCH, PartitionLeader
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._protocol.wire import ZERO_UUID
+from spark_kafka_native._spark.errors import listed
+from spark_kafka_native._spark.offsets import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,
     Ago,
@@ -23,8 +21,10 @@ from spark_kafka_native.spark.offsets import (
     SpecificOffsets,
     parse_offset_limit,
 )
-from spark_kafka_native.spark.options.values import point_in_time
-from spark_kafka_native.spark.planning.bounds import OffsetSource, look_up_bounds
+from spark_kafka_native._spark.options.values import point_in_time
+from spark_kafka_native._spark.planning.bounds import OffsetSource, look_up_bounds
+from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError, changed
+from spark_kafka_native.jobs.batch_reload.plan import ClusterState, Plan, Wanted
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from typing import Final
 
 from pyspark.sql.types import StringType, StructField, StructType
 
+from spark_kafka_native._spark.source.schema import source_schema
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
 from spark_kafka_native.jobs.batch_reload.formats import COMPRESSIONS
 from spark_kafka_native.jobs.batch_reload.manifest import NO_FORMAT, Manifest, StoredFormat
-from spark_kafka_native.spark.source.schema import source_schema
 
 _DEFAULT_FORMAT: Final = "parquet"
 

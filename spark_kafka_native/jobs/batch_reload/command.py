@@ -14,9 +14,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from spark_kafka_native.client.admin.configs import Resource, ResourceType, describe_configs
-from spark_kafka_native.client.cluster.shared import shared_cluster
-from spark_kafka_native.command_line import open_closed_streams
+from spark_kafka_native._client.admin.configs import Resource, ResourceType, describe_configs
+from spark_kafka_native._client.cluster.shared import shared_cluster
+from spark_kafka_native._command_line import open_closed_streams
+from spark_kafka_native._net.errors import ConfigError
+from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._spark.errors import OptionError, PlanError
+from spark_kafka_native._spark.options.parsed import SourceOptions
+from spark_kafka_native._spark.options.parsing import Query, parse_source_options
+from spark_kafka_native._spark.planning.assignment import select_existing
+from spark_kafka_native._spark.planning.bounds import Clock
+from spark_kafka_native._spark.planning.cluster_offsets import ClusterOffsets
+from spark_kafka_native._spark.source.layout import layout_of
 from spark_kafka_native.jobs.batch_reload import report
 from spark_kafka_native.jobs.batch_reload.appending import append_rows, append_to, records_of
 from spark_kafka_native.jobs.batch_reload.arguments import Arguments, parse_arguments
@@ -38,15 +47,6 @@ from spark_kafka_native.jobs.batch_reload.writing import WriteJob
 from spark_kafka_native.jobs.interrupts import run_interruptible
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
 from spark_kafka_native.jobs.session import spark_session
-from spark_kafka_native.net.errors import ConfigError
-from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.spark.errors import OptionError, PlanError
-from spark_kafka_native.spark.options.parsed import SourceOptions
-from spark_kafka_native.spark.options.parsing import Query, parse_source_options
-from spark_kafka_native.spark.planning.assignment import select_existing
-from spark_kafka_native.spark.planning.bounds import Clock
-from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.source.layout import layout_of
 
 _RAISED_IN_JAVA: Final = re.compile(r"^(?:: |Caused by: )(?:[\w$]+\.)*([\w$]+: .+)$", re.MULTILINE)
 _RAISED: Final = re.compile(r"^(?:[\w.]+\.)?(?:\w*Error|\w*Exception|Conflict): (.+)$", re.MULTILINE)

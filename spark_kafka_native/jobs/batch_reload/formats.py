@@ -27,7 +27,7 @@ import crc32c
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_native.extras import install_hint
+from spark_kafka_native._extras import install_hint
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError
 
 

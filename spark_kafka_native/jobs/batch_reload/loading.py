@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from spark_kafka_native._spark.planning.ranges import OffsetRange
 from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
 from spark_kafka_native.jobs.batch_reload.leases import Lease
 from spark_kafka_native.jobs.batch_reload.manifest import TAIL_ENTRIES, Manifest, StoredFormat
@@ -24,7 +25,6 @@ from spark_kafka_native.jobs.batch_reload.plan import Plan
 from spark_kafka_native.jobs.batch_reload.running import Runner, Watch
 from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native.jobs.batch_reload.versions import LOADS, publish, with_all_entries
-from spark_kafka_native.spark.planning.ranges import OffsetRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

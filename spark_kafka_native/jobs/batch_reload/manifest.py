@@ -34,8 +34,8 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Final
 
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.offsets import OffsetMap, format_offsets, parse_offsets
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.offsets import OffsetMap, format_offsets, parse_offsets
 
 MANIFEST_FORMAT: Final = 1
 FORMAT_WITH_PARTS: Final = 2

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native.jobs.batch_reload.errors import Conflict
 from spark_kafka_native.jobs.batch_reload.manifest import (
     HISTORY_LENGTH,
@@ -15,7 +16,6 @@ from spark_kafka_native.jobs.batch_reload.manifest import (
     by_partition,
 )
 from spark_kafka_native.jobs.batch_reload.plan import Plan
-from spark_kafka_native.protocol.topic import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

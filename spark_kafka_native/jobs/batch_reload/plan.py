@@ -8,11 +8,11 @@ there are files after that, at the first file boundary at or after it; later fil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from spark_kafka_native.client.cluster.metadata import PartitionLeader
+from spark_kafka_native._client.cluster.metadata import PartitionLeader
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.planning.ranges import OffsetRange, range_of, split_ranges
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError
 from spark_kafka_native.jobs.batch_reload.manifest import Entry, Manifest, by_partition
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of, split_ranges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

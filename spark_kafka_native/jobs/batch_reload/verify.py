@@ -12,16 +12,16 @@ from typing import Final
 
 import crc32c
 
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import DataLossError
+from spark_kafka_native._spark.options.parsed import SourceOptions
+from spark_kafka_native._spark.planning.ranges import range_of
+from spark_kafka_native._spark.source.layout import Layout
+from spark_kafka_native._spark.source.reader import read_ranges
 from spark_kafka_native.jobs.batch_reload.manifest import Entry, Manifest, What, problems
 from spark_kafka_native.jobs.batch_reload.running import Runner, Watch
 from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocation
 from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.errors import DataLossError
-from spark_kafka_native.spark.options.parsed import SourceOptions
-from spark_kafka_native.spark.planning.ranges import range_of
-from spark_kafka_native.spark.source.layout import Layout
-from spark_kafka_native.spark.source.reader import read_ranges
 
 _CHUNK_BYTES: Final = 1 << 22
 MAX_TASKS: Final = 1000

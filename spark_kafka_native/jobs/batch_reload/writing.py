@@ -12,17 +12,17 @@ from itertools import chain
 
 import pyarrow as pa
 
+from spark_kafka_native._spark.errors import DataLossError, DataLossKind
+from spark_kafka_native._spark.options.parsed import SourceOptions
+from spark_kafka_native._spark.planning.ranges import OffsetRange
+from spark_kafka_native._spark.source.layout import Layout
+from spark_kafka_native._spark.source.reader import read_ranges
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError, changed
 from spark_kafka_native.jobs.batch_reload.formats import CountingStream, FileFormat, open_writer
 from spark_kafka_native.jobs.batch_reload.merge import Written
 from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocation
 from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native.jobs.batch_reload.versions import LOADS
-from spark_kafka_native.spark.errors import DataLossError, DataLossKind
-from spark_kafka_native.spark.options.parsed import SourceOptions
-from spark_kafka_native.spark.planning.ranges import OffsetRange
-from spark_kafka_native.spark.source.layout import Layout
-from spark_kafka_native.spark.source.reader import read_ranges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from dirty_equals import Contains
 
-from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.interop.clients.conftest import Agents
 from tests.support.clients.agent import ForeignRecord
 from tests.support.clients.agent_programs import CLIENTS, ForeignClient

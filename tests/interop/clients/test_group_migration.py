@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_kafka_native.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
+from spark_kafka_native._protocol.messages.list_groups import ListedGroup, ListGroupsRequest
 from tests.interop.clients.conftest import Agents
 from tests.interop.clients.stories import PARTITIONS, REBALANCE_S, all_shared, produce_values, shared, values
 from tests.support.clients.agent import Member

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.protocol.messages.describe_producers import ProducerState
+from spark_kafka_native._protocol.messages.describe_producers import ProducerState
 from tests.support.programs.kafka_tools import KafkaTools
 from tests.support.requests import broker_differences as differences
 from tests.support.requests.same_responses import compare_brokers

@@ -7,7 +7,7 @@ time, and the other way round.
 import pytest
 from dirty_equals import Contains
 
-from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.interop.clients.conftest import Agents, Partner, ServerFor
 from tests.interop.clients.stories import PARTITIONS, START_MS, follow_the_members, wait_until_shared
 from tests.support.clients.agent import ForeignRecord

@@ -2,9 +2,9 @@
 
 import pytest
 
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.planning.cluster_offsets import ClusterOffsets
 from tests.support.clients.topics import Topics
 from tests.support.programs.kafka_tools import KafkaTools
 from tests.support.servers.brokers import AnyBroker

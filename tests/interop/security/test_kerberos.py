@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.net.errors import AuthenticationFailed
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._net.errors import AuthenticationFailed
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.clients.interface import Record
 from tests.support.clients.native import config_of, read_range, rows_of
 from tests.support.programs.toolchains import ToolMissing

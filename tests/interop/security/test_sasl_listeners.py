@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import AuthenticationFailed
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.consumer.offsets import LATEST, list_offsets
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._net.errors import AuthenticationFailed
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.interop.security.test_tls_listeners import round_trip, trusting
 from tests.support.clients.native import config_of, outlive_sessions
 from tests.support.servers.apache_kafka import run_tool

@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_kafka_native.spark.sink.update_mode import write_updates
+from spark_kafka_native._spark.sink.update_mode import write_updates
 from tests.support.clients.topics import Topics
 from tests.support.servers.apache_kafka import ApacheKafka
 

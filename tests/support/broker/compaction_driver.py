@@ -6,16 +6,16 @@ from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
-from broker_embedded.config.log_config import CleanerConfig, LogConfig
-from broker_embedded.log.append.incoming import AppendConditions, AppendOrigin
-from broker_embedded.log.appender import AppendResult
-from broker_embedded.log.cleaner.log_cleaner import LogCleaner
-from broker_embedded.log.log import Log
-from broker_embedded.log.manager import LogManager
-from broker_embedded.platform.platform import ManualClock, Platform
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import iter_batches
-from spark_kafka_native.records.control import ControlType
+from broker_embedded._config.log_config import CleanerConfig, LogConfig
+from broker_embedded._log.append.incoming import AppendConditions, AppendOrigin
+from broker_embedded._log.appender import AppendResult
+from broker_embedded._log.cleaner.log_cleaner import LogCleaner
+from broker_embedded._log.log import Log
+from broker_embedded._log.manager import LogManager
+from broker_embedded._platform.platform import ManualClock, Platform
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.batch import iter_batches
+from spark_kafka_native._records.control import ControlType
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
 from tests.support.broker.log_driver import batches_of
 from tests.support.records import reference

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from spark_kafka_native.protocol.messages import alter_configs as replacing
-from spark_kafka_native.protocol.messages import incremental_alter_configs as changing
-from spark_kafka_native.protocol.messages.describe_configs import (
+from spark_kafka_native._protocol.messages import alter_configs as replacing
+from spark_kafka_native._protocol.messages import incremental_alter_configs as changing
+from spark_kafka_native._protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,

@@ -6,11 +6,11 @@ import struct
 from collections.abc import Awaitable, Callable
 from typing import ClassVar, TypeAlias
 
-from broker_embedded.handlers.support.request_cost import RequestCost
-from broker_embedded.platform.platform import ManualClock
-from broker_embedded.platform.timers import VirtualTimers
-from broker_embedded.server.connection import Connection, ResponseFrame, Shared
-from broker_embedded.server.memory import RequestMemory
+from broker_embedded._handlers.support.request_cost import RequestCost
+from broker_embedded._platform.platform import ManualClock
+from broker_embedded._platform.timers import VirtualTimers
+from broker_embedded._server.connection import Connection, ResponseFrame, Shared
+from broker_embedded._server.memory import RequestMemory
 
 LIMIT = 1_000_000
 SimpleServe: TypeAlias = Callable[[memoryview], ResponseFrame | Awaitable[ResponseFrame]]

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any, Self
 
-from broker_embedded.log.append.incoming import AppendConditions
-from broker_embedded.transactions.state import Transaction, TransactionVersion
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import iter_batches
-from spark_kafka_native.records.control import ControlType, decode_control
+from broker_embedded._log.append.incoming import AppendConditions
+from broker_embedded._transactions.state import Transaction, TransactionVersion
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.batch import iter_batches
+from spark_kafka_native._records.control import ControlType, decode_control
 from tests.support.broker.disk import FaultyFileSystem
 from tests.support.broker.driver import BrokerDriver
 from tests.support.records.log_batches import batch

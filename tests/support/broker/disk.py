@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
-from broker_embedded.platform.platform import Buffer, Clock, DirectoryEntry, File, FileLock, FileSystem, ManualClock
+from broker_embedded._platform.platform import Buffer, Clock, DirectoryEntry, File, FileLock, FileSystem, ManualClock
 from tests.support.records.log_batches import NOW_MS
 
 Change: TypeAlias = tuple[int, bytes | None]

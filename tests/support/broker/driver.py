@@ -10,27 +10,31 @@ from uuid import UUID
 
 from dirty_equals import IsInt
 
-from broker_embedded.broker import Broker
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.handlers.support.request_cost import RequestCost
-from broker_embedded.metadata.image import BrokerNode
-from broker_embedded.platform.platform import Clock, File, FileSystem, ManualClock, Platform
-from broker_embedded.platform.timers import VirtualTimers
-from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
-from broker_embedded.server.dispatch import Dispatcher, Intercept, Peer
-from spark_kafka_native.protocol.framing import decode_response, request_frame
-from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from spark_kafka_native.protocol.messages.produce import (
+from broker_embedded._broker import Broker
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._handlers.support.request_cost import RequestCost
+from broker_embedded._metadata.image import BrokerNode
+from broker_embedded._platform.platform import Clock, File, FileSystem, ManualClock, Platform
+from broker_embedded._platform.timers import VirtualTimers
+from broker_embedded._records.coordinator_record import CoordinatorRecord, encode_batch
+from broker_embedded._server.dispatch import Dispatcher, Intercept, Peer
+from spark_kafka_native._protocol.framing import decode_response, request_frame
+from spark_kafka_native._protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from spark_kafka_native._protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from spark_kafka_native._protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     TopicProduceData,
 )
-from spark_kafka_native.protocol.schema import Request, Response
-from spark_kafka_native.protocol.wire import Buffer, Chunk, FileRegion
-from spark_kafka_native.records.batch import BatchHeader, iter_batches, set_producer
-from spark_kafka_native.records.conversion import read_records
+from spark_kafka_native._protocol.schema import Request, Response
+from spark_kafka_native._protocol.wire import Buffer, Chunk, FileRegion
+from spark_kafka_native._records.batch import BatchHeader, iter_batches, set_producer
+from spark_kafka_native._records.conversion import read_records
 from tests.support.records.log_batches import NOW_MS
 from tests.support.requests.of_topic import offset_commit
 from tests.support.waiting import eventually_async

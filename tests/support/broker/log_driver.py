@@ -4,16 +4,16 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.appender import AppendResult
-from broker_embedded.log.log import Log
-from broker_embedded.log.opening import open_log
-from broker_embedded.log.timestamp_lookup import ContinueAt, OffsetTimestamp
-from broker_embedded.log.view import LogSlice
-from broker_embedded.platform.platform import File, ManualClock, Platform
-from spark_kafka_native.protocol.wire import FileRegion
-from spark_kafka_native.records.batch import BatchHeader
-from spark_kafka_native.records.formats import iter_any
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._log.appender import AppendResult
+from broker_embedded._log.log import Log
+from broker_embedded._log.opening import open_log
+from broker_embedded._log.timestamp_lookup import ContinueAt, OffsetTimestamp
+from broker_embedded._log.view import LogSlice
+from broker_embedded._platform.platform import File, ManualClock, Platform
+from spark_kafka_native._protocol.wire import FileRegion
+from spark_kafka_native._records.batch import BatchHeader
+from spark_kafka_native._records.formats import iter_any
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 from tests.support.records.log_batches import NOW_MS, batch, rows
 

@@ -4,10 +4,10 @@ import random
 from typing import Any
 from uuid import UUID
 
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.manager import LogManager
-from broker_embedded.platform.platform import ManualClock, Platform, read_file
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._log.manager import LogManager
+from broker_embedded._platform.platform import ManualClock, Platform, read_file
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 from tests.support.records.log_batches import NOW_MS, batch
 

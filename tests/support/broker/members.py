@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Mapping
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
-from spark_kafka_native.protocol.messages.join_group import (
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
+from spark_kafka_native._protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
 )
-from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from spark_kafka_native._protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.support.broker.driver import BrokerDriver
 from tests.support.groups.classic_driver import subscription
 

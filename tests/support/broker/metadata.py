@@ -4,9 +4,9 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from broker_embedded.metadata.store import MetadataStore
-from broker_embedded.platform.platform import FileSystem
-from broker_embedded.platform.shielded_tasks import ShieldedTasks
+from broker_embedded._metadata.store import MetadataStore
+from broker_embedded._platform.platform import FileSystem
+from broker_embedded._platform.shielded_tasks import ShieldedTasks
 from tests.support.broker.disk import DATA_DIR
 
 ResultT = TypeVar("ResultT")

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.appender import AppendResult
-from spark_kafka_native.records.batch import Buffer, CompressionType
-from spark_kafka_native.records.record import LogRecord
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._log.appender import AppendResult
+from spark_kafka_native._records.batch import Buffer, CompressionType
+from spark_kafka_native._records.record import LogRecord
 from tests.support.broker.log_driver import LogDriver, slice_bytes
 from tests.support.records.log_batches import batch
 from tests.support.records.message_sets import message_set, messages_in, shapes

@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
-from spark_kafka_native.protocol.messages.alter_client_quotas import (
+from spark_kafka_native._protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     OpData,
     RequestedEntityData,
     RequestedEntryData,
 )
-from spark_kafka_native.protocol.messages.describe_client_quotas import (
+from spark_kafka_native._protocol.messages.describe_client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-from spark_kafka_native.protocol.schema import Request, Response
+from spark_kafka_native._protocol.schema import Request, Response
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 

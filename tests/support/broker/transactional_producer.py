@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
-from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
-from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from spark_kafka_native.protocol.schema import Request, Response
-from spark_kafka_native.records.batch import set_producer
+from broker_embedded._records.coordinator_record import CoordinatorRecord, encode_batch
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native._protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from spark_kafka_native._protocol.schema import Request, Response
+from spark_kafka_native._records.batch import set_producer
 from tests.support.broker.driver import BrokerDriver
 from tests.support.records.log_batches import NOW_MS
 from tests.support.requests.transactions import Part, TransactionalRequests

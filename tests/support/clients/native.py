@@ -7,17 +7,17 @@ from contextlib import contextmanager
 import pyarrow as pa
 from dirty_equals import IsFloat
 
-from spark_kafka_native.client.admin.committed_offsets import commit_offsets, fetch_offsets
-from spark_kafka_native.client.admin.topics import NewTopic, create_partitions, create_topics, delete_topics
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.net.blocking import Connection
-from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.arrow.schema import HEADERS
+from spark_kafka_native._client.admin.committed_offsets import commit_offsets, fetch_offsets
+from spark_kafka_native._client.admin.topics import NewTopic, create_partitions, create_topics, delete_topics
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._net.blocking import Connection
+from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.arrow.schema import HEADERS
 from tests.support.clients.interface import DEADLINE_S, Configs, Record, Refused, Stored
 from tests.support.scripted.fetched_logs import OneRange
 from tests.support.waiting import eventually
@@ -82,7 +82,7 @@ def _refusals() -> Iterator[None]:
 
 
 class OurClient:
-    """spark_kafka_native.client."""
+    """spark_kafka_native._client."""
 
     name = "ours"
     sends_null_headers = True

@@ -5,14 +5,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import READ_COMMITTED
-from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
-from spark_kafka_native.client.producer.transactional_producer import TransactionalProducer
-from spark_kafka_native.client.transactions.handle import TransactionalIdentity, TransactionHandle
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.config import READ_COMMITTED
+from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native._client.producer.transactional_producer import TransactionalProducer
+from spark_kafka_native._client.transactions.handle import TransactionalIdentity, TransactionHandle
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._protocol.messages.end_txn import EndTxnRequest
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.scripted.fetched_logs import OneRange
 from tests.support.waiting import eventually
 

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
-from spark_kafka_native.client.admin.delete_records import delete_records
-from spark_kafka_native.client.admin.topics import NewTopic, create_partitions, create_topics, delete_topics
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.admin.delete_records import delete_records
+from spark_kafka_native._client.admin.topics import NewTopic, create_partitions, create_topics, delete_topics
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.scripted.fetched_logs import OneRange
 
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))

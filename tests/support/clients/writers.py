@@ -12,7 +12,7 @@ from typing import Any
 
 from dirty_equals import IsInt
 
-from spark_kafka_native.client.producer.producer import Producer
+from spark_kafka_native._client.producer.producer import Producer
 from tests.support.clients.confluent import ConfluentClient
 from tests.support.clients.interface import DEADLINE_S, Record
 from tests.support.clients.native import config_of, rows_of

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.batch import TaskMessage, WritePlan
-from spark_kafka_native.spark.exactly_once.decision import Owner, OwnerKind
-from spark_kafka_native.spark.exactly_once.effects import Append, DecisionRecord, Effect, EndTransactions, Steps
-from spark_kafka_native.spark.exactly_once.names import Names
-from spark_kafka_native.spark.exactly_once.task import task
-from spark_kafka_native.spark.exactly_once.timing import Timing
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._spark.exactly_once.batch import TaskMessage, WritePlan
+from spark_kafka_native._spark.exactly_once.decision import Owner, OwnerKind
+from spark_kafka_native._spark.exactly_once.effects import Append, DecisionRecord, Effect, EndTransactions, Steps
+from spark_kafka_native._spark.exactly_once.names import Names
+from spark_kafka_native._spark.exactly_once.task import task
+from spark_kafka_native._spark.exactly_once.timing import Timing
 from tests.support.exactly_once.model_kafka import STATES, WAIT, Batch, Cluster, Fate, Kafka, Row, Transaction
 from tests.support.exactly_once.model_process import give, is_answered, requests_of
 

@@ -19,18 +19,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.spark.exactly_once.abort import abort
-from spark_kafka_native.spark.exactly_once.batch import TaskMessage
-from spark_kafka_native.spark.exactly_once.commands import run_again
-from spark_kafka_native.spark.exactly_once.commit import commit
-from spark_kafka_native.spark.exactly_once.decision import Owner, OwnerKind
-from spark_kafka_native.spark.exactly_once.effects import InitProducer, Now, Steps
-from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
-from spark_kafka_native.spark.exactly_once.names import Names
-from spark_kafka_native.spark.exactly_once.plan import plan
-from spark_kafka_native.spark.exactly_once.task import task
-from spark_kafka_native.spark.exactly_once.timing import Timing
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._spark.exactly_once.abort import abort
+from spark_kafka_native._spark.exactly_once.batch import TaskMessage
+from spark_kafka_native._spark.exactly_once.commands import run_again
+from spark_kafka_native._spark.exactly_once.commit import commit
+from spark_kafka_native._spark.exactly_once.decision import Owner, OwnerKind
+from spark_kafka_native._spark.exactly_once.effects import InitProducer, Now, Steps
+from spark_kafka_native._spark.exactly_once.errors import ErrorKind, ExactlyOnceError
+from spark_kafka_native._spark.exactly_once.names import Names
+from spark_kafka_native._spark.exactly_once.plan import plan
+from spark_kafka_native._spark.exactly_once.task import task
+from spark_kafka_native._spark.exactly_once.timing import Timing
 from tests.support.exactly_once.model_kafka import CHANGING, WAIT, Cluster, Fate, Kafka, Row
 from tests.support.exactly_once.model_process import Point, Processes, Responses, Spec, Token, Tokens
 from tests.support.exactly_once.promises import Promises, Violation

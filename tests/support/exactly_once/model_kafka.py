@@ -11,11 +11,11 @@ Transactions of tasks have their markers at once; what a row in them is, and wha
 from functools import cache
 from typing import Final, NamedTuple
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.exactly_once.decision import last_decision
-from spark_kafka_native.spark.exactly_once.effects import DecisionLog, DecisionRecord
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.exactly_once.decision import last_decision
+from spark_kafka_native._spark.exactly_once.effects import DecisionLog, DecisionRecord
 
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
 STATES: Final = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")

@@ -7,9 +7,9 @@ with a response that was given before costs a look into a dictionary.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.effects import (
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._spark.exactly_once.effects import (
     AbortOpen,
     Append,
     Describe,

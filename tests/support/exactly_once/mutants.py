@@ -9,14 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.abort import AbortResult, abort
-from spark_kafka_native.spark.exactly_once.batch import TaskMessage, WritePlan, joined, summary
-from spark_kafka_native.spark.exactly_once.commands import run_again
-from spark_kafka_native.spark.exactly_once.commit import check_alive, commit
-from spark_kafka_native.spark.exactly_once.decision import Decision, Handle, Owner, decision_records
-from spark_kafka_native.spark.exactly_once.effects import (
+from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._spark.exactly_once.abort import AbortResult, abort
+from spark_kafka_native._spark.exactly_once.batch import TaskMessage, WritePlan, joined, summary
+from spark_kafka_native._spark.exactly_once.commands import run_again
+from spark_kafka_native._spark.exactly_once.commit import check_alive, commit
+from spark_kafka_native._spark.exactly_once.decision import Decision, Handle, Owner, decision_records
+from spark_kafka_native._spark.exactly_once.effects import (
     Append,
     Describe,
     Described,
@@ -29,11 +29,17 @@ from spark_kafka_native.spark.exactly_once.effects import (
     Steps,
     WriteRows,
 )
-from spark_kafka_native.spark.exactly_once.ending import abort_ids, commit_handles, end_driver, mark_finished, read_last
-from spark_kafka_native.spark.exactly_once.names import DataId, Names
-from spark_kafka_native.spark.exactly_once.plan import plan
-from spark_kafka_native.spark.exactly_once.task import task
-from spark_kafka_native.spark.exactly_once.timing import Timing
+from spark_kafka_native._spark.exactly_once.ending import (
+    abort_ids,
+    commit_handles,
+    end_driver,
+    mark_finished,
+    read_last,
+)
+from spark_kafka_native._spark.exactly_once.names import DataId, Names
+from spark_kafka_native._spark.exactly_once.plan import plan
+from spark_kafka_native._spark.exactly_once.task import task
+from spark_kafka_native._spark.exactly_once.timing import Timing
 from tests.support.exactly_once.model import Faults, Protocol, Scenario
 
 

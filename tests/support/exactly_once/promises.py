@@ -4,7 +4,7 @@ No row is readable twice, or of a batch that is not decided; what is decided is 
 decided only while it has long enough to live.
 """
 
-from spark_kafka_native.spark.exactly_once.timing import Timing
+from spark_kafka_native._spark.exactly_once.timing import Timing
 from tests.support.exactly_once.model_kafka import ONGOING, PREPARE_COMMIT, TICK_MS, Fate, Kafka, Row, decided
 
 

@@ -4,7 +4,7 @@ import gc
 from collections import deque
 from dataclasses import dataclass, field
 
-from spark_kafka_native.spark.exactly_once.effects import DecisionLog
+from spark_kafka_native._spark.exactly_once.effects import DecisionLog
 from tests.support.exactly_once.model import Label, Protocol, Scenario, State, World
 from tests.support.exactly_once.model_kafka import STATES, Request, Transaction
 from tests.support.exactly_once.promises import Violation

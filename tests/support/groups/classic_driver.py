@@ -8,8 +8,8 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from broker_embedded.groups import decisions
-from broker_embedded.groups.classic.group import (
+from broker_embedded._groups import decisions
+from broker_embedded._groups.classic.group import (
     JOIN_TIMER,
     SYNC_TIMER,
     ClassicConfig,
@@ -17,18 +17,18 @@ from broker_embedded.groups.classic.group import (
     ClassicState,
     session_timer,
 )
-from broker_embedded.groups.classic.join import JoinContext, join
-from broker_embedded.groups.classic.leave import heartbeat, leave
-from broker_embedded.groups.classic.replay import replay_group
-from broker_embedded.groups.classic.sync import sync
-from broker_embedded.groups.group import Group, Outcome, Pending, TimerKey
-from broker_embedded.groups.replay import ReplayContext, replay
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
-from spark_kafka_native.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
-from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from broker_embedded._groups.classic.join import JoinContext, join
+from broker_embedded._groups.classic.leave import heartbeat, leave
+from broker_embedded._groups.classic.replay import replay_group
+from broker_embedded._groups.classic.sync import sync
+from broker_embedded._groups.group import Group, Outcome, Pending, TimerKey
+from broker_embedded._groups.replay import ReplayContext, replay
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
+from spark_kafka_native._protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from spark_kafka_native._protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from spark_kafka_native._protocol.messages.offset_commit import OffsetCommitRequest
+from spark_kafka_native._protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.support.groups.context import GroupWorld
 
 GROUP_ID: Final = "g"

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from broker_embedded.groups.classic.group import ClassicGroup
-from broker_embedded.groups.consumer.member import TopicIdPartition
-from broker_embedded.groups.consumer.migration import assignment_of
-from broker_embedded.groups.group import Pending
-from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequestAssignment
+from broker_embedded._groups.classic.group import ClassicGroup
+from broker_embedded._groups.consumer.member import TopicIdPartition
+from broker_embedded._groups.consumer.migration import assignment_of
+from broker_embedded._groups.group import Pending
+from spark_kafka_native._protocol.messages.sync_group import SyncGroupRequestAssignment
 from tests.support.groups.classic_requests import ClassicClient
 from tests.support.groups.consumer_driver import ConsumerDriver, topic_id
 

@@ -5,24 +5,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from broker_embedded.groups import decisions
-from broker_embedded.groups.classic.join import JoinContext
-from broker_embedded.groups.consumer.config import ConsumerContext
-from broker_embedded.groups.group import Group, Outcome, Pending
-from spark_kafka_native.protocol.consumer_protocol import (
+from broker_embedded._groups import decisions
+from broker_embedded._groups.classic.join import JoinContext
+from broker_embedded._groups.consumer.config import ConsumerContext
+from broker_embedded._groups.group import Group, Outcome, Pending
+from spark_kafka_native._protocol.consumer_protocol import (
     Subscription,
     TopicPartitions,
     read_assignment,
 )
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
-from spark_kafka_native.protocol.messages.join_group import (
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
+from spark_kafka_native._protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
 )
-from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from spark_kafka_native._protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from spark_kafka_native._protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.support.groups.subscriptions import encode_subscription
 
 GROUP_ID: Final = "g"

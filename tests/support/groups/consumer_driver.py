@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from broker_embedded.groups import decisions
-from broker_embedded.groups.classic.group import ClassicConfig
-from broker_embedded.groups.consumer import regexes
-from broker_embedded.groups.consumer.config import ConsumerConfig, ConsumerContext
-from broker_embedded.groups.consumer.draft import REGEX_TIMER
-from broker_embedded.groups.consumer.group import ConsumerGroup
-from broker_embedded.groups.consumer.heartbeat import HeartbeatContext, check_request, heartbeat
-from broker_embedded.groups.consumer.member import ConsumerMember, TopicIdPartition
-from broker_embedded.groups.consumer.topics import EMPTY_VIEW, SubscribableTopic, TopicsView
-from broker_embedded.groups.group import Group, Outcome, Pending, TimerKey
-from broker_embedded.groups.pattern import Pattern
-from broker_embedded.groups.replay import ReplayContext, replay
-from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.protocol.messages import consumer_group_heartbeat as messages
+from broker_embedded._groups import decisions
+from broker_embedded._groups.classic.group import ClassicConfig
+from broker_embedded._groups.consumer import regexes
+from broker_embedded._groups.consumer.config import ConsumerConfig, ConsumerContext
+from broker_embedded._groups.consumer.draft import REGEX_TIMER
+from broker_embedded._groups.consumer.group import ConsumerGroup
+from broker_embedded._groups.consumer.heartbeat import HeartbeatContext, check_request, heartbeat
+from broker_embedded._groups.consumer.member import ConsumerMember, TopicIdPartition
+from broker_embedded._groups.consumer.topics import EMPTY_VIEW, SubscribableTopic, TopicsView
+from broker_embedded._groups.group import Group, Outcome, Pending, TimerKey
+from broker_embedded._groups.pattern import Pattern
+from broker_embedded._groups.replay import ReplayContext, replay
+from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._protocol.messages import consumer_group_heartbeat as messages
 from tests.support.groups.classic_requests import GROUP_ID, ClassicRequests
 from tests.support.groups.context import GroupWorld
 from tests.support.requests.consumer_group import as_topics

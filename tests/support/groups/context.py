@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from broker_embedded.groups.group import CancelTimer, Group, Outcome, TimerKey
-from broker_embedded.records.coordinator_record import CoordinatorRecord
-from spark_kafka_native.protocol.errors import ErrorCode
+from broker_embedded._groups.group import CancelTimer, Group, Outcome, TimerKey
+from broker_embedded._records.coordinator_record import CoordinatorRecord
+from spark_kafka_native._protocol.errors import ErrorCode
 
 
 class GroupWorld:

@@ -3,19 +3,19 @@
 from typing import Any
 from uuid import UUID
 
-from broker_embedded.groups.classic.group import ClassicConfig
-from broker_embedded.groups.group import Group, Outcome
-from broker_embedded.groups.offsets import GroupOffsets, OffsetCommit
-from broker_embedded.groups.pending_offsets import PendingTransaction
-from broker_embedded.groups.replay import ReplayContext, replay
-from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
-from broker_embedded.records.last_records import LastRecords
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
-from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import read_header, set_offsets, set_producer
-from spark_kafka_native.records.control import ControlType
+from broker_embedded._groups.classic.group import ClassicConfig
+from broker_embedded._groups.group import Group, Outcome
+from broker_embedded._groups.offsets import GroupOffsets, OffsetCommit
+from broker_embedded._groups.pending_offsets import PendingTransaction
+from broker_embedded._groups.replay import ReplayContext, replay
+from broker_embedded._records.coordinator_record import CoordinatorRecord, encode_batch
+from broker_embedded._records.last_records import LastRecords
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.offset_commit import OffsetCommitRequest
+from spark_kafka_native._protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.batch import read_header, set_offsets, set_producer
+from spark_kafka_native._records.control import ControlType
 from tests.support.broker.driver import decode_batch
 from tests.support.records.record_batches import marker
 

@@ -2,9 +2,9 @@
 
 import struct
 
-from spark_kafka_native.protocol.codec import encoder
-from spark_kafka_native.protocol.consumer_protocol import Subscription
-from spark_kafka_native.protocol.wire import Splices
+from spark_kafka_native._protocol.codec import encoder
+from spark_kafka_native._protocol.consumer_protocol import Subscription
+from spark_kafka_native._protocol.wire import Splices
 
 
 def encode_subscription(subscription: Subscription, version: int) -> bytes:

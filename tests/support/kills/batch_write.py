@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from spark_kafka_native.spark.datasource import PyKafkaDataSource
-from spark_kafka_native.spark.sink import exactly_once
-from spark_kafka_native.spark.sink.writer import PyKafkaWriter
+from spark_kafka_native._spark.datasource import PyKafkaDataSource
+from spark_kafka_native._spark.sink import exactly_once
+from spark_kafka_native._spark.sink.writer import PyKafkaWriter
 from tests.support.kills.sink import DOOM, Doom, Rests
 from tests.support.kills.spark_copy import driver_environment
 from tests.support.process_tree import descendants, kill_all, still_there

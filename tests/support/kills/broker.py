@@ -14,9 +14,9 @@ import sys
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.platform.platform import Buffer, File, Platform, RealFileSystem
-from broker_embedded.server.run import running_broker
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._platform.platform import Buffer, File, Platform, RealFileSystem
+from broker_embedded._server.run import running_broker
 
 Moment = Literal["before", "half", "after"]
 

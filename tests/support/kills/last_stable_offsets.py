@@ -6,7 +6,7 @@ A partition stands still while it has records after the last stable offset and t
 import time
 from typing import Self
 
-from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native._protocol.errors import KafkaError
 from tests.support.clients.topics import Topics
 from tests.support.kills.background import Background
 

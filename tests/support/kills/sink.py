@@ -21,13 +21,13 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.spark.datasource import PyKafkaDataSource
-from spark_kafka_native.spark.exactly_once.effects import Effect, Result, Steps
-from spark_kafka_native.spark.sink import exactly_once
-from spark_kafka_native.spark.sink.effects import carry_out
-from spark_kafka_native.spark.sink.exactly_once import BATCH_ID
-from spark_kafka_native.spark.sink.writer import PyKafkaStreamWriter
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._spark.datasource import PyKafkaDataSource
+from spark_kafka_native._spark.exactly_once.effects import Effect, Result, Steps
+from spark_kafka_native._spark.sink import exactly_once
+from spark_kafka_native._spark.sink.effects import carry_out
+from spark_kafka_native._spark.sink.exactly_once import BATCH_ID
+from spark_kafka_native._spark.sink.writer import PyKafkaStreamWriter
 
 DOOM: Final = "DOOM"
 STRAGGLERS: Final = "STRAGGLERS"

@@ -10,7 +10,7 @@ from enum import Enum
 
 from dirty_equals import AnyThing, IsInt
 
-from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.kills.background import Background
 from tests.support.requests.committed_offsets import committed_offset
 from tests.support.requests.raw_client import RawClient

@@ -5,14 +5,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_kafka_native.records.arrow import compiled, kernel, reference
-from spark_kafka_native.records.arrow.batches import Batches
-from spark_kafka_native.records.arrow.decode import Decoded, decode
-from spark_kafka_native.records.arrow.schema import ALL, RECORD_FIELDS
-from spark_kafka_native.records.arrow.selected import Limits, Part
-from spark_kafka_native.records.arrow.selection import select
-from spark_kafka_native.records.errors import CorruptBatch, UnreadableBatch
-from spark_kafka_native.records.scratch import scratch
+from spark_kafka_native._records.arrow import compiled, kernel, reference
+from spark_kafka_native._records.arrow.batches import Batches
+from spark_kafka_native._records.arrow.decode import Decoded, decode
+from spark_kafka_native._records.arrow.schema import ALL, RECORD_FIELDS
+from spark_kafka_native._records.arrow.selected import Limits, Part
+from spark_kafka_native._records.arrow.selection import select
+from spark_kafka_native._records.errors import CorruptBatch, UnreadableBatch
+from spark_kafka_native._records.scratch import scratch
 
 
 def read_both(

@@ -12,22 +12,22 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.handlers.support.registry import Api, CloseConnection, Result, apis_of
-from broker_embedded.handlers.support.request_cost import RequestCost
-from broker_embedded.log.log import Log
-from broker_embedded.log.opening import open_log
-from broker_embedded.platform.platform import ManualClock, Platform
-from broker_embedded.server.dispatch import Call, Peer
-from spark_kafka_native.protocol.codec import decode as decode_message
-from spark_kafka_native.protocol.codec import encode as encode_message
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError, RemoteProtocolError
-from spark_kafka_native.protocol.framing import decode_response
-from spark_kafka_native.protocol.messages import all_requests
-from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from spark_kafka_native.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from spark_kafka_native.protocol.wire import Chunk
-from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, CorruptBatch, iter_batches, seal
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._handlers.support.registry import Api, CloseConnection, Result, apis_of
+from broker_embedded._handlers.support.request_cost import RequestCost
+from broker_embedded._log.log import Log
+from broker_embedded._log.opening import open_log
+from broker_embedded._platform.platform import ManualClock, Platform
+from broker_embedded._server.dispatch import Call, Peer
+from spark_kafka_native._protocol.codec import decode as decode_message
+from spark_kafka_native._protocol.codec import encode as encode_message
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, RemoteProtocolError
+from spark_kafka_native._protocol.framing import decode_response
+from spark_kafka_native._protocol.messages import all_requests
+from spark_kafka_native._protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from spark_kafka_native._protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from spark_kafka_native._protocol.wire import Chunk
+from spark_kafka_native._records.batch import RECORD_BATCH_OVERHEAD, CorruptBatch, iter_batches, seal
 from tests.support.broker.disk import MemoryFileSystem
 from tests.support.broker.driver import NODE, SMALL_SETTINGS, BrokerDriver, batch, to_bytes
 from tests.support.broker.log_driver import DIRECTORY, LogDriver, offset_for_timestamp, slice_bytes

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
 
-from spark_kafka_native.protocol.schema import FieldSpec, Request, Response, Struct, VersionRange, fields_of
+from spark_kafka_native._protocol.schema import FieldSpec, Request, Response, Struct, VersionRange, fields_of
 from tests.support.programs import maven
 
 Direction = Literal["request", "response"]

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from spark_kafka_native.protocol.producer_id import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from spark_kafka_native.records.batch import (
+from spark_kafka_native._protocol.producer_id import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from spark_kafka_native._records.batch import (
     NO_SEQUENCE,
     RECORD_BATCH_OVERHEAD,
     Buffer,
@@ -14,9 +14,9 @@ from spark_kafka_native.records.batch import (
     seal,
     write_header,
 )
-from spark_kafka_native.records.compression import compress
-from spark_kafka_native.records.decompression import decompress
-from spark_kafka_native.records.record import VARLONG_BYTES, read_varint, varint
+from spark_kafka_native._records.compression import compress
+from spark_kafka_native._records.decompression import decompress
+from spark_kafka_native._records.record import VARLONG_BYTES, read_varint, varint
 
 NOW_MS = 1_700_000_000_000
 """The time at which clocks of tests start."""

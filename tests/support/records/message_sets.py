@@ -3,11 +3,11 @@
 import zlib
 from collections.abc import Sequence
 
-from spark_kafka_native.records.batch import Buffer, CompressionType, TimestampType
-from spark_kafka_native.records.conversion import read_records
-from spark_kafka_native.records.formats import check_any_crc, iter_any
-from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.record import LogRecord
+from spark_kafka_native._records.batch import Buffer, CompressionType, TimestampType
+from spark_kafka_native._records.conversion import read_records
+from spark_kafka_native._records.formats import check_any_crc, iter_any
+from spark_kafka_native._records.legacy_write import write_message_set
+from spark_kafka_native._records.record import LogRecord
 from tests.support.records.log_batches import NOW_MS
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from spark_kafka_native.protocol.schema import FieldSpec, Struct, fields_of
+from spark_kafka_native._protocol.schema import FieldSpec, Struct, fields_of
 
 _INTEGERS = {
     "int8": (-(2**7), 2**7 - 1),

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.records.compression import CompressionType
-from spark_kafka_native.records.record import LogRecord
+from spark_kafka_native._records.compression import CompressionType
+from spark_kafka_native._records.record import LogRecord
 from tests.support.records.reference import Record
 
 PEERS = ("kafka-python", "aiokafka")

@@ -6,8 +6,8 @@ from array import array
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from spark_kafka_native.records._kernel import decode
-from spark_kafka_native.records.arrow.schema import ALL
+from spark_kafka_native._records._kernel import decode
+from spark_kafka_native._records.arrow.schema import ALL
 
 _AROUND = 64
 _UNTOUCHED = b"\xa5"

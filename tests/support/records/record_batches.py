@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from spark_kafka_native.records.arrow.decode import Decoded
-from spark_kafka_native.records.arrow.encode import MeasuredRows
-from spark_kafka_native.records.compression import CompressionType
-from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
+from spark_kafka_native._records.arrow.decode import Decoded
+from spark_kafka_native._records.arrow.encode import MeasuredRows
+from spark_kafka_native._records.compression import CompressionType
+from spark_kafka_native._records.control import ControlType, encode_end_txn_marker
 
 TIMESTAMP_MS = 1_700_000_000_000
 

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from spark_kafka_native.protocol.messages import all_requests
-from spark_kafka_native.protocol.schema import FieldSpec, Request, Struct, fields_of
+from spark_kafka_native._protocol.messages import all_requests
+from spark_kafka_native._protocol.schema import FieldSpec, Request, Struct, fields_of
 
 StructT = TypeVar("StructT", bound=Struct)
 

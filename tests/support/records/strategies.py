@@ -4,7 +4,7 @@ import itertools
 
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.record import LogRecord
+from spark_kafka_native._records.record import LogRecord
 from tests.support.records.reference import Header, Record, numbered
 
 _names = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(["trace-id", "a", "", "ключ", "🔑"])

@@ -5,23 +5,23 @@ from typing import Any, Self, TypeVar
 
 from dirty_equals import IsOneOf
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.framing import decode_response
-from spark_kafka_native.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
-from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
-from spark_kafka_native.protocol.messages.join_group import (
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.framing import decode_response
+from spark_kafka_native._protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
+from spark_kafka_native._protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
 )
-from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from spark_kafka_native.protocol.messages.sync_group import (
+from spark_kafka_native._protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from spark_kafka_native._protocol.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from spark_kafka_native.protocol.schema import Request, Response
+from spark_kafka_native._protocol.schema import Request, Response
 from tests.support.groups.classic_driver import subscription
 from tests.support.requests.of_topic import offset_commit
 from tests.support.requests.raw_client import RawClient, request_bytes

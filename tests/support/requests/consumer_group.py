@@ -7,14 +7,14 @@ from uuid import UUID
 
 from dirty_equals import HasLen
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
-from spark_kafka_native.protocol.messages.consumer_group_heartbeat import (
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
+from spark_kafka_native._protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.requests.classic_group import wait_for_coordinator
 from tests.support.requests.raw_client import RawClient
 from tests.support.servers.brokers import Server, TopicMaker

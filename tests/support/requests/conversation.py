@@ -7,11 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
-from spark_kafka_native.protocol.schema import Request, Response
-from spark_kafka_native.protocol.wire import ZERO_UUID
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native._protocol.schema import Request, Response
+from spark_kafka_native._protocol.wire import ZERO_UUID
 from tests.support.requests.of_topic import list_offsets
 from tests.support.requests.raw_client import RawClient
 from tests.support.waiting import WITHIN_S, eventually, last_of

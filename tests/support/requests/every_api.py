@@ -9,81 +9,81 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from spark_kafka_native.protocol.messages import alter_configs, describe_configs, incremental_alter_configs
-from spark_kafka_native.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from spark_kafka_native.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
-from spark_kafka_native.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-from spark_kafka_native.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
-from spark_kafka_native.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
-from spark_kafka_native.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from spark_kafka_native.protocol.messages.create_acls import CreateAclsRequest
-from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from spark_kafka_native.protocol.messages.delete_acls import DeleteAclsRequest
-from spark_kafka_native.protocol.messages.delete_groups import DeleteGroupsRequest
-from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from spark_kafka_native.protocol.messages.describe_acls import DescribeAclsRequest
-from spark_kafka_native.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
-from spark_kafka_native.protocol.messages.describe_cluster import DescribeClusterRequest
-from spark_kafka_native.protocol.messages.describe_groups import DescribeGroupsRequest
-from spark_kafka_native.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from spark_kafka_native.protocol.messages.describe_producers import DescribeProducersRequest
-from spark_kafka_native.protocol.messages.describe_producers import TopicRequest as ProducersTopic
-from spark_kafka_native.protocol.messages.describe_quorum import (
+from spark_kafka_native._protocol.messages import alter_configs, describe_configs, incremental_alter_configs
+from spark_kafka_native._protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from spark_kafka_native._protocol.messages.alter_client_quotas import AlterClientQuotasRequest
+from spark_kafka_native._protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from spark_kafka_native._protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
+from spark_kafka_native._protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native._protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from spark_kafka_native._protocol.messages.create_acls import CreateAclsRequest
+from spark_kafka_native._protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from spark_kafka_native._protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from spark_kafka_native._protocol.messages.delete_acls import DeleteAclsRequest
+from spark_kafka_native._protocol.messages.delete_groups import DeleteGroupsRequest
+from spark_kafka_native._protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from spark_kafka_native._protocol.messages.describe_acls import DescribeAclsRequest
+from spark_kafka_native._protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from spark_kafka_native._protocol.messages.describe_cluster import DescribeClusterRequest
+from spark_kafka_native._protocol.messages.describe_groups import DescribeGroupsRequest
+from spark_kafka_native._protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from spark_kafka_native._protocol.messages.describe_producers import DescribeProducersRequest
+from spark_kafka_native._protocol.messages.describe_producers import TopicRequest as ProducersTopic
+from spark_kafka_native._protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     RequestedPartitionData,
     RequestedTopicData,
 )
-from spark_kafka_native.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
-from spark_kafka_native.protocol.messages.describe_topic_partitions import TopicRequest as PartitionsTopic
-from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from spark_kafka_native.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
-from spark_kafka_native.protocol.messages.elect_leaders import ElectLeadersRequest
-from spark_kafka_native.protocol.messages.elect_leaders import TopicPartitions as ElectedPartitions
-from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
-from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
-from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
-from spark_kafka_native.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from spark_kafka_native.protocol.messages.list_config_resources import ListConfigResourcesRequest
-from spark_kafka_native.protocol.messages.list_groups import ListGroupsRequest
-from spark_kafka_native.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from spark_kafka_native.protocol.messages.list_transactions import ListTransactionsRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from spark_kafka_native.protocol.messages.offset_commit import (
+from spark_kafka_native._protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from spark_kafka_native._protocol.messages.describe_topic_partitions import TopicRequest as PartitionsTopic
+from spark_kafka_native._protocol.messages.describe_transactions import DescribeTransactionsRequest
+from spark_kafka_native._protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from spark_kafka_native._protocol.messages.elect_leaders import ElectLeadersRequest
+from spark_kafka_native._protocol.messages.elect_leaders import TopicPartitions as ElectedPartitions
+from spark_kafka_native._protocol.messages.end_txn import EndTxnRequest
+from spark_kafka_native._protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native._protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from spark_kafka_native._protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from spark_kafka_native._protocol.messages.list_config_resources import ListConfigResourcesRequest
+from spark_kafka_native._protocol.messages.list_groups import ListGroupsRequest
+from spark_kafka_native._protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from spark_kafka_native._protocol.messages.list_transactions import ListTransactionsRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from spark_kafka_native._protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from spark_kafka_native.protocol.messages.offset_delete import OffsetDeleteRequest
-from spark_kafka_native.protocol.messages.offset_fetch import (
+from spark_kafka_native._protocol.messages.offset_delete import OffsetDeleteRequest
+from spark_kafka_native._protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from spark_kafka_native.protocol.messages.offset_for_leader_epoch import (
+from spark_kafka_native._protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest
-from spark_kafka_native.protocol.messages.txn_offset_commit import (
+from spark_kafka_native._protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from spark_kafka_native._protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from spark_kafka_native._protocol.messages.sasl_handshake import SaslHandshakeRequest
+from spark_kafka_native._protocol.messages.sync_group import SyncGroupRequest
+from spark_kafka_native._protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from spark_kafka_native.protocol.messages.unregister_broker import UnregisterBrokerRequest
-from spark_kafka_native.protocol.messages.update_features import UpdateFeaturesRequest
-from spark_kafka_native.protocol.schema import Request
-from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.record import LogRecord
+from spark_kafka_native._protocol.messages.unregister_broker import UnregisterBrokerRequest
+from spark_kafka_native._protocol.messages.update_features import UpdateFeaturesRequest
+from spark_kafka_native._protocol.schema import Request
+from spark_kafka_native._records.legacy_write import write_message_set
+from spark_kafka_native._records.record import LogRecord
 from tests.support.broker.driver import batch
 from tests.support.broker.quotas import entry
 from tests.support.requests.consumer_group import first_heartbeat

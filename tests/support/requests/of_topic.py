@@ -2,43 +2,43 @@
 
 from typing import Any
 
-from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
+from spark_kafka_native._protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from spark_kafka_native.protocol.messages.alter_replica_log_dirs import (
+from spark_kafka_native._protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from spark_kafka_native.protocol.messages.delete_records import (
+from spark_kafka_native._protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from spark_kafka_native.protocol.messages.list_offsets import (
+from spark_kafka_native._protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from spark_kafka_native.protocol.messages.offset_commit import (
+from spark_kafka_native._protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from spark_kafka_native.protocol.messages.offset_delete import (
+from spark_kafka_native._protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from spark_kafka_native.protocol.messages.offset_fetch import (
+from spark_kafka_native._protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from spark_kafka_native.protocol.messages.write_txn_markers import (
+from spark_kafka_native._protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

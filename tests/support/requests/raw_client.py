@@ -4,8 +4,8 @@ import socket
 import struct
 from typing import Self, TypeVar
 
-from spark_kafka_native.protocol.framing import decode_response, request_frame
-from spark_kafka_native.protocol.schema import Request, Response
+from spark_kafka_native._protocol.framing import decode_response, request_frame
+from spark_kafka_native._protocol.schema import Request, Response
 from tests.support.broker.driver import to_bytes
 
 ResponseT = TypeVar("ResponseT", bound=Response)

@@ -6,10 +6,10 @@ from typing import Any, Self, TypeVar
 
 from dirty_equals import IsStr
 
-from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
-from spark_kafka_native.protocol.messages.produce import PartitionProduceResponse
-from spark_kafka_native.protocol.schema import Request, Response
+from spark_kafka_native._protocol.messages.describe_transactions import DescribeTransactionsRequest
+from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native._protocol.messages.produce import PartitionProduceResponse
+from spark_kafka_native._protocol.schema import Request, Response
 from tests.support.requests.conversation import Conversation
 from tests.support.requests.transactions import NOT_YET, TransactionalRequests
 from tests.support.waiting import eventually, last_of

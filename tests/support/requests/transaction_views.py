@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 from dirty_equals import HasLen
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import describe_producers as producers_of
-from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest, TransactionState
-from spark_kafka_native.protocol.messages.fetch import PartitionData
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsPartitionResponse
-from spark_kafka_native.records.batch import iter_batches
-from spark_kafka_native.records.control import ControlType, decode_control
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages import describe_producers as producers_of
+from spark_kafka_native._protocol.messages.describe_transactions import DescribeTransactionsRequest, TransactionState
+from spark_kafka_native._protocol.messages.fetch import PartitionData
+from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsPartitionResponse
+from spark_kafka_native._records.batch import iter_batches
+from spark_kafka_native._records.control import ControlType, decode_control
 from tests.support.broker.driver import fetch_request
 from tests.support.records.log_batches import rows
 from tests.support.requests.of_topic import list_offsets

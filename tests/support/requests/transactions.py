@@ -9,28 +9,28 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Self, TypeVar
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from spark_kafka_native._protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from spark_kafka_native.protocol.messages.produce import (
+from spark_kafka_native._protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from spark_kafka_native._protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     TopicProduceData,
 )
-from spark_kafka_native.protocol.messages.txn_offset_commit import (
+from spark_kafka_native._protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from spark_kafka_native.protocol.schema import Request, Response
+from spark_kafka_native._protocol.schema import Request, Response
 from tests.support.records.log_batches import batch
 from tests.support.requests.raw_client import RawClient
 from tests.support.waiting import eventually, last_of

@@ -19,24 +19,24 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Self, cast
 
-from broker_embedded.testing.refusals import refusal
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.protocol.codec import decode
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.framing import decode_request_header, response_frame
-from spark_kafka_native.protocol.messages import all_requests
-from spark_kafka_native.protocol.messages.api_versions import (
+from broker_embedded._testing.refusals import refusal
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._protocol.codec import decode
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.framing import decode_request_header, response_frame
+from spark_kafka_native._protocol.messages import all_requests
+from spark_kafka_native._protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
     FinalizedFeatureKey,
 )
-from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchResponse
-from spark_kafka_native.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
-from spark_kafka_native.protocol.messages.produce import ProduceRequest
-from spark_kafka_native.protocol.schema import Request, Response
-from spark_kafka_native.protocol.wire import FileRegion
+from spark_kafka_native._protocol.messages.fetch import FetchRequest, FetchResponse
+from spark_kafka_native._protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
+from spark_kafka_native._protocol.messages.produce import ProduceRequest
+from spark_kafka_native._protocol.schema import Request, Response
+from spark_kafka_native._protocol.wire import FileRegion
 from tests.support.scripted.partitions import FakePartition, FakeState
 from tests.support.scripted.responses import respond
 from tests.support.scripted.security import Guard, Session

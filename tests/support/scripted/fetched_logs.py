@@ -5,14 +5,14 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.metadata import NO_EPOCH, PartitionLeader
-from spark_kafka_native.client.consumer.cursor import FetchMetrics, PartitionRange
-from spark_kafka_native.client.consumer.fetcher import Fetcher
-from spark_kafka_native.protocol.messages.fetch import AbortedTransaction
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import seal
-from spark_kafka_native.records.control import ControlType
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.metadata import NO_EPOCH, PartitionLeader
+from spark_kafka_native._client.consumer.cursor import FetchMetrics, PartitionRange
+from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._protocol.messages.fetch import AbortedTransaction
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.batch import seal
+from spark_kafka_native._records.control import ControlType
 from tests.support.records.record_batches import batch_of, marker
 from tests.support.scripted.partitions import FakePartition
 from tests.support.scripted.steps import Drop, HalfFrame, Raw, Step, WrongCorrelation

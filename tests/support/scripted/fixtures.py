@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.cluster import Cluster
 from tests.support.scripted.cluster import ScriptedCluster
 
 

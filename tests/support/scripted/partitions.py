@@ -6,12 +6,12 @@ import uuid
 from collections import deque
 from typing import Any
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.fetch import AbortedTransaction
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.protocol.wire import ZERO_UUID
-from spark_kafka_native.records.arrow.decode import decode
-from spark_kafka_native.records.batch import BatchHeader, increment_sequence, iter_batches, read_header, set_offsets
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.fetch import AbortedTransaction
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._protocol.wire import ZERO_UUID
+from spark_kafka_native._records.arrow.decode import decode
+from spark_kafka_native._records.batch import BatchHeader, increment_sequence, iter_batches, read_header, set_offsets
 from tests.support.scripted.transactions import FakeTransactions
 
 

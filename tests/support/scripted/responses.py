@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from broker_embedded.testing.refusals import refusal
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import (
+from broker_embedded._testing.refusals import refusal
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages import (
     create_partitions,
     create_topics,
     delete_topics,
@@ -21,23 +21,23 @@ from spark_kafka_native.protocol.messages import (
     offset_for_leader_epoch,
     produce,
 )
-from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest
-from spark_kafka_native.protocol.messages.create_topics import CreateTopicsRequest
-from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
-from spark_kafka_native.protocol.messages.describe_producers import DescribeProducersRequest
-from spark_kafka_native.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
-from spark_kafka_native.protocol.messages.fetch import FetchRequest
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
-from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest
-from spark_kafka_native.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from spark_kafka_native.protocol.messages.produce import ProduceRequest
-from spark_kafka_native.protocol.schema import Request, Response
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.protocol.wire import ZERO_UUID
+from spark_kafka_native._protocol.messages.create_partitions import CreatePartitionsRequest
+from spark_kafka_native._protocol.messages.create_topics import CreateTopicsRequest
+from spark_kafka_native._protocol.messages.delete_topics import DeleteTopicsRequest
+from spark_kafka_native._protocol.messages.describe_producers import DescribeProducersRequest
+from spark_kafka_native._protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from spark_kafka_native._protocol.messages.fetch import FetchRequest
+from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.messages.offset_commit import OffsetCommitRequest
+from spark_kafka_native._protocol.messages.offset_fetch import OffsetFetchRequest
+from spark_kafka_native._protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from spark_kafka_native._protocol.messages.produce import ProduceRequest
+from spark_kafka_native._protocol.schema import Request, Response
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._protocol.wire import ZERO_UUID
 from tests.support.scripted.partitions import FakePartition, FakeState, Refusal
 from tests.support.scripted.transactions import init_transactional, transactional_response
 

@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
-from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from spark_kafka_native.protocol.schema import Request, Response
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native._protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from spark_kafka_native._protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from spark_kafka_native._protocol.schema import Request, Response
 
 SASL = (SaslHandshakeRequest, SaslAuthenticateRequest)
 

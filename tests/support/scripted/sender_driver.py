@@ -2,11 +2,11 @@
 
 from typing import Self
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.producer.partition_queue import OutgoingBatch
-from spark_kafka_native.client.producer.sender import Sender
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.arrow.encode import EncodedBatch
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.producer.partition_queue import OutgoingBatch
+from spark_kafka_native._client.producer.sender import Sender
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.arrow.encode import EncodedBatch
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import ScriptedCluster
 

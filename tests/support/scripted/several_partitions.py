@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.cursor import PartitionRange
-from spark_kafka_native.client.consumer.fetcher import Fetcher
-from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.protocol.messages.fetch import FetchRequest
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.consumer.cursor import PartitionRange
+from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._protocol.messages.fetch import FetchRequest
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import LAST, fill, offsets_of
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.schema import Response
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.schema import Response
 
 
 @dataclass(frozen=True)

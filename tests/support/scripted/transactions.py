@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from broker_embedded.testing.refusals import refusal
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import (
+from broker_embedded._testing.refusals import refusal
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     describe_transactions,
@@ -18,8 +18,8 @@ from spark_kafka_native.protocol.messages import (
     list_transactions,
     txn_offset_commit,
 )
-from spark_kafka_native.protocol.schema import Request, Response
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.schema import Request, Response
+from spark_kafka_native._protocol.topic import TopicPartition
 
 if TYPE_CHECKING:
     from tests.support.scripted.partitions import FakeState

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-from broker_embedded.records.coordinator_record import CoordinatorRecord
-from spark_kafka_native.records.batch import BatchHeader, iter_batches
+from broker_embedded._records.coordinator_record import CoordinatorRecord
+from spark_kafka_native._records.batch import BatchHeader, iter_batches
 from tests.support.broker.driver import decode_batch
 
 RECORDS_STAY: Final = {"log.retention.ms": "-1"}

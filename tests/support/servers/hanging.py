@@ -4,7 +4,7 @@ import contextlib
 import socket
 from collections.abc import Iterator
 
-from spark_kafka_native.net.address import HostPort
+from spark_kafka_native._net.address import HostPort
 
 _MAX_QUEUED = 10
 

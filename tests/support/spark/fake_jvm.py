@@ -18,7 +18,7 @@ WITHIN_S = 120
 REPOSITORY = str(Path(__file__).parents[3])
 _PROGRAM = """
 import os, sys
-from spark_kafka_native.spark import fork_server
+from spark_kafka_native._spark import fork_server
 fork_server.MAX_CLIENTS = int(os.environ.get("SPARK_TEST_MAX_CLIENTS", 200))
 fork_server.MESSAGE_TIMEOUT_S = float(os.environ.get("SPARK_TEST_MESSAGE_TIMEOUT_S", 30))
 fork_server.run_in_forked_process(os.environ.get("SPARK_TEST_MODULES", "missing wsgiref.headers").split())

@@ -7,13 +7,13 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
-from spark_kafka_native.client.cluster.metadata import Node, PartitionLeader
-from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
-from spark_kafka_native.protocol.wire import ZERO_UUID
-from spark_kafka_native.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, OffsetMap
-from spark_kafka_native.spark.planning.bounds import Clock
+from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.cluster.metadata import Node, PartitionLeader
+from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._protocol.topic import INTERNAL_TOPICS, TopicPartition
+from spark_kafka_native._protocol.wire import ZERO_UUID
+from spark_kafka_native._spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, OffsetMap
+from spark_kafka_native._spark.planning.bounds import Clock
 
 LEADER = PartitionLeader(node=Node(node_id=1, host="broker", port=9092))
 

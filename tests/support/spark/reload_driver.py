@@ -16,6 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.planning.ranges import OffsetRange
 from spark_kafka_native.jobs.batch_reload.bounds import (
     Point,
     check_unchanged,
@@ -36,8 +38,6 @@ from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
 from spark_kafka_native.jobs.batch_reload.writing import write_piece
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.planning.ranges import OffsetRange
 from tests.support.spark.fake_offsets import FakeCluster
 
 Record = tuple[str, int, int]

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.offsets import OffsetMap
-from spark_kafka_native.spark.options.parsing import Query as QueryKind
-from spark_kafka_native.spark.options.parsing import parse_source_options
-from spark_kafka_native.spark.planning.bounds import OffsetSource
-from spark_kafka_native.spark.planning.ranges import OffsetRange
-from spark_kafka_native.spark.planning.stream import StreamOffsets
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.offsets import OffsetMap
+from spark_kafka_native._spark.options.parsing import Query as QueryKind
+from spark_kafka_native._spark.options.parsing import parse_source_options
+from spark_kafka_native._spark.planning.bounds import OffsetSource
+from spark_kafka_native._spark.planning.ranges import OffsetRange
+from spark_kafka_native._spark.planning.stream import StreamOffsets
 from tests.support.spark.fake_offsets import ManualClock
 
 FROM_OPTIONS: Final = -1

@@ -5,7 +5,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql.types import StructType, _parse_datatype_json_string
 
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.topic import TopicPartition
 
 PARTITION: Final = TopicPartition("events", 3)
 RECORDS = pa.RecordBatch.from_pydict(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.__main__ import _parse, _parser, _settings, main
-from broker_embedded.config.config import BrokerConfig
+from broker_embedded._config.config import BrokerConfig
 from broker_embedded.testing import EmbeddedBroker
 
 

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from dirty_equals import IsInt
 
-from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
+from broker_embedded._records.coordinator_record import CoordinatorRecord, encode_batch
 from broker_embedded.testing import EmbeddedBroker, ErrorCode, ManualClock
-from spark_kafka_native.protocol.framing import decode_response
-from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from spark_kafka_native.protocol.messages.fetch import FetchResponse
-from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
-from spark_kafka_native.protocol.messages.join_group import JoinGroupResponse
-from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest
+from spark_kafka_native._protocol.framing import decode_response
+from spark_kafka_native._protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from spark_kafka_native._protocol.messages.fetch import FetchResponse
+from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
+from spark_kafka_native._protocol.messages.join_group import JoinGroupResponse
+from spark_kafka_native._protocol.messages.sync_group import SyncGroupRequest
 from tests.support.broker.configs import BROKER, SET, change_request
 from tests.support.broker.driver import batch, fetch_request, produce_request, values_in
 from tests.support.broker.members import join_request

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.clients.confluent import ConfluentClient
 from tests.support.clients.interface import CODECS, Client, Record, Refused, Stored
 from tests.support.clients.kafka_python import KafkaPythonClient

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.messages import all_requests
-from spark_kafka_native.protocol.schema import Request, Response, VersionRange
+from spark_kafka_native._protocol.messages import all_requests
+from spark_kafka_native._protocol.schema import Request, Response, VersionRange
 from tests.support.programs import maven
 from tests.support.records.kafka_messages import (
     LAST_ZOOKEEPER_KAFKA,

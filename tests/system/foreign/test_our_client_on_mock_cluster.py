@@ -14,19 +14,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
-from spark_kafka_native.client.errors import FetchTimeout, OffsetOutOfRange, ProduceError
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
-from spark_kafka_native.protocol.messages.fetch import FetchRequest
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.protocol.messages.produce import ProduceRequest
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native._client.errors import FetchTimeout, OffsetOutOfRange, ProduceError
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native._protocol.messages.fetch import FetchRequest
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.messages.produce import ProduceRequest
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.clients.confluent import ConfluentClient
 from tests.support.clients.interface import Record
 from tests.support.clients.native import config_of, read_range, rows_of

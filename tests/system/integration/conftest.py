@@ -3,7 +3,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.cluster import Cluster
 from tests.support.clients.native import config_of
 from tests.support.report import skip_if
 from tests.support.requests.classic_group import wait_for_coordinator

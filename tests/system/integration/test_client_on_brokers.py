@@ -6,15 +6,15 @@ import pyarrow as pa
 import pytest
 from dirty_equals import IsInt
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.cursor import PartitionRange
-from spark_kafka_native.client.consumer.fetcher import Fetcher
-from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
-from spark_kafka_native.client.errors import NoSuchPartition, OffsetOutOfRange, RecordTooLarge
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.arrow.schema import ALL, HEADERS, RECORD_FIELDS
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.consumer.cursor import PartitionRange
+from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
+from spark_kafka_native._client.errors import NoSuchPartition, OffsetOutOfRange, RecordTooLarge
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.arrow.schema import ALL, HEADERS, RECORD_FIELDS
 from tests.support.clients.interface import CODECS
 from tests.support.clients.native import config_of, read_range, stored_rows
 from tests.support.scripted.fetched_logs import OneRange

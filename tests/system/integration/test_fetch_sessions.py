@@ -5,11 +5,11 @@ from uuid import UUID
 import pytest
 from dirty_equals import AnyThing, Contains, IsStr
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.framing import decode_response
-from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
-from spark_kafka_native.protocol.messages.fetch import (
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.framing import decode_response
+from spark_kafka_native._protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from spark_kafka_native._protocol.messages.delete_topics import DeleteTopicsRequest
+from spark_kafka_native._protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -17,7 +17,7 @@ from spark_kafka_native.protocol.messages.fetch import (
     ForgottenTopic,
     PartitionData,
 )
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.broker.driver import batch, produce_request
 from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.servers.brokers import AnyBroker, TopicMaker

@@ -4,13 +4,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.shared import close_shared_clusters
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.planning.narrowing import Narrowing, narrow
-from spark_kafka_native.spark.planning.ranges import range_of
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.shared import close_shared_clusters
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.planning.cluster_offsets import ClusterOffsets
+from spark_kafka_native._spark.planning.narrowing import Narrowing, narrow
+from spark_kafka_native._spark.planning.ranges import range_of
 from tests.support.clients.native import config_of
 from tests.support.servers.brokers import Server, TopicMaker
 from tests.system.integration.test_client_on_brokers import START_MS, on_brokers

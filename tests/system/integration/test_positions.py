@@ -3,15 +3,15 @@ import time
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.errors import PlanError
-from spark_kafka_native.spark.options.parsing import Query, parse_source_options
-from spark_kafka_native.spark.planning.batch import plan_batch_query
-from spark_kafka_native.spark.planning.bounds import Clock
-from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
+from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import PlanError
+from spark_kafka_native._spark.options.parsing import Query, parse_source_options
+from spark_kafka_native._spark.planning.batch import plan_batch_query
+from spark_kafka_native._spark.planning.bounds import Clock
+from spark_kafka_native._spark.planning.cluster_offsets import ClusterOffsets
 from tests.support.clients.native import config_of
 from tests.support.servers.brokers import AnyBroker, TopicMaker
 

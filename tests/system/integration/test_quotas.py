@@ -8,25 +8,25 @@ import pyarrow as pa
 import pytest
 from dirty_equals import IsOneOf, IsTrueLike
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.cursor import PartitionRange
-from spark_kafka_native.client.consumer.fetcher import Fetcher
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.framing import decode_response
-from spark_kafka_native.protocol.messages.alter_client_quotas import (
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.consumer.cursor import PartitionRange
+from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.framing import decode_response
+from spark_kafka_native._protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     OpData,
     RequestedEntityData,
     RequestedEntryData,
 )
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
-from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from spark_kafka_native.protocol.messages.fetch import FetchResponse
-from spark_kafka_native.protocol.messages.produce import ProduceResponse
-from spark_kafka_native.protocol.schema import Request, Response
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native._protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from spark_kafka_native._protocol.messages.fetch import FetchResponse
+from spark_kafka_native._protocol.messages.produce import ProduceResponse
+from spark_kafka_native._protocol.schema import Request, Response
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.driver import batch, fetch_request, produce_request
 from tests.support.broker.quotas import alter, describe, entry, formatted
 from tests.support.clients.native import config_of

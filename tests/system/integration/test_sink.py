@@ -19,10 +19,10 @@ from pyspark.sql.types import (
 )
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.datasource import PyKafkaDataSource
-from spark_kafka_native.spark.errors import PlanError, TaskError
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.datasource import PyKafkaDataSource
+from spark_kafka_native._spark.errors import PlanError, TaskError
 from tests.support.clients.native import config_of
 from tests.support.clients.topics import Record, Topics
 from tests.support.features.feature import showing

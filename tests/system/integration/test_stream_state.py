@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.errors import DataLossError, PlanError
-from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
+from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import DataLossError, PlanError
+from spark_kafka_native._spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.tools import consumer_groups
 from tests.support.clients.topics import Topics
 from tests.support.requests.classic_group import RawMember

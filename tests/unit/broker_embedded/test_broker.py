@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 from dirty_equals import IsInt
 
-from broker_embedded.broker import Broker, DataDirectoryError
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.handlers.support.registry import CloseConnection
-from broker_embedded.log.appender import AppendResult
-from broker_embedded.platform.platform import Platform, RealFileSystem
-from broker_embedded.replica.partitions import LocalPartition
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
-from spark_kafka_native.protocol.messages.produce import ProduceResponse
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import CompressionType
-from spark_kafka_native.records.conversion import write_batch
-from spark_kafka_native.records.record import LogRecord
+from broker_embedded._broker import Broker, DataDirectoryError
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._handlers.support.registry import CloseConnection
+from broker_embedded._log.appender import AppendResult
+from broker_embedded._platform.platform import Platform, RealFileSystem
+from broker_embedded._replica.partitions import LocalPartition
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.delete_topics import DeleteTopicsRequest
+from spark_kafka_native._protocol.messages.produce import ProduceResponse
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.batch import CompressionType
+from spark_kafka_native._records.conversion import write_batch
+from spark_kafka_native._records.record import LogRecord
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 from tests.support.broker.driver import BrokerDriver, batch, idempotent, produce_request, run_periodic
 from tests.support.waiting import eventually_async

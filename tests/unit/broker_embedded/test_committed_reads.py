@@ -4,9 +4,9 @@ from typing import Any, cast
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.fetch import FetchResponse
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsPartitionResponse
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.fetch import FetchResponse
+from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsPartitionResponse
 from tests.support.broker.driver import BrokerDriver, batch, fetch_request, run_periodic, values_in
 from tests.support.broker.transactional_producer import DirectProducer
 from tests.support.requests.of_topic import delete_records, list_offsets

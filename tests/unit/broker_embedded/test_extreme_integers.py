@@ -13,10 +13,10 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.handlers.support.registry import Api, apis_of
-from spark_kafka_native.protocol.codec import encode
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
-from spark_kafka_native.protocol.schema import Request, Struct, fields_of
+from broker_embedded._handlers.support.registry import Api, apis_of
+from spark_kafka_native._protocol.codec import encode
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native._protocol.schema import Request, Struct, fields_of
 from tests.support.broker.driver import BrokerDriver, to_bytes
 from tests.support.broker.members import join_request
 from tests.support.records.fuzz_targets import FrameTarget

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker_embedded.handlers.support.registry import Api, apis_of
-from spark_kafka_native.protocol.codec import encode
-from spark_kafka_native.records.batch import CompressionType
+from broker_embedded._handlers.support.registry import Api, apis_of
+from spark_kafka_native._protocol.codec import encode
+from spark_kafka_native._records.batch import CompressionType
 from tests.support.broker.driver import to_bytes
 from tests.support.records.fuzz_corpus import read_corpus
 from tests.support.records.fuzz_targets import FILES, TARGETS, FrameTarget, indexes_target, records_target

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from spark_kafka_native.protocol.codec import decode, encode
-from spark_kafka_native.protocol.framing import decode_request_header, decode_response, request_frame, response_frame
-from spark_kafka_native.protocol.messages import all_requests
-from spark_kafka_native.protocol.schema import FieldSpec, Request, Response, Struct, fields_of
+from spark_kafka_native._protocol.codec import decode, encode
+from spark_kafka_native._protocol.framing import decode_request_header, decode_response, request_frame, response_frame
+from spark_kafka_native._protocol.messages import all_requests
+from spark_kafka_native._protocol.schema import FieldSpec, Request, Response, Struct, fields_of
 from tests.support.records.message_strategies import messages
 
 pytest.importorskip("kafka.protocol.api_message", reason="kafka-python 3 is not installed")

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.testing.refusals import CODES as NAMES
-from broker_embedded.testing.refusals import present, refusal
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.framing import response_frame
-from spark_kafka_native.protocol.schema import Request
+from broker_embedded._testing.refusals import CODES as NAMES
+from broker_embedded._testing.refusals import present, refusal
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.framing import response_frame
+from spark_kafka_native._protocol.schema import Request
 from tests.support.broker.driver import to_bytes
 from tests.support.records.sample_messages import APIS, sample, structs_in, versions_of
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.command_line import CommandParser, read_properties
+from spark_kafka_native._command_line import CommandParser, read_properties
 
 
 def parser() -> CommandParser:

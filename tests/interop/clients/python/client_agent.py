@@ -1,6 +1,6 @@
 """An agent in front of a `tests.support.clients.interface.Client`, for what those can do."""
 
-from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.interop.clients.python.line_agent import Agent, Json, encoded, text
 from tests.support.clients.interface import Client, Record, Refused, Stored
 

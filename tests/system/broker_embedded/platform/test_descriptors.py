@@ -11,10 +11,10 @@ import pytest
 from dirty_equals import Contains
 
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.framing import decode_correlation_id, decode_response
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
-from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.framing import decode_correlation_id, decode_response
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native._protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tests.support.broker.driver import batch, fetch_request, produce_request
 from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually
@@ -145,9 +145,9 @@ def test_a_broker_whose_logs_are_all_offline_ends(tmp_path: Path) -> None:
 
 MANY_SEGMENTS = """
 import resource, sys
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.opening import open_log
-from broker_embedded.platform.platform import Platform
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._log.opening import open_log
+from broker_embedded._platform.platform import Platform
 from tests.support.records.log_batches import batch
 from tests.support.broker.log_driver import batches_of, offset_for_timestamp
 

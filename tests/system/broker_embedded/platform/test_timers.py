@@ -3,9 +3,9 @@ import time
 
 import pytest
 
-from broker_embedded.config.settings import LONG_MAX
-from broker_embedded.platform.clocks import ShiftedClock, SystemClock
-from broker_embedded.platform.timers import VirtualTimers, timers_for
+from broker_embedded._config.settings import LONG_MAX
+from broker_embedded._platform.clocks import ShiftedClock, SystemClock
+from broker_embedded._platform.timers import VirtualTimers, timers_for
 
 HOUR_MS = 3_600_000
 

@@ -7,15 +7,19 @@ from typing import Any
 import pytest
 from dirty_equals import IsInt
 
-from broker_embedded.log import timestamp_lookup
-from broker_embedded.replica import down_conversion
-from broker_embedded.replica.partitions import LocalPartition
+from broker_embedded._log import timestamp_lookup
+from broker_embedded._replica import down_conversion
+from broker_embedded._replica.partitions import LocalPartition
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from spark_kafka_native.records.batch import CompressionType, seal, write_header
-from spark_kafka_native.records.conversion import write_batch
-from spark_kafka_native.records.record import LogRecord
+from spark_kafka_native._protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from spark_kafka_native._protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from spark_kafka_native._records.batch import CompressionType, seal, write_header
+from spark_kafka_native._records.conversion import write_batch
+from spark_kafka_native._records.record import LogRecord
 from tests.support.broker.driver import batch, fetch_request, produce_request
 from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually

@@ -7,10 +7,10 @@ from collections.abc import Awaitable
 
 import pytest
 
-from broker_embedded.handlers.support.registry import CloseConnection
-from broker_embedded.server.connection import ResponseFrame
-from broker_embedded.server.send_queue import SendQueue
-from spark_kafka_native.protocol.errors import LocalProtocolError, RemoteProtocolError
+from broker_embedded._handlers.support.registry import CloseConnection
+from broker_embedded._server.connection import ResponseFrame
+from broker_embedded._server.send_queue import SendQueue
+from spark_kafka_native._protocol.errors import LocalProtocolError, RemoteProtocolError
 from tests.support.broker.connection_client import LIMIT, Client, echo, framed, settle
 from tests.support.waiting import eventually_async
 

@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
-from broker_embedded.server.connection import ResponseFrame
-from broker_embedded.server.memory import RequestMemory
+from broker_embedded._server.connection import ResponseFrame
+from broker_embedded._server.memory import RequestMemory
 from tests.support.broker.connection_client import LIMIT, Client, echo, framed, settle
 
 pytestmark = pytest.mark.usefixtures("closed_clients")

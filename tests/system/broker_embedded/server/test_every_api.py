@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.handlers.support.registry import apis_of, registered_apis
-from broker_embedded.metrics.error_codes import error_finder
+from broker_embedded._handlers.support.registry import apis_of, registered_apis
+from broker_embedded._metrics.error_codes import error_finder
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import all_requests
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages import all_requests
 from tests.support.requests.every_api import GOOD_REQUESTS, Asking
 from tests.support.requests.raw_client import RawClient
 

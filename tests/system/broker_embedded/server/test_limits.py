@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from dirty_equals import Contains, IsInt
 
-from broker_embedded.platform.platform import ManualClock
-from broker_embedded.server import server as server_module
-from broker_embedded.server.server import BrokerServer
+from broker_embedded._platform.platform import ManualClock
+from broker_embedded._server import server as server_module
+from broker_embedded._server.server import BrokerServer
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.protocol.framing import decode_correlation_id
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
-from spark_kafka_native.protocol.messages.incremental_alter_configs import AlterableConfig as IncrementalAlterConfig
-from spark_kafka_native.protocol.messages.incremental_alter_configs import (
+from spark_kafka_native._protocol.framing import decode_correlation_id
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native._protocol.messages.incremental_alter_configs import AlterableConfig as IncrementalAlterConfig
+from spark_kafka_native._protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
 from tests.support.broker.driver import batch, fetch_request, produce_request
 from tests.support.broker.quotas import alter
 from tests.support.requests.raw_client import RawClient, request_bytes

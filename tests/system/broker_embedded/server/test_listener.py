@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from broker_embedded.config.addresses import Endpoint
-from broker_embedded.server.listener import Listener, ListenError
+from broker_embedded._config.addresses import Endpoint
+from broker_embedded._server.listener import Listener, ListenError
 
 
 def at(host: str, port: int = 0) -> Endpoint:
@@ -114,7 +114,7 @@ def test_a_host_that_is_not_there_is_named() -> None:
 async def test_without_descriptors_the_listener_pauses_and_resumes(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_embedded.server.listener._PAUSE_S", 0.01)
+    monkeypatch.setattr("broker_embedded._server.listener._PAUSE_S", 0.01)
 
     class Exhausted:
         """A listening socket whose system is out of descriptors the first time."""

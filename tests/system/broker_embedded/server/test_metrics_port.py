@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.server.listener import ListenError
-from broker_embedded.server.metrics_port import MetricsPort
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._server.listener import ListenError
+from broker_embedded._server.metrics_port import MetricsPort
 from broker_embedded.testing import EmbeddedBroker
 from tests.support.waiting import eventually
 

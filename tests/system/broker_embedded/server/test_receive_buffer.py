@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_embedded.server.memory import BUFFER_BYTES, Buffers, RequestMemory
-from broker_embedded.server.receive_buffer import BadSize, ReceiveBuffer
+from broker_embedded._server.memory import BUFFER_BYTES, Buffers, RequestMemory
+from broker_embedded._server.receive_buffer import BadSize, ReceiveBuffer
 
 LIMIT = 10_000_000
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.broker import DataDirectoryError
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.server.listener import ListenError
-from broker_embedded.server.run import running_broker
+from broker_embedded._broker import DataDirectoryError
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._server.listener import ListenError
+from broker_embedded._server.run import running_broker
 
 CONFIG = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"})
 

@@ -7,15 +7,15 @@ import pytest
 from dirty_equals import IsInt
 
 from broker_embedded.testing import EmbeddedBroker, ManualClock
-from spark_kafka_native.net.sasl.scram import Scram
-from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.framing import decode_response
-from spark_kafka_native.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from spark_kafka_native._net.sasl.scram import Scram
+from spark_kafka_native._net.secret import Secret
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.framing import decode_response
+from spark_kafka_native._protocol.messages.alter_client_quotas import AlterClientQuotasRequest
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from spark_kafka_native._protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.broker.quotas import entry
 from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.platform.platform import RealFile
-from broker_embedded.server import send_queue as send_queue_module
-from broker_embedded.server.send_queue import RegionLost, SendQueue
-from spark_kafka_native.protocol.wire import Chunk, FileRegion
+from broker_embedded._platform.platform import RealFile
+from broker_embedded._server import send_queue as send_queue_module
+from broker_embedded._server.send_queue import RegionLost, SendQueue
+from spark_kafka_native._protocol.wire import Chunk, FileRegion
 
 CONTENT = random.Random(1).randbytes(3_000_000)
 

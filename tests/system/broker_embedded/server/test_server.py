@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from dirty_equals import IsInt
 
-from broker_embedded.handlers.support.registry import registered_apis
-from broker_embedded.server.server import _as_java_writes
+from broker_embedded._handlers.support.registry import registered_apis
+from broker_embedded._server.server import _as_java_writes
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.framing import decode_correlation_id, decode_response
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
-from spark_kafka_native.protocol.messages.fetch import FetchResponse
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.protocol.schema import Request
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.framing import decode_correlation_id, decode_response
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from spark_kafka_native._protocol.messages.delete_topics import DeleteTopicsRequest
+from spark_kafka_native._protocol.messages.fetch import FetchResponse
+from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.schema import Request
 from tests.support.broker.driver import batch, fetch_request, produce_request, run_periodic, values_in
 from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually

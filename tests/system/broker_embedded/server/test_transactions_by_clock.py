@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from broker_embedded._transactions.state import Transaction, TransactionState
 from broker_embedded.testing import EmbeddedBroker
-from broker_embedded.transactions.state import Transaction, TransactionState
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.support.broker.driver import SMALL_SETTINGS, fetch_request, produce_request
 from tests.support.records.log_batches import batch
 from tests.support.requests.raw_client import RawClient

@@ -8,14 +8,14 @@ from typing import TypeAlias
 import pytest
 from dirty_equals import IsInt
 
-from broker_embedded.broker import DataDirectoryError
-from broker_embedded.config.settings import SettingError
-from broker_embedded.metadata.config_changes import ResourceType
-from broker_embedded.server.listener import ListenError
+from broker_embedded._broker import DataDirectoryError
+from broker_embedded._config.settings import SettingError
+from broker_embedded._metadata.config_changes import ResourceType
+from broker_embedded._server.listener import ListenError
 from broker_embedded.testing import BrokerProcess, BrokerStartError, EmbeddedBroker, ErrorCode, FieldError, KafkaError
-from spark_kafka_native.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
 from tests.support.broker.driver import batch, fetch_request, idempotent, produce_request, values_in
 from tests.support.refusals import refused
 from tests.support.requests.raw_client import RawClient, request_bytes

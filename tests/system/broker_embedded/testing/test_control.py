@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.platform.platform import ManualClock
-from broker_embedded.testing.control import Control, ControlResponse, _plain
-from broker_embedded.testing.fields import FieldError
-from broker_embedded.testing.restartable import RestartableBroker
-from broker_embedded.testing.scopes import Scope
-from spark_kafka_native.protocol.errors import KafkaError
+from broker_embedded._platform.platform import ManualClock
+from broker_embedded._testing.control import Control, ControlResponse, _plain
+from broker_embedded._testing.fields import FieldError
+from broker_embedded._testing.restartable import RestartableBroker
+from broker_embedded._testing.scopes import Scope
+from spark_kafka_native._protocol.errors import KafkaError
 from tests.support.broker.driver import fetch_request
 from tests.support.requests.raw_client import RawClient
 

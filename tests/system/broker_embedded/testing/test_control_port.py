@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.config.settings import SettingError
-from broker_embedded.platform.clocks import ShiftedClock
+from broker_embedded._config.settings import SettingError
+from broker_embedded._platform.clocks import ShiftedClock
+from broker_embedded._testing.command import ControlOptions, controlled_broker
+from broker_embedded._testing.control_address import ControlAddress
 from broker_embedded.testing import EmbeddedBroker
-from broker_embedded.testing.command import ControlOptions, controlled_broker
-from broker_embedded.testing.control_address import ControlAddress
 from tests.support.requests.raw_client import RawClient
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from dirty_equals import IsTrueLike
 
-from broker_embedded.broker import DataDirectoryError
+from broker_embedded._broker import DataDirectoryError
 from broker_embedded.testing import EmbeddedBroker, ErrorCode, ManualClock
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.support.broker.driver import batch, fetch_request, idempotent, produce_request, values_in
 from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually

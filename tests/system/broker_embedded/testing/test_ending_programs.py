@@ -31,7 +31,7 @@ def test_a_program_that_does_not_stop_its_brokers_leaves_nothing(kind: type[Test
     """Nor do brokers that were not started, or whose settings were refused. A forked process removes nothing."""
     code = f"""
 import os, sys
-from broker_embedded.config.settings import SettingError
+from broker_embedded._config.settings import SettingError
 from broker_embedded.testing import {kind.__name__} as Broker
 unused = Broker()
 try:
@@ -89,7 +89,8 @@ print("restarted")
 
 INTERRUPTED = """
 import asyncio, os, signal, subprocess, threading
-from broker_embedded.testing import BrokerProcess, EmbeddedBroker, process
+from broker_embedded._testing import process
+from broker_embedded.testing import BrokerProcess, EmbeddedBroker
 interrupt = lambda: os.kill(os.getpid(), signal.SIGINT)
 caught = threading.Event()
 """

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.testing import BrokerProcess, BrokerStartError, ErrorCode, KafkaError, ManualClock
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.requests.raw_client import RawClient, request_bytes
 
 

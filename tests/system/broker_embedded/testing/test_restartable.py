@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.platform.platform import ManualClock
-from broker_embedded.testing.restartable import NotRunning, RestartableBroker, with_addresses
-from spark_kafka_native.protocol.messages.create_topics import CreatableTopic
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._platform.platform import ManualClock
+from broker_embedded._testing.restartable import NotRunning, RestartableBroker, with_addresses
+from spark_kafka_native._protocol.messages.create_topics import CreatableTopic
+from spark_kafka_native._protocol.topic import TopicPartition
 
 SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0"}
 

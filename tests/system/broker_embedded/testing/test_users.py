@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.config.settings import SettingError
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._config.settings import SettingError
+from broker_embedded._testing.brokers import settings_with_users
 from broker_embedded.testing import BrokerProcess, EmbeddedBroker
-from broker_embedded.testing.brokers import settings_with_users
-from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.cluster import Cluster
 from tests.support.clients.native import config_of
 
 USERS = {"alice": "alice-hunter2", "bob.2": 'comma, "quote", \\ and ]'}

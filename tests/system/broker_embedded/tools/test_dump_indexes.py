@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.log.append.producer_snapshot import encode
-from broker_embedded.log.append.producer_state import ProducerEntry
+from broker_embedded._log.append.producer_snapshot import encode
+from broker_embedded._log.append.producer_state import ProducerEntry
 from tests.support.tools import Tool
 from tests.system.broker_embedded.tools.conftest import dumped_files, written_segment
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.protocol.ids import parse_id
+from spark_kafka_native._protocol.ids import parse_id
 from tests.support.tools import Tool
 
 

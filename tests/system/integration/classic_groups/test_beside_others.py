@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.delete_groups import DeleteGroupsRequest
-from spark_kafka_native.protocol.messages.describe_groups import DescribeGroupsRequest
-from spark_kafka_native.protocol.messages.list_groups import ListGroupsRequest
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.delete_groups import DeleteGroupsRequest
+from spark_kafka_native._protocol.messages.describe_groups import DescribeGroupsRequest
+from spark_kafka_native._protocol.messages.list_groups import ListGroupsRequest
 from tests.support.groups.classic_driver import subscription
 from tests.support.requests.classic_group import described, stabilize, sync_all
 from tests.support.requests.committed_offsets import committed_offset

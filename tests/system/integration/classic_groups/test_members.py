@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
-from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.join_group import JoinGroupRequestProtocol
+from spark_kafka_native._protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.support.groups.classic_driver import subscription
 from tests.support.requests.classic_group import described, join_all, stabilize, sync_all
 from tests.support.requests.raw_client import RawClient

@@ -4,7 +4,7 @@ from typing import NamedTuple
 import pytest
 
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.cluster import Cluster
 from tests.support.clients.native import config_of
 from tests.support.clients.native_transactions import Transactions
 from tests.support.servers.apache_kafka import ApacheKafka

@@ -1,25 +1,25 @@
 import pytest
 from dirty_equals import IsOneOf
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.coordinators import look_up_coordinator
-from spark_kafka_native.client.cluster.known_coordinators import CoordinatorType
-from spark_kafka_native.client.producer.transactional_producer import TransactionalProducer
-from spark_kafka_native.client.transactions.describe_transactions import (
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.coordinators import look_up_coordinator
+from spark_kafka_native._client.cluster.known_coordinators import CoordinatorType
+from spark_kafka_native._client.producer.transactional_producer import TransactionalProducer
+from spark_kafka_native._client.transactions.describe_transactions import (
     TransactionState,
     describe_transactions,
     list_transactions,
 )
-from spark_kafka_native.client.transactions.ending import (
+from spark_kafka_native._client.transactions.ending import (
     EndTxnOutcome,
     end_transaction,
     end_transactions,
 )
-from spark_kafka_native.client.transactions.errors import ProducerFenced, TransactionError
-from spark_kafka_native.client.transactions.handle import TransactionHandle
-from spark_kafka_native.client.transactions.requests import init_producer
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native._client.transactions.errors import ProducerFenced, TransactionError
+from spark_kafka_native._client.transactions.handle import TransactionHandle
+from spark_kafka_native._client.transactions.requests import init_producer
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.clients.native_transactions import Transactions, valued
 from tests.support.servers.apache_kafka import ApacheKafka
 from tests.support.waiting import eventually

@@ -6,15 +6,15 @@ import threading
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.admin.committed_offsets import CommittedOffset, commit_offsets, fetch_offsets
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.producer.transactional_producer import TransactionalProducer
-from spark_kafka_native.client.transactions.describe_producers import describe_producers
-from spark_kafka_native.client.transactions.ending import EndTxnOutcome, end_transaction
-from spark_kafka_native.client.transactions.errors import ProducerFailed, ProducerFenced, TransactionFailed
-from spark_kafka_native.client.transactions.requests import GroupMembership, init_producer
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.admin.committed_offsets import CommittedOffset, commit_offsets, fetch_offsets
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.producer.transactional_producer import TransactionalProducer
+from spark_kafka_native._client.transactions.describe_producers import describe_producers
+from spark_kafka_native._client.transactions.ending import EndTxnOutcome, end_transaction
+from spark_kafka_native._client.transactions.errors import ProducerFailed, ProducerFenced, TransactionFailed
+from spark_kafka_native._client.transactions.requests import GroupMembership, init_producer
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.clients.native_transactions import Transactions, valued
 from tests.support.waiting import eventually
 from tests.system.integration.client_transactions.conftest import Kafka
@@ -135,8 +135,8 @@ def test_another_process_ends_what_was_prepared(transactions: Transactions, name
     ]
     code = (
         "import pickle, sys\n"
-        "from spark_kafka_native.client.cluster.cluster import Cluster\n"
-        "from spark_kafka_native.client.transactions.ending import end_transaction\n"
+        "from spark_kafka_native._client.cluster.cluster import Cluster\n"
+        "from spark_kafka_native._client.transactions.ending import end_transaction\n"
         "config, kept, dropped = pickle.loads(sys.stdin.buffer.read())\n"
         "with Cluster(config) as cluster:\n"
         "    print(end_transaction(cluster, kept, commit=True).outcome.value)\n"

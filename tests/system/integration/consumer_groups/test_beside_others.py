@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.delete_groups import DeleteGroupsRequest
-from spark_kafka_native.protocol.messages.describe_groups import DescribeGroupsRequest
-from spark_kafka_native.protocol.messages.list_groups import ListGroupsRequest
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.delete_groups import DeleteGroupsRequest
+from spark_kafka_native._protocol.messages.describe_groups import DescribeGroupsRequest
+from spark_kafka_native._protocol.messages.list_groups import ListGroupsRequest
 from tests.support.requests.classic_group import RawMember
 from tests.support.requests.consumer_group import RawConsumer, describe, settle
 from tests.support.requests.of_topic import offset_commit, offset_fetch

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 from dirty_equals import HasLen
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from spark_kafka_native._protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.support.requests.consumer_group import RawConsumer, as_topics, describe, make_topic, settle, topic_id
 from tests.support.requests.raw_client import RawClient
 from tests.support.servers.brokers import Server

@@ -1,6 +1,6 @@
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.clients.topics import Topics
 from tests.support.requests.raw_client import RawClient
 from tests.support.requests.transaction_views import described, reaches, shows

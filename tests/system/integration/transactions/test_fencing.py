@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.requests.raw_client import RawClient
 from tests.support.requests.transaction_views import reaches, shows
 from tests.support.requests.transactions import LEVELS, RawProducer, code

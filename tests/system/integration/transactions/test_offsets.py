@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.requests.classic_group import RawMember, stabilize
 from tests.support.requests.committed_offsets import commit_offset, committed_offset
 from tests.support.requests.raw_client import RawClient

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.delete_groups import DeleteGroupsRequest
-from spark_kafka_native.protocol.messages.list_groups import ListGroupsRequest
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.delete_groups import DeleteGroupsRequest
+from spark_kafka_native._protocol.messages.list_groups import ListGroupsRequest
 from tests.support.requests.classic_group import RawMember, stabilize, sync_all
 from tests.support.requests.committed_offsets import commit_offset, committed_offset, committed_offsets
 from tests.support.requests.consumer_group import RawConsumer, make_topic, settle

@@ -1,6 +1,6 @@
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from spark_kafka_native.protocol.messages.list_transactions import ListTransactionsRequest
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.describe_transactions import DescribeTransactionsRequest
+from spark_kafka_native._protocol.messages.list_transactions import ListTransactionsRequest
 from tests.support.requests.of_topic import write_txn_markers
 from tests.support.requests.raw_client import RawClient
 from tests.support.requests.transaction_views import described, producers, reaches, shows, values

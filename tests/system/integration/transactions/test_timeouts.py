@@ -1,4 +1,4 @@
-from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.requests.raw_client import RawClient
 from tests.support.requests.transaction_views import described, reaches, shows, values
 from tests.support.requests.transactions import code

@@ -2,9 +2,9 @@ import time
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.framing import decode_response
-from spark_kafka_native.protocol.messages.fetch import FetchResponse
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.framing import decode_response
+from spark_kafka_native._protocol.messages.fetch import FetchResponse
 from tests.support.broker.driver import batch, fetch_request, produce_request
 from tests.support.requests.raw_client import RawClient, request_bytes
 from tests.support.requests.transaction_views import end_offset, reaches, settle, shown, shows, values, view

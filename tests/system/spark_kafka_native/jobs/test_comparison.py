@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.producer.producer import Producer
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native.jobs.comparison import Comparison, PageCount, compare
 
 Record = tuple[bytes | None, bytes | None, int]

@@ -13,8 +13,8 @@ from types import FrameType
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import ClientConfig
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.config import ClientConfig
 from spark_kafka_native.jobs.interrupts import run_interruptible, sigint_handler_kept
 from tests.support.clients.topics import Topics
 from tests.support.waiting import WITHIN_S, eventually

@@ -9,16 +9,16 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 import pytest
 
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.blocking import Connection, SocketOptions
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout, UnsupportedApiVersion
-from spark_kafka_native.protocol.errors import LocalProtocolError
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
-from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.blocking import Connection, SocketOptions
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout, UnsupportedApiVersion
+from spark_kafka_native._protocol.errors import LocalProtocolError
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native._protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataResponse
+from spark_kafka_native._protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import KAFKA_0_11, KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.fixtures import scripted_brokers
@@ -124,7 +124,7 @@ def test_writing_continues_while_the_broker_waits_for_the_client_to_read() -> No
 
 
 def _large_metadata_request(names: list[str]) -> MetadataRequest:
-    from spark_kafka_native.protocol.messages.metadata import MetadataRequestTopic
+    from spark_kafka_native._protocol.messages.metadata import MetadataRequestTopic
 
     return MetadataRequest(topics=tuple(MetadataRequestTopic(name=name) for name in names))
 

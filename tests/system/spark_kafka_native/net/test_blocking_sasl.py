@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.blocking import Connection, SocketOptions
-from spark_kafka_native.net.channel_security import ChannelSecurity
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable, ConnectionLost
-from spark_kafka_native.net.sasl.mechanism import Mechanism
-from spark_kafka_native.net.sasl.oauthbearer import BearerToken, OAuthBearer
-from spark_kafka_native.net.sasl.plain import Plain
-from spark_kafka_native.net.sasl.scram import Scram
-from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.blocking import Connection, SocketOptions
+from spark_kafka_native._net.channel_security import ChannelSecurity
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._net.errors import AuthenticationFailed, BrokerUnreachable, ConnectionLost
+from spark_kafka_native._net.sasl.mechanism import Mechanism
+from spark_kafka_native._net.sasl.oauthbearer import BearerToken, OAuthBearer
+from spark_kafka_native._net.sasl.plain import Plain
+from spark_kafka_native._net.sasl.scram import Scram
+from spark_kafka_native._net.secret import Secret
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from spark_kafka_native._protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.features.feature import showing
 from tests.support.scripted.cluster import KAFKA_0_11, ScriptedCluster
 from tests.support.scripted.security import Guard

@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.channel_security import ChannelSecurity
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.dialing import (
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.channel_security import ChannelSecurity
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._net.dialing import (
     SocketOptions,
     connect,
     first_to_succeed,
@@ -15,8 +15,8 @@ from spark_kafka_native.net.dialing import (
     reason_of,
     targets_of,
 )
-from spark_kafka_native.net.errors import BrokerUnreachable, PropertyReason
-from spark_kafka_native.protocol.errors import RemoteProtocolError
+from spark_kafka_native._net.errors import BrokerUnreachable, PropertyReason
+from spark_kafka_native._protocol.errors import RemoteProtocolError
 from tests.support.servers.hanging import hanging_server
 
 

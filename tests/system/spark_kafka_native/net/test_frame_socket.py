@@ -5,8 +5,8 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from spark_kafka_native.net.frame_socket import FrameSocket
-from spark_kafka_native.protocol.errors import RemoteProtocolError
+from spark_kafka_native._net.frame_socket import FrameSocket
+from spark_kafka_native._protocol.errors import RemoteProtocolError
 
 
 @pytest.fixture

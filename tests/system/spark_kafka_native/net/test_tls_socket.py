@@ -12,17 +12,17 @@ from typing import Any, cast
 import pytest
 from dirty_equals import IsOneOf
 
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.blocking import Connection, SocketOptions
-from spark_kafka_native.net.channel_security import ChannelSecurity
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable, ConnectionLost
-from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.net.tls import Tls, TlsSettings
-from spark_kafka_native.net.tls_socket import TlsSocket
-from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.blocking import Connection, SocketOptions
+from spark_kafka_native._net.channel_security import ChannelSecurity
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._net.errors import AuthenticationFailed, BrokerUnreachable, ConnectionLost
+from spark_kafka_native._net.secret import Secret
+from spark_kafka_native._net.tls import Tls, TlsSettings
+from spark_kafka_native._net.tls_socket import TlsSocket
+from spark_kafka_native._protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.certificates import HOSTS, Authority, Identity, server_context
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import ScriptedCluster
@@ -283,7 +283,7 @@ def test_a_plain_connection_to_a_tls_listener_fails(tmp_path: Path) -> None:
 
 
 def test_openssl_errors_without_a_reason() -> None:
-    from spark_kafka_native.net.tls_socket import explain
+    from spark_kafka_native._net.tls_socket import explain
 
     tls = options().security.tls
     assert tls is not None

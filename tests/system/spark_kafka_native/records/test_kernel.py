@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 import spark_kafka_native
-from spark_kafka_native.records._kernel import VARIABLE
-from spark_kafka_native.records.arrow import kernel
+from spark_kafka_native._records._kernel import VARIABLE
+from spark_kafka_native._records.arrow import kernel
 
-SCAN = "spark_kafka_native.records._kernel.scan"
+SCAN = "spark_kafka_native._records._kernel.scan"
 SCAN_CODE = f"""
 import sys
-from spark_kafka_native.records import scan
+from spark_kafka_native._records import scan
 assert {SCAN!r} not in sys.modules
 print(scan.compiled() is not None, "numpy" in sys.modules, "pyarrow" in sys.modules)
 """
@@ -26,7 +26,7 @@ def output(code: str, **environment: str) -> str:
 
 
 def is_compiled(before: str = "", **environment: str) -> bool:
-    code = f"import sys\n{before}\nfrom spark_kafka_native.records.arrow import kernel\nprint(kernel.is_compiled())"
+    code = f"import sys\n{before}\nfrom spark_kafka_native._records.arrow import kernel\nprint(kernel.is_compiled())"
     return output(code, **environment) == "True"
 
 
@@ -40,9 +40,9 @@ def test_the_variable_decides_about_the_kernel(wish: str) -> None:
 )
 def test_without_one_module_there_is_no_kernel(module: str) -> None:
     pytest.importorskip(
-        "spark_kafka_native.records.arrow.compiled", reason="the kernel has not been built", exc_type=ImportError
+        "spark_kafka_native._records.arrow.compiled", reason="the kernel has not been built", exc_type=ImportError
     )
-    assert not is_compiled(f"sys.modules['spark_kafka_native.records._kernel.{module}'] = None")
+    assert not is_compiled(f"sys.modules['spark_kafka_native._records._kernel.{module}'] = None")
 
 
 @pytest.mark.parametrize("is_clone", [True, False])
@@ -50,7 +50,7 @@ def test_the_warning_tells_where_the_package_with_the_kernel_is(tmp_path: Path, 
     """Odd entries of ``sys.path``, which Python ignores, do not matter."""
     package = Path(spark_kafka_native.__file__).parent
     pytest.importorskip(SCAN, reason="the kernel has not been built", exc_type=ImportError)
-    for name in ("", "records", "records/_kernel"):
+    for name in ("", "_records", "_records/_kernel"):
         (tmp_path / package.name / name).mkdir()
         shutil.copy(package / name / "__init__.py", tmp_path / package.name / name)
     if is_clone:
@@ -59,8 +59,8 @@ def test_the_warning_tells_where_the_package_with_the_kernel_is(tmp_path: Path, 
         "import logging, sys\n"
         "logging.basicConfig(stream=sys.stdout)\n"
         f"sys.path[:0] = [{str(tmp_path)!r}, b'/x', None]\n"
-        "from spark_kafka_native.records import _kernel\n"
-        "def load(): from spark_kafka_native.records._kernel import decode\n"
+        "from spark_kafka_native._records import _kernel\n"
+        "def load(): from spark_kafka_native._records._kernel import decode\n"
         "_kernel.if_wanted('auto', load)\n"
     )
     warning = output(code)
@@ -82,8 +82,8 @@ def test_the_scan_is_compiled_if_it_is_built_and_wanted() -> None:
 
 def test_records_without_arrow_import_neither_numpy_nor_pyarrow() -> None:
     code = (
-        "import sys, spark_kafka_native.records.batch, spark_kafka_native.records.compression, "
-        "spark_kafka_native.records.control; "
+        "import sys, spark_kafka_native._records.batch, spark_kafka_native._records.compression, "
+        "spark_kafka_native._records.control; "
         "print({'numpy', 'pyarrow', 'zstandard', 'lz4', 'snappy'} & set(sys.modules))"
     )
     assert output(code) == "set()"

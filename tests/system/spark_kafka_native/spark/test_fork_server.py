@@ -156,7 +156,7 @@ def test_a_process_of_another_interpreter_runs_its_code_itself(jvm: FakeJvm, tmp
 
 def test_a_process_that_no_jvm_has_started_runs_its_code_itself() -> None:
     program = (
-        "from spark_kafka_native.spark.fork_server import run_in_forked_process; run_in_forked_process([]);"
+        "from spark_kafka_native._spark.fork_server import run_in_forked_process; run_in_forked_process([]);"
         "import os; print(os.getpid())"
     )
     for _ in range(2):

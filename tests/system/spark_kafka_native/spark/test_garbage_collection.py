@@ -4,12 +4,12 @@ import sys
 
 import pytest
 
-from spark_kafka_native.spark.garbage_collection import MANY_OBJECTS, collection_paused
+from spark_kafka_native._spark.garbage_collection import MANY_OBJECTS, collection_paused
 
 TASKS = """
 import gc
 from pyspark import TaskContext
-from spark_kafka_native.spark.garbage_collection import task_begins
+from spark_kafka_native._spark.garbage_collection import task_begins
 
 TaskContext._taskContext = TaskContext() if {in_worker} else None
 for _ in range({tasks}):

@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.spark.source.schema import source_schema
-from spark_kafka_native.spark.worker_python import PLANNING_MODULES
+from spark_kafka_native._spark.source.schema import source_schema
+from spark_kafka_native._spark.worker_python import PLANNING_MODULES
 from tests.support.spark.fresh_process import (
     Options,
     Step,
@@ -39,7 +39,7 @@ ROWS = pa.RecordBatch.from_arrays(
     [pa.array([b"k", None]), pa.array([b"v", b"w"]), pa.array([0, 1], pa.int32())], names=COLUMNS.names
 )
 PARTITIONS = 2
-OF_TASKS = frozenset({"numpy", "pandas", "pyarrow.compute", "crc32c", "spark_kafka_native.records._kernel"})
+OF_TASKS = frozenset({"numpy", "pandas", "pyarrow.compute", "crc32c", "spark_kafka_native._records._kernel"})
 """Modules that take 10 to 250 ms to import, or that only tasks need."""
 
 

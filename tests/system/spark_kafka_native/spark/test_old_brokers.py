@@ -4,22 +4,22 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from broker_embedded.config.releases import RELEASE_NAMES, release
+from broker_embedded._config.releases import RELEASE_NAMES, release
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.client.cluster.shared import close_shared_clusters
-from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from spark_kafka_native.records.batch import CompressionType
-from spark_kafka_native.spark.options.parsed import SourceOptions
-from spark_kafka_native.spark.options.parsing import Query, parse_source_options
-from spark_kafka_native.spark.planning.batch import plan_batch_query
-from spark_kafka_native.spark.planning.bounds import Clock
-from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.planning.packing import Task
-from spark_kafka_native.spark.planning.stream import StreamOffsets
-from spark_kafka_native.spark.source.layout import layout_of
-from spark_kafka_native.spark.source.reader import read_task
-from spark_kafka_native.spark.source.schema import source_schema
+from spark_kafka_native._client.cluster.shared import close_shared_clusters
+from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from spark_kafka_native._records.batch import CompressionType
+from spark_kafka_native._spark.options.parsed import SourceOptions
+from spark_kafka_native._spark.options.parsing import Query, parse_source_options
+from spark_kafka_native._spark.planning.batch import plan_batch_query
+from spark_kafka_native._spark.planning.bounds import Clock
+from spark_kafka_native._spark.planning.cluster_offsets import ClusterOffsets
+from spark_kafka_native._spark.planning.packing import Task
+from spark_kafka_native._spark.planning.stream import StreamOffsets
+from spark_kafka_native._spark.source.layout import layout_of
+from spark_kafka_native._spark.source.reader import read_task
+from spark_kafka_native._spark.source.schema import source_schema
 from tests.support.records.message_sets import message_set
 from tests.support.records.record_batches import batch_of
 from tests.support.requests.raw_client import RawClient

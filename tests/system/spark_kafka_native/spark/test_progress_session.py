@@ -3,9 +3,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_kafka_native.spark.progress.listener import LagListener
-from spark_kafka_native.spark.progress.report import Lag, count_bytes, report_of
-from spark_kafka_native.spark.progress.view import query_states
+from spark_kafka_native._spark.progress.listener import LagListener
+from spark_kafka_native._spark.progress.report import Lag, count_bytes, report_of
+from spark_kafka_native._spark.progress.view import query_states
 from tests.support.clients.topics import Topics
 from tests.support.waiting import eventually
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_kafka_native.spark.datasource import PyKafkaDataSource, register
-from spark_kafka_native.spark.worker_python import PYTHON_VARIABLES
+from spark_kafka_native._spark.datasource import PyKafkaDataSource, register
+from spark_kafka_native._spark.worker_python import PYTHON_VARIABLES
 
 ROOT = Path(__file__).parents[4]
 SCRIPT = """
 import sys
 from pyspark.sql import SparkSession
-from spark_kafka_native.spark.datasource import register
+from spark_kafka_native._spark.datasource import register
 spark = (
     SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
     .config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1").getOrCreate()

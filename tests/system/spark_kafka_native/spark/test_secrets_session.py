@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_kafka_native.spark.options.parsing import Query, parse_sink_options, parse_source_options
+from spark_kafka_native._spark.options.parsing import Query, parse_sink_options, parse_source_options
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.security import Guard
 from tests.support.waiting import eventually

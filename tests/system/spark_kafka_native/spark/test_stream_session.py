@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.planning.cluster_offsets import ClusterOffsets
 from tests.support.clients.topics import Topics
 from tests.support.spark import queries as spark_queries
 

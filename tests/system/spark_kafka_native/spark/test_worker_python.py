@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
-from spark_kafka_native.spark.worker_python import COMMAND, worker_python
+from spark_kafka_native._spark.worker_python import COMMAND, worker_python
 
 
 def run(

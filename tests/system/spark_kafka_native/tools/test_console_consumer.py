@@ -1,6 +1,6 @@
 import pytest
 
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native.tools.console_consumer import FORMAT_PROPERTIES, to_line
 from tests.support.tools import Tool
 

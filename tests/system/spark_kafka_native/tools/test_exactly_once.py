@@ -3,24 +3,24 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.admin.topics import delete_topics
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.client.producer.transactional_producer import TransactionalProducer
-from spark_kafka_native.client.transactions.describe_transactions import (
+from spark_kafka_native._client.admin.topics import delete_topics
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._client.producer.transactional_producer import TransactionalProducer
+from spark_kafka_native._client.transactions.describe_transactions import (
     TransactionState,
     describe_transactions,
     list_transactions,
 )
-from spark_kafka_native.spark.exactly_once.batch import TaskMessage
-from spark_kafka_native.spark.exactly_once.commit import commit
-from spark_kafka_native.spark.exactly_once.decision import Owner, OwnerKind
-from spark_kafka_native.spark.exactly_once.effects import AbortOpen, Steps
-from spark_kafka_native.spark.exactly_once.names import Names
-from spark_kafka_native.spark.exactly_once.plan import plan
-from spark_kafka_native.spark.exactly_once.task import task
-from spark_kafka_native.spark.exactly_once.timing import timing_of
-from spark_kafka_native.spark.sink.effects import carry_out
+from spark_kafka_native._spark.exactly_once.batch import TaskMessage
+from spark_kafka_native._spark.exactly_once.commit import commit
+from spark_kafka_native._spark.exactly_once.decision import Owner, OwnerKind
+from spark_kafka_native._spark.exactly_once.effects import AbortOpen, Steps
+from spark_kafka_native._spark.exactly_once.names import Names
+from spark_kafka_native._spark.exactly_once.plan import plan
+from spark_kafka_native._spark.exactly_once.task import task
+from spark_kafka_native._spark.exactly_once.timing import timing_of
+from spark_kafka_native._spark.sink.effects import carry_out
 from tests.support.clients.native import config_of
 from tests.support.clients.native_transactions import valued
 from tests.support.clients.topics import Topics

@@ -3,16 +3,16 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.client.admin.committed_offsets import commit_offsets
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.protocol.messages.describe_groups import (
+from spark_kafka_native._client.admin.committed_offsets import commit_offsets
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._protocol.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from spark_kafka_native.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsRequest
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.scripted.cluster import KAFKA_2_1, ScriptedCluster
 from tests.support.scripted.steps import Respond, Silent
 from tests.support.tools import Tool, ToolResult

@@ -4,7 +4,7 @@ import pytest
 from dirty_equals import Contains
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.protocol.messages.describe_configs import (
+from spark_kafka_native._protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,

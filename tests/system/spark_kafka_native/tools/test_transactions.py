@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.requests.transaction_views import reaches
 from tests.support.requests.transactions import RawProducer
 from tests.support.servers.brokers import AnyBroker

@@ -2,11 +2,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from broker_embedded.config.addresses import Endpoint
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.config.log_defaults import LOG_SYNONYMS
-from broker_embedded.config.settings import LONG_MAX, SettingError
+from broker_embedded._config.addresses import Endpoint
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._config.log_defaults import LOG_SYNONYMS
+from broker_embedded._config.settings import LONG_MAX, SettingError
 
 
 def test_defaults_are_kafkas_except_where_one_broker_on_one_machine_needs_others() -> None:

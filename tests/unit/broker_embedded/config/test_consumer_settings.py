@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.config.consumer_settings import GroupSettings
-from broker_embedded.config.settings import SettingError
-from broker_embedded.groups.consumer.config import ConsumerConfig, MigrationPolicy
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._config.consumer_settings import GroupSettings
+from broker_embedded._config.settings import SettingError
+from broker_embedded._groups.consumer.config import ConsumerConfig, MigrationPolicy
 
 
 def problem(given: dict[str, Any]) -> str:

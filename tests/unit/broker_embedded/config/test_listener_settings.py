@@ -2,11 +2,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from broker_embedded.config.addresses import Endpoint, addresses_of, format_address, parse_address
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.config.listener_settings import MECHANISMS, apart, prefixed_settings
-from broker_embedded.config.settings import SettingError
-from broker_embedded.security.session import SaslListener
+from broker_embedded._config.addresses import Endpoint, addresses_of, format_address, parse_address
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._config.listener_settings import MECHANISMS, apart, prefixed_settings
+from broker_embedded._config.settings import SettingError
+from broker_embedded._security.session import SaslListener
 
 LISTENERS = {"listeners": "PLAINTEXT://127.0.0.1:1,SASL_PLAINTEXT://127.0.0.1:2"}
 OWN = "listener.name.sasl_plaintext."

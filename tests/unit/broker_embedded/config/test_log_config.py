@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.config.log_defaults import (
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._config.log_defaults import (
     LOG_SYNONYMS,
     LONGER_UNITS,
     TWINS,
@@ -11,8 +11,8 @@ from broker_embedded.config.log_defaults import (
     log_default_settings,
     parse_log_defaults,
 )
-from broker_embedded.config.settings import LONG_MAX, SettingError
-from spark_kafka_native.records.compression import CompressionType
+from broker_embedded._config.settings import LONG_MAX, SettingError
+from spark_kafka_native._records.compression import CompressionType
 
 
 def test_defaults_are_those_of_apache_kafka() -> None:

@@ -1,10 +1,10 @@
 import pytest
 
-from broker_embedded.config.message_format import is_ignored, parse_release, record_magic
-from broker_embedded.config.releases import NOT_SERVED, RELEASE_NAMES, Feature, api_names, release
-from broker_embedded.config.settings import SettingError
-from spark_kafka_native.protocol.messages import all_requests
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
+from broker_embedded._config.message_format import is_ignored, parse_release, record_magic
+from broker_embedded._config.releases import NOT_SERVED, RELEASE_NAMES, Feature, api_names, release
+from broker_embedded._config.settings import SettingError
+from spark_kafka_native._protocol.messages import all_requests
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.requests.every_api import offered_by_real_brokers
 
 

@@ -2,9 +2,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.config.releases import RELEASE_NAMES
-from broker_embedded.config.settings import (
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._config.releases import RELEASE_NAMES
+from broker_embedded._config.settings import (
     Setting,
     SettingError,
     format_value,
@@ -13,9 +13,9 @@ from broker_embedded.config.settings import (
     setting,
     settings_of,
 )
-from broker_embedded.config.unused_settings import unused_settings
-from broker_embedded.metadata.config_entries import ConfigType, config_type
-from spark_kafka_native.net.secret import Secret
+from broker_embedded._config.unused_settings import unused_settings
+from broker_embedded._metadata.config_entries import ConfigType, config_type
+from spark_kafka_native._net.secret import Secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

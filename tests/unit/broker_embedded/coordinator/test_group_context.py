@@ -1,13 +1,13 @@
 from uuid import UUID
 
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.coordinator.group_context import ConsumerTopics, replay_context
-from broker_embedded.groups.classic.group import ClassicConfig
-from broker_embedded.groups.consumer.config import ConsumerConfig
-from broker_embedded.groups.consumer.topics import TopicsView
-from broker_embedded.groups.records import RecordVersions
-from broker_embedded.groups.replay import ReplayContext
-from broker_embedded.metadata.image import EMPTY_IMAGE, PartitionImage, TopicImage
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._coordinator.group_context import ConsumerTopics, replay_context
+from broker_embedded._groups.classic.group import ClassicConfig
+from broker_embedded._groups.consumer.config import ConsumerConfig
+from broker_embedded._groups.consumer.topics import TopicsView
+from broker_embedded._groups.records import RecordVersions
+from broker_embedded._groups.replay import ReplayContext
+from broker_embedded._metadata.image import EMPTY_IMAGE, PartitionImage, TopicImage
 
 
 def context(**given: object) -> ReplayContext:

@@ -1,7 +1,7 @@
-from broker_embedded.coordinator.group_timers import GroupTimers
-from broker_embedded.groups.group import CancelTimer, SetTimer
-from broker_embedded.platform.platform import ManualClock
-from broker_embedded.platform.timers import VirtualTimers
+from broker_embedded._coordinator.group_timers import GroupTimers
+from broker_embedded._groups.group import CancelTimer, SetTimer
+from broker_embedded._platform.platform import ManualClock
+from broker_embedded._platform.timers import VirtualTimers
 
 KEY, OTHER = ("session", "m"), ("join",)
 

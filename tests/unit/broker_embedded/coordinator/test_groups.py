@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.coordinator.log import Appended, Within, partition_for
-from broker_embedded.groups.classic.group import ClassicGroup, ClassicState
-from broker_embedded.groups.group import CancelTimer, Group, Outcome, Pending, Reply
-from broker_embedded.groups.offsets import OffsetCommit
-from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
-from spark_kafka_native.protocol.messages.join_group import JoinGroupResponse
-from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
-from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._coordinator.log import Appended, Within, partition_for
+from broker_embedded._groups.classic.group import ClassicGroup, ClassicState
+from broker_embedded._groups.group import CancelTimer, Group, Outcome, Pending, Reply
+from broker_embedded._groups.offsets import OffsetCommit
+from broker_embedded._records.coordinator_record import CoordinatorRecord, encode_batch
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
+from spark_kafka_native._protocol.messages.join_group import JoinGroupResponse
+from spark_kafka_native._protocol.messages.offset_commit import OffsetCommitRequest
+from spark_kafka_native._protocol.messages.sync_group import SyncGroupRequest
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.disk import FaultyFileSystem
 from tests.support.broker.driver import BrokerDriver, decode_batch
 from tests.support.broker.log_driver import batches_of

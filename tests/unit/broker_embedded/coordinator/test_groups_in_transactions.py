@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.coordinator.log import Appended, Within
-from broker_embedded.groups.offsets import OffsetCommit
-from broker_embedded.log.append.incoming import AppendConditions, AppendOrigin
-from broker_embedded.records.coordinator_record import CoordinatorRecord
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
-from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.control import ControlType
+from broker_embedded._coordinator.log import Appended, Within
+from broker_embedded._groups.offsets import OffsetCommit
+from broker_embedded._log.append.incoming import AppendConditions, AppendOrigin
+from broker_embedded._records.coordinator_record import CoordinatorRecord
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.offset_commit import OffsetCommitRequest
+from spark_kafka_native._protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.control import ControlType
 from tests.support.broker.driver import BrokerDriver
 from tests.support.records.record_batches import marker
 from tests.support.refusals import refused

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from broker_embedded.coordinator.key_locks import KeyLocks
+from broker_embedded._coordinator.key_locks import KeyLocks
 
 
 async def test_locks_of_one_key_are_held_in_order_beside_those_of_other_keys() -> None:

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.coordinator.log import Appended, CoordinatorLog, Within, partition_for
-from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.records.batch import NO_SEQUENCE, RECORD_BATCH_OVERHEAD, seal
+from broker_embedded._coordinator.log import Appended, CoordinatorLog, Within, partition_for
+from broker_embedded._records.coordinator_record import CoordinatorRecord, encode_batch
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._records.batch import NO_SEQUENCE, RECORD_BATCH_OVERHEAD, seal
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 from tests.support.broker.driver import BrokerDriver, fetch_request
 from tests.support.broker.log_driver import batches_of

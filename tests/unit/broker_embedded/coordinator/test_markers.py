@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.groups.offsets import OffsetCommit
-from broker_embedded.transactions.state import TransactionVersion
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._groups.offsets import OffsetCommit
+from broker_embedded._transactions.state import TransactionVersion
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.coordinator_driver import T0, T1, TV_0, TV_2, Coordinated, committed, is_stable, markers
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 from tests.support.broker.driver import BrokerDriver, fetch_request

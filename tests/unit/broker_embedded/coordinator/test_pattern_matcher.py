@@ -8,13 +8,13 @@ from typing import ClassVar
 
 import pytest
 
-from broker_embedded.coordinator import pattern_matcher
-from broker_embedded.coordinator.pattern_matcher import PatternMatcher
-from broker_embedded.groups.consumer.group import ConsumerGroup
-from broker_embedded.groups.pattern import MAX_PROGRAM_BYTES, Pattern, PatternError
-from broker_embedded.platform.platform import ManualClock
-from broker_embedded.platform.timers import timers_for
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from broker_embedded._coordinator import pattern_matcher
+from broker_embedded._coordinator.pattern_matcher import PatternMatcher
+from broker_embedded._groups.consumer.group import ConsumerGroup
+from broker_embedded._groups.pattern import MAX_PROGRAM_BYTES, Pattern, PatternError
+from broker_embedded._platform.platform import ManualClock
+from broker_embedded._platform.timers import timers_for
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from tests.support.broker.driver import BrokerDriver
 from tests.support.refusals import refused
 from tests.support.requests.consumer_group import first_heartbeat
@@ -166,7 +166,7 @@ def test_a_malformed_expression_of_another_broker_matches_nothing(
     broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("broker_embedded.groups.consumer.regexes.Pattern", lambda _: None)
+        patched.setattr("broker_embedded._groups.consumer.regexes.Pattern", lambda _: None)
         join(broker, "a", "(")
     broker.advance(0)
     assert resolved(broker) == {"(": set()}

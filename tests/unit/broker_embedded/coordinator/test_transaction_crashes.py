@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.transactions.state import TransactionVersion
-from spark_kafka_native.protocol.errors import ErrorCode
+from broker_embedded._transactions.state import TransactionVersion
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.broker.coordinator_driver import (
     MINUTE_MS,
     T0,

@@ -3,9 +3,9 @@ import logging
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.coordinator_driver import (
     T0,
     T1,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.coordinator.transaction_table import TransactionTable
-from broker_embedded.records.coordinator_record import CoordinatorRecord
-from broker_embedded.transactions.state import Transaction, TransactionState, TransactionVersion
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from broker_embedded._coordinator.transaction_table import TransactionTable
+from broker_embedded._records.coordinator_record import CoordinatorRecord
+from broker_embedded._transactions.state import Transaction, TransactionState, TransactionVersion
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from tests.support.broker.configs import TOPIC, put
 from tests.support.broker.disk import MemoryFileSystem
 from tests.support.broker.driver import BrokerDriver

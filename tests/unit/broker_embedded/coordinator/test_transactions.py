@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.transactions.state import LAST_EPOCH, TransactionVersion
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
+from broker_embedded._transactions.state import LAST_EPOCH, TransactionVersion
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
 from tests.support.broker.coordinator_driver import (
     MINUTE_MS,
     T0,

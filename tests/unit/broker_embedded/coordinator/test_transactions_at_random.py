@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.coordinator_driver import TV_0, TV_2, Coordinated, committed, is_stable
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
 from tests.support.broker.driver import BrokerDriver

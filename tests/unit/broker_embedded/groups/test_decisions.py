@@ -2,18 +2,18 @@ import dataclasses
 
 import pytest
 
-from broker_embedded.groups import decisions
-from broker_embedded.groups.classic.group import JOIN_TIMER, ClassicConfig, ClassicGroup
-from broker_embedded.groups.consumer.config import ConsumerContext
-from broker_embedded.groups.consumer.group import ConsumerGroup
-from broker_embedded.groups.consumer.member import ConsumerMember
-from broker_embedded.groups.group import Group, Outcome
-from broker_embedded.records.coordinator_record import CoordinatorRecord
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
-from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
-from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest
+from broker_embedded._groups import decisions
+from broker_embedded._groups.classic.group import JOIN_TIMER, ClassicConfig, ClassicGroup
+from broker_embedded._groups.consumer.config import ConsumerContext
+from broker_embedded._groups.consumer.group import ConsumerGroup
+from broker_embedded._groups.consumer.member import ConsumerMember
+from broker_embedded._groups.group import Group, Outcome
+from broker_embedded._records.coordinator_record import CoordinatorRecord
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
+from spark_kafka_native._protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from spark_kafka_native._protocol.messages.offset_commit import OffsetCommitRequest
+from spark_kafka_native._protocol.messages.sync_group import SyncGroupRequest
 from tests.support.refusals import refused
 
 CLASSIC = ClassicGroup(group_id="g", config=ClassicConfig())

@@ -3,15 +3,15 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState, session_timer
-from broker_embedded.groups.classic.member import ClassicMember
-from broker_embedded.groups.group import SetTimer
-from broker_embedded.groups.records import RecordVersions
-from broker_embedded.records.coordinator_record import CoordinatorRecord
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.protocol.wire import ZERO_UUID
-from spark_kafka_native.records.errors import CorruptBatch
+from broker_embedded._groups.classic.group import ClassicConfig, ClassicGroup, ClassicState, session_timer
+from broker_embedded._groups.classic.member import ClassicMember
+from broker_embedded._groups.group import SetTimer
+from broker_embedded._groups.records import RecordVersions
+from broker_embedded._records.coordinator_record import CoordinatorRecord
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._protocol.wire import ZERO_UUID
+from spark_kafka_native._records.errors import CorruptBatch
 from tests.support.groups.offsets_driver import CONFIG, OffsetsDriver
 from tests.support.refusals import refused
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_embedded.groups.classic.group import ClassicGroup, ClassicState
-from broker_embedded.groups.classic.member import ClassicMember
-from broker_embedded.groups.pending_offsets import PendingOffsets, PendingTransaction, Position
-from broker_embedded.groups.records import OffsetCommitValue
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.protocol.wire import ZERO_UUID
+from broker_embedded._groups.classic.group import ClassicGroup, ClassicState
+from broker_embedded._groups.classic.member import ClassicMember
+from broker_embedded._groups.pending_offsets import PendingOffsets, PendingTransaction, Position
+from broker_embedded._groups.records import OffsetCommitValue
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._protocol.wire import ZERO_UUID
 from tests.support.groups.offsets_driver import CONFIG, ID, OffsetsDriver
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.groups.pattern import Pattern, PatternError
+from broker_embedded._groups.pattern import Pattern, PatternError
 
 LEAVES = st.sampled_from(
     ["a", "b", "-", ".", "[ab]", "[^a]", r"\.", r"\w", r"\W", "^", "$", r"\b", r"\B", "(?:a|)", "a{2}", "b{1,2}"]

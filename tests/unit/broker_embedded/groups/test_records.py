@@ -5,20 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup
-from broker_embedded.groups.classic.records import group_tombstone, new_group_record
-from broker_embedded.groups.group import Group
-from broker_embedded.groups.records import (
+from broker_embedded._groups.classic.group import ClassicConfig, ClassicGroup
+from broker_embedded._groups.classic.records import group_tombstone, new_group_record
+from broker_embedded._groups.group import Group
+from broker_embedded._groups.records import (
     OffsetCommitKey,
     OffsetCommitValue,
     RecordVersions,
     offset_record,
     read_offset_record,
 )
-from broker_embedded.groups.replay import ReplayContext, replay
-from broker_embedded.records.coordinator_record import CoordinatorRecord
-from spark_kafka_native.protocol.wire import ZERO_UUID
-from spark_kafka_native.records.errors import CorruptBatch
+from broker_embedded._groups.replay import ReplayContext, replay
+from broker_embedded._records.coordinator_record import CoordinatorRecord
+from spark_kafka_native._protocol.wire import ZERO_UUID
+from spark_kafka_native._records.errors import CorruptBatch
 
 KEY = OffsetCommitKey(group="gruppe", topic="t", partition=7)
 RAW_KEY = b"\x00\x01\x00\x06gruppe\x00\x01t\x00\x00\x00\x07"

@@ -1,9 +1,9 @@
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from spark_kafka_native.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from spark_kafka_native.protocol.messages.describe_acls import DescribeAclsRequest
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from spark_kafka_native._protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from spark_kafka_native._protocol.messages.describe_acls import DescribeAclsRequest
 from tests.support.broker.driver import BrokerDriver
 
 

@@ -1,15 +1,15 @@
 import pytest
 
-from broker_embedded.coordinator.log import partition_for
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
+from broker_embedded._coordinator.log import partition_for
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from spark_kafka_native._protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.coordinator_driver import T0, T1, TV_0, Coordinated
 from tests.support.broker.driver import BrokerDriver
 

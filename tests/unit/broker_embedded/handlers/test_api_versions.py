@@ -1,11 +1,11 @@
 import pytest
 
-from broker_embedded.config.releases import RELEASE_NAMES, release
-from broker_embedded.handlers.api_versions import unsupported_version
-from broker_embedded.handlers.support.registry import CloseConnection, registered_apis
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from spark_kafka_native.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from broker_embedded._config.releases import RELEASE_NAMES, release
+from broker_embedded._handlers.api_versions import unsupported_version
+from broker_embedded._handlers.support.registry import CloseConnection, registered_apis
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from spark_kafka_native._protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.broker.driver import BrokerDriver
 from tests.support.requests.every_api import offered_by_real_brokers
 

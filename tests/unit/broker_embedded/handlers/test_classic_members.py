@@ -2,12 +2,12 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.groups.classic.group import ClassicGroup
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
-from spark_kafka_native.protocol.messages.join_group import JoinGroupResponseMember
-from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
-from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from broker_embedded._groups.classic.group import ClassicGroup
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
+from spark_kafka_native._protocol.messages.join_group import JoinGroupResponseMember
+from spark_kafka_native._protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
+from spark_kafka_native._protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.support.broker.driver import BrokerDriver
 from tests.support.broker.members import begin_join, heartbeat, join, join_request, stable
 from tests.support.groups.classic_driver import subscription

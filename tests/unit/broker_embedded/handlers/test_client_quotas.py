@@ -1,8 +1,8 @@
 import pytest
 
-from broker_embedded.metadata.files.quotas import QUOTAS
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.alter_client_quotas import (
+from broker_embedded._metadata.files.quotas import QUOTAS
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     EntryData,

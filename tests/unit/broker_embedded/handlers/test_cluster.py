@@ -2,21 +2,21 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest
-from spark_kafka_native.protocol.messages.describe_quorum import (
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest
+from spark_kafka_native._protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     RequestedPartitionData,
     RequestedTopicData,
 )
-from spark_kafka_native.protocol.messages.elect_leaders import (
+from spark_kafka_native._protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     TopicPartitions,
 )
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
-from spark_kafka_native.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native._protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tests.support.broker.driver import NODE, BrokerDriver
 
 

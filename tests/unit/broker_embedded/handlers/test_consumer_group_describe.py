@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
-from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from spark_kafka_native.protocol.messages.create_topics import CreatableTopic
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
+from spark_kafka_native._protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from spark_kafka_native._protocol.messages.create_topics import CreatableTopic
 from tests.support.broker.driver import BrokerDriver
 from tests.support.broker.members import join_request
 from tests.support.requests.consumer_group import first_heartbeat

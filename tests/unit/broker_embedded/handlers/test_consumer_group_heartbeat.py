@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.consumer_group_heartbeat import (
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from spark_kafka_native.protocol.messages.delete_groups import DeleteGroupsRequest
-from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
-from spark_kafka_native.protocol.messages.describe_groups import DescribeGroupsRequest
-from spark_kafka_native.protocol.messages.list_groups import ListGroupsRequest
+from spark_kafka_native._protocol.messages.delete_groups import DeleteGroupsRequest
+from spark_kafka_native._protocol.messages.delete_topics import DeleteTopicsRequest
+from spark_kafka_native._protocol.messages.describe_groups import DescribeGroupsRequest
+from spark_kafka_native._protocol.messages.list_groups import ListGroupsRequest
 from tests.support.broker.driver import BrokerDriver, commit_offset
 from tests.support.broker.members import join_request
 from tests.support.requests.consumer_group import first_heartbeat

@@ -2,8 +2,8 @@ from uuid import UUID
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.support.broker.driver import BrokerDriver, batch, run_periodic
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.handlers import describe_configs
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from spark_kafka_native.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from broker_embedded._handlers import describe_configs
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from spark_kafka_native._protocol.messages.list_config_resources import ListConfigResourcesRequest
 from tests.support.broker.configs import BROKER, GROUP, LOGGER, TOPIC, described, put
 from tests.support.broker.driver import BrokerDriver
 
@@ -74,7 +74,7 @@ def test_a_type_that_does_not_exist_fails_the_request(broker: BrokerDriver) -> N
 
 def test_loggers_have_levels(broker: BrokerDriver) -> None:
     found = {config.name: config for config in described(broker, LOGGER, "1").configs}
-    assert {"root", "broker_embedded.metadata.topics"} <= set(found)
+    assert {"root", "broker_embedded._metadata.topics"} <= set(found)
     assert {config.config_source for config in found.values()} == {6}
     assert found["root"].value in {"TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"}
 

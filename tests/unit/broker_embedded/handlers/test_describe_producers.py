@@ -1,14 +1,14 @@
 import pytest
 
-from broker_embedded.log.append.incoming import AppendConditions
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.describe_producers import (
+from broker_embedded._log.append.incoming import AppendConditions
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.describe_producers import (
     DescribeProducersRequest,
     PartitionResponse,
     ProducerState,
     TopicRequest,
 )
-from spark_kafka_native.records.batch import set_producer
+from spark_kafka_native._records.batch import set_producer
 from tests.support.broker.driver import BrokerDriver, batch, idempotent
 from tests.support.broker.transactional_producer import DirectProducer
 

@@ -1,7 +1,7 @@
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.describe_topic_partitions import (
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

@@ -1,8 +1,8 @@
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
 from tests.support.broker.coordinator_driver import T0, TV_0, TV_2, Coordinated, committed, markers
 from tests.support.broker.driver import BrokerDriver
 

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.metadata.image import TopicImage
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.fetch import (
+from broker_embedded._metadata.image import TopicImage
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -17,7 +17,7 @@ from spark_kafka_native.protocol.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.driver import NODE, BrokerDriver, batch, fetch_request, values_in
 from tests.support.records.message_sets import messages_in
 

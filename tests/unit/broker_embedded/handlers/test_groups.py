@@ -1,10 +1,10 @@
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest
-from spark_kafka_native.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
-from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest
-from spark_kafka_native.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest
+from spark_kafka_native._protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from spark_kafka_native._protocol.messages.leave_group import LeaveGroupRequest
+from spark_kafka_native._protocol.messages.list_groups import ListedGroup, ListGroupsRequest
 from tests.support.broker.driver import BrokerDriver, commit_offset
 from tests.support.broker.members import begin_join, heartbeat, join_request, stable
 from tests.support.groups.classic_driver import subscription

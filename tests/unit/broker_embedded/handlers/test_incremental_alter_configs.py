@@ -1,7 +1,7 @@
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.incremental_alter_configs import (
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
@@ -103,7 +103,7 @@ def test_a_topic_of_an_older_broker_may_have_a_setting_that_kafka_4_removed(brok
 
 
 def test_levels_of_loggers(broker: BrokerDriver) -> None:
-    name = "broker_embedded.metadata.topics"
+    name = "broker_embedded._metadata.topics"
     before = configs_of(broker, LOGGER, "1")[name].value
     assert change(broker, LOGGER, "1", (name, SET, "FATAL"), validate_only=True).error_code == 0
     assert configs_of(broker, LOGGER, "1")[name].value == before

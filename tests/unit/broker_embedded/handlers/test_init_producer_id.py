@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
 from tests.support.broker.coordinator_driver import T0, Coordinated, committed, is_stable
 from tests.support.broker.driver import BrokerDriver
 

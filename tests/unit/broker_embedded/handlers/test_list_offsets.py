@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.log.reader import LogReader
-from broker_embedded.log.timestamp_lookup import Lookup
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsPartitionResponse
+from broker_embedded._log.reader import LogReader
+from broker_embedded._log.timestamp_lookup import Lookup
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsPartitionResponse
 from tests.support.broker.driver import BrokerDriver, batch
 from tests.support.requests.of_topic import list_offsets
 

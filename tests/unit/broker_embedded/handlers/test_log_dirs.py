@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.platform.platform import RealFileSystem
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.alter_replica_log_dirs import (
+from broker_embedded._platform.platform import RealFileSystem
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from spark_kafka_native.protocol.messages.describe_log_dirs import (
+from spark_kafka_native._protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResult,

@@ -2,8 +2,8 @@ from uuid import UUID
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.metadata import (
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.offset_delete import OffsetDeleteResponse
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.offset_delete import OffsetDeleteResponse
 from tests.support.broker.driver import BrokerDriver, commit_offset
 from tests.support.broker.members import stable
 from tests.support.requests.of_topic import offset_delete

@@ -2,17 +2,17 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.groups.offsets import OffsetCommit
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.offset_fetch import (
+from broker_embedded._groups.offsets import OffsetCommit
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,
 )
-from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.driver import BrokerDriver, commit_offset
 from tests.support.requests.of_topic import offset_fetch
 

@@ -2,16 +2,16 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.handlers.support.registry import CloseConnection
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.fetch import PartitionData
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsPartitionResponse
-from spark_kafka_native.protocol.messages.produce import PartitionProduceResponse
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import CompressionType
-from spark_kafka_native.records.conversion import write_batch
-from spark_kafka_native.records.legacy import CODECS
-from spark_kafka_native.records.record import LogRecord
+from broker_embedded._handlers.support.registry import CloseConnection
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.fetch import PartitionData
+from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsPartitionResponse
+from spark_kafka_native._protocol.messages.produce import PartitionProduceResponse
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.batch import CompressionType
+from spark_kafka_native._records.conversion import write_batch
+from spark_kafka_native._records.legacy import CODECS
+from spark_kafka_native._records.record import LogRecord
 from tests.support.broker.driver import BrokerDriver, batch, commit_offset, produce_request
 from tests.support.broker.log_driver import batches_of
 from tests.support.records.log_batches import NOW_MS

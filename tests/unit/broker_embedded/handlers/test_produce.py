@@ -7,19 +7,19 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.handlers.support.registry import CloseConnection
-from broker_embedded.log.appender import AppendResult
-from broker_embedded.replica.partitions import LocalPartition
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.produce import (
+from broker_embedded._handlers.support.registry import CloseConnection
+from broker_embedded._log.appender import AppendResult
+from broker_embedded._replica.partitions import LocalPartition
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     TopicProduceData,
 )
-from spark_kafka_native.records.batch import CompressionType, seal
-from spark_kafka_native.records.conversion import write_batch
-from spark_kafka_native.records.record import LogRecord
+from spark_kafka_native._records.batch import CompressionType, seal
+from spark_kafka_native._records.conversion import write_batch
+from spark_kafka_native._records.record import LogRecord
 from tests.support.broker.driver import BrokerDriver, batch, fetch_request, idempotent, produce_request, values_in
 
 NAMED = range(3, 13)

@@ -4,23 +4,23 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-from broker_embedded.handlers.support.registry import Api, apis_of
-from spark_kafka_native.protocol.codec import encode
-from spark_kafka_native.protocol.messages.alter_partition_reassignments import (
+from broker_embedded._handlers.support.registry import Api, apis_of
+from spark_kafka_native._protocol.codec import encode
+from spark_kafka_native._protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from spark_kafka_native.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from spark_kafka_native.protocol.messages.describe_user_scram_credentials import (
+from spark_kafka_native._protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from spark_kafka_native._protocol.messages.describe_transactions import DescribeTransactionsRequest
+from spark_kafka_native._protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
-from spark_kafka_native.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
-from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from spark_kafka_native.protocol.schema import Message, Request, Struct, fields_of
+from spark_kafka_native._protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native._protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from spark_kafka_native._protocol.schema import Message, Request, Struct, fields_of
 from tests.support.broker.driver import BrokerDriver, batch, commit_offset, idempotent, to_bytes
 from tests.support.broker.members import stable
 from tests.support.requests.consumer_group import first_heartbeat

@@ -1,8 +1,8 @@
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from spark_kafka_native._protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.broker.driver import BrokerDriver
 
 

@@ -2,13 +2,13 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.describe_transactions import (
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     TopicData,
     TransactionState,
 )
-from spark_kafka_native.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from spark_kafka_native._protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from tests.support.broker.driver import BrokerDriver
 from tests.support.broker.transactional_producer import DirectProducer
 

@@ -3,16 +3,16 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from spark_kafka_native.protocol.messages.txn_offset_commit import (
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from spark_kafka_native._protocol.messages.end_txn import EndTxnRequest
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from spark_kafka_native._protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.driver import BrokerDriver
 from tests.support.broker.members import stable
 

@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.metadata.files.credentials import CREDENTIALS
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
+from broker_embedded._metadata.files.credentials import CREDENTIALS
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from spark_kafka_native.protocol.messages.describe_user_scram_credentials import (
+from spark_kafka_native._protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,

@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from broker_embedded.config.log_config import CleanerConfig
+from broker_embedded._config.log_config import CleanerConfig
 from tests.support.broker.compaction_driver import PARTITION, CompactionDriver, Row
 
 KEYS = st.sampled_from("abcde")

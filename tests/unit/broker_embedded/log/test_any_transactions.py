@@ -5,10 +5,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker_embedded.log.append.incoming import AppendConditions, AppendOrigin
-from broker_embedded.log.log import Log
-from spark_kafka_native.records.batch import iter_batches
-from spark_kafka_native.records.control import ControlType, decode_control
+from broker_embedded._log.append.incoming import AppendConditions, AppendOrigin
+from broker_embedded._log.log import Log
+from spark_kafka_native._records.batch import iter_batches
+from spark_kafka_native._records.control import ControlType, decode_control
 from tests.support.broker.compaction_driver import DIRECTORY, CompactionDriver, Row
 from tests.support.broker.log_driver import slice_bytes
 from tests.support.records import reference

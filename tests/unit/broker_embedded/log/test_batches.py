@@ -2,9 +2,9 @@ import random
 
 import pytest
 
-from broker_embedded.log.batches import batch_headers, batch_records, checked_batches, first_offset, is_zeroes
-from broker_embedded.platform.platform import Buffer, File
-from spark_kafka_native.records.batch import CompressionType, CorruptBatch, IncompleteBatch
+from broker_embedded._log.batches import batch_headers, batch_records, checked_batches, first_offset, is_zeroes
+from broker_embedded._platform.platform import Buffer, File
+from spark_kafka_native._records.batch import CompressionType, CorruptBatch, IncompleteBatch
 from tests.support.broker.disk import MemoryFileSystem
 from tests.support.records.log_batches import batch, joined
 from tests.support.records.message_sets import message_set

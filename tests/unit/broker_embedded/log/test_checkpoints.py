@@ -4,10 +4,10 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.log import checkpoints
-from broker_embedded.log.checkpoints import CorruptCheckpoint, MetaProperties
-from broker_embedded.platform.platform import read_file, write_file
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._log import checkpoints
+from broker_embedded._log.checkpoints import CorruptCheckpoint, MetaProperties
+from broker_embedded._platform.platform import read_file, write_file
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
 
 PATH = "/file"

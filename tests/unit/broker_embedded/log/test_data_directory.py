@@ -3,11 +3,11 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.log.checkpoints import CorruptCheckpoint
-from broker_embedded.log.data_directory import DataDirectory, parse_directory_name
-from broker_embedded.log.deleted import DeletedDirectories
-from broker_embedded.platform.platform import Platform, read_file
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._log.checkpoints import CorruptCheckpoint
+from broker_embedded._log.data_directory import DataDirectory, parse_directory_name
+from broker_embedded._log.deleted import DeletedDirectories
+from broker_embedded._platform.platform import Platform, read_file
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.disk import MemoryFileSystem
 
 TOPIC_ID = UUID("62cec22a-8b0d-4d4f-9c3f-5d2f2d8c1a77")

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_embedded.log.deleted import DeletedDirectories, deleted_name, is_deleted_name
-from broker_embedded.platform.platform import Platform
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._log.deleted import DeletedDirectories, deleted_name, is_deleted_name
+from broker_embedded._platform.platform import Platform
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 
 

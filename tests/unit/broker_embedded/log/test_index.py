@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.log.index import CorruptIndex, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
-from broker_embedded.platform.open_files import OpenFiles
-from broker_embedded.platform.platform import read_file
+from broker_embedded._log.index import CorruptIndex, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
+from broker_embedded._platform.open_files import OpenFiles
+from broker_embedded._platform.platform import read_file
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 
 PATH = "/00000000000000001000.index"

@@ -6,25 +6,25 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log import appender
-from broker_embedded.log.append import conversion, message_sets
-from broker_embedded.log.append.incoming import AppendContext, AppendOrigin, InvalidRecords, ValidatedBatch
-from broker_embedded.log.append.message_sets import renumbered
-from broker_embedded.log.append.validation import assign, max_records, validate
-from broker_embedded.log.cleaner.batch_cleaner import BatchCleaner, Rules, keyed_offsets
-from broker_embedded.log.cleaner.cleaned_transactions import CleanedTransactions
-from broker_embedded.log.cleaner.offset_map import OffsetMap
-from broker_embedded.platform.cancellation import Cancellation, WorkCancelled
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.records import conversion as records_conversion
-from spark_kafka_native.records import record as record_module
-from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, CompressionType, read_header, seal, write_header
-from spark_kafka_native.records.compression import compressor
-from spark_kafka_native.records.conversion import convert_down, payload_pieces, read_records, write_batch
-from spark_kafka_native.records.legacy import read_plain_messages
-from spark_kafka_native.records.record import MIN_RECORD_BYTES, LogRecord, varint
-from spark_kafka_native.records.scan import LONG_MAX, RecordScan
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._log import appender
+from broker_embedded._log.append import conversion, message_sets
+from broker_embedded._log.append.incoming import AppendContext, AppendOrigin, InvalidRecords, ValidatedBatch
+from broker_embedded._log.append.message_sets import renumbered
+from broker_embedded._log.append.validation import assign, max_records, validate
+from broker_embedded._log.cleaner.batch_cleaner import BatchCleaner, Rules, keyed_offsets
+from broker_embedded._log.cleaner.cleaned_transactions import CleanedTransactions
+from broker_embedded._log.cleaner.offset_map import OffsetMap
+from broker_embedded._platform.cancellation import Cancellation, WorkCancelled
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._records import conversion as records_conversion
+from spark_kafka_native._records import record as record_module
+from spark_kafka_native._records.batch import RECORD_BATCH_OVERHEAD, CompressionType, read_header, seal, write_header
+from spark_kafka_native._records.compression import compressor
+from spark_kafka_native._records.conversion import convert_down, payload_pieces, read_records, write_batch
+from spark_kafka_native._records.legacy import read_plain_messages
+from spark_kafka_native._records.record import MIN_RECORD_BYTES, LogRecord, varint
+from spark_kafka_native._records.scan import LONG_MAX, RecordScan
 from tests.support.broker.old_format_log import OldFormatLog
 from tests.support.records.log_batches import NOW_MS, batch
 from tests.support.records.message_sets import message_set, messages_in

@@ -1,8 +1,8 @@
 import pytest
 
-from broker_embedded.log.checkpoints import CorruptCheckpoint
-from broker_embedded.log.leader_epochs import LeaderEpochFileCache
-from broker_embedded.platform.platform import read_file, write_file
+from broker_embedded._log.checkpoints import CorruptCheckpoint
+from broker_embedded._log.leader_epochs import LeaderEpochFileCache
+from broker_embedded._platform.platform import read_file, write_file
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 
 PATH = "/leader-epoch-checkpoint"

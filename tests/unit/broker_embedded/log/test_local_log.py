@@ -2,7 +2,7 @@ import errno
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.broker.log_driver import DIRECTORY, LogDriver
 from tests.support.refusals import refused
 

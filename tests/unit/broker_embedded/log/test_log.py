@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from broker_embedded.log.appender import AppendResult
-from spark_kafka_native.protocol.errors import ErrorCode
+from broker_embedded._log.appender import AppendResult
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.broker.disk import SimulatedCrash
 from tests.support.broker.log_driver import LogDriver, slice_bytes
 from tests.support.records.log_batches import NOW_MS, batch, rows

@@ -4,10 +4,10 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.manager import LogManager
-from broker_embedded.platform.platform import Platform, write_file
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._log.manager import LogManager
+from broker_embedded._platform.platform import Platform, write_file
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from tests.support.broker.log_manager_driver import SMALL, T0, T1, TOPIC_ID, U0, ManagerDriver
 from tests.support.refusals import refused
 

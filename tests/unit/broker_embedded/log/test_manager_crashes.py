@@ -3,7 +3,7 @@ from contextlib import suppress
 
 import pytest
 
-from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native._protocol.errors import KafkaError
 from tests.support.broker.disk import SimulatedCrash
 from tests.support.broker.log_manager_driver import T0, T1, TOPIC_ID, U0, ManagerDriver
 

@@ -2,9 +2,9 @@ import threading
 
 import pytest
 
-from broker_embedded.log.checkpoints import CleanedOffsets, OffsetCheckpoints
-from broker_embedded.platform.platform import read_file
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._log.checkpoints import CleanedOffsets, OffsetCheckpoints
+from broker_embedded._platform.platform import read_file
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

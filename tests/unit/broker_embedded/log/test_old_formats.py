@@ -3,12 +3,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from broker_embedded.log.batches import batch_headers
-from broker_embedded.log.timestamp_lookup import OffsetTimestamp
-from broker_embedded.platform.platform import read_file
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.records.batch import CompressionType
-from spark_kafka_native.records.legacy import CODECS
+from broker_embedded._log.batches import batch_headers
+from broker_embedded._log.timestamp_lookup import OffsetTimestamp
+from broker_embedded._platform.platform import read_file
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._records.batch import CompressionType
+from spark_kafka_native._records.legacy import CODECS
 from tests.support.broker.log_driver import DIRECTORY, batches_of, offset_for_timestamp
 from tests.support.broker.old_format_log import OldFormatLog
 from tests.support.records.log_batches import NOW_MS

@@ -2,12 +2,12 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.checkpoints import LEADER_EPOCHS, PARTITION_METADATA
-from broker_embedded.log.log import Log
-from broker_embedded.log.opening import open_log
-from broker_embedded.platform.platform import Platform, read_file, write_file
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._log.checkpoints import LEADER_EPOCHS, PARTITION_METADATA
+from broker_embedded._log.log import Log
+from broker_embedded._log.opening import open_log
+from broker_embedded._platform.platform import Platform, read_file, write_file
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 from tests.support.broker.log_driver import DIRECTORY, LogDriver
 from tests.support.refusals import refused

@@ -6,14 +6,14 @@ from typing import cast
 
 import pytest
 
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.append.incoming import AppendConditions
-from broker_embedded.log.append.producer_state import ProducerStates
-from broker_embedded.log.log import Log
-from broker_embedded.log.opening import open_log
-from broker_embedded.log.view import bytes_of
-from broker_embedded.platform.platform import Clock, Platform
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._log.append.incoming import AppendConditions
+from broker_embedded._log.append.producer_state import ProducerStates
+from broker_embedded._log.log import Log
+from broker_embedded._log.opening import open_log
+from broker_embedded._log.view import bytes_of
+from broker_embedded._platform.platform import Clock, Platform
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from tests.support.broker.log_driver import DIRECTORY, LogDriver, offset_for_timestamp
 from tests.support.records.log_batches import batch, rows
 from tests.support.refusals import refused

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_embedded.platform.platform import read_file
+from broker_embedded._platform.platform import read_file
 from tests.support.broker.log_driver import DIRECTORY, LogDriver, offset_for_timestamp
 from tests.support.records.log_batches import NOW_MS, batch
 

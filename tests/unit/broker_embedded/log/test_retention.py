@@ -4,10 +4,10 @@ from typing import Any, cast
 
 import pytest
 
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.retention import count_deletable
-from broker_embedded.log.segment import LogSegment
-from spark_kafka_native.protocol.errors import ErrorCode
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._log.retention import count_deletable
+from broker_embedded._log.segment import LogSegment
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.broker.log_driver import LogDriver
 from tests.support.refusals import refused
 

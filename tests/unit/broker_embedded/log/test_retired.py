@@ -1,9 +1,9 @@
 import pytest
 
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.local_log import RetiredSegments
-from broker_embedded.log.segment import LogSegment
-from broker_embedded.platform.platform import Platform
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._log.local_log import RetiredSegments
+from broker_embedded._log.segment import LogSegment
+from broker_embedded._platform.platform import Platform
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 
 

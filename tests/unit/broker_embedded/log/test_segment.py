@@ -3,13 +3,13 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.index import CorruptIndex, TimestampOffset
-from broker_embedded.log.segment import LogSegment, PlacedBatch
-from broker_embedded.log.segment_files import SWAP, SegmentFiles, segment_path
-from broker_embedded.log.transaction_index import AbortedTransaction
-from broker_embedded.platform.platform import ManualClock, Platform, read_file
-from spark_kafka_native.records.batch import NO_TIMESTAMP, read_header
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._log.index import CorruptIndex, TimestampOffset
+from broker_embedded._log.segment import LogSegment, PlacedBatch
+from broker_embedded._log.segment_files import SWAP, SegmentFiles, segment_path
+from broker_embedded._log.transaction_index import AbortedTransaction
+from broker_embedded._platform.platform import ManualClock, Platform, read_file
+from spark_kafka_native._records.batch import NO_TIMESTAMP, read_header
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 from tests.support.records.log_batches import NOW_MS, batch, rows
 

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_embedded.log import batches, index, timestamp_lookup
-from broker_embedded.log.timestamp_lookup import ContinueAt, OffsetTimestamp
-from broker_embedded.platform.cancellation import Cancellation, WorkCancelled
-from broker_embedded.platform.platform import File
-from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.records import scan
-from spark_kafka_native.records.batch import BatchHeader, CompressionType
+from broker_embedded._log import batches, index, timestamp_lookup
+from broker_embedded._log.timestamp_lookup import ContinueAt, OffsetTimestamp
+from broker_embedded._platform.cancellation import Cancellation, WorkCancelled
+from broker_embedded._platform.platform import File
+from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._records import scan
+from spark_kafka_native._records.batch import BatchHeader, CompressionType
 from tests.support.broker.log_driver import LogDriver, offset_for_timestamp
 from tests.support.broker.old_format_log import OldFormatLog
 from tests.support.records.log_batches import NOW_MS

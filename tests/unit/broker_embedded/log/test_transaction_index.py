@@ -2,10 +2,10 @@ import struct
 
 import pytest
 
-from broker_embedded.log.index import CorruptIndex
-from broker_embedded.log.transaction_index import AbortedTransaction, TransactionIndex
-from broker_embedded.platform.open_files import OpenFiles
-from broker_embedded.platform.platform import read_file
+from broker_embedded._log.index import CorruptIndex
+from broker_embedded._log.transaction_index import AbortedTransaction, TransactionIndex
+from broker_embedded._platform.open_files import OpenFiles
+from broker_embedded._platform.platform import read_file
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem
 
 PATH = "/00000000000000000000.txnindex"

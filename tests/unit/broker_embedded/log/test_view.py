@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_embedded.log.view import FirstBatch, LogSlice
+from broker_embedded._log.view import FirstBatch, LogSlice
 from tests.support.broker.log_driver import DIRECTORY, LogDriver, batches_of, slice_bytes
 from tests.support.records.log_batches import batch, rows
 

@@ -4,13 +4,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.metadata.client_quotas import ClientQuotas
-from broker_embedded.metadata.files.quotas import QUOTAS
-from broker_embedded.platform.platform import FileSystem
-from broker_embedded.quotas.entities import CLIENT_ID, IP, USER, ClientQuotaEntity, EntityFilter
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.alter_client_quotas import OpData
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._metadata.client_quotas import ClientQuotas
+from broker_embedded._metadata.files.quotas import QUOTAS
+from broker_embedded._platform.platform import FileSystem
+from broker_embedded._quotas.entities import CLIENT_ID, IP, USER, ClientQuotaEntity, EntityFilter
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.alter_client_quotas import OpData
 from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, MemoryFileSystem, new_disk
 from tests.support.broker.metadata import at_once, open_store
 

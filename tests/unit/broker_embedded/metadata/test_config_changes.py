@@ -1,8 +1,8 @@
 import pytest
 
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.metadata.config_changes import changed, incremental, replaced
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._metadata.config_changes import changed, incremental, replaced
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from tests.support.refusals import refused
 
 SET, DELETE, APPEND, SUBTRACT = range(4)

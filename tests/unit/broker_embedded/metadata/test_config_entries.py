@@ -1,7 +1,7 @@
 import pytest
 
-from broker_embedded.config.settings import INT_MAX, LONG_MAX, Setting
-from broker_embedded.metadata.config_entries import ConfigSource, ConfigType, config_type
+from broker_embedded._config.settings import INT_MAX, LONG_MAX, Setting
+from broker_embedded._metadata.config_entries import ConfigSource, ConfigType, config_type
 from tests.support.broker.configs import BROKER, GROUP, TOPIC, configs_of, put, synonyms_of, value_of
 from tests.support.broker.driver import BrokerDriver
 

@@ -1,7 +1,7 @@
 import pytest
 
-from broker_embedded.metadata.config_changes import ResourceType
-from spark_kafka_native.protocol.errors import ErrorCode
+from broker_embedded._metadata.config_changes import ResourceType
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.broker.configs import BROKER, DELETE, GROUP, LOGGER, METRICS, SET, TOPIC, change, put
 from tests.support.broker.driver import BrokerDriver
 from tests.support.refusals import refused

@@ -3,22 +3,22 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.metadata.controller import (
+from broker_embedded._metadata.controller import (
     TopicDefaults,
     check_replicas,
     find_deletions,
     plan_partitions,
     plan_topic,
 )
-from broker_embedded.metadata.image import ClusterImage, TopicImage
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsTopic
-from spark_kafka_native.protocol.messages.create_topics import (
+from broker_embedded._metadata.image import ClusterImage, TopicImage
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsTopic
+from spark_kafka_native._protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
 )
-from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicState
+from spark_kafka_native._protocol.messages.delete_topics import DeleteTopicState
 from tests.support.refusals import refused
 
 DEFAULTS = TopicDefaults(num_partitions=4, replication_factor=1)

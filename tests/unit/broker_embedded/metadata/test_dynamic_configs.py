@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.broker import Broker, DataDirectoryError
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.metadata.files.stored_configs import CONFIGS, StoredConfigs
-from broker_embedded.platform.platform import Platform, RealFileSystem
-from spark_kafka_native.protocol.errors import ErrorCode
+from broker_embedded._broker import Broker, DataDirectoryError
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._metadata.files.stored_configs import CONFIGS, StoredConfigs
+from broker_embedded._platform.platform import Platform, RealFileSystem
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.broker.configs import BROKER, DELETE, SET, change, put, value_of
 from tests.support.broker.disk import FaultyFileSystem
 from tests.support.broker.driver import BrokerDriver, batch, idempotent
@@ -111,7 +111,7 @@ def test_stored_settings_that_are_invalid_now_are_ignored_with_a_message(
     path = broker.data_dir / CONFIGS.name
     path.write_bytes(CONFIGS.encode(stored))
     path.chmod(0o600)
-    with caplog.at_level(logging.INFO, logger="broker_embedded.metadata.dynamic_configs"):
+    with caplog.at_level(logging.INFO, logger="broker_embedded._metadata.dynamic_configs"):
         broker.open()
     assert broker.broker.config.log.retention_ms == 5
     assert caplog.messages == [
@@ -152,7 +152,7 @@ def test_cleaner_threads_change_by_half_or_double_at_most(broker: BrokerDriver) 
 def test_a_setting_without_effect_is_stored_and_logged_once(
     broker: BrokerDriver, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING, logger="broker_embedded.metadata.dynamic_configs"):
+    with caplog.at_level(logging.WARNING, logger="broker_embedded._metadata.dynamic_configs"):
         put(broker, BROKER, "1", num_io_threads="16", max_connections="9", log_retention_m="5")
         put(broker, BROKER, "1", max_connections="8")
     assert caplog.messages == [

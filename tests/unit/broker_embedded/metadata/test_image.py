@@ -2,11 +2,11 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.metadata.features import features_of, transaction_version
-from broker_embedded.metadata.files.stored_configs import StoredConfigs
-from broker_embedded.metadata.image import ClusterImage, PartitionImage, TopicImage
-from broker_embedded.transactions.state import TransactionVersion
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._metadata.features import features_of, transaction_version
+from broker_embedded._metadata.files.stored_configs import StoredConfigs
+from broker_embedded._metadata.image import ClusterImage, PartitionImage, TopicImage
+from broker_embedded._transactions.state import TransactionVersion
 
 ALONE = PartitionImage(leader=1, replicas=(1,), isr=(1,))
 

@@ -3,9 +3,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_embedded.metadata.config_changes import ConfigChange, Operation
-from broker_embedded.metadata.loggers import change_levels, logger_levels
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from broker_embedded._metadata.config_changes import ConfigChange, Operation
+from broker_embedded._metadata.loggers import change_levels, logger_levels
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 
 NAME = "broker_embedded.test_of_loggers"
 

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from broker_embedded.metadata.files.producer_ids import BLOCK_SIZE, PRODUCER_IDS
-from broker_embedded.metadata.producer_ids import ProducerIdManager
-from broker_embedded.platform.shielded_tasks import ShieldedTasks
-from spark_kafka_native.protocol.errors import ErrorCode
+from broker_embedded._metadata.files.producer_ids import BLOCK_SIZE, PRODUCER_IDS
+from broker_embedded._metadata.producer_ids import ProducerIdManager
+from broker_embedded._platform.shielded_tasks import ShieldedTasks
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.broker.disk import FaultyFileSystem, SimulatedCrash, new_disk
 from tests.support.broker.metadata import open_store
 from tests.support.refusals import refused

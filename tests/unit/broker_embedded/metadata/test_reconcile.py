@@ -2,9 +2,9 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.metadata.image import EMPTY_IMAGE, PartitionImage, TopicImage
-from broker_embedded.metadata.reconcile import InconsistentTopicError, Reconciled, reconcile, with_epochs
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._metadata.image import EMPTY_IMAGE, PartitionImage, TopicImage
+from broker_embedded._metadata.reconcile import InconsistentTopicError, Reconciled, reconcile, with_epochs
+from spark_kafka_native._protocol.topic import TopicPartition
 
 A, B, NEW = UUID(int=1), UUID(int=2), UUID(int=99)
 

@@ -1,14 +1,14 @@
 import asyncio
 import hashlib
 
-from broker_embedded.metadata.files.credentials import CREDENTIALS
-from broker_embedded.metadata.scram_users import ScramUsers, add_users
-from broker_embedded.platform.platform import FileSystem
-from broker_embedded.security.credentials import ScramCredential, ScramUser
-from broker_embedded.security.first_users import parse_first_users
-from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
+from broker_embedded._metadata.files.credentials import CREDENTIALS
+from broker_embedded._metadata.scram_users import ScramUsers, add_users
+from broker_embedded._platform.platform import FileSystem
+from broker_embedded._security.credentials import ScramCredential, ScramUser
+from broker_embedded._security.first_users import parse_first_users
+from spark_kafka_native._net.secret import Secret
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )

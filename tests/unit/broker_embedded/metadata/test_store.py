@@ -6,19 +6,19 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.metadata.files.credentials import CREDENTIALS
-from broker_embedded.metadata.files.metadata_file import MetadataFile, MetadataFileError
-from broker_embedded.metadata.files.producer_ids import PRODUCER_IDS
-from broker_embedded.metadata.files.quotas import QUOTAS
-from broker_embedded.metadata.files.stored_configs import CONFIGS, StoredConfigs
-from broker_embedded.metadata.files.topics import TOPICS
-from broker_embedded.metadata.image import EMPTY_IMAGE, ClusterImage, PartitionImage, TopicImage
-from broker_embedded.metadata.store import MetadataStore, Plan
-from broker_embedded.platform.platform import read_file, write_file
-from broker_embedded.quotas.entities import USER, ClientQuotaEntity
-from broker_embedded.security.credentials import Credentials, ScramCredential, ScramUser
-from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from broker_embedded._metadata.files.credentials import CREDENTIALS
+from broker_embedded._metadata.files.metadata_file import MetadataFile, MetadataFileError
+from broker_embedded._metadata.files.producer_ids import PRODUCER_IDS
+from broker_embedded._metadata.files.quotas import QUOTAS
+from broker_embedded._metadata.files.stored_configs import CONFIGS, StoredConfigs
+from broker_embedded._metadata.files.topics import TOPICS
+from broker_embedded._metadata.image import EMPTY_IMAGE, ClusterImage, PartitionImage, TopicImage
+from broker_embedded._metadata.store import MetadataStore, Plan
+from broker_embedded._platform.platform import read_file, write_file
+from broker_embedded._quotas.entities import USER, ClientQuotaEntity
+from broker_embedded._security.credentials import Credentials, ScramCredential, ScramUser
+from spark_kafka_native._net.secret import Secret
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, SimulatedCrash, new_disk
 from tests.support.broker.metadata import open_store
 from tests.support.refusals import refused

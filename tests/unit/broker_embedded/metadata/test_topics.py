@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.metadata.image import TopicImage
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsTopic
-from spark_kafka_native.protocol.messages.create_topics import CreatableTopic
+from broker_embedded._metadata.image import TopicImage
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.create_partitions import CreatePartitionsTopic
+from spark_kafka_native._protocol.messages.create_topics import CreatableTopic
 from tests.support.broker.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
 from tests.support.broker.driver import BrokerDriver, batch
 from tests.support.refusals import refused

@@ -1,8 +1,8 @@
 import re
 from collections import Counter
 
-from broker_embedded.metrics.prometheus import text_of
-from broker_embedded.metrics.snapshot import (
+from broker_embedded._metrics.prometheus import text_of
+from broker_embedded._metrics.snapshot import (
     ApiMetrics,
     BrokerMetrics,
     ConnectionMetrics,

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
+from spark_kafka_native._protocol.messages.delete_topics import DeleteTopicsRequest
 from tests.support.broker.driver import BrokerDriver, batch, commit_offset, fetch_request, idempotent
 from tests.support.broker.transactional_producer import DirectProducer
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from broker_embedded.metrics.error_codes import error_finder
-from broker_embedded.metrics.histogram import BOUNDS_NS, Histogram
-from broker_embedded.metrics.traffic import TopicTraffic, Traffic
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import all_requests
-from spark_kafka_native.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorResponse
-from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchResponse
+from broker_embedded._metrics.error_codes import error_finder
+from broker_embedded._metrics.histogram import BOUNDS_NS, Histogram
+from broker_embedded._metrics.traffic import TopicTraffic, Traffic
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages import all_requests
+from spark_kafka_native._protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorResponse
+from spark_kafka_native._protocol.messages.offset_fetch import OffsetFetchResponse
 from tests.support.records.message_strategies import messages
 
 

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from broker_embedded.platform.clocks import ManualClock, MovableClock, ShiftedClock, SystemClock
+from broker_embedded._platform.clocks import ManualClock, MovableClock, ShiftedClock, SystemClock
 
 
 def test_the_system_clock_returns_milliseconds() -> None:

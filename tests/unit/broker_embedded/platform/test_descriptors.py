@@ -3,9 +3,9 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.platform.open_files import connection_share, file_share, raise_limit
-from broker_embedded.server.connection_quotas import ConnectionQuotas
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._platform.open_files import connection_share, file_share, raise_limit
+from broker_embedded._server.connection_quotas import ConnectionQuotas
 
 INFINITE = resource.RLIM_INFINITY
 Limits = tuple[int, int]

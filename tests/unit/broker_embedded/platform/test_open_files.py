@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.platform.open_files import OpenFiles
-from broker_embedded.platform.platform import Platform, RealFileSystem
+from broker_embedded._platform.open_files import OpenFiles
+from broker_embedded._platform.platform import Platform, RealFileSystem
 from tests.support.broker.disk import MemoryFileSystem
 
 

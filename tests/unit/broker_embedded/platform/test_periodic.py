@@ -3,9 +3,9 @@ import logging
 
 import pytest
 
-from broker_embedded.platform.periodic import PeriodicTask, PeriodicTasks
-from broker_embedded.platform.platform import ManualClock
-from broker_embedded.platform.timers import VirtualTimers
+from broker_embedded._platform.periodic import PeriodicTask, PeriodicTasks
+from broker_embedded._platform.platform import ManualClock
+from broker_embedded._platform.timers import VirtualTimers
 
 
 async def test_a_function_is_called_again_and_again_until_the_stop() -> None:

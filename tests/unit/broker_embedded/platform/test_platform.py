@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.platform.platform import (
+from broker_embedded._platform.platform import (
     FileSystem,
     ManualClock,
     Platform,

@@ -5,10 +5,10 @@ from typing import Any, Self
 
 import pytest
 
-from broker_embedded.platform.cancellation import Cancellation, WorkCancelled
-from broker_embedded.platform.clocks import ManualClock
-from broker_embedded.platform.record_threads import ClientPresence, RecordThreads
-from broker_embedded.platform.timers import timers_for
+from broker_embedded._platform.cancellation import Cancellation, WorkCancelled
+from broker_embedded._platform.clocks import ManualClock
+from broker_embedded._platform.record_threads import ClientPresence, RecordThreads
+from broker_embedded._platform.timers import timers_for
 from tests.support.waiting import eventually_async
 
 

@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation, WorkCancelled
-from broker_embedded.platform.shielded_tasks import ShieldedTasks
+from broker_embedded._platform.cancellation import NEVER_CANCELLED, Cancellation, WorkCancelled
+from broker_embedded._platform.shielded_tasks import ShieldedTasks
 
 
 async def test_results_and_errors_come_through() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from dirty_equals import HasLen
 
-from broker_embedded.platform.clocks import ManualClock, ShiftedClock, SystemClock
-from broker_embedded.platform.timers import Timers, VirtualTimers, timers_for
+from broker_embedded._platform.clocks import ManualClock, ShiftedClock, SystemClock
+from broker_embedded._platform.timers import Timers, VirtualTimers, timers_for
 from tests.support.waiting import eventually_async
 
 HOUR_MS = 3_600_000

@@ -3,11 +3,11 @@ import threading
 
 import pytest
 
-from broker_embedded.platform.cancellation import WorkCancelled
-from broker_embedded.platform.clocks import ManualClock
-from broker_embedded.platform.record_threads import ClientPresence
-from broker_embedded.platform.timers import timers_for
-from broker_embedded.platform.worker_threads import WorkerThreads
+from broker_embedded._platform.cancellation import WorkCancelled
+from broker_embedded._platform.clocks import ManualClock
+from broker_embedded._platform.record_threads import ClientPresence
+from broker_embedded._platform.timers import timers_for
+from broker_embedded._platform.worker_threads import WorkerThreads
 from tests.support.waiting import eventually_async
 
 

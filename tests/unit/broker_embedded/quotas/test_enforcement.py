@@ -2,9 +2,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from broker_embedded.quotas.enforcement import UNUSED_MS, MutationAllowance, RateAllowance
-from broker_embedded.quotas.entities import CLIENT_ID, USER, ClientQuotaEntity
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from broker_embedded._quotas.enforcement import UNUSED_MS, MutationAllowance, RateAllowance
+from broker_embedded._quotas.entities import CLIENT_ID, USER, ClientQuotaEntity
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 
 NOW_MS = 100_000
 

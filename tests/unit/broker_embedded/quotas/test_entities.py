@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_embedded.quotas.entities import (
+from broker_embedded._quotas.entities import (
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
@@ -16,10 +16,10 @@ from broker_embedded.quotas.entities import (
     EntityFilter,
     altered,
 )
-from broker_embedded.quotas.limits import NOT_LIMITED, QuotaLimits
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.alter_client_quotas import OpData
-from spark_kafka_native.protocol.messages.describe_client_quotas import ComponentData
+from broker_embedded._quotas.limits import NOT_LIMITED, QuotaLimits
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.alter_client_quotas import OpData
+from spark_kafka_native._protocol.messages.describe_client_quotas import ComponentData
 from tests.support.refusals import refused
 
 ANN = ClientQuotaEntity.of([(USER, "ann")])

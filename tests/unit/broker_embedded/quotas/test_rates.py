@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from broker_embedded.quotas.rates import SampledRate, TokenBucket
+from broker_embedded._quotas.rates import SampledRate, TokenBucket
 
 START_MS = 50_000
 AMOUNTS = st.floats(0, 2**63)

@@ -2,13 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
-from spark_kafka_native.records.batch import CompressionType, check_crc, read_header, seal, write_header
-from spark_kafka_native.records.compression import compress
-from spark_kafka_native.records.errors import CorruptBatch
-from spark_kafka_native.records.legacy import read_message
-from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.record import LogRecord
+from broker_embedded._records.coordinator_record import CoordinatorRecord, encode_batch
+from spark_kafka_native._records.batch import CompressionType, check_crc, read_header, seal, write_header
+from spark_kafka_native._records.compression import compress
+from spark_kafka_native._records.errors import CorruptBatch
+from spark_kafka_native._records.legacy import read_message
+from spark_kafka_native._records.legacy_write import write_message_set
+from spark_kafka_native._records.record import LogRecord
 from tests.support.broker.driver import decode_batch
 
 RAW_KEY = b"\x00\x01\x00\x06gruppe\x00\x01t\x00\x00\x00\x07"

@@ -1,8 +1,8 @@
 import pytest
 
-from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
-from broker_embedded.records.last_records import LastRecords, LoggedRecord
-from spark_kafka_native.records.batch import (
+from broker_embedded._records.coordinator_record import CoordinatorRecord, encode_batch
+from broker_embedded._records.last_records import LastRecords, LoggedRecord
+from spark_kafka_native._records.batch import (
     RECORD_BATCH_OVERHEAD,
     read_header,
     seal,
@@ -10,8 +10,8 @@ from spark_kafka_native.records.batch import (
     set_producer,
     write_header,
 )
-from spark_kafka_native.records.control import ControlType
-from spark_kafka_native.records.errors import CorruptBatch
+from spark_kafka_native._records.control import ControlType
+from spark_kafka_native._records.errors import CorruptBatch
 from tests.support.records.record_batches import marker
 
 P, Q = 7, 8

@@ -2,10 +2,10 @@ import asyncio
 
 import pytest
 
-from broker_embedded.platform.platform import ManualClock
-from broker_embedded.platform.timers import VirtualTimers
-from broker_embedded.replica.delayed import DelayedOperations
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._platform.platform import ManualClock
+from broker_embedded._platform.timers import VirtualTimers
+from broker_embedded._replica.delayed import DelayedOperations
+from spark_kafka_native._protocol.topic import TopicPartition
 
 A, B, C = (TopicPartition("t", index) for index in range(3))
 LONG_MS = 60_000

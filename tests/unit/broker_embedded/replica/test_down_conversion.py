@@ -3,18 +3,18 @@ from typing import Any, Self
 
 import pytest
 
-from broker_embedded.log.append.incoming import AppendConditions, AppendOrigin
-from broker_embedded.log.view import FirstBatch
-from broker_embedded.platform.cancellation import Cancellation, WorkCancelled
-from broker_embedded.replica import down_conversion
-from broker_embedded.replica.down_conversion import down_convert
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.wire import FileRegion
-from spark_kafka_native.records.batch import CompressionType
-from spark_kafka_native.records.control import ControlType
-from spark_kafka_native.records.formats import iter_any
-from spark_kafka_native.records.legacy import CODECS
-from spark_kafka_native.records.record import LogRecord
+from broker_embedded._log.append.incoming import AppendConditions, AppendOrigin
+from broker_embedded._log.view import FirstBatch
+from broker_embedded._platform.cancellation import Cancellation, WorkCancelled
+from broker_embedded._replica import down_conversion
+from broker_embedded._replica.down_conversion import down_convert
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.wire import FileRegion
+from spark_kafka_native._records.batch import CompressionType
+from spark_kafka_native._records.control import ControlType
+from spark_kafka_native._records.formats import iter_any
+from spark_kafka_native._records.legacy import CODECS
+from spark_kafka_native._records.record import LogRecord
 from tests.support.broker.log_driver import DIRECTORY, region_bytes
 from tests.support.broker.old_format_log import ALL_BYTES, OldFormatLog
 from tests.support.records.message_sets import messages_in, shapes

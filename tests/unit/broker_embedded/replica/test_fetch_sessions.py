@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.replica.fetch_sessions import (
+from broker_embedded._replica.fetch_sessions import (
     EVICTION_MS,
     NO_SESSION,
     FetchContext,
@@ -15,8 +15,8 @@ from broker_embedded.replica.fetch_sessions import (
     FetchSessions,
     new_session_id,
 )
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.fetch import (
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchTopic,

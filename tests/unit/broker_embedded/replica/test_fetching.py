@@ -4,14 +4,14 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.platform.platform import ManualClock
-from broker_embedded.platform.timers import VirtualTimers
-from broker_embedded.replica.delayed import DelayedOperations
-from broker_embedded.replica.fetch_sessions import FetchedPartition
-from broker_embedded.replica.fetching import DEBUGGER, FetchLimits, PartitionRead, Reading
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.fetch import FetchPartition
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._platform.platform import ManualClock
+from broker_embedded._platform.timers import VirtualTimers
+from broker_embedded._replica.delayed import DelayedOperations
+from broker_embedded._replica.fetch_sessions import FetchedPartition
+from broker_embedded._replica.fetching import DEBUGGER, FetchLimits, PartitionRead, Reading
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.fetch import FetchPartition
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.driver import BrokerDriver, batch
 
 ONE = len(batch(b"x" * 1000))

@@ -3,9 +3,9 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.replica.partitions import LocalPartition
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.records.batch import CompressionType, read_header
+from broker_embedded._replica.partitions import LocalPartition
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._records.batch import CompressionType, read_header
 from tests.support.broker.driver import BrokerDriver
 from tests.support.records.log_batches import NOW_MS, batch
 from tests.support.records.message_sets import message_set

@@ -2,12 +2,12 @@ import hashlib
 
 import pytest
 
-from broker_embedded.security.alterations import altered, described
-from broker_embedded.security.credentials import Credentials, ScramCredential, ScramUser
-from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.alter_user_scram_credentials import ScramCredentialDeletion as Deletion
-from spark_kafka_native.protocol.messages.alter_user_scram_credentials import ScramCredentialUpsertion as Upsertion
+from broker_embedded._security.alterations import altered, described
+from broker_embedded._security.credentials import Credentials, ScramCredential, ScramUser
+from spark_kafka_native._net.secret import Secret
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.alter_user_scram_credentials import ScramCredentialDeletion as Deletion
+from spark_kafka_native._protocol.messages.alter_user_scram_credentials import ScramCredentialUpsertion as Upsertion
 
 SALTED = hashlib.pbkdf2_hmac("sha256", b"hunter2", b"salt", 4096)
 ALICE = ScramUser("alice", "SCRAM-SHA-256")

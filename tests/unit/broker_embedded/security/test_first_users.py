@@ -3,9 +3,9 @@ import hashlib
 
 import pytest
 
-from broker_embedded.security.credentials import ScramCredential, ScramUser
-from broker_embedded.security.first_users import FirstUserError, parse_first_users
-from spark_kafka_native.net.secret import Secret
+from broker_embedded._security.credentials import ScramCredential, ScramUser
+from broker_embedded._security.first_users import FirstUserError, parse_first_users
+from spark_kafka_native._net.secret import Secret
 
 SALT = base64.b64encode(b"salt").decode()
 

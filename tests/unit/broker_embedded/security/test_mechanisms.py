@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.security.credentials import ScramCredential
-from broker_embedded.security.mechanisms import PlainServer, SaslRefused, ScramServer, ServerMechanism
-from spark_kafka_native.net.sasl.plain import Plain
-from spark_kafka_native.net.secret import Secret
+from broker_embedded._security.credentials import ScramCredential
+from broker_embedded._security.mechanisms import PlainServer, SaslRefused, ScramServer, ServerMechanism
+from spark_kafka_native._net.sasl.plain import Plain
+from spark_kafka_native._net.secret import Secret
 
 KNOWN = ScramCredential.of_password("SCRAM-SHA-256", Secret("hunter2"))
 GOOD = (b"n,,n=alice,r=abc", b"c=biws,r=abcxyz,p=" + b"A" * 43 + b"=", b"\0alice\0hunter2")

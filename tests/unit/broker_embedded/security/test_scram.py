@@ -3,11 +3,11 @@ import hashlib
 
 import pytest
 
-from broker_embedded.security.credentials import ScramCredential
-from broker_embedded.security.mechanisms import SaslRefused, ScramServer
-from spark_kafka_native.net.sasl.mechanism import SaslError
-from spark_kafka_native.net.sasl.scram import HASHES, MECHANISMS, Scram
-from spark_kafka_native.net.secret import Secret
+from broker_embedded._security.credentials import ScramCredential
+from broker_embedded._security.mechanisms import SaslRefused, ScramServer
+from spark_kafka_native._net.sasl.mechanism import SaslError
+from spark_kafka_native._net.sasl.scram import HASHES, MECHANISMS, Scram
+from spark_kafka_native._net.secret import Secret
 
 NAMES = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 

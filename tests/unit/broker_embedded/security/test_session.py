@@ -3,15 +3,15 @@ from typing import Final
 
 import pytest
 
-from broker_embedded.security.credentials import ScramCredential, ScramUser
-from broker_embedded.security.mechanisms import SaslRefused
-from broker_embedded.security.session import ANONYMOUS, NO_SASL, SaslListener, Session
-from spark_kafka_native.net.sasl.mechanism import Mechanism
-from spark_kafka_native.net.sasl.plain import Plain
-from spark_kafka_native.net.sasl.scram import Scram
-from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from broker_embedded._security.credentials import ScramCredential, ScramUser
+from broker_embedded._security.mechanisms import SaslRefused
+from broker_embedded._security.session import ANONYMOUS, NO_SASL, SaslListener, Session
+from spark_kafka_native._net.sasl.mechanism import Mechanism
+from spark_kafka_native._net.sasl.plain import Plain
+from spark_kafka_native._net.sasl.scram import Scram
+from spark_kafka_native._net.secret import Secret
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 
 METADATA, HANDSHAKE, VERSIONS, AUTHENTICATE = 3, 17, 18, 36
 WORD: Final = Secret("hunter2")

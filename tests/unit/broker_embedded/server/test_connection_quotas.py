@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.server.connection_quotas import ConnectionQuotas, TooManyConnections
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._server.connection_quotas import ConnectionQuotas, TooManyConnections
 
 HERE, THERE = "127.0.0.1", "10.0.0.9"
 

@@ -2,13 +2,13 @@ import inspect
 
 import pytest
 
-from broker_embedded.handlers.support.registry import CloseConnection
-from broker_embedded.handlers.support.request_cost import RequestCost
-from broker_embedded.server.dispatch import Peer
-from spark_kafka_native.protocol.errors import ErrorCode, RemoteProtocolError
-from spark_kafka_native.protocol.framing import decode_response, request_frame
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from broker_embedded._handlers.support.registry import CloseConnection
+from broker_embedded._handlers.support.request_cost import RequestCost
+from broker_embedded._server.dispatch import Peer
+from spark_kafka_native._protocol.errors import ErrorCode, RemoteProtocolError
+from spark_kafka_native._protocol.framing import decode_response, request_frame
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.support.broker.driver import NODE, BrokerDriver, to_bytes
 
 

@@ -1,6 +1,6 @@
 import functools
 
-from broker_embedded.server.memory import BUFFER_BYTES, Buffers, RequestMemory
+from broker_embedded._server.memory import BUFFER_BYTES, Buffers, RequestMemory
 
 
 def test_without_a_limit_everybody_gets_in() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from broker_embedded.testing.injection import Injector
-from broker_embedded.testing.recording import Recorder
+from broker_embedded._testing.injection import Injector
+from broker_embedded._testing.recording import Recorder
 from tests.support.broker.driver import BrokerDriver
 
 

@@ -1,9 +1,9 @@
 import pytest
 
-from broker_embedded.config.settings import SettingError
-from broker_embedded.platform.clocks import ManualClock, MovableClock, ShiftedClock, SystemClock
-from broker_embedded.testing.clocks import format_clock, parse_clock
-from broker_embedded.testing.control_address import LISTENER_OPTION, LOOPBACK, ControlAddress
+from broker_embedded._config.settings import SettingError
+from broker_embedded._platform.clocks import ManualClock, MovableClock, ShiftedClock, SystemClock
+from broker_embedded._testing.clocks import format_clock, parse_clock
+from broker_embedded._testing.control_address import LISTENER_OPTION, LOOPBACK, ControlAddress
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.testing.faults import Fault, Faults
-from spark_kafka_native.protocol.errors import ErrorCode
+from broker_embedded._testing.faults import Fault, Faults
+from spark_kafka_native._protocol.errors import ErrorCode
 
 
 class Commands:

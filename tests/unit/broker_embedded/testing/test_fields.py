@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_embedded.testing.fields import FieldError, Fields
+from broker_embedded._testing.fields import FieldError, Fields
 
 
 def test_values_come_as_they_were_written() -> None:

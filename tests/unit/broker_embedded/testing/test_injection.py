@@ -3,16 +3,16 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.handlers.support.registry import CloseConnection
-from broker_embedded.testing.fields import Fields
-from broker_embedded.testing.injection import Injector
-from broker_embedded.testing.rules import ActiveFault, Rule
-from broker_embedded.testing.scopes import Scope
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from spark_kafka_native.protocol.messages.fetch import FetchRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from broker_embedded._handlers.support.registry import CloseConnection
+from broker_embedded._testing.fields import Fields
+from broker_embedded._testing.injection import Injector
+from broker_embedded._testing.rules import ActiveFault, Rule
+from broker_embedded._testing.scopes import Scope
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from spark_kafka_native._protocol.messages.fetch import FetchRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.broker.driver import BrokerDriver, batch, fetch_request, produce_request
 
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER

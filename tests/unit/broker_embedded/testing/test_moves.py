@@ -2,15 +2,15 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.testing.injection import Injector
-from broker_embedded.testing.moves import COORDINATOR_APIS, LEADER_APIS
-from broker_embedded.testing.scopes import Scope
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import all_requests
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
-from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._testing.injection import Injector
+from broker_embedded._testing.moves import COORDINATOR_APIS, LEADER_APIS
+from broker_embedded._testing.scopes import Scope
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages import all_requests
+from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.driver import BrokerDriver, batch, fetch_request, produce_request
 
 

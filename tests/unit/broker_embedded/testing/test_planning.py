@@ -3,17 +3,17 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.testing.fetches import Pauses, continues_session, without_session
-from broker_embedded.testing.fields import Fields
-from broker_embedded.testing.planning import RequestPlan, apply_faults
-from broker_embedded.testing.refusals import refusal
-from broker_embedded.testing.rules import ActiveFault, Rule
-from broker_embedded.testing.scopes import EVERYTHING, Scope
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
-from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from spark_kafka_native.protocol.schema import Request
+from broker_embedded._testing.fetches import Pauses, continues_session, without_session
+from broker_embedded._testing.fields import Fields
+from broker_embedded._testing.planning import RequestPlan, apply_faults
+from broker_embedded._testing.refusals import refusal
+from broker_embedded._testing.rules import ActiveFault, Rule
+from broker_embedded._testing.scopes import EVERYTHING, Scope
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from spark_kafka_native._protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from spark_kafka_native._protocol.schema import Request
 from tests.support.broker.driver import BrokerDriver
 
 PARTITIONS = tuple(PartitionProduceData(index=index, records=b"x") for index in range(3))

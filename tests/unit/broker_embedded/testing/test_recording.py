@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.testing.fields import FieldError
-from broker_embedded.testing.recording import RecordedRequest, Recorder
-from spark_kafka_native.protocol.framing import request_frame
-from spark_kafka_native.protocol.messages.fetch import FetchRequest
-from spark_kafka_native.protocol.schema import Request
+from broker_embedded._testing.fields import FieldError
+from broker_embedded._testing.recording import RecordedRequest, Recorder
+from spark_kafka_native._protocol.framing import request_frame
+from spark_kafka_native._protocol.messages.fetch import FetchRequest
+from spark_kafka_native._protocol.schema import Request
 from tests.support.broker.driver import fetch_request, produce_request, to_bytes
 from tests.support.records.sample_messages import each_api, sample, versions_of
 

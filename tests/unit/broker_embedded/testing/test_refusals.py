@@ -6,25 +6,25 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.testing.refusals import CODES as NAMES_OF_CODES
-from broker_embedded.testing.refusals import has_code, refusal, refused_item
-from spark_kafka_native.protocol.codec import decode, encode
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
-from spark_kafka_native.protocol.messages.join_group import JoinGroupRequest
-from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
-from spark_kafka_native.protocol.messages.metadata import (
+from broker_embedded._testing.refusals import CODES as NAMES_OF_CODES
+from broker_embedded._testing.refusals import has_code, refusal, refused_item
+from spark_kafka_native._protocol.codec import decode, encode
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from spark_kafka_native._protocol.messages.describe_transactions import DescribeTransactionsRequest
+from spark_kafka_native._protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native._protocol.messages.join_group import JoinGroupRequest
+from spark_kafka_native._protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsRequest
+from spark_kafka_native._protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from spark_kafka_native.protocol.schema import Request, Struct
+from spark_kafka_native._protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from spark_kafka_native._protocol.schema import Request, Struct
 from tests.support.broker.driver import to_bytes
 from tests.support.records.sample_messages import each_api, sample, structs_in, versions_of
 from tests.support.requests.of_topic import (

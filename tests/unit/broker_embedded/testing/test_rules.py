@@ -2,13 +2,13 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.testing.fields import FieldError, Fields
-from broker_embedded.testing.rules import ActiveFault, Rule
-from broker_embedded.testing.scopes import Scope
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
-from spark_kafka_native.protocol.messages.fetch import FetchRequest
-from spark_kafka_native.protocol.messages.produce import ProduceRequest
+from broker_embedded._testing.fields import FieldError, Fields
+from broker_embedded._testing.rules import ActiveFault, Rule
+from broker_embedded._testing.scopes import Scope
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native._protocol.messages.fetch import FetchRequest
+from spark_kafka_native._protocol.messages.produce import ProduceRequest
 
 
 def rule(**fields: Any) -> Rule:

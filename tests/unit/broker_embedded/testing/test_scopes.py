@@ -4,28 +4,28 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.testing.refusals import refusal
-from broker_embedded.testing.scopes import EVERYTHING, Scope, SplitRequest, TopicNames, join, split_request, write_into
-from spark_kafka_native.protocol.codec import encode
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import all_requests
-from spark_kafka_native.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from spark_kafka_native.protocol.messages.alter_replica_log_dirs import (
+from broker_embedded._testing.refusals import refusal
+from broker_embedded._testing.scopes import EVERYTHING, Scope, SplitRequest, TopicNames, join, split_request, write_into
+from spark_kafka_native._protocol.codec import encode
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages import all_requests
+from spark_kafka_native._protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from spark_kafka_native._protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from spark_kafka_native.protocol.messages.delete_groups import DeleteGroupsRequest
-from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from spark_kafka_native.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from spark_kafka_native.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from spark_kafka_native.protocol.messages.describe_log_dirs import DescribeLogDirsResult as LogDirResult
-from spark_kafka_native.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
-from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
-from spark_kafka_native.protocol.messages.metadata import (
+from spark_kafka_native._protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from spark_kafka_native._protocol.messages.delete_groups import DeleteGroupsRequest
+from spark_kafka_native._protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from spark_kafka_native._protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from spark_kafka_native._protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from spark_kafka_native._protocol.messages.describe_log_dirs import DescribeLogDirsResult as LogDirResult
+from spark_kafka_native._protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from spark_kafka_native._protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
+from spark_kafka_native._protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -33,7 +33,7 @@ from spark_kafka_native.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from spark_kafka_native.protocol.messages.offset_fetch import (
+from spark_kafka_native._protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -42,9 +42,9 @@ from spark_kafka_native.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from spark_kafka_native.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
-from spark_kafka_native.protocol.schema import Request
+from spark_kafka_native._protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from spark_kafka_native._protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from spark_kafka_native._protocol.schema import Request
 from tests.support.broker.driver import to_bytes
 from tests.support.records.sample_messages import each_api, sample, versions_of
 from tests.support.requests.of_topic import add_partitions_to_txn, offset_commit, write_txn_markers

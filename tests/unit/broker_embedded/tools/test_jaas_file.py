@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.config.settings import SettingError
+from broker_embedded._config.settings import SettingError
 from broker_embedded.tools.jaas_file import jaas_settings
 from spark_kafka_native.tools.output import ToolFailure
 

@@ -2,13 +2,13 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.groups.classic.records import (
+from broker_embedded._groups.classic.records import (
     GroupMetadataValue,
     MemberMetadata,
     group_record,
     group_tombstone,
 )
-from broker_embedded.groups.consumer.records import (
+from broker_embedded._groups.consumer.records import (
     ClassicMemberMetadata,
     ClassicProtocolEntry,
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -19,8 +19,15 @@ from broker_embedded.groups.consumer.records import (
     Entry,
     to_record,
 )
-from broker_embedded.groups.records import OffsetCommitKey, OffsetCommitValue, RecordVersions, offset_record
-from broker_embedded.records.coordinator_record import CoordinatorRecord
+from broker_embedded._groups.records import OffsetCommitKey, OffsetCommitValue, RecordVersions, offset_record
+from broker_embedded._records.coordinator_record import CoordinatorRecord
+from broker_embedded._transactions.records import (
+    TRANSACTION_RECORDS,
+    TopicPartitions,
+    TransactionLogKey,
+    TransactionLogValue,
+    transaction_tombstone,
+)
 from broker_embedded.tools.record_decoders import (
     STRING_DECODER,
     Decoded,
@@ -28,20 +35,13 @@ from broker_embedded.tools.record_decoders import (
     decode_transaction_record,
     plain_decoder,
 )
-from broker_embedded.transactions.records import (
-    TRANSACTION_RECORDS,
-    TopicPartitions,
-    TransactionLogKey,
-    TransactionLogValue,
-    transaction_tombstone,
-)
-from spark_kafka_native.protocol.consumer_protocol import (
+from spark_kafka_native._protocol.consumer_protocol import (
     Assignment,
     Subscription,
     encode_assignment,
 )
-from spark_kafka_native.protocol.consumer_protocol import TopicPartitions as Owned
-from spark_kafka_native.records.record import LogRecord
+from spark_kafka_native._protocol.consumer_protocol import TopicPartitions as Owned
+from spark_kafka_native._records.record import LogRecord
 from spark_kafka_native.tools.output import ToolError, ToolFailure
 from tests.support.groups.subscriptions import encode_subscription
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.config.settings import SettingError
+from broker_embedded._config.settings import SettingError
 from broker_embedded.tools.server_properties import REFUSED, read_server_properties, read_storage_properties, understand
 from spark_kafka_native.tools.output import ToolError
 

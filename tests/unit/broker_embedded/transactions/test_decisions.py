@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.transactions.decisions import (
+from broker_embedded._transactions.decisions import (
     add_partitions,
     begin_producer,
     check_claim,
@@ -17,16 +17,16 @@ from broker_embedded.transactions.decisions import (
     new_transaction,
     producer_after,
 )
-from broker_embedded.transactions.state import (
+from broker_embedded._transactions.state import (
     FENCING_EPOCH,
     LAST_EPOCH,
     Transaction,
     TransactionState,
     TransactionVersion,
 )
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.refusals import refused
 
 EMPTY, ONGOING = TransactionState.EMPTY, TransactionState.ONGOING

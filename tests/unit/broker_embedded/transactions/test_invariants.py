@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from broker_embedded.transactions import decisions
-from broker_embedded.transactions.records import read_transaction_record, transaction_record
-from broker_embedded.transactions.state import LAST_EPOCH, Transaction, TransactionState, TransactionVersion
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._transactions import decisions
+from broker_embedded._transactions.records import read_transaction_record, transaction_record
+from broker_embedded._transactions.state import LAST_EPOCH, Transaction, TransactionState, TransactionVersion
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._protocol.topic import TopicPartition
 
 PARTITIONS = frozenset({TopicPartition("t", 0)})
 TV_0, TV_1, TV_2 = TransactionVersion

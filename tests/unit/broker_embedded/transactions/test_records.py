@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.records.coordinator_record import CoordinatorRecord
-from broker_embedded.transactions.records import read_transaction_record, transaction_record, transaction_tombstone
-from broker_embedded.transactions.state import Transaction, TransactionState, TransactionVersion
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.errors import CorruptBatch
+from broker_embedded._records.coordinator_record import CoordinatorRecord
+from broker_embedded._transactions.records import read_transaction_record, transaction_record, transaction_tombstone
+from broker_embedded._transactions.state import Transaction, TransactionState, TransactionVersion
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.errors import CorruptBatch
 
 KEY = b"\x00\x00\x00\x02tx"
 ONGOING = Transaction(

@@ -1,8 +1,8 @@
 import pytest
 
-from broker_embedded.transactions.state import LAST_EPOCH, NEVER_MS, Transaction, TransactionState, TransactionVersion
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._transactions.state import LAST_EPOCH, NEVER_MS, Transaction, TransactionState, TransactionVersion
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._protocol.topic import TopicPartition
 
 STATES = list(TransactionState)
 IDLE = {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}

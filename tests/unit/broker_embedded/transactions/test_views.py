@@ -2,13 +2,13 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.groups.pattern import Pattern
-from broker_embedded.transactions.state import Transaction, TransactionState
-from broker_embedded.transactions.views import describe, list_matching
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import describe_transactions, list_transactions
-from spark_kafka_native.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._groups.pattern import Pattern
+from broker_embedded._transactions.state import Transaction, TransactionState
+from broker_embedded._transactions.views import describe, list_matching
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages import describe_transactions, list_transactions
+from spark_kafka_native._protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from spark_kafka_native._protocol.topic import TopicPartition
 
 NOW_MS = 10_000
 

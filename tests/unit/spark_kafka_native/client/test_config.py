@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from spark_kafka_native.client import config as config_module
-from spark_kafka_native.client.config import PROPERTIES, READ_COMMITTED, ClientConfig
-from spark_kafka_native.client.java_properties import DEPARTURES, REFUSED, WITHOUT_EFFECT
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.errors import ConfigError
-from spark_kafka_native.records.compression import CompressionType
+from spark_kafka_native._client import config as config_module
+from spark_kafka_native._client.config import PROPERTIES, READ_COMMITTED, ClientConfig
+from spark_kafka_native._client.java_properties import DEPARTURES, REFUSED, WITHOUT_EFFECT
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.errors import ConfigError
+from spark_kafka_native._records.compression import CompressionType
 
 SERVERS = {"bootstrap.servers": "a:1,b:2"}
 

@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from spark_kafka_native.client.config_def import (
+from spark_kafka_native._client.config_def import (
     boolean,
     choice,
     define,
@@ -20,8 +20,8 @@ from spark_kafka_native.client.config_def import (
     servers,
     text,
 )
-from spark_kafka_native.net.errors import ConfigError
-from spark_kafka_native.net.secret import Secret
+from spark_kafka_native._net.errors import ConfigError
+from spark_kafka_native._net.secret import Secret
 
 
 @dataclasses.dataclass(kw_only=True)

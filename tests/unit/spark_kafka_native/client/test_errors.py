@@ -3,8 +3,8 @@ import pickle
 
 import pytest
 
-from spark_kafka_native.client.admin.topics import TopicsError
-from spark_kafka_native.client.errors import (
+from spark_kafka_native._client.admin.topics import TopicsError
+from spark_kafka_native._client.errors import (
     BatchTooLarge,
     BrokerNotAvailable,
     CorruptRecords,
@@ -16,16 +16,16 @@ from spark_kafka_native.client.errors import (
     RecordTooLarge,
     TopicRecreated,
 )
-from spark_kafka_native.client.transactions.errors import (
+from spark_kafka_native._client.transactions.errors import (
     ProducerFailed,
     ProducerFenced,
     TransactionError,
     TransactionFailed,
     TransactionInDoubt,
 )
-from spark_kafka_native.client.transactions.handle import TransactionalIdentity
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.errors import (
+from spark_kafka_native._client.transactions.handle import TransactionalIdentity
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.errors import (
     AuthenticationFailed,
     BrokerUnreachable,
     ConnectionLost,
@@ -33,8 +33,8 @@ from spark_kafka_native.net.errors import (
     Throttled,
     UnsupportedApiVersion,
 )
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
 
 TP = TopicPartition("events", 3)
 HERE = HostPort("broker", 9092)

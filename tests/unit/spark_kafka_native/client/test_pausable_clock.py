@@ -2,8 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_kafka_native.client import pausable_clock
-from spark_kafka_native.client.pausable_clock import PausableClock
+from spark_kafka_native._client import pausable_clock
+from spark_kafka_native._client.pausable_clock import PausableClock
 
 
 def test_a_paused_clock_stands_still_and_continues_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

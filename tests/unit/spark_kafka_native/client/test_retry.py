@@ -1,10 +1,10 @@
 import pytest
 
-from spark_kafka_native.client.retry import Backoff, FailedAttempts, give_up, retry
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost, PropertyReason, RequestTimeout
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._client.retry import Backoff, FailedAttempts, give_up, retry
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._net.errors import BrokerUnreachable, ConnectionLost, PropertyReason, RequestTimeout
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from tests.support.refusals import refused
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from spark_kafka_native.net.address import HostPort, parse_address, parse_addresses
+from spark_kafka_native._net.address import HostPort, parse_address, parse_addresses
 
 
 @pytest.mark.parametrize(

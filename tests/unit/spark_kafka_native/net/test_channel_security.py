@@ -1,12 +1,12 @@
 import pytest
 
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.channel_security import PLAINTEXT, ChannelSecurity
-from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable
-from spark_kafka_native.net.sasl.mechanism import Mechanism, SaslError
-from spark_kafka_native.net.sasl.plain import Plain
-from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.net.tls import Tls, TlsSettings
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.channel_security import PLAINTEXT, ChannelSecurity
+from spark_kafka_native._net.errors import AuthenticationFailed, BrokerUnreachable
+from spark_kafka_native._net.sasl.mechanism import Mechanism, SaslError
+from spark_kafka_native._net.sasl.plain import Plain
+from spark_kafka_native._net.secret import Secret
+from spark_kafka_native._net.tls import Tls, TlsSettings
 
 BROKER = HostPort("broker", 9092)
 

@@ -3,25 +3,25 @@ import importlib.metadata
 
 import pytest
 
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.connection import MAX_THROTTLE_MS, SOFTWARE_NAME, SOFTWARE_VERSION, ClientConnection
-from spark_kafka_native.net.errors import UnsupportedApiVersion
-from spark_kafka_native.protocol.codec import decode
-from spark_kafka_native.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
-from spark_kafka_native.protocol.framing import decode_request_header, response_frame
-from spark_kafka_native.protocol.messages.api_versions import (
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.connection import MAX_THROTTLE_MS, SOFTWARE_NAME, SOFTWARE_VERSION, ClientConnection
+from spark_kafka_native._net.errors import UnsupportedApiVersion
+from spark_kafka_native._protocol.codec import decode
+from spark_kafka_native._protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
+from spark_kafka_native._protocol.framing import decode_request_header, response_frame
+from spark_kafka_native._protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
     FinalizedFeatureKey,
 )
-from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest
-from spark_kafka_native.protocol.messages.fetch import FetchRequest
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from spark_kafka_native.protocol.messages.produce import ProduceRequest
-from spark_kafka_native.protocol.schema import Response
-from spark_kafka_native.protocol.wire import Chunk, FileRegion
+from spark_kafka_native._protocol.messages.create_partitions import CreatePartitionsRequest
+from spark_kafka_native._protocol.messages.fetch import FetchRequest
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataResponse
+from spark_kafka_native._protocol.messages.produce import ProduceRequest
+from spark_kafka_native._protocol.schema import Response
+from spark_kafka_native._protocol.wire import Chunk, FileRegion
 from tests.support.scripted.cluster import KAFKA_0_11, KAFKA_2_1, KAFKA_4_3, Versions
 
 ADDRESS = HostPort("broker", 9092)

@@ -1,6 +1,6 @@
 import time
 
-from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native._net.deadline import Deadline
 
 
 def test_time_left_shrinks_to_zero_and_not_below() -> None:

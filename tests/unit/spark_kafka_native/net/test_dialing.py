@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.dialing import MAX_PREFERRED, Target, first_to_succeed, preferred
-from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable, PropertyReason
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._net.dialing import MAX_PREFERRED, Target, first_to_succeed, preferred
+from spark_kafka_native._net.errors import AuthenticationFailed, BrokerUnreachable, PropertyReason
 
 BROKER = HostPort("broker.test", 9092)
 TARGETS = [

@@ -2,20 +2,20 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.connection import ClientConnection
-from spark_kafka_native.net.response_cache import MIN_BYTES, ResponseCache
-from spark_kafka_native.protocol.errors import RemoteProtocolError
-from spark_kafka_native.protocol.framing import response_frame
-from spark_kafka_native.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from spark_kafka_native.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from spark_kafka_native.protocol.messages.metadata import (
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.connection import ClientConnection
+from spark_kafka_native._net.response_cache import MIN_BYTES, ResponseCache
+from spark_kafka_native._protocol.errors import RemoteProtocolError
+from spark_kafka_native._protocol.framing import response_frame
+from spark_kafka_native._protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from spark_kafka_native._protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from spark_kafka_native._protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from spark_kafka_native.protocol.schema import Request, Response
+from spark_kafka_native._protocol.schema import Request, Response
 from tests.support.broker.driver import to_bytes
 
 MANY = MIN_BYTES // 8

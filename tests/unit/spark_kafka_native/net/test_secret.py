@@ -1,6 +1,6 @@
 import pickle
 
-from spark_kafka_native.net.secret import Secret, without_secrets
+from spark_kafka_native._net.secret import Secret, without_secrets
 
 WORD = "hunter2"
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.net import tls
-from spark_kafka_native.net.errors import ConfigError
-from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.net.tls import Tls, TlsSettings, openssl_name
+from spark_kafka_native._net import tls
+from spark_kafka_native._net.errors import ConfigError
+from spark_kafka_native._net.secret import Secret
+from spark_kafka_native._net.tls import Tls, TlsSettings, openssl_name
 from tests.support.certificates import Authority, Identity
 
 

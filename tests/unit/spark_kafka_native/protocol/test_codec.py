@@ -4,10 +4,10 @@ from struct import error
 
 import pytest
 
-from spark_kafka_native.protocol.codec import decoder, encoder
-from spark_kafka_native.protocol.errors import RemoteProtocolError
-from spark_kafka_native.protocol.schema import Struct, field, struct
-from spark_kafka_native.protocol.wire import Bool, Float64, Int32, String, Uuid, put_unsigned_varint
+from spark_kafka_native._protocol.codec import decoder, encoder
+from spark_kafka_native._protocol.errors import RemoteProtocolError
+from spark_kafka_native._protocol.schema import Struct, field, struct
+from spark_kafka_native._protocol.wire import Bool, Float64, Int32, String, Uuid, put_unsigned_varint
 
 
 @struct

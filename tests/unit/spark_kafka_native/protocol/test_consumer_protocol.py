@@ -2,7 +2,7 @@ import struct
 
 import pytest
 
-from spark_kafka_native.protocol.consumer_protocol import (
+from spark_kafka_native._protocol.consumer_protocol import (
     Assignment,
     MalformedEmbedded,
     Subscription,

@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from spark_kafka_native.protocol.errors import (
+from spark_kafka_native._protocol.errors import (
     ErrorCode,
     KafkaError,
     LocalProtocolError,

@@ -1,11 +1,11 @@
 import pytest
 
-from spark_kafka_native.protocol import framing
-from spark_kafka_native.protocol.codec import decode
-from spark_kafka_native.protocol.errors import RemoteProtocolError
-from spark_kafka_native.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from spark_kafka_native.protocol.wire import Chunk, FileRegion
+from spark_kafka_native._protocol import framing
+from spark_kafka_native._protocol.codec import decode
+from spark_kafka_native._protocol.errors import RemoteProtocolError
+from spark_kafka_native._protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataResponse
+from spark_kafka_native._protocol.wire import Chunk, FileRegion
 
 
 def _flat(chunks: list[Chunk]) -> bytes:

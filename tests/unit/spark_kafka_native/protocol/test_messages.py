@@ -6,14 +6,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.protocol.codec import decode, encode
-from spark_kafka_native.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
-from spark_kafka_native.protocol.messages import all_requests
-from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchTopic
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from spark_kafka_native.protocol.schema import Struct
-from spark_kafka_native.protocol.wire import Chunk, FileRegion, HasFileno, length_of
+from spark_kafka_native._protocol.codec import decode, encode
+from spark_kafka_native._protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
+from spark_kafka_native._protocol.messages import all_requests
+from spark_kafka_native._protocol.messages.fetch import FetchRequest, FetchTopic
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from spark_kafka_native._protocol.schema import Struct
+from spark_kafka_native._protocol.wire import Chunk, FileRegion, HasFileno, length_of
 from tests.support.records.message_strategies import messages
 
 CLASSES = [cls for request in all_requests().values() for cls in (request, request.response)]

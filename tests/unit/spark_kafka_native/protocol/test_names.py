@@ -2,9 +2,9 @@ from uuid import UUID
 
 import pytest
 
-from spark_kafka_native.protocol.ids import format_id, new_id, parse_id
-from spark_kafka_native.protocol.nearest import did_you_mean, nearest_name
-from spark_kafka_native.protocol.topic import TopicPartition, by_topic, topic_name_problem
+from spark_kafka_native._protocol.ids import format_id, new_id, parse_id
+from spark_kafka_native._protocol.nearest import did_you_mean, nearest_name
+from spark_kafka_native._protocol.topic import TopicPartition, by_topic, topic_name_problem
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 249])

@@ -1,8 +1,8 @@
 import pytest
 
-from spark_kafka_native.protocol.messages import all_requests
-from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchTopic
-from spark_kafka_native.protocol.schema import VersionRange, fields_of
+from spark_kafka_native._protocol.messages import all_requests
+from spark_kafka_native._protocol.messages.fetch import FetchRequest, FetchTopic
+from spark_kafka_native._protocol.schema import VersionRange, fields_of
 
 
 def test_requests_and_responses_know_each_other() -> None:

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_native.protocol import wire
-from spark_kafka_native.protocol.errors import RemoteProtocolError
+from spark_kafka_native._protocol import wire
+from spark_kafka_native._protocol.errors import RemoteProtocolError
 
 
 @given(st.integers(0, 2**32 - 1))

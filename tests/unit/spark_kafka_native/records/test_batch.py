@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.batch import (
+from spark_kafka_native._records.batch import (
     RECORD_BATCH_OVERHEAD,
     BatchHeader,
     CompressionType,

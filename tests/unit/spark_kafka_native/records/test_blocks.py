@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records import record as record_module
-from spark_kafka_native.records.record import record_blocks, varint
+from spark_kafka_native._records import record as record_module
+from spark_kafka_native._records.record import record_blocks, varint
 from tests.support.memory import with_peak_bytes
 
 

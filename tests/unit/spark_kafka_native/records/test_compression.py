@@ -12,9 +12,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.compression import CompressionType, compress
-from spark_kafka_native.records.decompression import decompress
-from spark_kafka_native.records.errors import CorruptBatch
+from spark_kafka_native._records.compression import CompressionType, compress
+from spark_kafka_native._records.decompression import decompress
+from spark_kafka_native._records.errors import CorruptBatch
 
 CODECS = [codec for codec in CompressionType if codec is not CompressionType.NONE]
 XERIAL = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"

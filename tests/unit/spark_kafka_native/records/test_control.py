@@ -1,7 +1,7 @@
 import pytest
 
-from spark_kafka_native.records.batch import CorruptBatch, check_crc, read_header
-from spark_kafka_native.records.control import ControlRecord, ControlType, decode_control, encode_end_txn_marker
+from spark_kafka_native._records.batch import CorruptBatch, check_crc, read_header
+from spark_kafka_native._records.control import ControlRecord, ControlType, decode_control, encode_end_txn_marker
 from tests.support.records.reference import CODECS, Batch, Record, read_batch, write_batch
 
 

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.batch import CompressionType, TimestampType, check_crc, read_header
-from spark_kafka_native.records.control import ControlType
-from spark_kafka_native.records.conversion import convert_down, payload_pieces, read_records, recompress, write_batch
-from spark_kafka_native.records.errors import CorruptBatch, OversizedBatch
-from spark_kafka_native.records.formats import iter_any, read_any
-from spark_kafka_native.records.legacy import CODECS, read_message
-from spark_kafka_native.records.record import NO_HEADERS, LogRecord, parse_records
+from spark_kafka_native._records.batch import CompressionType, TimestampType, check_crc, read_header
+from spark_kafka_native._records.control import ControlType
+from spark_kafka_native._records.conversion import convert_down, payload_pieces, read_records, recompress, write_batch
+from spark_kafka_native._records.errors import CorruptBatch, OversizedBatch
+from spark_kafka_native._records.formats import iter_any, read_any
+from spark_kafka_native._records.legacy import CODECS, read_message
+from spark_kafka_native._records.record import NO_HEADERS, LogRecord, parse_records
 from tests.support.records.log_batches import NOW_MS
 from tests.support.records.message_sets import message_set, messages_in, shapes
 from tests.support.records.record_batches import marker

@@ -16,17 +16,17 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records import decompression
-from spark_kafka_native.records.compression import Buffer, CompressionType, compress, compressor
-from spark_kafka_native.records.decompression import (
+from spark_kafka_native._records import decompression
+from spark_kafka_native._records.compression import Buffer, CompressionType, compress, compressor
+from spark_kafka_native._records.decompression import (
     SMALL_PIECES,
     decompress,
     decompress_to,
     decompressed_pieces,
 )
-from spark_kafka_native.records.errors import CorruptBatch, OversizedBatch
-from spark_kafka_native.records.lz4_header import repair_checksum
-from spark_kafka_native.records.scratch import Scratch
+from spark_kafka_native._records.errors import CorruptBatch, OversizedBatch
+from spark_kafka_native._records.lz4_header import repair_checksum
+from spark_kafka_native._records.scratch import Scratch
 from tests.support.memory import with_peak_bytes
 
 CODECS = [codec for codec in CompressionType if codec is not CompressionType.NONE]

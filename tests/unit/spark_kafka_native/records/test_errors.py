@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from spark_kafka_native.records.errors import (
+from spark_kafka_native._records.errors import (
     CorruptBatch,
     IncompleteBatch,
     InvalidMessageSet,

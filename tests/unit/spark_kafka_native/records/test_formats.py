@@ -1,9 +1,9 @@
 import pytest
 
-from spark_kafka_native.records.batch import CompressionType, read_header
-from spark_kafka_native.records.errors import CorruptBatch, IncompleteBatch
-from spark_kafka_native.records.formats import MIN_HEADER_BYTES, check_any_crc, iter_any, read_any
-from spark_kafka_native.records.legacy import read_message
+from spark_kafka_native._records.batch import CompressionType, read_header
+from spark_kafka_native._records.errors import CorruptBatch, IncompleteBatch
+from spark_kafka_native._records.formats import MIN_HEADER_BYTES, check_any_crc, iter_any, read_any
+from spark_kafka_native._records.legacy import read_message
 from tests.support.records.log_batches import batch
 from tests.support.records.message_sets import message_set
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.records.batch import CompressionType, TimestampType
-from spark_kafka_native.records.conversion import convert_down
-from spark_kafka_native.records.formats import iter_any
-from spark_kafka_native.records.legacy import OVERHEADS, read_message, read_messages
-from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.record import LogRecord
+from spark_kafka_native._records.batch import CompressionType, TimestampType
+from spark_kafka_native._records.conversion import convert_down
+from spark_kafka_native._records.formats import iter_any
+from spark_kafka_native._records.legacy import OVERHEADS, read_message, read_messages
+from spark_kafka_native._records.legacy_write import write_message_set
+from spark_kafka_native._records.record import LogRecord
 from tests.support.records.message_sets import messages_in
 
 GOLDEN: list[dict[str, Any]] = json.loads(

@@ -5,11 +5,11 @@ from typing import Any
 import lz4.frame
 import pytest
 
-from spark_kafka_native.records.batch import BatchHeader, CompressionType, TimestampType
-from spark_kafka_native.records.compression import compress
-from spark_kafka_native.records.errors import CorruptBatch, IncompleteBatch, InvalidMessageSet
-from spark_kafka_native.records.formats import iter_any
-from spark_kafka_native.records.legacy import (
+from spark_kafka_native._records.batch import BatchHeader, CompressionType, TimestampType
+from spark_kafka_native._records.compression import compress
+from spark_kafka_native._records.errors import CorruptBatch, IncompleteBatch, InvalidMessageSet
+from spark_kafka_native._records.formats import iter_any
+from spark_kafka_native._records.legacy import (
     CODECS,
     Messages,
     check_message_crc,
@@ -21,9 +21,9 @@ from spark_kafka_native.records.legacy import (
     set_message_timestamp,
     walk_messages,
 )
-from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.lz4_header import break_checksum, repair_checksum
-from spark_kafka_native.records.record import LogRecord
+from spark_kafka_native._records.legacy_write import write_message_set
+from spark_kafka_native._records.lz4_header import break_checksum, repair_checksum
+from spark_kafka_native._records.record import LogRecord
 from tests.support.records.message_sets import entry
 
 MAGICS = (0, 1)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.batch import CompressionType, TimestampType
-from spark_kafka_native.records.errors import OversizedBatch
-from spark_kafka_native.records.legacy import CODECS, read_message
-from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.record import NO_HEADERS, LogRecord
+from spark_kafka_native._records.batch import CompressionType, TimestampType
+from spark_kafka_native._records.errors import OversizedBatch
+from spark_kafka_native._records.legacy import CODECS, read_message
+from spark_kafka_native._records.legacy_write import write_message_set
+from spark_kafka_native._records.record import NO_HEADERS, LogRecord
 from tests.support.records.message_sets import messages_in
 from tests.support.records.other_codecs import PEERS, LegacyPeer
 from tests.support.records.strategies import ascending, byte_strings, log_records

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.batch import read_header
-from spark_kafka_native.records.errors import CorruptBatch
-from spark_kafka_native.records.record import (
+from spark_kafka_native._records.batch import read_header
+from spark_kafka_native._records.errors import CorruptBatch
+from spark_kafka_native._records.record import (
     VARINT_BYTES,
     VARLONG_BYTES,
     LogRecord,

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records import scan
-from spark_kafka_native.records.batch import BatchHeader, read_header
-from spark_kafka_native.records.errors import CorruptBatch
-from spark_kafka_native.records.scan import LONG_MAX, LONG_MIN, RecordScan
+from spark_kafka_native._records import scan
+from spark_kafka_native._records.batch import BatchHeader, read_header
+from spark_kafka_native._records.errors import CorruptBatch
+from spark_kafka_native._records.scan import LONG_MAX, LONG_MIN, RecordScan
 from tests.support.records.reference import Batch, Record, numbered, write_batch
 from tests.support.records.strategies import record_lists
 

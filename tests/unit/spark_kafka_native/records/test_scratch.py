@@ -1,7 +1,7 @@
 import pytest
 
-from spark_kafka_native.records import scratch as scratch_module
-from spark_kafka_native.records.scratch import Scratch, scratch
+from spark_kafka_native._records import scratch as scratch_module
+from spark_kafka_native._records.scratch import Scratch, scratch
 
 
 @pytest.fixture(autouse=True)

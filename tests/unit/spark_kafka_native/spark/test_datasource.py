@@ -6,10 +6,10 @@ import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
-from spark_kafka_native.spark.datasource import PyKafkaDataSource
-from spark_kafka_native.spark.errors import OptionError, PlanError
-from spark_kafka_native.spark.source.batch_reader import PyKafkaReader
-from spark_kafka_native.spark.source.stream_reader import PyKafkaStreamReader
+from spark_kafka_native._spark.datasource import PyKafkaDataSource
+from spark_kafka_native._spark.errors import OptionError, PlanError
+from spark_kafka_native._spark.source.batch_reader import PyKafkaReader
+from spark_kafka_native._spark.source.stream_reader import PyKafkaStreamReader
 
 BASE = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "t"}
 

@@ -2,8 +2,8 @@ import pickle
 
 import pytest
 
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.errors import DataLossError, DataLossKind, PlanError, listed, redacted
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import DataLossError, DataLossKind, PlanError, listed, redacted
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_native.spark import gathering
-from spark_kafka_native.spark.gathering import Gathered
+from spark_kafka_native._spark import gathering
+from spark_kafka_native._spark.gathering import Gathered
 
 
 def batch(first: int, rows: int) -> pa.RecordBatch:

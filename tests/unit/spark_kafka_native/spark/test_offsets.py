@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.offsets import (
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.offsets import (
     BeforeLatest,
     Earliest,
     Latest,

@@ -1,7 +1,7 @@
 import pytest
 
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.subscription import (
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.subscription import (
     Assign,
     SelectedPartitions,
     Subscribe,

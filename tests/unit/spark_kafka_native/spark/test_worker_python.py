@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.spark.worker_python import COMMAND, installed_instead, plans_queries, worker_python
+from spark_kafka_native._spark.worker_python import COMMAND, installed_instead, plans_queries, worker_python
 
 PY4J = "py4j-0.10.9.9"
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
-from spark_kafka_native.client.admin.groups import GroupDescription, GroupListing, GroupMember
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.groups import GroupDescription, GroupListing, GroupMember
+from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native.tools.group_tables import (
     print_groups,
     print_members,

@@ -3,21 +3,21 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.client.admin.committed_offsets import (
+from spark_kafka_native._client.admin.committed_offsets import (
     CommittedOffset,
     commit_offsets,
     fetch_offsets,
     find_coordinator,
 )
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import BrokerUnreachable
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
-from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
-from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest
-from spark_kafka_native.protocol.schema import Request
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._net.errors import BrokerUnreachable
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native._protocol.messages.offset_commit import OffsetCommitRequest
+from spark_kafka_native._protocol.messages.offset_fetch import OffsetFetchRequest
+from spark_kafka_native._protocol.schema import Request
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.scripted.cluster import KAFKA_0_11, KAFKA_2_1, KAFKA_4_3, ScriptedCluster, Versions
 from tests.support.scripted.steps import BROKEN_CONNECTIONS, Pass, Refuse, Silent, Step
 

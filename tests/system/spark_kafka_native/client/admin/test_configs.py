@@ -1,29 +1,29 @@
 import pytest
 
-from spark_kafka_native.client.admin.configs import (
+from spark_kafka_native._client.admin.configs import (
     ConfigSource,
     Resource,
     ResourceType,
     alter_configs,
     describe_configs,
 )
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.errors import BrokerNotAvailable
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.describe_configs import (
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.errors import BrokerNotAvailable
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from spark_kafka_native.protocol.messages.incremental_alter_configs import (
+from spark_kafka_native._protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
 from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.fixtures import scripted_brokers
 from tests.support.scripted.steps import Drop, Respond

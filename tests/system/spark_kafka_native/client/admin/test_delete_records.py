@@ -2,17 +2,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.client.admin.delete_records import delete_records
-from spark_kafka_native.client.cluster.cluster import UNKNOWN_TOPIC_TRIES, Cluster
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.delete_records import (
+from spark_kafka_native._client.admin.delete_records import delete_records
+from spark_kafka_native._client.cluster.cluster import UNKNOWN_TOPIC_TRIES, Cluster
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.steps import Drop, Respond
 

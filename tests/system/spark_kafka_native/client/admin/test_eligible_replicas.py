@@ -1,17 +1,17 @@
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.client.admin.eligible_replicas import EligibleReplicas, eligible_replicas
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.protocol.messages.describe_topic_partitions import (
+from spark_kafka_native._client.admin.eligible_replicas import EligibleReplicas, eligible_replicas
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.clients.native import config_of
 from tests.support.scripted.cluster import KAFKA_2_1, ScriptedCluster
 from tests.support.scripted.steps import Respond

@@ -3,10 +3,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.client.admin.groups import delete_group, delete_offsets, describe_group, list_groups
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError, RemoteProtocolError
-from spark_kafka_native.protocol.messages.consumer_group_describe import (
+from spark_kafka_native._client.admin.groups import delete_group, delete_offsets, describe_group, list_groups
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, RemoteProtocolError
+from spark_kafka_native._protocol.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -14,25 +14,25 @@ from spark_kafka_native.protocol.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
-from spark_kafka_native.protocol.messages.delete_groups import (
+from spark_kafka_native._protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from spark_kafka_native.protocol.messages.describe_groups import DescribedGroup as DescribedClassicGroup
-from spark_kafka_native.protocol.messages.describe_groups import (
+from spark_kafka_native._protocol.messages.describe_groups import DescribedGroup as DescribedClassicGroup
+from spark_kafka_native._protocol.messages.describe_groups import (
     DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from spark_kafka_native.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from spark_kafka_native.protocol.messages.offset_delete import (
+from spark_kafka_native._protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from spark_kafka_native._protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.steps import Drop, Respond
 

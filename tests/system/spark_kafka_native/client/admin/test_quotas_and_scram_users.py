@@ -2,11 +2,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.client.admin.quotas import ANY_NAME, alter_quotas, describe_quotas
-from spark_kafka_native.client.admin.scram_users import Password, alter_scram_user, describe_scram_users
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native._client.admin.quotas import ANY_NAME, alter_quotas, describe_quotas
+from spark_kafka_native._client.admin.scram_users import Password, alter_scram_user, describe_scram_users
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._net.secret import Secret
+from spark_kafka_native._protocol.errors import KafkaError
 from tests.support.clients.native import config_of
 from tests.support.servers.brokers import AnyBroker
 from tests.support.waiting import eventually

@@ -2,23 +2,23 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.client.admin.topics import (
+from spark_kafka_native._client.admin.topics import (
     NewTopic,
     TopicsError,
     create_partitions,
     create_topics,
     delete_topics,
 )
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.net.errors import BrokerUnreachable, UnsupportedApiVersion
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest
-from spark_kafka_native.protocol.messages.create_topics import (
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._net.errors import BrokerUnreachable, UnsupportedApiVersion
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.create_partitions import CreatePartitionsRequest
+from spark_kafka_native._protocol.messages.create_topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
+from spark_kafka_native._protocol.messages.delete_topics import DeleteTopicsRequest
 from tests.support.scripted.cluster import KAFKA_0_11, KAFKA_2_1, ScriptedCluster
 from tests.support.scripted.steps import BROKEN_CONNECTIONS, Refuse, Respond, Silent, Step
 

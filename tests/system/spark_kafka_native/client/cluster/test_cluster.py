@@ -9,17 +9,17 @@ from collections.abc import Iterator
 import pytest
 from dirty_equals import IsInstance, IsTrueLike
 
-from spark_kafka_native.client.cluster.cluster import UNKNOWN_TOPIC_TRIES, Cluster
-from spark_kafka_native.client.errors import BrokerNotAvailable, NoSuchPartition
-from spark_kafka_native.net import blocking
-from spark_kafka_native.net.blocking import Connection
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.cluster.cluster import UNKNOWN_TOPIC_TRIES, Cluster
+from spark_kafka_native._client.errors import BrokerNotAvailable, NoSuchPartition
+from spark_kafka_native._net import blocking
+from spark_kafka_native._net.blocking import Connection
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataResponse
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.refusals import refused
 from tests.support.scripted.cluster import KAFKA_0_11, ScriptedCluster
 from tests.support.scripted.fixtures import scripted_brokers

@@ -2,13 +2,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.coordinators import at_coordinator, at_coordinators, look_up_coordinator
-from spark_kafka_native.client.cluster.known_coordinators import CoordinatorType
-from spark_kafka_native.net.blocking import Connection
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.coordinators import at_coordinator, at_coordinators, look_up_coordinator
+from spark_kafka_native._client.cluster.known_coordinators import CoordinatorType
+from spark_kafka_native._net.blocking import Connection
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.fixtures import scripted_brokers
 from tests.support.scripted.steps import Drop, Refuse

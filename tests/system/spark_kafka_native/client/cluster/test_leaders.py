@@ -2,18 +2,18 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.leaders import Leaders, ask_leaders
-from spark_kafka_native.net.blocking import Connection
-from spark_kafka_native.net.errors import BrokerUnreachable
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.list_offsets import (
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.leaders import Leaders, ask_leaders
+from spark_kafka_native._net.blocking import Connection
+from spark_kafka_native._net.errors import BrokerUnreachable
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fixtures import client_of_brokers
 from tests.support.scripted.steps import Drop, Respond

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.client.cluster.pool import ConnectionPool
-from spark_kafka_native.net import frame_socket
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import BrokerUnreachable
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._client.cluster.pool import ConnectionPool
+from spark_kafka_native._net import frame_socket
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._net.errors import BrokerUnreachable
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fixtures import scripted_brokers
 from tests.support.waiting import eventually

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.client.cluster import shared as shared_module
-from spark_kafka_native.client.cluster.shared import close_shared_clusters, shared_cluster
+from spark_kafka_native._client.cluster import shared as shared_module
+from spark_kafka_native._client.cluster.shared import close_shared_clusters, shared_cluster
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fixtures import scripted_brokers
 

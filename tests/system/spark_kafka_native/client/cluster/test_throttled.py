@@ -10,25 +10,25 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.client import pausable_clock as pausable_clock_module
-from spark_kafka_native.client.admin.committed_offsets import commit_offsets
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer import fetcher as fetcher_module
-from spark_kafka_native.client.consumer import sources as sources_module
-from spark_kafka_native.client.consumer.fetcher import Fetcher
-from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
-from spark_kafka_native.client.errors import FetchTimeout, ProduceError
-from spark_kafka_native.client.producer import sender as sender_module
-from spark_kafka_native.net import blocking as blocking_module
-from spark_kafka_native.net import deadline as deadline_module
-from spark_kafka_native.net.errors import BrokerUnreachable, Throttled
-from spark_kafka_native.protocol.messages.fetch import FetchRequest
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
-from spark_kafka_native.protocol.messages.produce import ProduceRequest
-from spark_kafka_native.protocol.schema import Request
+from spark_kafka_native._client import pausable_clock as pausable_clock_module
+from spark_kafka_native._client.admin.committed_offsets import commit_offsets
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.consumer import fetcher as fetcher_module
+from spark_kafka_native._client.consumer import sources as sources_module
+from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.consumer.offsets import LATEST, list_offsets
+from spark_kafka_native._client.errors import FetchTimeout, ProduceError
+from spark_kafka_native._client.producer import sender as sender_module
+from spark_kafka_native._net import blocking as blocking_module
+from spark_kafka_native._net import deadline as deadline_module
+from spark_kafka_native._net.errors import BrokerUnreachable, Throttled
+from spark_kafka_native._protocol.messages.fetch import FetchRequest
+from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.messages.offset_commit import OffsetCommitRequest
+from spark_kafka_native._protocol.messages.produce import ProduceRequest
+from spark_kafka_native._protocol.schema import Request
 from tests.support.scripted.cluster import KAFKA_0_11, ScriptedCluster
 from tests.support.scripted.fetched_logs import LAST, T0, OneRange, read
 from tests.support.scripted.sender_driver import SenderDriver, names

@@ -2,14 +2,14 @@ import uuid
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.metadata import NO_EPOCH
-from spark_kafka_native.client.consumer.broker_source import BrokerSource
-from spark_kafka_native.client.consumer.cursor import Cursor, PartitionRange
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.protocol.wire import ZERO_UUID
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.metadata import NO_EPOCH
+from spark_kafka_native._client.consumer.broker_source import BrokerSource
+from spark_kafka_native._client.consumer.cursor import Cursor, PartitionRange
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._protocol.wire import ZERO_UUID
 from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_4_3, ScriptedCluster, Versions
 from tests.support.scripted.fixtures import scripted_brokers
 from tests.support.waiting import eventually

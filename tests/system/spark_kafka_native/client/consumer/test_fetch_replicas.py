@@ -5,16 +5,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.fetch import (
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from spark_kafka_native.protocol.schema import Response
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.schema import Response
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import OneRange

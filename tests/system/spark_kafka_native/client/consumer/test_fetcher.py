@@ -5,22 +5,22 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_kafka_native.client import pausable_clock
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer import fetcher as fetcher_module
-from spark_kafka_native.client.consumer import sources as sources_module
-from spark_kafka_native.client.errors import FetchTimeout, OffsetOutOfRange, TopicRecreated
-from spark_kafka_native.net import deadline as deadline_module
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.fetch import (
+from spark_kafka_native._client import pausable_clock
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.consumer import fetcher as fetcher_module
+from spark_kafka_native._client.consumer import sources as sources_module
+from spark_kafka_native._client.errors import FetchTimeout, OffsetOutOfRange, TopicRecreated
+from spark_kafka_native._net import deadline as deadline_module
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
-from spark_kafka_native.protocol.schema import Response
-from spark_kafka_native.records.compression import CompressionType
+from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsRequest
+from spark_kafka_native._protocol.schema import Response
+from spark_kafka_native._records.compression import CompressionType
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import (

@@ -11,28 +11,28 @@ from types import SimpleNamespace
 import pytest
 from dirty_equals import IsInstance
 
-from spark_kafka_native.client import pausable_clock
-from spark_kafka_native.client.cluster import pending_connection
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.metadata import Node
-from spark_kafka_native.client.cluster.pending_connection import PendingConnection, PendingConnections
-from spark_kafka_native.client.cluster.pool import ConnectionPool
-from spark_kafka_native.client.config import READ_UNCOMMITTED
-from spark_kafka_native.client.consumer import sources as sources_module
-from spark_kafka_native.client.consumer.broker_source import BrokerSource
-from spark_kafka_native.client.consumer.cursor import Cursor
-from spark_kafka_native.client.consumer.fetcher import Fetcher
-from spark_kafka_native.client.consumer.sources import Sources
-from spark_kafka_native.client.errors import OffsetOutOfRange
-from spark_kafka_native.client.pausable_clock import PausableClock
-from spark_kafka_native.net.blocking import Connection
-from spark_kafka_native.net.channel_security import ChannelSecurity
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import BrokerUnreachable, ConfigError, ConnectionLost
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
-from spark_kafka_native.protocol.messages.fetch import FetchRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client import pausable_clock
+from spark_kafka_native._client.cluster import pending_connection
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.metadata import Node
+from spark_kafka_native._client.cluster.pending_connection import PendingConnection, PendingConnections
+from spark_kafka_native._client.cluster.pool import ConnectionPool
+from spark_kafka_native._client.config import READ_UNCOMMITTED
+from spark_kafka_native._client.consumer import sources as sources_module
+from spark_kafka_native._client.consumer.broker_source import BrokerSource
+from spark_kafka_native._client.consumer.cursor import Cursor
+from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.consumer.sources import Sources
+from spark_kafka_native._client.errors import OffsetOutOfRange
+from spark_kafka_native._client.pausable_clock import PausableClock
+from spark_kafka_native._net.blocking import Connection
+from spark_kafka_native._net.channel_security import ChannelSecurity
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._net.errors import BrokerUnreachable, ConfigError, ConnectionLost
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native._protocol.messages.fetch import FetchRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import ROWS, fill, offsets_of
 from tests.support.scripted.several_partitions import ALL, brokers_of_two_leaders, ranges, read, tp, whole

@@ -1,15 +1,15 @@
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.errors import BatchTooLarge, CorruptRecords
-from spark_kafka_native.protocol.messages.fetch import (
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.errors import BatchTooLarge, CorruptRecords
+from spark_kafka_native._protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from spark_kafka_native.protocol.schema import Response
-from spark_kafka_native.records.compression import CompressionType
+from spark_kafka_native._protocol.schema import Response
+from spark_kafka_native._records.compression import CompressionType
 from tests.support.records.message_sets import message_set
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import ScriptedCluster

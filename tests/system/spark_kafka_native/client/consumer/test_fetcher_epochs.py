@@ -8,17 +8,17 @@ import pyarrow as pa
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.consumer import leadership
-from spark_kafka_native.client.consumer.cursor import PartitionRange
-from spark_kafka_native.client.consumer.fetcher import Fetcher
-from spark_kafka_native.client.errors import LogTruncated, OffsetOutOfRange
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.fetch import FetchRequest
-from spark_kafka_native.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import seal
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.consumer import leadership
+from spark_kafka_native._client.consumer.cursor import PartitionRange
+from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.errors import LogTruncated, OffsetOutOfRange
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.fetch import FetchRequest
+from spark_kafka_native._protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.batch import seal
 from tests.support.clients.topics import Topics
 from tests.support.records.message_sets import message_set
 from tests.support.records.record_batches import batch_of

@@ -3,12 +3,12 @@ import uuid
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.metadata import Node, PartitionLeader
-from spark_kafka_native.client.errors import TopicRecreated
-from spark_kafka_native.net.errors import BrokerUnreachable
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchResponse
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.metadata import Node, PartitionLeader
+from spark_kafka_native._client.errors import TopicRecreated
+from spark_kafka_native._net.errors import BrokerUnreachable
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.fetch import FetchRequest, FetchResponse
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import BROKEN_FETCHES, LAST, T0, OneRange, read
 from tests.support.scripted.steps import Pass, Refuse, Respond, Step

@@ -3,13 +3,13 @@ from dataclasses import replace
 import pytest
 from dirty_equals import IsInt
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.cursor import PartitionRange
-from spark_kafka_native.client.consumer.fetcher import Fetcher
-from spark_kafka_native.protocol.messages.fetch import FetchRequest
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.records.control import ControlType
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.consumer.cursor import PartitionRange
+from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._protocol.messages.fetch import FetchRequest
+from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._records.control import ControlType
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import KAFKA_0_11, KAFKA_2_1, KAFKA_4_3, ScriptedCluster, Versions
 from tests.support.scripted.fetched_logs import LAST, ROWS, append_sparse, fill, offsets_of, transaction

@@ -2,14 +2,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.leader_epochs import EpochEnd, ends_of_epochs
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.offset_for_leader_epoch import (
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.consumer.leader_epochs import EpochEnd, ends_of_epochs
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_2_3, ScriptedCluster
 from tests.support.scripted.steps import Drop, Refuse, Respond

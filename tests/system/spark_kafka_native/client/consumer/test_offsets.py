@@ -3,15 +3,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import READ_COMMITTED
-from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
-from spark_kafka_native.client.errors import NoSuchPartition
-from spark_kafka_native.net.errors import BrokerUnreachable
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.config import READ_COMMITTED
+from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
+from spark_kafka_native._client.errors import NoSuchPartition
+from spark_kafka_native._net.errors import BrokerUnreachable
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.records.record_batches import TIMESTAMP_MS, batch_of
 from tests.support.scripted.cluster import KAFKA_0_11, ScriptedCluster
 from tests.support.scripted.steps import BROKEN_CONNECTIONS, Refuse, Respond, Silent, Step, Together

@@ -4,27 +4,27 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.cursor import PartitionRange
-from spark_kafka_native.client.consumer.fetcher import Fetcher
-from spark_kafka_native.client.errors import (
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.consumer.cursor import PartitionRange
+from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.errors import (
     CorruptRecords,
     FetchTimeout,
     LogTruncated,
     NoSuchPartition,
     OffsetOutOfRange,
 )
-from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.fetch import (
+from spark_kafka_native._net.errors import AuthenticationFailed, BrokerUnreachable
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from spark_kafka_native.protocol.schema import Response
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.schema import Response
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import BROKEN_FETCHES, LAST, ROWS, fill, offsets_of

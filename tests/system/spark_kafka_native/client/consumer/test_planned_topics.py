@@ -6,19 +6,19 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import UNKNOWN_TOPIC_TRIES, Cluster
-from spark_kafka_native.client.cluster.metadata import PartitionLeader
-from spark_kafka_native.client.consumer.cursor import PartitionRange
-from spark_kafka_native.client.consumer.fetcher import Fetcher
-from spark_kafka_native.client.consumer.planned_topics import compare_topic_ids
-from spark_kafka_native.client.errors import TopicRecreated
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import BrokerUnreachable
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.fetch import FetchRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.protocol.wire import ZERO_UUID
+from spark_kafka_native._client.cluster.cluster import UNKNOWN_TOPIC_TRIES, Cluster
+from spark_kafka_native._client.cluster.metadata import PartitionLeader
+from spark_kafka_native._client.consumer.cursor import PartitionRange
+from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.consumer.planned_topics import compare_topic_ids
+from spark_kafka_native._client.errors import TopicRecreated
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._net.errors import BrokerUnreachable
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.fetch import FetchRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataResponse
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._protocol.wire import ZERO_UUID
 from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.fetched_logs import LAST, OneRange, fill
 from tests.support.scripted.fixtures import client_of_brokers

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_kafka_native.client import pausable_clock
-from spark_kafka_native.client.errors import ProduceError
-from spark_kafka_native.client.producer.partition_queue import PartitionQueue
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.protocol.messages.produce import ProduceRequest
+from spark_kafka_native._client import pausable_clock
+from spark_kafka_native._client.errors import ProduceError
+from spark_kafka_native._client.producer.partition_queue import PartitionQueue
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.messages.produce import ProduceRequest
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.sender_driver import PARTITIONS, SenderDriver, T, names
 from tests.support.scripted.steps import Drop, Refuse, Silent, Step

@@ -7,15 +7,15 @@ import pyarrow as pa
 import pytest
 from dirty_equals import IsTrueLike
 
-from spark_kafka_native.client.errors import NoSuchPartition, RecordTooLarge
-from spark_kafka_native.client.producer import producer as producer_module
-from spark_kafka_native.client.producer.key_hashes import murmur2
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.protocol.messages.produce import ProduceRequest
-from spark_kafka_native.records.arrow.decode import decode
-from spark_kafka_native.records.arrow.schema import HEADERS
+from spark_kafka_native._client.errors import NoSuchPartition, RecordTooLarge
+from spark_kafka_native._client.producer import producer as producer_module
+from spark_kafka_native._client.producer.key_hashes import murmur2
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.messages.produce import ProduceRequest
+from spark_kafka_native._records.arrow.decode import decode
+from spark_kafka_native._records.arrow.schema import HEADERS
 from tests.support.records.record_batches import rows
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.sender_driver import PARTITIONS

@@ -2,12 +2,12 @@ import logging
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.errors import ProduceError
-from spark_kafka_native.client.producer import sender as sender_module
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.produce import ProduceRequest
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.errors import ProduceError
+from spark_kafka_native._client.producer import sender as sender_module
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.produce import ProduceRequest
 from tests.support.records.record_batches import rows
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.sender_driver import PARTITIONS

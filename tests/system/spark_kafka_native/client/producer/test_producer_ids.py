@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.errors import ProduceError
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.client.producer.transactional_producer import TransactionalProducer
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
-from spark_kafka_native.protocol.messages.produce import ProduceRequest
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import BatchHeader
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.errors import ProduceError
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._client.producer.transactional_producer import TransactionalProducer
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native._protocol.messages.produce import ProduceRequest
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.batch import BatchHeader
 from tests.support.records.record_batches import rows
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import OneRange

@@ -1,19 +1,19 @@
 import pytest
 from dirty_equals import IsInt
 
-from broker_embedded.testing.refusals import refusal
-from spark_kafka_native.client.errors import ProduceError
-from spark_kafka_native.client.producer.partition_queue import OutgoingBatch
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
-from spark_kafka_native.protocol.messages.produce import (
+from broker_embedded._testing.refusals import refusal
+from spark_kafka_native._client.errors import ProduceError
+from spark_kafka_native._client.producer.partition_queue import OutgoingBatch
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native._protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
-from spark_kafka_native.records.arrow.encode import EncodedBatch
+from spark_kafka_native._records.arrow.encode import EncodedBatch
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import KAFKA_0_11, KAFKA_2_1, KAFKA_4_3, ScriptedCluster, Versions
 from tests.support.scripted.responses import respond

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.produce import ProduceRequest, ProduceResponse
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.produce import ProduceRequest, ProduceResponse
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.sender_driver import PARTITIONS, SenderDriver, names, write_and_check
 from tests.support.scripted.steps import (

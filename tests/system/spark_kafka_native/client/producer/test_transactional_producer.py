@@ -3,27 +3,27 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.errors import RecordTooLarge
-from spark_kafka_native.client.producer.transactional_producer import TransactionalProducer
-from spark_kafka_native.client.transactions.ending import EndTxnOutcome, end_transaction
-from spark_kafka_native.client.transactions.errors import (
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.errors import RecordTooLarge
+from spark_kafka_native._client.producer.transactional_producer import TransactionalProducer
+from spark_kafka_native._client.transactions.ending import EndTxnOutcome, end_transaction
+from spark_kafka_native._client.transactions.errors import (
     ProducerFailed,
     ProducerFenced,
     TransactionError,
     TransactionFailed,
     TransactionInDoubt,
 )
-from spark_kafka_native.client.transactions.requests import init_producer
-from spark_kafka_native.net.errors import ConfigError
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.protocol.messages.produce import ProduceRequest
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import BatchHeader
+from spark_kafka_native._client.transactions.requests import init_producer
+from spark_kafka_native._net.errors import ConfigError
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from spark_kafka_native._protocol.messages.end_txn import EndTxnRequest
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.messages.produce import ProduceRequest
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.batch import BatchHeader
 from tests.support.clients.native_transactions import valued
 from tests.support.scripted.cluster import KAFKA_0_11, KAFKA_2_1, ScriptedCluster, Versions
 from tests.support.scripted.fixtures import brokers_of_each_level

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.errors import ProduceError
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.client.security.factory import security_of
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable, ConfigError
-from spark_kafka_native.net.sasl.mechanism import SaslError
-from spark_kafka_native.net.sasl.oauthbearer import OAuthBearer
-from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.errors import ProduceError
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._client.security.factory import security_of
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.errors import AuthenticationFailed, BrokerUnreachable, ConfigError
+from spark_kafka_native._net.sasl.mechanism import SaslError
+from spark_kafka_native._net.sasl.oauthbearer import OAuthBearer
+from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.certificates import HOSTS, Authority, server_context
 from tests.support.clients.interface import Record
 from tests.support.clients.native import rows_of
@@ -210,7 +210,7 @@ def test_kerberos_logins(monkeypatch: pytest.MonkeyPatch) -> None:
         found.append((login, host))
         raise SaslError("no ticket")
 
-    monkeypatch.setattr("spark_kafka_native.client.security.factory.Gssapi", gssapi)
+    monkeypatch.setattr("spark_kafka_native._client.security.factory.Gssapi", gssapi)
     jaas = f'{KRB5} useKeyTab=true keyTab="file:/etc/a.keytab" principal="a@R" serviceName="kafka";'
     for options in ({"sasl_jaas_config": jaas}, {"sasl_kerberos_service_name": "k"}):
         security = security_of(parse("SASL_SSL", **options))

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.client.security.token_server import TokenServer
-from spark_kafka_native.net.sasl.mechanism import SaslError
-from spark_kafka_native.net.secret import Secret
+from spark_kafka_native._client.security.token_server import TokenServer
+from spark_kafka_native._net.sasl.mechanism import SaslError
+from spark_kafka_native._net.secret import Secret
 
 SECRET = "app-hunter2 &+"
 

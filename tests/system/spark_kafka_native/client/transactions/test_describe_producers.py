@@ -1,17 +1,17 @@
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.errors import NoSuchPartition, NotAReplica
-from spark_kafka_native.client.transactions.describe_producers import ActiveProducer, describe_producers
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.describe_producers import (
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.errors import NoSuchPartition, NotAReplica
+from spark_kafka_native._client.transactions.describe_producers import ActiveProducer, describe_producers
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
     TopicResponse,
 )
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.clients.native_transactions import Transactions
 from tests.support.scripted.cluster import KAFKA_2_1, ScriptedCluster
 from tests.support.scripted.steps import Drop, Respond

@@ -1,7 +1,7 @@
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.transactions.describe_transactions import (
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.transactions.describe_transactions import (
     TransactionDescription,
     TransactionListing,
     TransactionState,
@@ -9,12 +9,12 @@ from spark_kafka_native.client.transactions.describe_transactions import (
     describe_transactions,
     list_transactions,
 )
-from spark_kafka_native.client.transactions.requests import init_producer
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from spark_kafka_native.protocol.messages.list_transactions import ListTransactionsRequest
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.transactions.requests import init_producer
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.describe_transactions import DescribeTransactionsRequest
+from spark_kafka_native._protocol.messages.list_transactions import ListTransactionsRequest
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.clients.native_transactions import Transactions
 from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.fixtures import scripted_brokers

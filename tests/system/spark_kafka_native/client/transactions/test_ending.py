@@ -2,20 +2,20 @@ import dataclasses
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.transactions.ending import (
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.transactions.ending import (
     Ending,
     EndTxnOutcome,
     end_transaction,
     end_transactions,
 )
-from spark_kafka_native.client.transactions.handle import TransactionHandle
-from spark_kafka_native.client.transactions.requests import init_producer
-from spark_kafka_native.net.errors import UnsupportedApiVersion
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
-from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native._client.transactions.handle import TransactionHandle
+from spark_kafka_native._client.transactions.requests import init_producer
+from spark_kafka_native._net.errors import UnsupportedApiVersion
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.describe_transactions import DescribeTransactionsRequest
+from spark_kafka_native._protocol.messages.end_txn import EndTxnRequest
+from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.support.clients.native_transactions import Transactions
 from tests.support.scripted.cluster import KAFKA_2_1, KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.fixtures import brokers_of_each_level, client_of_brokers

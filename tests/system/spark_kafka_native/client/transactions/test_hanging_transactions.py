@@ -3,23 +3,23 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.transactions.hanging_transactions import (
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.transactions.hanging_transactions import (
     AbortTransactionSpec,
     OpenTransaction,
     abort_transaction,
     find_hanging_transactions,
 )
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.describe_producers import (
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
     TopicResponse,
 )
-from spark_kafka_native.protocol.messages.list_transactions import ListTransactionsRequest
-from spark_kafka_native.protocol.messages.write_txn_markers import (
+from spark_kafka_native._protocol.messages.list_transactions import ListTransactionsRequest
+from spark_kafka_native._protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -28,7 +28,7 @@ from spark_kafka_native.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.clients.native_transactions import Transactions
 from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.steps import Drop, Respond

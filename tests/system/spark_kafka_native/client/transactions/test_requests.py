@@ -3,17 +3,17 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.testing.refusals import refusal
-from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.transactions.errors import (
+from broker_embedded._testing.refusals import refusal
+from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.transactions.errors import (
     ProducerFailed,
     ProducerFenced,
     TransactionError,
     TransactionFailed,
 )
-from spark_kafka_native.client.transactions.handle import TransactionalIdentity
-from spark_kafka_native.client.transactions.requests import (
+from spark_kafka_native._client.transactions.handle import TransactionalIdentity
+from spark_kafka_native._client.transactions.requests import (
     GroupMembership,
     add_offsets,
     add_partitions,
@@ -23,16 +23,16 @@ from spark_kafka_native.client.transactions.requests import (
     raise_for,
     transaction_version,
 )
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import AuthenticationFailed
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from spark_kafka_native.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
-from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from spark_kafka_native.protocol.schema import Request
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._net.errors import AuthenticationFailed
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from spark_kafka_native._protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native._protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from spark_kafka_native._protocol.schema import Request
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.scripted.cluster import KAFKA_2_1, ScriptedCluster
 from tests.support.scripted.fixtures import brokers_of_each_level, client_of_brokers
 from tests.support.scripted.steps import Drop, Refuse, Respond

@@ -1,13 +1,13 @@
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.transactions.errors import ProducerFailed, ProducerFenced
-from spark_kafka_native.client.transactions.requests import init_producer
-from spark_kafka_native.client.transactions.scope import TransactionScope
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.transactions.errors import ProducerFailed, ProducerFenced
+from spark_kafka_native._client.transactions.requests import init_producer
+from spark_kafka_native._client.transactions.scope import TransactionScope
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.fixtures import brokers_of_each_level
 from tests.support.scripted.steps import Refuse

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native.jobs.batch_reload.appending import append_rows, append_to, records_of
 from spark_kafka_native.jobs.batch_reload.columns import row_schema
 from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
@@ -12,7 +13,6 @@ from spark_kafka_native.jobs.batch_reload.leases import LEASES
 from spark_kafka_native.jobs.batch_reload.manifest import Manifest, What
 from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
-from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.spark.reload_driver import ReloadDriver
 
 
@@ -129,7 +129,7 @@ def test_the_error_of_an_append_that_is_not_published_names_its_rows(driver: Rel
 @pytest.mark.feature("reload.otherFormats")
 def test_rows_are_those_of_the_plan_with_their_load_id(driver: ReloadDriver, spark: SparkSession) -> None:
     from broker_embedded.testing import EmbeddedBroker
-    from spark_kafka_native.spark.datasource import register
+    from spark_kafka_native._spark.datasource import register
     from tests.support.clients.topics import Topics
 
     register(spark)

@@ -6,6 +6,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.source.layout import layout_of
 from spark_kafka_native.jobs.batch_reload import load_dataframe
 from spark_kafka_native.jobs.batch_reload.columns import schema_of, stored_format
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError
@@ -16,8 +18,6 @@ from spark_kafka_native.jobs.batch_reload.plan import ClusterState, Wanted, make
 from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.versions import publish
 from spark_kafka_native.jobs.batch_reload.writing import write_piece
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.source.layout import layout_of
 
 AT = datetime.fromisoformat("2026-11-20T10:00:00.123+00:00")
 T0 = TopicPartition("t", 0)

@@ -9,11 +9,11 @@ from pyspark.sql import functions as F
 pytest.importorskip("fastavro")
 pytest.importorskip("confluent_kafka.schema_registry", exc_type=ImportError)
 
-from spark_kafka_native.spark.confluent import payload, schema_id
-from spark_kafka_native.spark.confluent.avro import decode_avro, encode_avro
-from spark_kafka_native.spark.confluent.registry import NoSuchSchema
-from spark_kafka_native.spark.confluent.schemas import SchemaError
-from spark_kafka_native.spark.confluent.wire import build_header
+from spark_kafka_native._spark.confluent import payload, schema_id
+from spark_kafka_native._spark.confluent.avro import decode_avro, encode_avro
+from spark_kafka_native._spark.confluent.registry import NoSuchSchema
+from spark_kafka_native._spark.confluent.schemas import SchemaError
+from spark_kafka_native._spark.confluent.wire import build_header
 from tests.support.spark.avro_values import ORDER, ORDER_V2, avro, framed
 from tests.support.spark.schema_registry import StubRegistry
 

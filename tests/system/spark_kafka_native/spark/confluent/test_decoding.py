@@ -10,10 +10,10 @@ import pytest
 pytest.importorskip("fastavro")
 pytest.importorskip("confluent_kafka.schema_registry", exc_type=ImportError)
 
-from spark_kafka_native.spark.confluent.decoding import AvroDecoder, BadRow, BadRows
-from spark_kafka_native.spark.confluent.registry import Registry, RegistryError
-from spark_kafka_native.spark.confluent.schemas import avro_schema
-from spark_kafka_native.spark.confluent.wire import build_header
+from spark_kafka_native._spark.confluent.decoding import AvroDecoder, BadRow, BadRows
+from spark_kafka_native._spark.confluent.registry import Registry, RegistryError
+from spark_kafka_native._spark.confluent.schemas import avro_schema
+from spark_kafka_native._spark.confluent.wire import build_header
 from tests.support.spark.avro_values import NEW_FIELD, ORDER, ORDER_V2, avro, framed
 from tests.support.spark.schema_registry import StubRegistry
 

@@ -4,14 +4,14 @@ import pytest
 from dirty_equals import IsStr
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import BrokerUnreachable
-from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.planning.bounds import OffsetSource
-from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
+from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._net.errors import BrokerUnreachable
+from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.planning.bounds import OffsetSource
+from spark_kafka_native._spark.planning.cluster_offsets import ClusterOffsets
 from tests.support.clients.topics import Topics
 from tests.support.features.feature import showing
 

@@ -3,15 +3,15 @@ from collections.abc import Iterator
 import pytest
 
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.client.admin.configs import Resource
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.spark.errors import OptionError
-from spark_kafka_native.spark.exactly_once.names import Names
-from spark_kafka_native.spark.exactly_once.timing import timing_of
-from spark_kafka_native.spark.options.parsed import ExactlyOnce
-from spark_kafka_native.spark.sink import cluster_check
-from spark_kafka_native.spark.sink.cluster_check import check_cluster
+from spark_kafka_native._client.admin.configs import Resource
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._spark.errors import OptionError
+from spark_kafka_native._spark.exactly_once.names import Names
+from spark_kafka_native._spark.exactly_once.timing import timing_of
+from spark_kafka_native._spark.options.parsed import ExactlyOnce
+from spark_kafka_native._spark.sink import cluster_check
+from spark_kafka_native._spark.sink.cluster_check import check_cluster
 from tests.support.clients.native import config_of
 
 

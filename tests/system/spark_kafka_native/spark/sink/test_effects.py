@@ -3,19 +3,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.producer.producer import Producer
-from spark_kafka_native.client.transactions.scope import TransactionScope
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.create_topics import CreateTopicsRequest
-from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
-from spark_kafka_native.protocol.messages.produce import ProduceRequest
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.exactly_once import effects
-from spark_kafka_native.spark.sink.effects import carry_out
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._client.transactions.scope import TransactionScope
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.create_topics import CreateTopicsRequest
+from spark_kafka_native._protocol.messages.describe_transactions import DescribeTransactionsRequest
+from spark_kafka_native._protocol.messages.end_txn import EndTxnRequest
+from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native._protocol.messages.produce import ProduceRequest
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.exactly_once import effects
+from spark_kafka_native._spark.sink.effects import carry_out
 from tests.support.refusals import refused
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fixtures import brokers_of_each_level, client_of_brokers

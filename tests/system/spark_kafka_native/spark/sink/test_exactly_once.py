@@ -9,23 +9,23 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from broker_embedded.testing import BrokerProcess, EmbeddedBroker
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import AuthenticationFailed
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.spark.datasource import PyKafkaDataSource
-from spark_kafka_native.spark.errors import OptionError, TaskError
-from spark_kafka_native.spark.exactly_once.batch import TaskOutcome
-from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
-from spark_kafka_native.spark.sink import exactly_once
-from spark_kafka_native.spark.sink.effects import carry_out
-from spark_kafka_native.spark.sink.exactly_once import (
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._net.errors import AuthenticationFailed
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._spark.datasource import PyKafkaDataSource
+from spark_kafka_native._spark.errors import OptionError, TaskError
+from spark_kafka_native._spark.exactly_once.batch import TaskOutcome
+from spark_kafka_native._spark.exactly_once.errors import ExactlyOnceError
+from spark_kafka_native._spark.sink import exactly_once
+from spark_kafka_native._spark.sink.effects import carry_out
+from spark_kafka_native._spark.sink.exactly_once import (
     ExactlyOnceStreamWriter,
     ExactlyOnceWriter,
     PlanningFailed,
     TaskPrepared,
 )
-from spark_kafka_native.spark.sink.writer import TaskWritten
+from spark_kafka_native._spark.sink.writer import TaskWritten
 from tests.support.clients.topics import Topics
 from tests.support.exactly_once.driver import Killed, killed_after_decision
 from tests.support.spark.queries import unique

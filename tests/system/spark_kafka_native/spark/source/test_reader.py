@@ -7,23 +7,23 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.cluster.cluster import UNKNOWN_TOPIC_TRIES
-from spark_kafka_native.client.cluster.shared import close_shared_clusters, shared_cluster
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.fetch import FetchRequest
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.protocol.schema import Response
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.compression import CompressionType
-from spark_kafka_native.spark.errors import DataLossError, TaskError
-from spark_kafka_native.spark.options.parsed import SourceOptions
-from spark_kafka_native.spark.options.parsing import Query, parse_source_options
-from spark_kafka_native.spark.planning.packing import Task
-from spark_kafka_native.spark.planning.ranges import range_of
-from spark_kafka_native.spark.source.layout import Layout, layout_of
-from spark_kafka_native.spark.source.reader import read_task
-from spark_kafka_native.spark.source.schema import source_schema
+from spark_kafka_native._client.cluster.cluster import UNKNOWN_TOPIC_TRIES
+from spark_kafka_native._client.cluster.shared import close_shared_clusters, shared_cluster
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.fetch import FetchRequest
+from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.schema import Response
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.compression import CompressionType
+from spark_kafka_native._spark.errors import DataLossError, TaskError
+from spark_kafka_native._spark.options.parsed import SourceOptions
+from spark_kafka_native._spark.options.parsing import Query, parse_source_options
+from spark_kafka_native._spark.planning.packing import Task
+from spark_kafka_native._spark.planning.ranges import range_of
+from spark_kafka_native._spark.source.layout import Layout, layout_of
+from spark_kafka_native._spark.source.reader import read_task
+from spark_kafka_native._spark.source.schema import source_schema
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.fetched_logs import LAST, ROWS, fill

@@ -8,19 +8,19 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.client.cluster.shared import close_shared_clusters
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.errors import DataLossError
-from spark_kafka_native.spark.options.parsed import SourceOptions
-from spark_kafka_native.spark.options.parsing import Query, parse_source_options
-from spark_kafka_native.spark.planning.batch import bind_batch_query, plan_batch_query
-from spark_kafka_native.spark.planning.bounds import Clock
-from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.planning.packing import Task
-from spark_kafka_native.spark.planning.ranges import range_of
-from spark_kafka_native.spark.source.layout import layout_of
-from spark_kafka_native.spark.source.reader import read_task
-from spark_kafka_native.spark.source.schema import source_schema
+from spark_kafka_native._client.cluster.shared import close_shared_clusters
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import DataLossError
+from spark_kafka_native._spark.options.parsed import SourceOptions
+from spark_kafka_native._spark.options.parsing import Query, parse_source_options
+from spark_kafka_native._spark.planning.batch import bind_batch_query, plan_batch_query
+from spark_kafka_native._spark.planning.bounds import Clock
+from spark_kafka_native._spark.planning.cluster_offsets import ClusterOffsets
+from spark_kafka_native._spark.planning.packing import Task
+from spark_kafka_native._spark.planning.ranges import range_of
+from spark_kafka_native._spark.source.layout import layout_of
+from spark_kafka_native._spark.source.reader import read_task
+from spark_kafka_native._spark.source.schema import source_schema
 from tests.support.clients.topics import Topics
 
 LAYOUT = layout_of(source_schema(include_headers=False))

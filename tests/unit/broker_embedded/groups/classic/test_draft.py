@@ -3,12 +3,12 @@ from dataclasses import replace
 
 import pytest
 
-from broker_embedded.groups.classic.draft import ClassicDraft
-from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState, InitialDelay, session_timer
-from broker_embedded.groups.classic.member import ClassicMember
-from broker_embedded.groups.group import CancelTimer, SetTimer
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
+from broker_embedded._groups.classic.draft import ClassicDraft
+from broker_embedded._groups.classic.group import ClassicConfig, ClassicGroup, ClassicState, InitialDelay, session_timer
+from broker_embedded._groups.classic.member import ClassicMember
+from broker_embedded._groups.group import CancelTimer, SetTimer
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.join_group import JoinGroupRequestProtocol
 
 RANGE = (JoinGroupRequestProtocol(name="range"),)
 

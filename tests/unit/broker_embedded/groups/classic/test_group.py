@@ -3,7 +3,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker_embedded.groups.classic.group import (
+from broker_embedded._groups.classic.group import (
     JOIN_TIMER,
     SYNC_TIMER,
     ClassicConfig,
@@ -11,9 +11,9 @@ from broker_embedded.groups.classic.group import (
     ClassicState,
     session_timer,
 )
-from broker_embedded.groups.records import OffsetCommitValue
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from broker_embedded._groups.records import OffsetCommitValue
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tests.support.groups.classic_driver import Call, GroupDriver, subscription
 from tests.support.refusals import refused
 

@@ -2,15 +2,15 @@ from dataclasses import replace
 
 import pytest
 
-from broker_embedded.groups.classic.member import (
+from broker_embedded._groups.classic.member import (
     ClassicMember,
     as_join_response,
     require_member,
     static_member,
     subscribed_topics,
 )
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponseMember
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponseMember
 from tests.support.groups.classic_driver import subscription
 from tests.support.refusals import refused
 

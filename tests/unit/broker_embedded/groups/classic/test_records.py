@@ -5,20 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState
-from broker_embedded.groups.classic.member import ClassicMember
-from broker_embedded.groups.classic.records import (
+from broker_embedded._groups.classic.group import ClassicConfig, ClassicGroup, ClassicState
+from broker_embedded._groups.classic.member import ClassicMember
+from broker_embedded._groups.classic.records import (
     GroupMetadataValue,
     MemberMetadata,
     group_tombstone,
     new_group_record,
     read_group_record,
 )
-from broker_embedded.groups.classic.replay import group_of, replay_group
-from broker_embedded.groups.records import RecordVersions
-from broker_embedded.records.coordinator_record import CoordinatorRecord
-from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
-from spark_kafka_native.records.errors import CorruptBatch
+from broker_embedded._groups.classic.replay import group_of, replay_group
+from broker_embedded._groups.records import RecordVersions
+from broker_embedded._records.coordinator_record import CoordinatorRecord
+from spark_kafka_native._protocol.messages.join_group import JoinGroupRequestProtocol
+from spark_kafka_native._records.errors import CorruptBatch
 from tests.support.groups.classic_driver import subscription
 
 MEMBER = ClassicMember(

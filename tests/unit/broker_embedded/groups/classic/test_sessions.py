@@ -1,9 +1,9 @@
 import pytest
 
-from broker_embedded.groups import decisions
-from broker_embedded.groups.classic.group import ClassicState
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.leave_group import MemberIdentity
+from broker_embedded._groups import decisions
+from broker_embedded._groups.classic.group import ClassicState
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.leave_group import MemberIdentity
 from tests.support.groups.classic_driver import GroupDriver
 
 

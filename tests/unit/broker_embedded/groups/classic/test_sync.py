@@ -1,7 +1,7 @@
 import pytest
 
-from broker_embedded.groups.classic.group import ClassicState
-from spark_kafka_native.protocol.errors import ErrorCode
+from broker_embedded._groups.classic.group import ClassicState
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.groups.classic_driver import GroupDriver
 
 

@@ -3,8 +3,14 @@ from uuid import UUID
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from broker_embedded.groups.consumer.assignors import ASSIGNORS, Assignment, Subscriber, assign_ranges, assign_uniformly
-from broker_embedded.groups.consumer.member import TopicIdPartition
+from broker_embedded._groups.consumer.assignors import (
+    ASSIGNORS,
+    Assignment,
+    Subscriber,
+    assign_ranges,
+    assign_uniformly,
+)
+from broker_embedded._groups.consumer.member import TopicIdPartition
 
 A, B, C = (UUID(int=number) for number in (1, 2, 3))
 

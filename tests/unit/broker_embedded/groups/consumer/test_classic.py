@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.groups.consumer.config import ConsumerConfig, MigrationPolicy
-from broker_embedded.groups.consumer.member import MemberState
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
-from spark_kafka_native.protocol.messages.leave_group import MemberIdentity
+from broker_embedded._groups.consumer.config import ConsumerConfig, MigrationPolicy
+from broker_embedded._groups.consumer.member import MemberState
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
+from spark_kafka_native._protocol.messages.leave_group import MemberIdentity
 from tests.support.groups.classic_requests import ClassicClient
 from tests.support.groups.consumer_driver import ConsumerDriver
 

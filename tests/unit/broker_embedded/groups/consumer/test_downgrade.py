@@ -2,12 +2,12 @@ from dataclasses import replace
 
 import pytest
 
-from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState
-from broker_embedded.groups.consumer.config import ConsumerConfig, MigrationPolicy
-from broker_embedded.groups.consumer.group import ConsumerGroup
-from broker_embedded.groups.group import Pending
-from spark_kafka_native.protocol.consumer_protocol import read_assignment
-from spark_kafka_native.protocol.errors import ErrorCode
+from broker_embedded._groups.classic.group import ClassicConfig, ClassicGroup, ClassicState
+from broker_embedded._groups.consumer.config import ConsumerConfig, MigrationPolicy
+from broker_embedded._groups.consumer.group import ConsumerGroup
+from broker_embedded._groups.group import Pending
+from spark_kafka_native._protocol.consumer_protocol import read_assignment
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.groups.classic_members import stable_classic
 from tests.support.groups.classic_requests import ClassicClient
 from tests.support.groups.consumer_driver import ConsumerDriver

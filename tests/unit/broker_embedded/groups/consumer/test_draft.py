@@ -1,18 +1,18 @@
 import pytest
 
-from broker_embedded.groups.classic.group import session_timer
-from broker_embedded.groups.consumer.config import ConsumerConfig
-from broker_embedded.groups.consumer.draft import ConsumerDraft, member_timers
-from broker_embedded.groups.consumer.migration import classic_metadata
-from broker_embedded.groups.consumer.records import (
+from broker_embedded._groups.classic.group import session_timer
+from broker_embedded._groups.consumer.config import ConsumerConfig
+from broker_embedded._groups.consumer.draft import ConsumerDraft, member_timers
+from broker_embedded._groups.consumer.migration import classic_metadata
+from broker_embedded._groups.consumer.records import (
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
     Entry,
     read_entry,
 )
-from broker_embedded.groups.group import CancelTimer, SetTimer
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
+from broker_embedded._groups.group import CancelTimer, SetTimer
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.join_group import JoinGroupRequestProtocol
 from tests.support.groups.consumer_driver import ConsumerDriver
 from tests.support.refusals import refused
 

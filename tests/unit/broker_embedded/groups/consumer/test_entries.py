@@ -3,7 +3,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.groups.consumer.entries import (
+from broker_embedded._groups.consumer.entries import (
     ResolvedRegex,
     current_entry,
     group_tombstones,
@@ -16,8 +16,8 @@ from broker_embedded.groups.consumer.entries import (
     with_assignment,
     with_metadata,
 )
-from broker_embedded.groups.consumer.member import ConsumerMember, MemberState, TopicIdPartition, by_topic
-from broker_embedded.groups.consumer.records import (
+from broker_embedded._groups.consumer.member import ConsumerMember, MemberState, TopicIdPartition, by_topic
+from broker_embedded._groups.consumer.records import (
     ClassicMemberMetadata,
     ClassicProtocolEntry,
     ConsumerGroupCurrentMemberAssignmentValue,

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.groups.consumer.group import ConsumerGroup
-from broker_embedded.groups.group import Group
-from broker_embedded.groups.records import OffsetCommitValue
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.offset_commit import (
+from broker_embedded._groups.consumer.group import ConsumerGroup
+from broker_embedded._groups.group import Group
+from broker_embedded._groups.records import OffsetCommitValue
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from spark_kafka_native.protocol.messages.txn_offset_commit import (
+from spark_kafka_native._protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

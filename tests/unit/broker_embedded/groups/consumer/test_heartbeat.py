@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.groups.consumer.config import ConsumerConfig
-from broker_embedded.groups.consumer.member import MemberState
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from broker_embedded._groups.consumer.config import ConsumerConfig
+from broker_embedded._groups.consumer.member import MemberState
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from tests.support.groups.consumer_driver import ConsumerDriver, topic_id
 from tests.support.refusals import refused
 from tests.support.requests.consumer_group import as_topics

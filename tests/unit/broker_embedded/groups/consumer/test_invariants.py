@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from broker_embedded.groups.consumer.config import ConsumerConfig
-from broker_embedded.groups.group import Pending
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from broker_embedded._groups.consumer.config import ConsumerConfig
+from broker_embedded._groups.group import Pending
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from tests.support.groups.classic_requests import ClassicClient
 from tests.support.groups.consumer_driver import ConsumerDriver
 

@@ -1,7 +1,7 @@
 import pytest
 
-from broker_embedded.groups.consumer.member import MemberState
-from spark_kafka_native.protocol.errors import ErrorCode
+from broker_embedded._groups.consumer.member import MemberState
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.groups.consumer_driver import ConsumerDriver
 from tests.support.refusals import refused
 

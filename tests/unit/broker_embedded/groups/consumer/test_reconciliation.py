@@ -3,9 +3,9 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.groups.consumer.member import ConsumerMember, MemberState, TopicIdPartition
-from broker_embedded.groups.consumer.reconciliation import TargetAssignment, reconcile
-from spark_kafka_native.protocol.errors import ErrorCode
+from broker_embedded._groups.consumer.member import ConsumerMember, MemberState, TopicIdPartition
+from broker_embedded._groups.consumer.reconciliation import TargetAssignment, reconcile
+from spark_kafka_native._protocol.errors import ErrorCode
 from tests.support.refusals import refused
 
 A, B = UUID(int=1), UUID(int=2)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.groups.consumer import records as consumer_records
-from broker_embedded.groups.consumer.records import (
+from broker_embedded._groups.consumer import records as consumer_records
+from broker_embedded._groups.consumer.records import (
     KEY_VERSIONS,
     ClassicMemberMetadata,
     ClassicProtocolEntry,
@@ -31,8 +31,8 @@ from broker_embedded.groups.consumer.records import (
     read_entry,
     to_record,
 )
-from broker_embedded.records.coordinator_record import CoordinatorRecord
-from spark_kafka_native.records.errors import CorruptBatch
+from broker_embedded._records.coordinator_record import CoordinatorRecord
+from spark_kafka_native._records.errors import CorruptBatch
 from tests.support.records.message_strategies import messages
 
 KINDS = sorted(consumer_records.CONSUMER_GROUP_RECORDS.values(), key=str)

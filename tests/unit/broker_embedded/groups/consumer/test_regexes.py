@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from broker_embedded.groups.consumer import regexes
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from broker_embedded._groups.consumer import regexes
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from tests.support.groups.consumer_driver import ConsumerDriver
 from tests.support.refusals import refused
 

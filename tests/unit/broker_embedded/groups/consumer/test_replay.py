@@ -2,9 +2,9 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.groups.classic.group import ClassicConfig
-from broker_embedded.groups.classic.records import group_tombstone
-from broker_embedded.groups.consumer.entries import (
+from broker_embedded._groups.classic.group import ClassicConfig
+from broker_embedded._groups.classic.records import group_tombstone
+from broker_embedded._groups.consumer.entries import (
     ResolvedRegex,
     current_entry,
     epoch_entry,
@@ -17,18 +17,18 @@ from broker_embedded.groups.consumer.entries import (
     target_entry,
     target_epoch_entry,
 )
-from broker_embedded.groups.consumer.group import ConsumerGroup
-from broker_embedded.groups.consumer.member import ConsumerMember, TopicIdPartition
-from broker_embedded.groups.consumer.records import (
+from broker_embedded._groups.consumer.group import ConsumerGroup
+from broker_embedded._groups.consumer.member import ConsumerMember, TopicIdPartition
+from broker_embedded._groups.consumer.records import (
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
     Entry,
     to_record,
 )
-from broker_embedded.groups.group import Group
-from broker_embedded.groups.records import OffsetCommitKey, OffsetCommitValue, offset_record
-from broker_embedded.groups.replay import ReplayContext, replay
-from broker_embedded.records.coordinator_record import CoordinatorRecord
+from broker_embedded._groups.group import Group
+from broker_embedded._groups.records import OffsetCommitKey, OffsetCommitValue, offset_record
+from broker_embedded._groups.replay import ReplayContext, replay
+from broker_embedded._records.coordinator_record import CoordinatorRecord
 
 PART = TopicIdPartition(UUID(int=1), 0)
 MEMBER = ConsumerMember(

@@ -2,9 +2,12 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.groups.consumer.heartbeat import check_request
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from broker_embedded._groups.consumer.heartbeat import check_request
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
 from tests.support.refusals import refused
 
 JOIN: dict[str, Any] = {

@@ -1,11 +1,11 @@
 import pytest
 
-from broker_embedded.groups import decisions
-from broker_embedded.groups.classic.group import JOIN_TIMER, SYNC_TIMER
-from broker_embedded.groups.consumer.config import ConsumerConfig
-from broker_embedded.groups.consumer.draft import REGEX_TIMER
-from broker_embedded.groups.group import Outcome
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from broker_embedded._groups import decisions
+from broker_embedded._groups.classic.group import JOIN_TIMER, SYNC_TIMER
+from broker_embedded._groups.consumer.config import ConsumerConfig
+from broker_embedded._groups.consumer.draft import REGEX_TIMER
+from broker_embedded._groups.group import Outcome
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from tests.support.groups.consumer_driver import ConsumerDriver
 from tests.support.refusals import refused
 

@@ -5,8 +5,8 @@ from uuid import UUID
 import pytest
 from xxhash import xxh3_64_intdigest as xxh3_64
 
-from broker_embedded.groups.consumer.config import ConsumerConfig, ConsumerContext, MigrationPolicy
-from broker_embedded.groups.consumer.topics import EMPTY_VIEW, SubscribableTopic, TopicsView
+from broker_embedded._groups.consumer.config import ConsumerConfig, ConsumerContext, MigrationPolicy
+from broker_embedded._groups.consumer.topics import EMPTY_VIEW, SubscribableTopic, TopicsView
 
 GREETINGS = SubscribableTopic(topic_id=UUID(int=0x0123456789ABCDEFFEDCBA9876543210), name="grüße-topic", partitions=3)
 WIDE = SubscribableTopic(topic_id=UUID(int=(1 << 64) | 2), name="wide", partitions=200)

@@ -4,17 +4,17 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.groups.classic.group import ClassicGroup
-from broker_embedded.groups.consumer.config import ConsumerConfig, MigrationPolicy
-from broker_embedded.groups.consumer.group import ConsumerGroup
-from broker_embedded.groups.consumer.member import TopicIdPartition
-from broker_embedded.groups.consumer.migration import assignment_of, partitions_of
-from broker_embedded.groups.consumer.topics import SubscribableTopic, TopicsView
-from broker_embedded.groups.group import Pending
-from spark_kafka_native.protocol.consumer_protocol import TopicPartitions, read_assignment
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
-from spark_kafka_native.protocol.messages.leave_group import MemberIdentity
+from broker_embedded._groups.classic.group import ClassicGroup
+from broker_embedded._groups.consumer.config import ConsumerConfig, MigrationPolicy
+from broker_embedded._groups.consumer.group import ConsumerGroup
+from broker_embedded._groups.consumer.member import TopicIdPartition
+from broker_embedded._groups.consumer.migration import assignment_of, partitions_of
+from broker_embedded._groups.consumer.topics import SubscribableTopic, TopicsView
+from broker_embedded._groups.group import Pending
+from spark_kafka_native._protocol.consumer_protocol import TopicPartitions, read_assignment
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.join_group import JoinGroupRequestProtocol
+from spark_kafka_native._protocol.messages.leave_group import MemberIdentity
 from tests.support.groups.classic_members import assigned, stable_classic
 from tests.support.groups.classic_requests import ClassicClient
 from tests.support.groups.consumer_driver import ConsumerDriver

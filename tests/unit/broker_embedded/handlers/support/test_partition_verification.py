@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.handlers.support.registry import CloseConnection
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.produce import ProduceRequest
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._handlers.support.registry import CloseConnection
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.produce import ProduceRequest
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.driver import BrokerDriver
 from tests.support.broker.transactional_producer import DirectProducer
 from tests.support.requests.transactions import code

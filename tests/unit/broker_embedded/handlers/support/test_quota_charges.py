@@ -6,16 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker_embedded.handlers.support import request_cost
-from broker_embedded.handlers.support.request_cost import RequestCost
-from broker_embedded.quotas.entities import ClientQuotaEntity
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.alter_client_quotas import OpData
-from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
-from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
-from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from broker_embedded._handlers.support import request_cost
+from broker_embedded._handlers.support.request_cost import RequestCost
+from broker_embedded._quotas.entities import ClientQuotaEntity
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.alter_client_quotas import OpData
+from spark_kafka_native._protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native._protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from spark_kafka_native._protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from spark_kafka_native._protocol.messages.delete_topics import DeleteTopicsRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.broker.driver import BrokerDriver, batch, fetch_request, produce_request, values_in
 from tests.support.broker.quotas import alter
 

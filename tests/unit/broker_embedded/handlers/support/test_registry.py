@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded import handlers
-from broker_embedded.config.releases import NOT_SERVED, RELEASE_NAMES, release
-from broker_embedded.coordinator.groups import Groups
-from broker_embedded.handlers.support.registry import Api, MissingComponent, RequestContext, apis_of, registered_apis
-from broker_embedded.metadata.topics import Topics
-from broker_embedded.platform.platform import FileSystem
-from spark_kafka_native.protocol.messages import all_requests
-from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from spark_kafka_native.protocol.schema import Response
+from broker_embedded import _handlers
+from broker_embedded._config.releases import NOT_SERVED, RELEASE_NAMES, release
+from broker_embedded._coordinator.groups import Groups
+from broker_embedded._handlers.support.registry import Api, MissingComponent, RequestContext, apis_of, registered_apis
+from broker_embedded._metadata.topics import Topics
+from broker_embedded._platform.platform import FileSystem
+from spark_kafka_native._protocol.messages import all_requests
+from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from spark_kafka_native._protocol.schema import Response
 from tests.support.broker.driver import NODE, BrokerDriver
 
 
@@ -55,7 +55,7 @@ def test_every_handler_names_its_versions_in_its_docstring() -> None:
 
 def test_every_module_registers_one_api() -> None:
     modules = Counter(api.handler.__module__.rpartition(".")[2] for api in registered_apis().values())
-    files = Path(handlers.__file__).parent.glob("*.py")
+    files = Path(_handlers.__file__).parent.glob("*.py")
     assert modules == Counter(file.stem for file in files if file.stem != "__init__")
 
 

@@ -1,14 +1,14 @@
 import pytest
 
-from broker_embedded.handlers.support.responses import (
+from broker_embedded._handlers.support.responses import (
     CLUSTER_OPERATIONS,
     NOT_ASKED,
     TOPIC_OPERATIONS,
     merge_repeated,
     producer_error_code,
 )
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.describe_configs import DescribeConfigsResource
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.describe_configs import DescribeConfigsResource
 
 OLD, FENCED, OTHER = ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE
 

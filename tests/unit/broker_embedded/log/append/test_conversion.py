@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.append.incoming import AppendContext, AppendOrigin, InvalidRecords, ValidatedBatch
-from broker_embedded.log.append.validation import validate
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.records.batch import CompressionType, read_header, seal
-from spark_kafka_native.records.control import ControlType
-from spark_kafka_native.records.conversion import write_batch
-from spark_kafka_native.records.record import LogRecord
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._log.append.incoming import AppendContext, AppendOrigin, InvalidRecords, ValidatedBatch
+from broker_embedded._log.append.validation import validate
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._records.batch import CompressionType, read_header, seal
+from spark_kafka_native._records.control import ControlType
+from spark_kafka_native._records.conversion import write_batch
+from spark_kafka_native._records.record import LogRecord
 from tests.support.broker.old_format_log import OldFormatLog
 from tests.support.records.log_batches import NOW_MS, batch
 from tests.support.records.message_sets import messages_in

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.records.batch import CompressionType, TimestampType
-from spark_kafka_native.records.compression import compress
-from spark_kafka_native.records.formats import iter_any
-from spark_kafka_native.records.legacy import CODECS, read_message
-from spark_kafka_native.records.record import LogRecord
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._records.batch import CompressionType, TimestampType
+from spark_kafka_native._records.compression import compress
+from spark_kafka_native._records.formats import iter_any
+from spark_kafka_native._records.legacy import CODECS, read_message
+from spark_kafka_native._records.record import LogRecord
 from tests.support.broker.log_driver import offset_for_timestamp
 from tests.support.broker.old_format_log import OldFormatLog
 from tests.support.records.log_batches import NOW_MS, batch

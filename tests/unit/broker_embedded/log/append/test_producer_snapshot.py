@@ -6,8 +6,8 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.log.append.producer_snapshot import CorruptSnapshot, decode, decode_entries, encode
-from broker_embedded.log.append.producer_state import BatchMetadata, ProducerEntry
+from broker_embedded._log.append.producer_snapshot import CorruptSnapshot, decode, decode_entries, encode
+from broker_embedded._log.append.producer_state import BatchMetadata, ProducerEntry
 
 ENTRY = ProducerEntry(
     producer_id=2**40,

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.log.append.incoming import AppendConditions, AppendOrigin
-from broker_embedded.log.append.producer_state import (
+from broker_embedded._log.append.incoming import AppendConditions, AppendOrigin
+from broker_embedded._log.append.producer_state import (
     AppendedBatch,
     BatchMetadata,
     EndOfTransaction,
@@ -12,9 +12,9 @@ from broker_embedded.log.append.producer_state import (
     ProducerEntry,
     ProducerStates,
 )
-from broker_embedded.log.transaction_index import AbortedTransaction
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.records.batch import BatchHeader, read_header
+from broker_embedded._log.transaction_index import AbortedTransaction
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._records.batch import BatchHeader, read_header
 from tests.support.records.log_batches import NOW_MS, batch
 from tests.support.refusals import refused
 

@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.log.append.incoming import AppendConditions, AppendOrigin
-from broker_embedded.log.transaction_index import AbortedTransaction
-from broker_embedded.platform.platform import read_file
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.records.control import ControlType
+from broker_embedded._log.append.incoming import AppendConditions, AppendOrigin
+from broker_embedded._log.transaction_index import AbortedTransaction
+from broker_embedded._platform.platform import read_file
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._records.control import ControlType
 from tests.support.broker.disk import SimulatedCrash
 from tests.support.broker.log_driver import DIRECTORY, LogDriver, slice_bytes
 from tests.support.records.log_batches import NOW_MS, batch, rows

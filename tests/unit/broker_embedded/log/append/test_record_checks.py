@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.append.incoming import (
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._log.append.incoming import (
     AppendContext,
     AppendOrigin,
     InvalidRecords,
     RecordError,
     as_one_batch,
 )
-from broker_embedded.log.append.record_checks import check_records
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.records.batch import CompressionType
-from spark_kafka_native.records.formats import iter_any
-from spark_kafka_native.records.record import LogRecord
+from broker_embedded._log.append.record_checks import check_records
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._records.batch import CompressionType
+from spark_kafka_native._records.formats import iter_any
+from spark_kafka_native._records.record import LogRecord
 from tests.support.records.log_batches import NOW_MS
 from tests.support.records.message_sets import message_set, messages_in
 

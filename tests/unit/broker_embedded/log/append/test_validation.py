@@ -2,11 +2,11 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.append.incoming import AppendContext, AppendOrigin
-from broker_embedded.log.append.validation import assign, validate
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.records.batch import CompressionType, TimestampType, check_crc, read_header, seal
+from broker_embedded._config.log_config import LogConfig
+from broker_embedded._log.append.incoming import AppendContext, AppendOrigin
+from broker_embedded._log.append.validation import assign, validate
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._records.batch import CompressionType, TimestampType, check_crc, read_header, seal
 from tests.support.records.log_batches import NOW_MS, Row, batch, joined, rows
 from tests.support.records.message_sets import message_set
 from tests.support.refusals import refused

@@ -2,18 +2,18 @@ from dataclasses import replace
 
 import pytest
 
-from broker_embedded.config.settings import LONG_MAX
-from broker_embedded.log.append.producer_state import LastRecord
-from broker_embedded.log.cleaner.batch_cleaner import BatchCleaner, CleanedBatch, Rules, control_type_of, keyed_offsets
-from broker_embedded.log.cleaner.cleaned_transactions import CleanedTransactions
-from broker_embedded.log.cleaner.offset_map import OffsetMap
-from broker_embedded.log.transaction_index import AbortedTransaction
-from spark_kafka_native.records.batch import CompressionType, CorruptBatch, TimestampType, read_header
-from spark_kafka_native.records.control import ControlType
-from spark_kafka_native.records.formats import iter_any, read_any
-from spark_kafka_native.records.legacy import read_messages
-from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.record import LogRecord
+from broker_embedded._config.settings import LONG_MAX
+from broker_embedded._log.append.producer_state import LastRecord
+from broker_embedded._log.cleaner.batch_cleaner import BatchCleaner, CleanedBatch, Rules, control_type_of, keyed_offsets
+from broker_embedded._log.cleaner.cleaned_transactions import CleanedTransactions
+from broker_embedded._log.cleaner.offset_map import OffsetMap
+from broker_embedded._log.transaction_index import AbortedTransaction
+from spark_kafka_native._records.batch import CompressionType, CorruptBatch, TimestampType, read_header
+from spark_kafka_native._records.control import ControlType
+from spark_kafka_native._records.formats import iter_any, read_any
+from spark_kafka_native._records.legacy import read_messages
+from spark_kafka_native._records.legacy_write import write_message_set
+from spark_kafka_native._records.record import LogRecord
 from tests.support.records import reference
 from tests.support.records.record_batches import marker
 

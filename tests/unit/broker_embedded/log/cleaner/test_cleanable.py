@@ -1,6 +1,6 @@
 import pytest
 
-from broker_embedded.log.cleaner.cleanable import CleanableRange, cleanable_range, first_dirty_offset
+from broker_embedded._log.cleaner.cleanable import CleanableRange, cleanable_range, first_dirty_offset
 from tests.support.broker.compaction_driver import CompactionDriver
 
 HOUR_MS = 3_600_000

@@ -1,7 +1,7 @@
-from broker_embedded.log.cleaner.cleaned_transactions import CleanedTransactions
-from broker_embedded.log.transaction_index import AbortedTransaction
-from spark_kafka_native.records.batch import BatchHeader, read_header
-from spark_kafka_native.records.control import ControlType
+from broker_embedded._log.cleaner.cleaned_transactions import CleanedTransactions
+from broker_embedded._log.transaction_index import AbortedTransaction
+from spark_kafka_native._records.batch import BatchHeader, read_header
+from spark_kafka_native._records.control import ControlType
 from tests.support.records import reference
 
 P, Q = 7, 8

@@ -2,17 +2,17 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.config.log_config import CleanerConfig, LogConfig
-from broker_embedded.log.append.producer_store import PRODUCER_ID_EXPIRATION_MS
-from broker_embedded.log.cleaner.cleanable import cleanable_range
-from broker_embedded.log.cleaner.cleaner import Cleaner, CleanerLimits, group_segments
-from broker_embedded.log.segment import LogSegment
-from broker_embedded.log.segment_files import SegmentFiles
-from broker_embedded.platform.platform import Platform
-from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.records.batch import CompressionType
-from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.record import LogRecord
+from broker_embedded._config.log_config import CleanerConfig, LogConfig
+from broker_embedded._log.append.producer_store import PRODUCER_ID_EXPIRATION_MS
+from broker_embedded._log.cleaner.cleanable import cleanable_range
+from broker_embedded._log.cleaner.cleaner import Cleaner, CleanerLimits, group_segments
+from broker_embedded._log.segment import LogSegment
+from broker_embedded._log.segment_files import SegmentFiles
+from broker_embedded._platform.platform import Platform
+from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._records.batch import CompressionType
+from spark_kafka_native._records.legacy_write import write_message_set
+from spark_kafka_native._records.record import LogRecord
 from tests.support.broker.compaction_driver import CompactionDriver
 from tests.support.broker.disk import MemoryFileSystem
 from tests.support.broker.log_driver import batches_of, offset_for_timestamp, slice_bytes

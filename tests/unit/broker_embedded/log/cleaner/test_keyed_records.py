@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.log.cleaner.keyed_records import KeyedRecord, keyed_blocks, timestamp_delta, with_base_timestamp
-from spark_kafka_native.records.batch import BatchHeader, CorruptBatch, read_header
+from broker_embedded._log.cleaner.keyed_records import KeyedRecord, keyed_blocks, timestamp_delta, with_base_timestamp
+from spark_kafka_native._records.batch import BatchHeader, CorruptBatch, read_header
 from tests.support.records import reference
 
 BASE_TIMESTAMP = 1_700_000_000_000

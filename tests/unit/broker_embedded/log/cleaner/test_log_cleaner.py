@@ -4,11 +4,11 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.config.log_config import CleanerConfig, LogConfig
-from broker_embedded.log.cleaner.cleanable import CleanableRange, cleanable_range, first_dirty_offset
-from broker_embedded.log.log import Log
-from broker_embedded.platform.platform import read_file
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._config.log_config import CleanerConfig, LogConfig
+from broker_embedded._log.cleaner.cleanable import CleanableRange, cleanable_range, first_dirty_offset
+from broker_embedded._log.log import Log
+from broker_embedded._platform.platform import read_file
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.compaction_driver import DIRECTORY, EAGER, PARTITION, CompactionDriver
 from tests.support.records import reference
 
@@ -150,7 +150,7 @@ def test_a_log_that_an_error_has_no_name_for_is_given_up_too(
         raise ZeroDivisionError("a mistake of ours")
 
     with monkeypatch.context() as patched:
-        patched.setattr("broker_embedded.log.cleaner.log_cleaner.cleanable_range", broken)
+        patched.setattr("broker_embedded._log.cleaner.log_cleaner.cleanable_range", broken)
         assert not driver.cleaner.clean_one()
     assert driver.cleaner.uncleanable == {PARTITION}
     assert not driver.cleaner.clean_one()

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.config.log_config import SLOT_BYTES, keys_fit
-from broker_embedded.log.cleaner.log_cleaner import Throttler
-from broker_embedded.log.cleaner.offset_map import OffsetMap
+from broker_embedded._config.log_config import SLOT_BYTES, keys_fit
+from broker_embedded._log.cleaner.log_cleaner import Throttler
+from broker_embedded._log.cleaner.offset_map import OffsetMap
 
 
 def test_the_last_offset_of_a_key_counts() -> None:

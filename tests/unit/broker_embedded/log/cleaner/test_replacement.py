@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.config.log_config import CleanerConfig, LogConfig
-from broker_embedded.log.cleaner.log_cleaner import LogCleaner
-from broker_embedded.log.cleaner.replacement import CleaningAborted, begin_cleaned, replace_segments
-from broker_embedded.log.manager import LogManager
-from broker_embedded.log.segment import LogSegment
-from broker_embedded.platform.platform import Platform
+from broker_embedded._config.log_config import CleanerConfig, LogConfig
+from broker_embedded._log.cleaner.log_cleaner import LogCleaner
+from broker_embedded._log.cleaner.replacement import CleaningAborted, begin_cleaned, replace_segments
+from broker_embedded._log.manager import LogManager
+from broker_embedded._log.segment import LogSegment
+from broker_embedded._platform.platform import Platform
 from tests.support.broker.compaction_driver import EAGER, PARTITION, TOPIC_ID, CompactionDriver
 from tests.support.broker.disk import SimulatedCrash
 from tests.support.broker.log_driver import batches_of, slice_bytes

@@ -5,10 +5,10 @@ from uuid import UUID
 
 from dirty_equals import IsTrueLike
 
-from broker_embedded.config.config import BrokerConfig
-from broker_embedded.log.cleaner.threads import CleanerThreads
-from broker_embedded.platform.timers import Timers
-from spark_kafka_native.protocol.topic import TopicPartition
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._log.cleaner.threads import CleanerThreads
+from broker_embedded._platform.timers import Timers
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.broker.compaction_driver import CompactionDriver
 from tests.support.broker.driver import BrokerDriver, commit_offset, run_periodic
 from tests.support.records import reference

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.metadata.files.credentials import CREDENTIALS
-from broker_embedded.metadata.files.metadata_file import MetadataFile, MetadataFileError, refuse_unknown
-from broker_embedded.metadata.files.producer_ids import PRODUCER_IDS
-from broker_embedded.metadata.files.quotas import QUOTAS
-from broker_embedded.metadata.files.stored_configs import CONFIGS, StoredConfigs
-from broker_embedded.metadata.files.topics import TOPICS
-from broker_embedded.metadata.image import EMPTY_IMAGE, PartitionImage, TopicImage
-from broker_embedded.platform.platform import RealFileSystem, read_file
-from broker_embedded.quotas.entities import CLIENT_ID, IP, USER, ClientQuotaEntity
-from broker_embedded.security.credentials import ScramCredential, ScramUser
+from broker_embedded._metadata.files.credentials import CREDENTIALS
+from broker_embedded._metadata.files.metadata_file import MetadataFile, MetadataFileError, refuse_unknown
+from broker_embedded._metadata.files.producer_ids import PRODUCER_IDS
+from broker_embedded._metadata.files.quotas import QUOTAS
+from broker_embedded._metadata.files.stored_configs import CONFIGS, StoredConfigs
+from broker_embedded._metadata.files.topics import TOPICS
+from broker_embedded._metadata.image import EMPTY_IMAGE, PartitionImage, TopicImage
+from broker_embedded._platform.platform import RealFileSystem, read_file
+from broker_embedded._quotas.entities import CLIENT_ID, IP, USER, ClientQuotaEntity
+from broker_embedded._security.credentials import ScramCredential, ScramUser
 from tests.support.broker.disk import DATA_DIR, FaultyFileSystem, new_disk
 
 

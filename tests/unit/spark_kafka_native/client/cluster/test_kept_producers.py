@@ -1,6 +1,6 @@
 from uuid import UUID
 
-from spark_kafka_native.client.cluster.kept_producers import (
+from spark_kafka_native._client.cluster.kept_producers import (
     MAX_IDLE_S,
     MAX_KEPT,
     MAX_PARTITIONS,
@@ -8,8 +8,8 @@ from spark_kafka_native.client.cluster.kept_producers import (
     KeptProducers,
     SequencePosition,
 )
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._protocol.topic import TopicPartition
 
 
 def producer(producer_id: int, *, partitions: int = 1) -> KeptProducer:

@@ -1,5 +1,5 @@
-from spark_kafka_native.client.cluster.known_coordinators import CoordinatorType, KnownCoordinators
-from spark_kafka_native.client.cluster.metadata import Node
+from spark_kafka_native._client.cluster.known_coordinators import CoordinatorType, KnownCoordinators
+from spark_kafka_native._client.cluster.metadata import Node
 
 GROUP, TRANSACTION = CoordinatorType.GROUP, CoordinatorType.TRANSACTION
 ONE, TWO = (Node(node_id=number, host="h", port=9092) for number in (1, 2))

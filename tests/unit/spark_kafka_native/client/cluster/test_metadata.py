@@ -1,16 +1,16 @@
 import pickle
 import uuid
 
-from spark_kafka_native.client.cluster.metadata import ClusterMetadata, Node
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.metadata import (
+from spark_kafka_native._client.cluster.metadata import ClusterMetadata, Node
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.protocol.wire import ZERO_UUID
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._protocol.wire import ZERO_UUID
 
 ONE = uuid.UUID(int=1)
 TWO = uuid.UUID(int=2)

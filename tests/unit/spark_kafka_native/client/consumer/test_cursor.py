@@ -1,9 +1,9 @@
 import pytest
 
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.consumer.cursor import Cursor, PartitionRange, PreferredReplica
-from spark_kafka_native.net.connection import MAX_THROTTLE_MS
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.consumer.cursor import Cursor, PartitionRange, PreferredReplica
+from spark_kafka_native._net.connection import MAX_THROTTLE_MS
+from spark_kafka_native._protocol.topic import TopicPartition
 
 MAX_AGE_MS = 5_000
 replicas = pytest.mark.feature("client.rack")

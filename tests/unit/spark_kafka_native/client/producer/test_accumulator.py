@@ -1,8 +1,8 @@
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.producer.accumulator import Accumulator, Waiting, group
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._client.producer.accumulator import Accumulator, Waiting, group
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.records.record_batches import rows
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -3,12 +3,12 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.producer.encoding import encode_rows, split_batch
-from spark_kafka_native.records.arrow.decode import decode
-from spark_kafka_native.records.arrow.encode import MeasuredRows
-from spark_kafka_native.records.arrow.schema import HEADERS
-from spark_kafka_native.records.batch import read_header
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.producer.encoding import encode_rows, split_batch
+from spark_kafka_native._records.arrow.decode import decode
+from spark_kafka_native._records.arrow.encode import MeasuredRows
+from spark_kafka_native._records.arrow.schema import HEADERS
+from spark_kafka_native._records.batch import read_header
 from tests.support.records.record_batches import TIMESTAMP_MS
 
 ROWS = pa.record_batch(

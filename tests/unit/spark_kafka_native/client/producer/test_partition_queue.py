@@ -2,13 +2,13 @@ from typing import Self
 
 import pytest
 
-from spark_kafka_native.client.producer.partition_queue import MAX_EPOCH, BatchOutcome, OutgoingBatch, PartitionQueue
-from spark_kafka_native.client.retry import Backoff
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.arrow.encode import EncodedBatch
-from spark_kafka_native.records.batch import check_crc, read_header
+from spark_kafka_native._client.producer.partition_queue import MAX_EPOCH, BatchOutcome, OutgoingBatch, PartitionQueue
+from spark_kafka_native._client.retry import Backoff
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.arrow.encode import EncodedBatch
+from spark_kafka_native._records.batch import check_crc, read_header
 from tests.support.records.record_batches import batch_of
 
 NODE = 1

@@ -2,19 +2,19 @@ import uuid
 
 import pytest
 
-from spark_kafka_native.client.producer.partition_queue import OutgoingBatch, PartitionQueue
-from spark_kafka_native.client.producer.produce_request import Loaded, max_version, pair, produce_request, refusal
-from spark_kafka_native.client.retry import Backoff
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.produce import (
+from spark_kafka_native._client.producer.partition_queue import OutgoingBatch, PartitionQueue
+from spark_kafka_native._client.producer.produce_request import Loaded, max_version, pair, produce_request, refusal
+from spark_kafka_native._client.retry import Backoff
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
 )
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.protocol.wire import ZERO_UUID
-from spark_kafka_native.records.arrow.encode import EncodedBatch
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._protocol.wire import ZERO_UUID
+from spark_kafka_native._records.arrow.encode import EncodedBatch
 from tests.support.records.record_batches import batch_of
 
 IDS = {"t": uuid.UUID(int=1), "u": uuid.UUID(int=2)}

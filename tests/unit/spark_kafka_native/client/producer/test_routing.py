@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_native.client.errors import NoSuchPartition, RecordTooLarge
-from spark_kafka_native.client.producer.key_hashes import murmur2
-from spark_kafka_native.client.producer.partitioners import make_partitioner
-from spark_kafka_native.client.producer.routing import (
+from spark_kafka_native._client.errors import NoSuchPartition, RecordTooLarge
+from spark_kafka_native._client.producer.key_hashes import murmur2
+from spark_kafka_native._client.producer.partitioners import make_partitioner
+from spark_kafka_native._client.producer.routing import (
     Rows,
     Runs,
     check_sizes,
@@ -18,10 +18,10 @@ from spark_kafka_native.client.producer.routing import (
     partition_ids,
     pieces,
 )
-from spark_kafka_native.records.arrow.encode import MeasuredRows
-from spark_kafka_native.records.arrow.schema import HEADERS
-from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD
-from spark_kafka_native.records.compression import CompressionType
+from spark_kafka_native._records.arrow.encode import MeasuredRows
+from spark_kafka_native._records.arrow.schema import HEADERS
+from spark_kafka_native._records.batch import RECORD_BATCH_OVERHEAD
+from spark_kafka_native._records.compression import CompressionType
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
 

@@ -3,9 +3,9 @@ import pickle
 
 import pytest
 
-from spark_kafka_native.client.config_def import properties_of
-from spark_kafka_native.client.security.config import SecurityConfig
-from spark_kafka_native.net.secret import Secret
+from spark_kafka_native._client.config_def import properties_of
+from spark_kafka_native._client.security.config import SecurityConfig
+from spark_kafka_native._net.secret import Secret
 
 
 def test_defaults_are_plain_connections() -> None:

@@ -3,7 +3,7 @@ import struct
 
 import pytest
 
-from spark_kafka_native.client.security.jks import JksError, private_key, read_jks
+from spark_kafka_native._client.security.jks import JksError, private_key, read_jks
 from tests.support.golden_stores import JKS, KEY_PASSWORD, STORE_PASSWORD
 
 

@@ -3,16 +3,16 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.client.security.keystores import (
+from spark_kafka_native._client.security.keystores import (
     StoreFile,
     pem_certificates,
     pem_key,
     read_key_store,
     read_trust_store,
 )
-from spark_kafka_native.net.errors import ConfigError
-from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.net.tls import Tls, TlsSettings
+from spark_kafka_native._net.errors import ConfigError
+from spark_kafka_native._net.secret import Secret
+from spark_kafka_native._net.tls import Tls, TlsSettings
 from tests.support.certificates import Authority
 from tests.support.golden_stores import JKS, KEY_PASSWORD, STORE_PASSWORD
 

@@ -7,10 +7,10 @@ from cryptography.hazmat.decrepit.ciphers.algorithms import RC2
 from cryptography.hazmat.primitives.ciphers import Cipher, modes
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
-from spark_kafka_native.client.security.keystores import StoreFile, read_trust_store
-from spark_kafka_native.client.security.pkcs12 import Pkcs12Error, rc2_decrypt, trusted_certificates
-from spark_kafka_native.net.errors import ConfigError
-from spark_kafka_native.net.secret import Secret
+from spark_kafka_native._client.security.keystores import StoreFile, read_trust_store
+from spark_kafka_native._client.security.pkcs12 import Pkcs12Error, rc2_decrypt, trusted_certificates
+from spark_kafka_native._net.errors import ConfigError
+from spark_kafka_native._net.secret import Secret
 from tests.support import golden_stores
 from tests.support.certificates import Authority
 from tests.support.golden_stores import AES, NOT_TRUSTED, PLAIN, STORE_PASSWORD, TRIPLE_DES

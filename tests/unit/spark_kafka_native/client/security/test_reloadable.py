@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.security.factory import security_of
-from spark_kafka_native.client.security.reloadable import ReloadableSecurity
-from spark_kafka_native.net.channel_security import PLAINTEXT
-from spark_kafka_native.net.errors import ConfigError
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.security.factory import security_of
+from spark_kafka_native._client.security.reloadable import ReloadableSecurity
+from spark_kafka_native._net.channel_security import PLAINTEXT
+from spark_kafka_native._net.errors import ConfigError
 from tests.support.certificates import Authority
 
 SERVERS = {"bootstrap.servers": "a:1"}

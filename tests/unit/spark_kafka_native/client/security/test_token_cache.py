@@ -3,10 +3,10 @@ import json
 
 import pytest
 
-from spark_kafka_native.client.security.config import SecurityConfig
-from spark_kafka_native.client.security.token_cache import RETRY_S, TokenCache, expiry_of, refresh_at
-from spark_kafka_native.net.sasl.oauthbearer import BearerToken
-from spark_kafka_native.net.secret import Secret
+from spark_kafka_native._client.security.config import SecurityConfig
+from spark_kafka_native._client.security.token_cache import RETRY_S, TokenCache, expiry_of, refresh_at
+from spark_kafka_native._net.sasl.oauthbearer import BearerToken
+from spark_kafka_native._net.secret import Secret
 
 CONFIG = SecurityConfig()
 

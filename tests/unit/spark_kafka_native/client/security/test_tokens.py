@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.client.security.tokens import (
+from spark_kafka_native._client.security.tokens import (
     extensions_of,
     token_from_aws,
     token_from_file,
     token_from_function,
     unsecured_token,
 )
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.sasl.jaas import LoginModule, parse_login_module
-from spark_kafka_native.net.sasl.mechanism import SaslError
-from spark_kafka_native.net.sasl.oauthbearer import BearerToken
-from spark_kafka_native.net.secret import Secret
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.sasl.jaas import LoginModule, parse_login_module
+from spark_kafka_native._net.sasl.mechanism import SaslError
+from spark_kafka_native._net.sasl.oauthbearer import BearerToken
+from spark_kafka_native._net.secret import Secret
 
 SIGNER = "aws_msk_iam_sasl_signer.MSKAuthTokenProvider"
 MSK = HostPort("b-1.demo.a1b2c3.c2.kafka.eu-west-1.amazonaws.com", 9098)

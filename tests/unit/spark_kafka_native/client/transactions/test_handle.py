@@ -3,13 +3,13 @@ import pickle
 
 import pytest
 
-from spark_kafka_native.client.transactions.handle import (
+from spark_kafka_native._client.transactions.handle import (
     UNKNOWN_OFFSET,
     TransactionalIdentity,
     TransactionHandle,
     WrittenPartition,
 )
-from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native._protocol.topic import TopicPartition
 
 IDENTITY = TransactionalIdentity(
     transactional_id="sink.1.2", producer_id=7000, producer_epoch=3, timeout_ms=60_000, transaction_version=2

@@ -2,6 +2,7 @@ import dataclasses
 
 import pytest
 
+from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native.jobs.batch_reload.errors import Conflict
 from spark_kafka_native.jobs.batch_reload.manifest import (
     NO_FORMAT,
@@ -14,7 +15,6 @@ from spark_kafka_native.jobs.batch_reload.manifest import (
 )
 from spark_kafka_native.jobs.batch_reload.merge import Load, Written, entries_of, next_version, ranges_without_file
 from spark_kafka_native.jobs.batch_reload.plan import ClusterState, Plan, Wanted, make_plan
-from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.spark.reload_driver import JSON, ReloadDriver
 
 

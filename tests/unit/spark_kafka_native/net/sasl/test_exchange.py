@@ -1,15 +1,15 @@
 import pytest
 
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.errors import AuthenticationFailed
-from spark_kafka_native.net.sasl.exchange import Exchange
-from spark_kafka_native.net.sasl.oauthbearer import BearerToken, OAuthBearer
-from spark_kafka_native.net.sasl.plain import Plain
-from spark_kafka_native.net.sasl.scram import Scram
-from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
-from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeResponse
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.errors import AuthenticationFailed
+from spark_kafka_native._net.sasl.exchange import Exchange
+from spark_kafka_native._net.sasl.oauthbearer import BearerToken, OAuthBearer
+from spark_kafka_native._net.sasl.plain import Plain
+from spark_kafka_native._net.sasl.scram import Scram
+from spark_kafka_native._net.secret import Secret
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from spark_kafka_native._protocol.messages.sasl_handshake import SaslHandshakeResponse
 
 BROKER = HostPort("broker", 9092)
 OFFER = SaslHandshakeResponse(mechanisms=("PLAIN",))

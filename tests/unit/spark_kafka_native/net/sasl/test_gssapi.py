@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.net.sasl.gssapi import Gssapi, KerberosLogin
-from spark_kafka_native.net.sasl.mechanism import SaslError
+from spark_kafka_native._net.sasl.gssapi import Gssapi, KerberosLogin
+from spark_kafka_native._net.sasl.mechanism import SaslError
 
 LOGIN = KerberosLogin(service="kafka")
 

@@ -1,7 +1,7 @@
 import pytest
 
-from spark_kafka_native.net.sasl.jaas import JaasError, LoginModule, parse_jaas_file, parse_login_module
-from spark_kafka_native.net.secret import Secret
+from spark_kafka_native._net.sasl.jaas import JaasError, LoginModule, parse_jaas_file, parse_login_module
+from spark_kafka_native._net.secret import Secret
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 

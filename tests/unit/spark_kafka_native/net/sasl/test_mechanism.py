@@ -1,10 +1,10 @@
 import pytest
 
-from spark_kafka_native.net.sasl.mechanism import Mechanism, SaslError
-from spark_kafka_native.net.sasl.oauthbearer import BearerToken, OAuthBearer
-from spark_kafka_native.net.sasl.plain import Plain
-from spark_kafka_native.net.sasl.scram import Scram
-from spark_kafka_native.net.secret import Secret
+from spark_kafka_native._net.sasl.mechanism import Mechanism, SaslError
+from spark_kafka_native._net.sasl.oauthbearer import BearerToken, OAuthBearer
+from spark_kafka_native._net.sasl.plain import Plain
+from spark_kafka_native._net.sasl.scram import Scram
+from spark_kafka_native._net.secret import Secret
 
 
 def test_all_mechanisms_are_alike() -> None:

@@ -1,8 +1,8 @@
 import pytest
 
-from spark_kafka_native.net.sasl.mechanism import SaslError
-from spark_kafka_native.net.sasl.oauthbearer import BearerToken, OAuthBearer
-from spark_kafka_native.net.secret import Secret
+from spark_kafka_native._net.sasl.mechanism import SaslError
+from spark_kafka_native._net.sasl.oauthbearer import BearerToken, OAuthBearer
+from spark_kafka_native._net.secret import Secret
 
 
 def mechanism(value: str = "a.b.c", **extensions: str) -> OAuthBearer:

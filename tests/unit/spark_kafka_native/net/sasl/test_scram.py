@@ -1,8 +1,8 @@
 import pytest
 
-from spark_kafka_native.net.sasl.mechanism import SaslError
-from spark_kafka_native.net.sasl.scram import MAX_ITERATIONS, Scram
-from spark_kafka_native.net.secret import Secret
+from spark_kafka_native._net.sasl.mechanism import SaslError
+from spark_kafka_native._net.sasl.scram import MAX_ITERATIONS, Scram
+from spark_kafka_native._net.secret import Secret
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_FIRST = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"

@@ -1,5 +1,5 @@
-from spark_kafka_native.records.arrow.aborted import AbortedTransactions
-from spark_kafka_native.records.batch import BatchHeader, read_header
+from spark_kafka_native._records.arrow.aborted import AbortedTransactions
+from spark_kafka_native._records.batch import BatchHeader, read_header
 from tests.support.records.record_batches import Aborted
 from tests.support.records.reference import Batch, Record, numbered, write_batch
 

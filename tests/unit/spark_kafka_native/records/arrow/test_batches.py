@@ -2,10 +2,10 @@ import gc
 
 import pytest
 
-from spark_kafka_native.records.arrow.batches import Batches, NextOffset
-from spark_kafka_native.records.arrow.decode import decode
-from spark_kafka_native.records.batch import set_offsets
-from spark_kafka_native.records.errors import CorruptBatch
+from spark_kafka_native._records.arrow.batches import Batches, NextOffset
+from spark_kafka_native._records.arrow.decode import decode
+from spark_kafka_native._records.batch import set_offsets
+from spark_kafka_native._records.errors import CorruptBatch
 from tests.support.records.message_sets import message_set
 from tests.support.records.reference import Batch, Record, numbered, write_batch
 

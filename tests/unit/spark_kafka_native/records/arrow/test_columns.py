@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_native.records.arrow.column_reader import read_columns
+from spark_kafka_native._records.arrow.column_reader import read_columns
 
 
 def test_keys_and_values_are_spans_of_the_arrow_buffers() -> None:

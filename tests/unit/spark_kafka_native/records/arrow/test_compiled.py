@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.client.producer.key_hashes import murmur2 as murmur2_of_one
-from spark_kafka_native.records.arrow import reference as plain
-from spark_kafka_native.records.arrow.column_reader import read_columns
-from spark_kafka_native.records.arrow.schema import ALL
-from spark_kafka_native.records.arrow.views import byte_spans
-from spark_kafka_native.records.errors import CorruptBatch
+from spark_kafka_native._client.producer.key_hashes import murmur2 as murmur2_of_one
+from spark_kafka_native._records.arrow import reference as plain
+from spark_kafka_native._records.arrow.column_reader import read_columns
+from spark_kafka_native._records.arrow.schema import ALL
+from spark_kafka_native._records.arrow.views import byte_spans
+from spark_kafka_native._records.errors import CorruptBatch
 from tests.support.records import reference
 from tests.support.records.reference import CODECS, Batch, Record, numbered, write_batch
 from tests.support.records.strategies import record_lists
 
 if TYPE_CHECKING:
-    from spark_kafka_native.records.arrow import compiled
+    from spark_kafka_native._records.arrow import compiled
     from tests.support.records.both_kernels import read_both
 else:
     compiled = pytest.importorskip(
-        "spark_kafka_native.records.arrow.compiled", reason="the kernel has not been built", exc_type=ImportError
+        "spark_kafka_native._records.arrow.compiled", reason="the kernel has not been built", exc_type=ImportError
     )
     from tests.support.records.both_kernels import read_both
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.arrow.decode import Decoded, decode
-from spark_kafka_native.records.arrow.schema import ALL, RECORD_FIELDS, record_batch
-from spark_kafka_native.records.batch import CorruptBatch
-from spark_kafka_native.records.control import ControlType
+from spark_kafka_native._records.arrow.decode import Decoded, decode
+from spark_kafka_native._records.arrow.schema import ALL, RECORD_FIELDS, record_batch
+from spark_kafka_native._records.batch import CorruptBatch
+from spark_kafka_native._records.control import ControlType
 from tests.support.records import reference
 from tests.support.records.record_batches import Aborted, as_rows, marker
 from tests.support.records.reference import CODECS, Batch, Record, numbered, rows, write_batch

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.arrow.decode import Decoded, decode
-from spark_kafka_native.records.batch import CorruptBatch, UnreadableBatch, seal
+from spark_kafka_native._records.arrow.decode import Decoded, decode
+from spark_kafka_native._records.batch import CorruptBatch, UnreadableBatch, seal
 from tests.support.records import reference
 from tests.support.records.record_batches import as_rows
 from tests.support.records.reference import CODECS, Batch, Record, numbered, rows, write_batch

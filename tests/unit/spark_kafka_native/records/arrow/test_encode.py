@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.arrow import encode, kernel
-from spark_kafka_native.records.arrow.encode import EncodedBatch, MeasuredRows
-from spark_kafka_native.records.arrow.schema import I64
-from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, CompressionType, check_crc, read_header
+from spark_kafka_native._records.arrow import encode, kernel
+from spark_kafka_native._records.arrow.encode import EncodedBatch, MeasuredRows
+from spark_kafka_native._records.arrow.schema import I64
+from spark_kafka_native._records.batch import RECORD_BATCH_OVERHEAD, CompressionType, check_crc, read_header
 from tests.support.records import reference
 from tests.support.records.reference import Record, numbered, read_batch
 from tests.support.records.strategies import record_lists

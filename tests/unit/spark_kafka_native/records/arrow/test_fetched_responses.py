@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.arrow import kernel, selection
-from spark_kafka_native.records.arrow.batches import Batches
-from spark_kafka_native.records.batch import UnreadableBatch, seal, set_offsets
-from spark_kafka_native.records.compression import CompressionType
-from spark_kafka_native.records.control import ControlType
+from spark_kafka_native._records.arrow import kernel, selection
+from spark_kafka_native._records.arrow.batches import Batches
+from spark_kafka_native._records.batch import UnreadableBatch, seal, set_offsets
+from spark_kafka_native._records.compression import CompressionType
+from spark_kafka_native._records.control import ControlType
 from tests.support.records.message_sets import message_set
 from tests.support.records.record_batches import Aborted, marker
 from tests.support.records.reference import CODECS, Batch, Record, numbered, write_batch
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.support.records.both_kernels import decode_both, next_offset_by_both
 else:
     pytest.importorskip(
-        "spark_kafka_native.records.arrow.compiled", reason="the kernel has not been built", exc_type=ImportError
+        "spark_kafka_native._records.arrow.compiled", reason="the kernel has not been built", exc_type=ImportError
     )
     from tests.support.records.both_kernels import decode_both, next_offset_by_both
 

@@ -5,8 +5,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.records.arrow.decode import decode
-from spark_kafka_native.records.batch import CompressionType, check_crc, read_header
+from spark_kafka_native._records.arrow.decode import decode
+from spark_kafka_native._records.batch import CompressionType, check_crc, read_header
 
 GOLDEN: dict[str, Any] = json.loads(
     (Path(__file__).parents[4] / "golden" / "record_batches.json").read_text(encoding="utf-8")

@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.records import _kernel
-from spark_kafka_native.records.arrow import kernel
-from spark_kafka_native.records.arrow.decode import decode
-from spark_kafka_native.records.batch import CorruptBatch
+from spark_kafka_native._records import _kernel
+from spark_kafka_native._records.arrow import kernel
+from spark_kafka_native._records.arrow.decode import decode
+from spark_kafka_native._records.batch import CorruptBatch
 from tests.support.records.reference import Batch, Record, write_batch
 
 
 @pytest.fixture
 def built() -> Any:
     return pytest.importorskip(
-        "spark_kafka_native.records.arrow.compiled", reason="the kernel has not been built", exc_type=ImportError
+        "spark_kafka_native._records.arrow.compiled", reason="the kernel has not been built", exc_type=ImportError
     )
 
 
@@ -43,14 +43,14 @@ def test_another_choice_for_a_while(built: Any) -> None:
 def test_without_the_kernel_there_is_one_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setitem(sys.modules, "spark_kafka_native.records.arrow.compiled", None)
-    monkeypatch.delattr("spark_kafka_native.records.arrow.compiled", raising=False)
+    monkeypatch.setitem(sys.modules, "spark_kafka_native._records.arrow.compiled", None)
+    monkeypatch.delattr("spark_kafka_native._records.arrow.compiled", raising=False)
     monkeypatch.setattr(_kernel, "_reasons", [])
     assert kernel.choose("off") is None
     assert caplog.messages == []
     assert kernel.choose("auto") is kernel.choose("") is None
     (warning,) = caplog.messages
-    assert "cannot be imported: import of spark_kafka_native.records.arrow.compiled halted" in warning
+    assert "cannot be imported: import of spark_kafka_native._records.arrow.compiled halted" in warning
     assert "`pip install --verbose --force-reinstall --no-deps .` in a clone of spark-kafka-native" in warning
     assert "SPARK_KAFKA_NATIVE_KERNEL=off" in warning
     with pytest.raises(ImportError):

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.arrow.decode import Decoded, decode
-from spark_kafka_native.records.batch import CompressionType, TimestampType
-from spark_kafka_native.records.compression import compress
-from spark_kafka_native.records.errors import CorruptBatch
-from spark_kafka_native.records.formats import iter_any
-from spark_kafka_native.records.legacy import CODECS, set_message_timestamp
+from spark_kafka_native._records.arrow.decode import Decoded, decode
+from spark_kafka_native._records.batch import CompressionType, TimestampType
+from spark_kafka_native._records.compression import compress
+from spark_kafka_native._records.errors import CorruptBatch
+from spark_kafka_native._records.formats import iter_any
+from spark_kafka_native._records.legacy import CODECS, set_message_timestamp
 from tests.support.records.both_kernels import decode_both
 from tests.support.records.log_batches import NOW_MS, batch
 from tests.support.records.message_sets import entry, message_set, messages_in

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.arrow.decode import decode
-from spark_kafka_native.records.arrow.encode import MeasuredRows
-from spark_kafka_native.records.batch import CompressionType, set_offsets
+from spark_kafka_native._records.arrow.decode import decode
+from spark_kafka_native._records.arrow.encode import MeasuredRows
+from spark_kafka_native._records.batch import CompressionType, set_offsets
 from tests.support.records.other_codecs import PEERS, Peer
 from tests.support.records.record_batches import as_rows
 from tests.support.records.reference import CODECS, Record, numbered, rows

@@ -2,13 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafka_native.records.arrow.aborted import AbortedTransactions
-from spark_kafka_native.records.arrow.batches import Batches
-from spark_kafka_native.records.arrow.selected import Limits, Part, SelectedBatch
-from spark_kafka_native.records.arrow.selection import Selection, select
-from spark_kafka_native.records.batch import CorruptBatch, read_header
-from spark_kafka_native.records.control import ControlType
-from spark_kafka_native.records.scratch import scratch
+from spark_kafka_native._records.arrow.aborted import AbortedTransactions
+from spark_kafka_native._records.arrow.batches import Batches
+from spark_kafka_native._records.arrow.selected import Limits, Part, SelectedBatch
+from spark_kafka_native._records.arrow.selection import Selection, select
+from spark_kafka_native._records.batch import CorruptBatch, read_header
+from spark_kafka_native._records.control import ControlType
+from spark_kafka_native._records.scratch import scratch
 from tests.support.records.record_batches import marker
 from tests.support.records.reference import CODECS, GZIP, Batch, Record, numbered, write_batch
 
@@ -94,7 +94,7 @@ def test_batches_are_selected_up_to_the_target(target_rows: int | None, target_b
 
 def test_more_than_positions_can_hold_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without half a gigabyte for it: the limit is lowered instead."""
-    monkeypatch.setattr("spark_kafka_native.records.arrow.selection.MAX_PAYLOAD_BYTES", 250)
+    monkeypatch.setattr("spark_kafka_native._records.arrow.selection.MAX_PAYLOAD_BYTES", 250)
     for codec in CODECS[:2]:
         selection = selected(batch(0, 10, codec) + batch(10, 10, codec) + batch(20, 10, codec))
         assert len(chosen(selection)) == (1 if codec == 0 else 2)  # uncompressed ones stay where headers lie between

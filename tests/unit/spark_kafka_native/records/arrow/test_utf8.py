@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.arrow.utf8 import FAIL, KEEP, NULL, REPLACE, NotUtf8, decode_utf8
+from spark_kafka_native._records.arrow.utf8 import FAIL, KEEP, NULL, REPLACE, NotUtf8, decode_utf8
 
 BYTES = st.one_of(
     st.none(),

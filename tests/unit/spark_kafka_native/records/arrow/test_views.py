@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.arrow.views import array_of, byte_spans, integers, nulls, offsets, validity
+from spark_kafka_native._records.arrow.views import array_of, byte_spans, integers, nulls, offsets, validity
 
 TEXT_TYPES = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
 INTEGER_TYPES = (pa.int8(), pa.uint8(), pa.int16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64())

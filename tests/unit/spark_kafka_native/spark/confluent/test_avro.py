@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-PACKAGE = "spark_kafka_native.spark.confluent"
+PACKAGE = "spark_kafka_native._spark.confluent"
 
 
 def test_missing_package_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("fastavro")
 pytest.importorskip("confluent_kafka.schema_registry", exc_type=ImportError)
 
-from spark_kafka_native.spark.confluent.decoding import AvroDecoder
-from spark_kafka_native.spark.confluent.encoding import AvroEncoder, EncodeError
-from spark_kafka_native.spark.confluent.schemas import avro_schema
+from spark_kafka_native._spark.confluent.decoding import AvroDecoder
+from spark_kafka_native._spark.confluent.encoding import AvroEncoder, EncodeError
+from spark_kafka_native._spark.confluent.schemas import avro_schema
 from tests.support.spark.avro_values import ORDER, ORDER_V2, avro, framed
 
 NOON = datetime.datetime(2026, 1, 2, 12, 0, 0, 999, tzinfo=datetime.UTC)

@@ -2,13 +2,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.spark.exactly_once.abort import AbortResult, abort
-from spark_kafka_native.spark.exactly_once.batch import LastBatch, TaskMessage, WritePlan
-from spark_kafka_native.spark.exactly_once.commit import commit
-from spark_kafka_native.spark.exactly_once.effects import EndTransactions
-from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
-from spark_kafka_native.spark.exactly_once.plan import plan
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._spark.exactly_once.abort import AbortResult, abort
+from spark_kafka_native._spark.exactly_once.batch import LastBatch, TaskMessage, WritePlan
+from spark_kafka_native._spark.exactly_once.commit import commit
+from spark_kafka_native._spark.exactly_once.effects import EndTransactions
+from spark_kafka_native._spark.exactly_once.errors import ExactlyOnceError
+from spark_kafka_native._spark.exactly_once.plan import plan
 from tests.support.exactly_once.driver import NAMES, QUERY, TIMING, SimulatedKafka
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.batch import (
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._spark.exactly_once.batch import (
     LastBatch,
     TaskMessage,
     TaskOutcome,
@@ -14,9 +14,9 @@ from spark_kafka_native.spark.exactly_once.batch import (
     joined,
     summary,
 )
-from spark_kafka_native.spark.exactly_once.decision import Decision, Handle, Owner, OwnerKind
-from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
-from spark_kafka_native.spark.exactly_once.names import Names
+from spark_kafka_native._spark.exactly_once.decision import Decision, Handle, Owner, OwnerKind
+from spark_kafka_native._spark.exactly_once.errors import ErrorKind, ExactlyOnceError
+from spark_kafka_native._spark.exactly_once.names import Names
 
 FENCE = ProducerIdAndEpoch(1, 0)
 QUERY = Owner(OwnerKind.QUERY, "q")

@@ -1,13 +1,13 @@
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.spark.exactly_once.batch import LastBatch, TaskMessage, WritePlan
-from spark_kafka_native.spark.exactly_once.commands import Status, recover, release, run_again, status
-from spark_kafka_native.spark.exactly_once.commit import commit
-from spark_kafka_native.spark.exactly_once.decision import Owner, OwnerKind
-from spark_kafka_native.spark.exactly_once.effects import DecisionRecord, EndTransactions
-from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
-from spark_kafka_native.spark.exactly_once.plan import plan
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._spark.exactly_once.batch import LastBatch, TaskMessage, WritePlan
+from spark_kafka_native._spark.exactly_once.commands import Status, recover, release, run_again, status
+from spark_kafka_native._spark.exactly_once.commit import commit
+from spark_kafka_native._spark.exactly_once.decision import Owner, OwnerKind
+from spark_kafka_native._spark.exactly_once.effects import DecisionRecord, EndTransactions
+from spark_kafka_native._spark.exactly_once.errors import ExactlyOnceError
+from spark_kafka_native._spark.exactly_once.plan import plan
 from tests.support.exactly_once.driver import NAMES, QUERY, TIMING, SimulatedKafka
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.exactly_once import decision as module
-from spark_kafka_native.spark.exactly_once.decision import (
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.exactly_once import decision as module
+from spark_kafka_native._spark.exactly_once.decision import (
     Decision,
     Handle,
     Owner,
@@ -20,8 +20,8 @@ from spark_kafka_native.spark.exactly_once.decision import (
     last_decision,
     released_records,
 )
-from spark_kafka_native.spark.exactly_once.effects import DecisionLog, DecisionRecord, WrittenRange
-from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
+from spark_kafka_native._spark.exactly_once.effects import DecisionLog, DecisionRecord, WrittenRange
+from spark_kafka_native._spark.exactly_once.errors import ErrorKind, ExactlyOnceError
 
 FENCE = ProducerIdAndEpoch(4_294_967_296, 3)
 QUERY = Owner(OwnerKind.QUERY, "c0ffee")

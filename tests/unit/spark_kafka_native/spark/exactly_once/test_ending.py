@@ -1,10 +1,10 @@
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.exactly_once.decision import Decision, Handle, decision_records
-from spark_kafka_native.spark.exactly_once.effects import (
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.exactly_once.decision import Decision, Handle, decision_records
+from spark_kafka_native._spark.exactly_once.effects import (
     DecisionLog,
     Describe,
     Described,
@@ -13,7 +13,7 @@ from spark_kafka_native.spark.exactly_once.effects import (
     ReadDecisions,
     WrittenRange,
 )
-from spark_kafka_native.spark.exactly_once.ending import (
+from spark_kafka_native._spark.exactly_once.ending import (
     TAIL,
     HandleStates,
     commit_handles,
@@ -21,7 +21,7 @@ from spark_kafka_native.spark.exactly_once.ending import (
     look_up,
     read_last,
 )
-from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
+from spark_kafka_native._spark.exactly_once.errors import ErrorKind, ExactlyOnceError
 from tests.support.exactly_once.driver import NAMES, QUERY
 
 HANDLES = tuple(

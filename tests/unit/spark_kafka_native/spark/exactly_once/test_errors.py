@@ -2,8 +2,8 @@ import pickle
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError, is_fenced, is_refused
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._spark.exactly_once.errors import ErrorKind, ExactlyOnceError, is_fenced, is_refused
 
 
 def test_error_kind_is_in_the_text_and_pickled() -> None:

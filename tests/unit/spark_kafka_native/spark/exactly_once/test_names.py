@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.names import DataId, Names, names_of_task, names_of_topic
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._spark.exactly_once.names import DataId, Names, names_of_task, names_of_topic
 
 NUMBERS = st.integers(min_value=0, max_value=2**53)
 IDS = st.builds(

@@ -1,13 +1,13 @@
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.batch import LastBatch, WritePlan
-from spark_kafka_native.spark.exactly_once.commit import commit
-from spark_kafka_native.spark.exactly_once.decision import Owner, OwnerKind
-from spark_kafka_native.spark.exactly_once.effects import EndTransactions
-from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
-from spark_kafka_native.spark.exactly_once.plan import plan
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._spark.exactly_once.batch import LastBatch, WritePlan
+from spark_kafka_native._spark.exactly_once.commit import commit
+from spark_kafka_native._spark.exactly_once.decision import Owner, OwnerKind
+from spark_kafka_native._spark.exactly_once.effects import EndTransactions
+from spark_kafka_native._spark.exactly_once.errors import ErrorKind, ExactlyOnceError
+from spark_kafka_native._spark.exactly_once.plan import plan
 from tests.support.exactly_once.driver import NAMES, QUERY, TIMING, SimulatedKafka
 
 

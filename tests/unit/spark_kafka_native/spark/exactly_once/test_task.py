@@ -1,12 +1,12 @@
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.exactly_once.batch import LastBatch, TaskOutcome, WritePlan
-from spark_kafka_native.spark.exactly_once.effects import InitProducer, WrittenRange
-from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
-from spark_kafka_native.spark.exactly_once.task import task
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.exactly_once.batch import LastBatch, TaskOutcome, WritePlan
+from spark_kafka_native._spark.exactly_once.effects import InitProducer, WrittenRange
+from spark_kafka_native._spark.exactly_once.errors import ExactlyOnceError
+from spark_kafka_native._spark.exactly_once.task import task
 from tests.support.exactly_once.driver import QUERY, TIMING, SimulatedKafka
 
 PLAN = WritePlan("orders", ProducerIdAndEpoch(1, 4), None)

@@ -2,10 +2,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.spark.errors import OptionError
-from spark_kafka_native.spark.offsets import SpecificOffsets
-from spark_kafka_native.spark.options.companions import check_companions, check_rates, remark
-from spark_kafka_native.spark.subscription import Subscribe
+from spark_kafka_native._spark.errors import OptionError
+from spark_kafka_native._spark.offsets import SpecificOffsets
+from spark_kafka_native._spark.options.companions import check_companions, check_rates, remark
+from spark_kafka_native._spark.subscription import Subscribe
 
 
 @pytest.fixture(autouse=True)

@@ -2,13 +2,13 @@ import pickle
 
 import pytest
 
-from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.spark.errors import OptionError
-from spark_kafka_native.spark.exactly_once.names import Names
-from spark_kafka_native.spark.exactly_once.timing import timing_of
-from spark_kafka_native.spark.options.exactly_once import exactly_once
-from spark_kafka_native.spark.options.parsed import ExactlyOnce, SinkOptions
-from spark_kafka_native.spark.options.parsing import parse_sink_options
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._spark.errors import OptionError
+from spark_kafka_native._spark.exactly_once.names import Names
+from spark_kafka_native._spark.exactly_once.timing import timing_of
+from spark_kafka_native._spark.options.exactly_once import exactly_once
+from spark_kafka_native._spark.options.parsed import ExactlyOnce, SinkOptions
+from spark_kafka_native._spark.options.parsing import parse_sink_options
 
 GIVEN = {
     "kafka.bootstrap.servers": "broker:9092",

@@ -2,8 +2,8 @@ import pickle
 
 import pytest
 
-from spark_kafka_native.spark.errors import OptionError
-from spark_kafka_native.spark.options.parsing import (
+from spark_kafka_native._spark.errors import OptionError
+from spark_kafka_native._spark.options.parsing import (
     Query,
     check_source_options,
     parse_sink_options,

@@ -1,8 +1,8 @@
 import pytest
 
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.errors import OptionError
-from spark_kafka_native.spark.offsets import (
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import OptionError
+from spark_kafka_native._spark.offsets import (
     Earliest,
     GlobalTimestamp,
     Latest,
@@ -11,7 +11,7 @@ from spark_kafka_native.spark.offsets import (
     PartitionTimestamps,
     SpecificOffsets,
 )
-from spark_kafka_native.spark.options.limits import check_batch_limits, ending_limit, starting_limit
+from spark_kafka_native._spark.options.limits import check_batch_limits, ending_limit, starting_limit
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 AT_5 = GlobalTimestamp(timestamp_ms=5, no_match=NoMatch.ERROR)

@@ -2,10 +2,10 @@ import pickle
 
 import pytest
 
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.compression import CompressionType
-from spark_kafka_native.spark.errors import OptionError
-from spark_kafka_native.spark.offsets import (
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.compression import CompressionType
+from spark_kafka_native._spark.errors import OptionError
+from spark_kafka_native._spark.offsets import (
     Ago,
     BeforeLatest,
     Committed,
@@ -16,16 +16,16 @@ from spark_kafka_native.spark.offsets import (
     PartitionTimestamps,
     SpecificOffsets,
 )
-from spark_kafka_native.spark.options.parsed import SourceOptions
-from spark_kafka_native.spark.options.parsing import (
+from spark_kafka_native._spark.options.parsed import SourceOptions
+from spark_kafka_native._spark.options.parsing import (
     Query,
     _parsed_once,
     check_source_options,
     parse_sink_options,
     parse_source_options,
 )
-from spark_kafka_native.spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS, Option
-from spark_kafka_native.spark.subscription import Assign, Subscribe, SubscribePattern
+from spark_kafka_native._spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS, Option
+from spark_kafka_native._spark.subscription import Assign, Subscribe, SubscribePattern
 from tests.support.features.feature import showing
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}

@@ -1,7 +1,7 @@
 import pytest
 
-from spark_kafka_native.spark.offsets import Ago
-from spark_kafka_native.spark.options.values import duration_ms, point_in_time, starting_offsets
+from spark_kafka_native._spark.offsets import Ago
+from spark_kafka_native._spark.options.values import duration_ms, point_in_time, starting_offsets
 
 
 @pytest.mark.feature("source.maxTriggerDelay")

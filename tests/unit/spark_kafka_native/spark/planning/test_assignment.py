@@ -1,10 +1,10 @@
 import pytest
 
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.errors import PlanError
-from spark_kafka_native.spark.options.parsed import SourceOptions
-from spark_kafka_native.spark.options.parsing import Query, parse_source_options
-from spark_kafka_native.spark.planning.assignment import select_existing, select_partitions
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import PlanError
+from spark_kafka_native._spark.options.parsed import SourceOptions
+from spark_kafka_native._spark.options.parsing import Query, parse_source_options
+from spark_kafka_native._spark.planning.assignment import select_existing, select_partitions
 from tests.support.spark.fake_offsets import FakeCluster, ManualClock
 
 

@@ -1,8 +1,8 @@
 import pytest
 
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.errors import DataLossError
-from spark_kafka_native.spark.planning.available_now import check_same_partitions
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import DataLossError
+from spark_kafka_native._spark.planning.available_now import check_same_partitions
 from tests.support.spark.fake_offsets import FakeCluster
 from tests.support.spark.stream_query import query
 

@@ -2,14 +2,14 @@ from collections.abc import Callable
 
 import pytest
 
-from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.errors import DataLossError, PlanError
-from spark_kafka_native.spark.options.parsed import SourceOptions
-from spark_kafka_native.spark.options.parsing import Query, parse_source_options
-from spark_kafka_native.spark.planning.batch import bind_batch_query, plan_batch_query
-from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Condition, Narrowing, Operator
-from spark_kafka_native.spark.planning.ranges import OffsetRange
+from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import DataLossError, PlanError
+from spark_kafka_native._spark.options.parsed import SourceOptions
+from spark_kafka_native._spark.options.parsing import Query, parse_source_options
+from spark_kafka_native._spark.planning.batch import bind_batch_query, plan_batch_query
+from spark_kafka_native._spark.planning.narrowing import EVERYTHING, Condition, Narrowing, Operator
+from spark_kafka_native._spark.planning.ranges import OffsetRange
 from tests.support.spark.fake_offsets import FakeCluster, ManualClock
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -3,10 +3,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.errors import PlanError
-from spark_kafka_native.spark.offsets import (
+from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import PlanError
+from spark_kafka_native._spark.offsets import (
     Ago,
     BeforeLatest,
     Committed,
@@ -20,7 +20,7 @@ from spark_kafka_native.spark.offsets import (
     SpecificOffsets,
     parse_offset_limit,
 )
-from spark_kafka_native.spark.planning.bounds import Clock, Edge, bind_limit, look_up_bounds, may_move, resolve
+from spark_kafka_native._spark.planning.bounds import Clock, Edge, bind_limit, look_up_bounds, may_move, resolve
 from tests.support.spark.fake_offsets import FakeCluster, ManualClock
 
 A0, A1, B0 = TopicPartition("topicA", 0), TopicPartition("topicA", 1), TopicPartition("topicB", 0)

@@ -2,10 +2,10 @@ from uuid import UUID
 
 import pytest
 
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.errors import DataLossError, DataLossKind
-from spark_kafka_native.spark.offsets import OffsetMap
-from spark_kafka_native.spark.planning.data_loss import (
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import DataLossError, DataLossKind
+from spark_kafka_native._spark.offsets import OffsetMap
+from spark_kafka_native._spark.planning.data_loss import (
     BatchPlan,
     accept_or_raise,
     deleted_before_read,
@@ -14,7 +14,7 @@ from spark_kafka_native.spark.planning.data_loss import (
     plan_replayed_first_batch,
     topic_recreated,
 )
-from spark_kafka_native.spark.planning.topic_ids import Recreated
+from spark_kafka_native._spark.planning.topic_ids import Recreated
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 NONE_FIRST: OffsetMap = {A0: 0, A1: 0, B0: 0}

@@ -1,14 +1,14 @@
 import pytest
 
-from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.errors import BrokerUnreachable
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.ids import format_id
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.errors import DataLossError, PlanError
-from spark_kafka_native.spark.offsets import OffsetMap
-from spark_kafka_native.spark.planning.group_progress import INTERVAL_MS
+from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.errors import BrokerUnreachable
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.ids import format_id
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import DataLossError, PlanError
+from spark_kafka_native._spark.offsets import OffsetMap
+from spark_kafka_native._spark.planning.group_progress import INTERVAL_MS
 from tests.support.spark.fake_offsets import FakeCluster
 from tests.support.spark.stream_query import StreamQuery
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.errors import OptionError
-from spark_kafka_native.spark.planning.jvm_checkpoint import parse_initial_offsets, read_initial_offsets
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import OptionError
+from spark_kafka_native._spark.planning.jvm_checkpoint import parse_initial_offsets, read_initial_offsets
 
 INITIAL = b'\0v1\n{"kafka-initial":{"2":0,"1":7,"0":9223372036854775807}}'
 OFFSETS = {TopicPartition("kafka-initial", n): offset for n, offset in enumerate([2**63 - 1, 7, 0])}

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.errors import DataLossError
-from spark_kafka_native.spark.planning.latest import RefreshPacer
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import DataLossError
+from spark_kafka_native._spark.planning.latest import RefreshPacer
 from tests.support.spark.fake_offsets import FakeCluster
 from tests.support.spark.stream_query import StreamQuery, query
 

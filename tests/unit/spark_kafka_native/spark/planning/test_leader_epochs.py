@@ -2,13 +2,13 @@ from uuid import uuid4
 
 import pytest
 
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.errors import DataLossError, DataLossKind
-from spark_kafka_native.spark.options.parsed import SourceOptions
-from spark_kafka_native.spark.options.parsing import Query, parse_source_options
-from spark_kafka_native.spark.planning.leader_epochs import LeaderEpochs
-from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of
-from spark_kafka_native.spark.planning.stream import StreamOffsets
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import DataLossError, DataLossKind
+from spark_kafka_native._spark.options.parsed import SourceOptions
+from spark_kafka_native._spark.options.parsing import Query, parse_source_options
+from spark_kafka_native._spark.planning.leader_epochs import LeaderEpochs
+from spark_kafka_native._spark.planning.ranges import OffsetRange, range_of
+from spark_kafka_native._spark.planning.stream import StreamOffsets
 from tests.support.spark.fake_offsets import LEADER, FakeCluster, ManualClock
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

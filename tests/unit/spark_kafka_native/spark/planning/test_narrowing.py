@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.offsets import OffsetMap
-from spark_kafka_native.spark.options.parsing import Query, parse_source_options
-from spark_kafka_native.spark.planning.batch import plan_batch_query
-from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Condition, Narrowing, Operator, narrow
-from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.offsets import OffsetMap
+from spark_kafka_native._spark.options.parsing import Query, parse_source_options
+from spark_kafka_native._spark.planning.batch import plan_batch_query
+from spark_kafka_native._spark.planning.narrowing import EVERYTHING, Condition, Narrowing, Operator, narrow
+from spark_kafka_native._spark.planning.ranges import OffsetRange, range_of
 from tests.support.spark.fake_offsets import FakeCluster, ManualClock
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

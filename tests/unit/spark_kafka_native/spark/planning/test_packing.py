@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_native.client.cluster.metadata import Node, PartitionLeader
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.planning.packing import Task, from_plain, pack, to_plain
-from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of, split_ranges
+from spark_kafka_native._client.cluster.metadata import Node, PartitionLeader
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.planning.packing import Task, from_plain, pack, to_plain
+from spark_kafka_native._spark.planning.ranges import OffsetRange, range_of, split_ranges
 
 pytestmark = pytest.mark.feature("more.maxPartitions")
 

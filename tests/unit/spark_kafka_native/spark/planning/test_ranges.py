@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.offsets import OffsetMap
-from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of, split_ranges, split_unbound_ranges
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.offsets import OffsetMap
+from spark_kafka_native._spark.planning.ranges import OffsetRange, range_of, split_ranges, split_unbound_ranges
 
 
 def ranges(text: str) -> list[OffsetRange]:

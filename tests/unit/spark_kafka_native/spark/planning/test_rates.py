@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.planning.rates import delay_batch, limit_offsets
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.planning.rates import delay_batch, limit_offsets
 
 P = [TopicPartition("t", partition) for partition in range(8)]
 

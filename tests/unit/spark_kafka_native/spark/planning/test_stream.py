@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.errors import DataLossError, OptionError, PlanError
-from spark_kafka_native.spark.planning.packing import Task
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import DataLossError, OptionError, PlanError
+from spark_kafka_native._spark.planning.packing import Task
 from tests.support.spark.fake_offsets import LEADER, FakeCluster
 from tests.support.spark.stream_query import query
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.errors import DataLossError, PlanError
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import DataLossError, PlanError
 from tests.support.spark.fake_offsets import FakeCluster, ManualClock
 from tests.support.spark.stream_query import StreamQuery, query
 

@@ -3,11 +3,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
-from spark_kafka_native.protocol.ids import format_id
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.errors import DataLossError
-from spark_kafka_native.spark.planning.topic_ids import CommitMark, TopicIds
+from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._protocol.ids import format_id
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import DataLossError
+from spark_kafka_native._spark.planning.topic_ids import CommitMark, TopicIds
 from tests.support.spark.fake_offsets import LEADER, FakeCluster
 from tests.support.spark.stream_query import StreamQuery
 

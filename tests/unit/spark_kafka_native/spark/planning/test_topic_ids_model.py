@@ -8,10 +8,10 @@ from uuid import UUID
 
 import pytest
 
-from spark_kafka_native.client.cluster.metadata import PartitionLeader
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.offsets import OffsetMap
-from spark_kafka_native.spark.planning.ranges import OffsetRange
+from spark_kafka_native._client.cluster.metadata import PartitionLeader
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.offsets import OffsetMap
+from spark_kafka_native._spark.planning.ranges import OffsetRange
 from tests.support.spark.fake_offsets import LEADER, FakeCluster
 from tests.support.spark.stream_query import StreamQuery
 

@@ -2,11 +2,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from spark_kafka_native.client.admin.committed_offsets import CommittedOffset
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.errors import BrokerUnreachable
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.spark.planning.topic_register import MAX_METADATA_BYTES, REGISTER_TOPIC, SUFFIX, TopicRegister
+from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.errors import BrokerUnreachable
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._spark.planning.topic_register import MAX_METADATA_BYTES, REGISTER_TOPIC, SUFFIX, TopicRegister
 from tests.support.spark.fake_offsets import FakeCluster
 
 GROUP = f"g{SUFFIX}"

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.spark.progress.listener import ENDED_RUNS_KEPT, REPORTS_KEPT, LagListener
-from spark_kafka_native.spark.progress.report import QueryReport
+from spark_kafka_native._spark.progress.listener import ENDED_RUNS_KEPT, REPORTS_KEPT, LagListener
+from spark_kafka_native._spark.progress.report import QueryReport
 
 
 class Runs:

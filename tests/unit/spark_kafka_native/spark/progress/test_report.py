@@ -5,8 +5,15 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.progress.report import BYTES_OBSERVATION, Lag, QueryReport, count_bytes, lag_of, report_of
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.progress.report import (
+    BYTES_OBSERVATION,
+    Lag,
+    QueryReport,
+    count_bytes,
+    lag_of,
+    report_of,
+)
 
 P = [TopicPartition("t", partition) for partition in range(3)]
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from spark_kafka_native.spark.progress.report import BYTES_OBSERVATION
-from spark_kafka_native.spark.progress.view import progress_table, query_states, watch
+from spark_kafka_native._spark.progress.report import BYTES_OBSERVATION
+from spark_kafka_native._spark.progress.view import progress_table, query_states, watch
 
 
 class Query:

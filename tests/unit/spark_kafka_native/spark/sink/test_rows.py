@@ -18,10 +18,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_kafka_native.spark.errors import PlanError
-from spark_kafka_native.spark.sink import by_topic as module
-from spark_kafka_native.spark.sink.by_topic import by_topic
-from spark_kafka_native.spark.sink.rows import SinkRows, sink_rows
+from spark_kafka_native._spark.errors import PlanError
+from spark_kafka_native._spark.sink import by_topic as module
+from spark_kafka_native._spark.sink.by_topic import by_topic
+from spark_kafka_native._spark.sink.rows import SinkRows, sink_rows
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 

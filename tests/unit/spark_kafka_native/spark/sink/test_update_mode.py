@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.spark.errors import OptionError
-from spark_kafka_native.spark.sink.update_mode import KafkaUpdates, write_updates
+from spark_kafka_native._spark.errors import OptionError
+from spark_kafka_native._spark.sink.update_mode import KafkaUpdates, write_updates
 
 SERVERS = {"kafka.bootstrap.servers": "broker:9092"}
 

@@ -8,16 +8,16 @@ import pytest
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from spark_kafka_native.client.errors import NoSuchPartition, ProduceError, RecordTooLarge
-from spark_kafka_native.client.producer.partitioner_names import PartitionerError
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.errors import BrokerUnreachable
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.datasource import PyKafkaDataSource
-from spark_kafka_native.spark.errors import OptionError, PlanError, TaskError
-from spark_kafka_native.spark.sink import sending
-from spark_kafka_native.spark.sink.writer import PyKafkaStreamWriter, PyKafkaWriter, TaskWritten
+from spark_kafka_native._client.errors import NoSuchPartition, ProduceError, RecordTooLarge
+from spark_kafka_native._client.producer.partitioner_names import PartitionerError
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.errors import BrokerUnreachable
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.datasource import PyKafkaDataSource
+from spark_kafka_native._spark.errors import OptionError, PlanError, TaskError
+from spark_kafka_native._spark.sink import sending
+from spark_kafka_native._spark.sink.writer import PyKafkaStreamWriter, PyKafkaWriter, TaskWritten
 
 T0 = TopicPartition("t", 0)
 SCHEMA = StructType([StructField("value", BinaryType()), StructField("topic", StringType())])

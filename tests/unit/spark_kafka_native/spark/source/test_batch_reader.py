@@ -5,16 +5,16 @@ import sys
 import pytest
 from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, GreaterThanOrEqual, InputPartition
 
-from spark_kafka_native.spark.datasource import PyKafkaDataSource
-from spark_kafka_native.spark.errors import OptionError
-from spark_kafka_native.spark.options.parsing import Query, parse_source_options
-from spark_kafka_native.spark.planning import cluster_offsets
-from spark_kafka_native.spark.planning.packing import from_plain
-from spark_kafka_native.spark.planning.ranges import OffsetRange
-from spark_kafka_native.spark.source import batch_reader
-from spark_kafka_native.spark.source.batch_reader import PyKafkaFilteringReader, PyKafkaReader
-from spark_kafka_native.spark.source.layout import layout_of
-from spark_kafka_native.spark.source.schema import source_schema
+from spark_kafka_native._spark.datasource import PyKafkaDataSource
+from spark_kafka_native._spark.errors import OptionError
+from spark_kafka_native._spark.options.parsing import Query, parse_source_options
+from spark_kafka_native._spark.planning import cluster_offsets
+from spark_kafka_native._spark.planning.packing import from_plain
+from spark_kafka_native._spark.planning.ranges import OffsetRange
+from spark_kafka_native._spark.source import batch_reader
+from spark_kafka_native._spark.source.batch_reader import PyKafkaFilteringReader, PyKafkaReader
+from spark_kafka_native._spark.source.layout import layout_of
+from spark_kafka_native._spark.source.schema import source_schema
 from tests.support.spark.fake_offsets import FakeCluster, collection_during_lookups
 
 WHOLE = ["t-0 offsets [earliest, latest)", "t-1 offsets [earliest, latest)"]

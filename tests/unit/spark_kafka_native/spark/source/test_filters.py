@@ -23,12 +23,12 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Condition, Narrowing, Operator, narrow
-from spark_kafka_native.spark.planning.ranges import OffsetRange, bind_range, range_of
-from spark_kafka_native.spark.source.filters import narrowing_of
-from spark_kafka_native.spark.source.layout import layout_of
-from spark_kafka_native.spark.source.schema import source_schema
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.planning.narrowing import EVERYTHING, Condition, Narrowing, Operator, narrow
+from spark_kafka_native._spark.planning.ranges import OffsetRange, bind_range, range_of
+from spark_kafka_native._spark.source.filters import narrowing_of
+from spark_kafka_native._spark.source.layout import layout_of
+from spark_kafka_native._spark.source.schema import source_schema
 from tests.support.spark.fake_offsets import FakeCluster
 from tests.support.spark.user_schemas import user_schema
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.arrow.schema import HEADERS
-from spark_kafka_native.records.arrow.utf8 import REPLACE, decode_utf8
-from spark_kafka_native.spark.source.shaper import shape_headers
+from spark_kafka_native._records.arrow.schema import HEADERS
+from spark_kafka_native._records.arrow.utf8 import REPLACE, decode_utf8
+from spark_kafka_native._spark.source.shaper import shape_headers
 
 HEADER = st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.sampled_from([b"", b"1", b"22"])))
 RECORDS = st.lists(st.one_of(st.none(), st.lists(HEADER, min_size=1, max_size=5)), max_size=12)

@@ -4,7 +4,7 @@ from types import ModuleType
 
 import pytest
 
-from spark_kafka_native.spark.source.offset_texts import OffsetTexts
+from spark_kafka_native._spark.source.offset_texts import OffsetTexts
 
 OURS, JVM = '{"t": {"0": 10}}', '{"t":{"0":10}}'
 

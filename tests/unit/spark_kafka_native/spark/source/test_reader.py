@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.consumer.cursor import PartitionRange
-from spark_kafka_native.client.errors import (
+from spark_kafka_native._client.consumer.cursor import PartitionRange
+from spark_kafka_native._client.errors import (
     BatchTooLarge,
     CorruptRecords,
     FetchTimeout,
@@ -17,19 +17,19 @@ from spark_kafka_native.client.errors import (
     OffsetOutOfRange,
     TopicRecreated,
 )
-from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.errors import BrokerUnreachable
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.errors import DataLossError, TaskError
-from spark_kafka_native.spark.options.parsed import SourceOptions
-from spark_kafka_native.spark.options.parsing import Query, parse_source_options
-from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of
-from spark_kafka_native.spark.source import reader
-from spark_kafka_native.spark.source.layout import layout_of
-from spark_kafka_native.spark.source.reader import read_ranges
-from spark_kafka_native.spark.source.schema import source_schema
-from spark_kafka_native.spark.source.shaper import RowShaper
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.errors import BrokerUnreachable
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import DataLossError, TaskError
+from spark_kafka_native._spark.options.parsed import SourceOptions
+from spark_kafka_native._spark.options.parsing import Query, parse_source_options
+from spark_kafka_native._spark.planning.ranges import OffsetRange, range_of
+from spark_kafka_native._spark.source import reader
+from spark_kafka_native._spark.source.layout import layout_of
+from spark_kafka_native._spark.source.reader import read_ranges
+from spark_kafka_native._spark.source.schema import source_schema
+from spark_kafka_native._spark.source.shaper import RowShaper
 from tests.support.spark.fake_offsets import LEADER, FakeCluster
 
 T0 = TopicPartition("t", 0)

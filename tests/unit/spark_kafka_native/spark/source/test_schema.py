@@ -3,9 +3,9 @@ import pickle
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_kafka_native.spark.errors import PlanError
-from spark_kafka_native.spark.source.layout import layout_of
-from spark_kafka_native.spark.source.schema import source_schema
+from spark_kafka_native._spark.errors import PlanError
+from spark_kafka_native._spark.source.layout import layout_of
+from spark_kafka_native._spark.source.schema import source_schema
 from tests.support.spark.user_schemas import HEADER_SHAPES, PLAIN_HEADERS, user_schema
 
 

@@ -6,10 +6,10 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from spark_kafka_native.spark.errors import TaskError
-from spark_kafka_native.spark.source.layout import layout_of
-from spark_kafka_native.spark.source.schema import source_schema
-from spark_kafka_native.spark.source.shaper import MAX_TIMESTAMP_MS, RowShaper
+from spark_kafka_native._spark.errors import TaskError
+from spark_kafka_native._spark.source.layout import layout_of
+from spark_kafka_native._spark.source.schema import source_schema
+from spark_kafka_native._spark.source.shaper import MAX_TIMESTAMP_MS, RowShaper
 from tests.support.spark.user_schemas import HEADER_SHAPES, PARTITION, RECORDS, user_schema
 
 

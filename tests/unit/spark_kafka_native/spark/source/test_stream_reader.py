@@ -11,15 +11,15 @@ import pytest
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 
-from spark_kafka_native.spark.errors import PlanError
-from spark_kafka_native.spark.options.parsing import Query, parse_source_options
-from spark_kafka_native.spark.planning import cluster_offsets
-from spark_kafka_native.spark.planning.packing import from_plain
-from spark_kafka_native.spark.planning.ranges import OffsetRange
-from spark_kafka_native.spark.source import stream_reader
-from spark_kafka_native.spark.source.layout import layout_of
-from spark_kafka_native.spark.source.schema import source_schema
-from spark_kafka_native.spark.source.stream_reader import PyKafkaStreamReader
+from spark_kafka_native._spark.errors import PlanError
+from spark_kafka_native._spark.options.parsing import Query, parse_source_options
+from spark_kafka_native._spark.planning import cluster_offsets
+from spark_kafka_native._spark.planning.packing import from_plain
+from spark_kafka_native._spark.planning.ranges import OffsetRange
+from spark_kafka_native._spark.source import stream_reader
+from spark_kafka_native._spark.source.layout import layout_of
+from spark_kafka_native._spark.source.schema import source_schema
+from spark_kafka_native._spark.source.stream_reader import PyKafkaStreamReader
 from tests.support.spark.fake_offsets import FakeCluster, collection_during_lookups
 
 ReaderOf = Callable[..., PyKafkaStreamReader]

@@ -1,0 +1,6 @@
+"""The broker's access to disk, clock and threads: files, timers, worker threads, open-file limits.
+
+The cleaner and `_coordinator/pattern_matcher.py` have threads of their own.
+
+`platform.Platform` combines them; tests pass fakes.
+"""

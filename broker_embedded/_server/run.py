@@ -1,0 +1,113 @@
+"""Running a broker, for the command line and for embedded brokers."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import ExitStack, asynccontextmanager
+from typing import Final
+
+from broker_embedded._broker import Broker
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._platform.platform import Platform
+from broker_embedded._server.dispatch import Dispatcher, Intercept
+from broker_embedded._server.listener import Listener
+from broker_embedded._server.metrics_port import MetricsPort
+from broker_embedded._server.server import BrokerServer
+
+LISTENING: Final = "listening on "
+"""The prefix of the lines with the broker's addresses."""
+
+
+@asynccontextmanager
+async def running_broker(
+    config: BrokerConfig,
+    data_dir: str,
+    platform: Platform | None = None,
+    *,
+    on_failed: Callable[[], None] = lambda: None,
+) -> AsyncIterator[BrokerServer]:
+    """A broker that serves clients until the context ends, and then stops cleanly.
+
+    ``on_failed`` is called when every log is offline.
+
+    1. Bind the addresses. Crash here: nothing has changed.
+    2. Lock the data directory, recover its logs, read its topics. Crash here: the next start repeats it.
+    3. Serve. Crash here: acknowledged records are in the log files, and the next start recovers them.
+    4. Stop: answer the requests in progress, close connections. Crash here: as in 3.
+    5. Flush all logs, then write ``.kafka_cleanshutdown``. Crash before the last step: as in 3.
+
+    Raises ListenError; DataDirectoryError: the directory is locked or cannot be used; OSError.
+    """
+    server = start_broker(config, data_dir, platform, on_failed=on_failed)
+    try:
+        yield server
+    finally:
+        await asyncio.shield(stop_broker(server))
+
+
+def start_broker(
+    config: BrokerConfig,
+    data_dir: str,
+    platform: Platform | None = None,
+    *,
+    intercept: Callable[[Broker], Intercept] | None = None,
+    on_failed: Callable[[], None] = lambda: None,
+) -> BrokerServer:
+    """Steps 1 to 3 of ``running_broker``. ``stop_broker`` or ``kill_broker`` must end it. Blocks.
+
+    ``intercept`` returns a function that is called for every request instead of its handler.
+    """
+    listeners: list[Listener] = []
+    with ExitStack() as given_back:
+        for endpoint in config.endpoints():
+            listeners.append(Listener(endpoint, config.socket_listen_backlog_size))
+            given_back.callback(listeners[-1].close)
+        metrics_port = MetricsPort.wanted_by(config)
+        if metrics_port is not None:
+            given_back.callback(metrics_port.give_back)
+        broker = Broker.open(config, data_dir, platform or Platform())
+        dispatcher = Dispatcher(broker, None if intercept is None else intercept(broker))
+        given_back.pop_all()
+    server = BrokerServer(broker, listeners, dispatcher, metrics_port, on_failed)
+    server.start()
+    return server
+
+
+class EndOfRun:
+    """Waits for a signal or a failed broker. Belongs to the running event loop."""
+
+    def __init__(self, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
+        self._status = 0
+        self._come = asyncio.Event()
+        for number in signals:
+            asyncio.get_running_loop().add_signal_handler(number, self._come.set)
+
+    def fail(self) -> None:
+        """End the run with exit status 1."""
+        self._status = 1
+        self._come.set()
+
+    async def wait(self) -> int:
+        """Wait for the end of the run; the exit status."""
+        await self._come.wait()
+        return self._status
+
+
+def lines_at_start(server: BrokerServer) -> list[str]:
+    """The lines on stdout after the start: the addresses for clients and the URL of the metrics."""
+    lines = [f"{LISTENING}{address}" for address in server.addresses]
+    return lines if server.metrics_url is None else [*lines, f"metrics at {server.metrics_url}"]
+
+
+async def stop_broker(server: BrokerServer) -> None:
+    """Steps 4 and 5 of ``running_broker``."""
+    try:
+        await server.stop()
+    finally:
+        await server.broker.close()
+
+
+async def kill_broker(server: BrokerServer) -> None:
+    """Stop as a crash of the process would. Requires a clock that can be advanced."""
+    await server.abandon()
+    await server.broker.abandon()

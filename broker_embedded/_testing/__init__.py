@@ -1,0 +1,1 @@
+"""The brokers of ``broker_embedded.testing``: fault injection, clocks, recording, and their control port."""

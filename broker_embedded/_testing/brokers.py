@@ -1,0 +1,286 @@
+"""The common interface of brokers for tests, in this process or in a separate one."""
+
+import base64
+import os
+import re
+import shutil
+import tempfile
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, Self
+
+from broker_embedded._config.config import BrokerConfig
+from broker_embedded._config.listener_settings import PREFIX, SASL_PLAINTEXT
+from broker_embedded._config.settings import SettingError
+from broker_embedded._testing.faults import Faults
+from broker_embedded._testing.recording import RecordedRequest
+from spark_kafka_native._net.sasl.scram import HASHES, MIN_ITERATIONS, salted_password
+from spark_kafka_native._net.secret import Secret
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
+
+_DEFAULTS: Final[Mapping[str, object]] = MappingProxyType(
+    {"listeners": "PLAINTEXT://127.0.0.1:0", "group.initial.rebalance.delay.ms": 0}
+)
+"""Settings that suit tests better than Kafka's defaults."""
+
+_NAME: Final = re.compile(r"[\w.+-]+")
+_SALT: Final = b"of a test"
+
+
+class ControlledBroker(ABC):
+    """A broker with a data directory, a port, a clock and topics that survive restarts. A context manager.
+
+    Its methods may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | os.PathLike[str] | None = None,
+        *,
+        topics: Mapping[str, int] | None = None,
+        settings: Mapping[str, object] | None = None,
+        users: Mapping[str, str] | None = None,
+    ) -> None:
+        """Nothing starts yet: enter the context, or call ``start``.
+
+        ``data_dir`` None is a temporary directory, removed by ``stop``, when the object is garbage collected, or when
+        the interpreter ends. ``topics`` are created at the first start, with their numbers of partitions. ``settings``
+        are the broker's, by Kafka's names; without ``listeners`` it listens on a free port of 127.0.0.1, without
+        ``group.initial.rebalance.delay.ms``, 3 s with Kafka, the first members of a group do not wait. ``users`` and
+        their passwords add a listener SASL_PLAINTEXT, where they log in with PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+        Raises SettingError: a setting is unknown or invalid.
+        """
+        self._settings: dict[str, object] = {**_DEFAULTS, **(settings or {})}
+        if users:
+            self._settings |= settings_with_users(self._settings, users)
+        BrokerConfig.parse(self._settings)
+        self._topics = dict(topics or {})
+        """Those that are still to be created."""
+        self._creating: str | None = None
+        """The last one that was requested. After an interrupt it may exist."""
+        self._temporary = data_dir is None
+        self._data_dir = Path(tempfile.mkdtemp(prefix="broker-")) if data_dir is None else Path(data_dir)
+        if self._temporary:
+            weakref.finalize(self, _remove_unless_forked, self._data_dir, os.getpid())
+        self._pid = os.getpid()
+        self._changing = threading.RLock()
+        self._addresses: list[str] = []
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port`` of the first listener, for ``bootstrap.servers`` of clients."""
+        if not self._addresses:
+            raise RuntimeError("the broker has not been started")
+        return self._addresses[0]
+
+    def servers_of(self, listener: str) -> str:
+        """``host:port`` of a listener, by its name. Raises ValueError: the broker does not have this listener."""
+        _ = self.bootstrap_servers
+        names = [endpoint.name for endpoint in BrokerConfig.parse(self._settings).endpoints()]
+        if listener not in names:
+            raise ValueError(f"the broker does not have a listener {listener!r}; its listeners are {', '.join(names)}")
+        return self._addresses[names.index(listener)]
+
+    @property
+    def log_directory(self) -> Path:
+        """The data directory: in it the directories ``topic-partition`` in Apache Kafka's layout."""
+        return self._data_dir
+
+    # --- from start to stop ------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:  # also after KeyboardInterrupt the broker must be stopped
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start unless it runs, and return when clients can connect. Later starts use the same port.
+
+        Raises RuntimeError: another process, which has forked this one, has created the broker.
+        """
+        self._check_process()
+        with self._changing:
+            self._start()
+            while self._topics:
+                self._create_next()
+
+    def _create_next(self) -> None:
+        name, partitions = next(iter(self._topics.items()))
+        may_exist = name == self._creating
+        self._creating = name
+        try:
+            self.create_topic(name, partitions)
+        except KafkaError as error:
+            if not (may_exist and error.code is ErrorCode.TOPIC_ALREADY_EXISTS):
+                self._creating = None
+                raise
+        del self._topics[name]
+
+    def stop(self) -> None:
+        """Stop cleanly. A temporary data directory is removed. A second call does nothing.
+
+        Nor does a call in a process that the one with the broker has forked.
+        """
+        if self._is_forked:
+            return
+        with self._changing:
+            self._stop()
+            if self._temporary:
+                shutil.rmtree(self._data_dir, ignore_errors=True)
+
+    def restart(self) -> None:
+        """Stop cleanly if it runs, then start with the same data and port. Raises as ``start``."""
+        self._check_process()
+        with self._changing:
+            self._stop()
+            self.start()
+
+    @property
+    def _is_forked(self) -> bool:
+        return os.getpid() != self._pid
+
+    def _check_process(self) -> None:
+        if self._is_forked:
+            raise RuntimeError(
+                f"the broker was created in process {self._pid}, which has forked this one: create another broker here"
+            )
+
+    @abstractmethod
+    def kill(self) -> None:
+        """Stop at once, as a crash would, without responses, flushes and writes. ``start`` recovers the data.
+
+        Raises RuntimeError: it does not run.
+        """
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+        """Create a topic. Raises KafkaError: it cannot be created."""
+
+    @abstractmethod
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic. Raises KafkaError: it cannot be deleted."""
+
+    @abstractmethod
+    def topics(self) -> dict[str, int]:
+        """All topics, internal ones included, with their numbers of partitions."""
+
+    # --- control -----------------------------------------------------------------------------------------------------
+
+    @property
+    def faults(self) -> Faults:
+        """The faults of the broker."""
+        return Faults(self._ask)
+
+    def advance(self, ms: int = 0, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0) -> int:
+        """Advance the broker's clock, and return when all due timers have run; the time, in ms.
+
+        Timers run in the order of their times. Periodic tasks, such as retention, run several times during a long
+        advance, and at its end. Raises ValueError: the duration is negative.
+        """
+        step = timedelta(milliseconds=ms, seconds=seconds, minutes=minutes, hours=hours, days=days)
+        if step < timedelta():
+            raise ValueError(f"advance: the duration of {step // timedelta(milliseconds=1)} ms is negative")
+        return int(self._ask("POST", "/clock/advance", {"ms": step // timedelta(milliseconds=1)})["now_ms"])
+
+    def now_ms(self) -> int:
+        """The time of the broker's clock, in ms since 1970."""
+        return int(self._ask("GET", "/", None)["now_ms"])
+
+    def requests(
+        self, api: str | None = None, *, client_id: str | None = None, after: int = 0
+    ) -> list[RecordedRequest]:
+        """Recorded requests, oldest first, optionally of one API or client, or after a number.
+
+        Raises FieldError: the API is unknown. The last 10,000 requests are kept, or fewer if they exceed 32 MiB.
+        """
+        return list(self._requests(api, client_id, after))
+
+    def request_counts(self) -> Counter[str]:
+        """The number of requests of each API since the start or ``forget_requests``."""
+        return Counter(self._ask("GET", "/requests", {"most": 0})["counts"])
+
+    def forget_requests(self) -> None:
+        """Drop the recorded requests and their counts."""
+        self._ask("DELETE", "/requests", None)
+
+    def metrics(self) -> dict[str, Any]:
+        """The metrics of the broker."""
+        return self._ask("GET", "/metrics", None)
+
+    @abstractmethod
+    def _requests(self, api: str | None, client_id: str | None, after: int) -> Iterable[RecordedRequest]:
+        """As ``requests``."""
+
+    @abstractmethod
+    def _ask(self, method: str, path: str, fields: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Execute a command of `broker_embedded._testing.control`. Raises as ``Answer.result``."""
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Start unless it runs. The broker is then stopped when the program ends."""
+
+    @abstractmethod
+    def _stop(self) -> None:
+        """Stop cleanly if it runs."""
+
+
+def _remove_unless_forked(directory: Path, pid: int) -> None:
+    if os.getpid() == pid:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def creatable(name: str, partitions: int, configs: Mapping[str, str] | None) -> CreatableTopic:
+    """A topic for CreateTopics, with the broker's replication factor."""
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=-1,
+        configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()),
+    )
+
+
+def settings_with_users(settings: Mapping[str, object], users: Mapping[str, str]) -> dict[str, object]:
+    """Additional settings: a listener SASL_PLAINTEXT, and its users with their passwords.
+
+    Raises SettingError: a name that is not of letters, digits, ``_``, ``.``, ``+`` and ``-``; a password is empty.
+    """
+    for name, password in users.items():
+        if not _NAME.fullmatch(name):
+            raise SettingError("users", f"{name!r} is not a name of letters, digits, '_', '.', '+' and '-'")
+        if not password:
+            raise SettingError("users", f"the password of {name} must not be empty")
+    options = " ".join(f'user_{name}="{_escaped(password)}"' for name, password in users.items())
+    first = [_first_user(mechanism, name, users[name]) for mechanism in HASHES for name in users]
+    return {
+        "listeners": f"{settings['listeners']},{SASL_PLAINTEXT}://127.0.0.1:0",
+        f"{PREFIX}{SASL_PLAINTEXT.lower()}.plain.sasl.jaas.config": f"PlainLoginModule required {options};",
+        "add.scram": " ".join([str(settings.get("add.scram", "")), *first]).strip(),
+    }
+
+
+def _first_user(mechanism: str, name: str, password: str) -> str:
+    """The password is salted, because it may contain any character."""
+    salted = salted_password(mechanism, Secret(password), _SALT, MIN_ITERATIONS)
+    salt, salted_text = (base64.b64encode(value).decode() for value in (_SALT, salted))
+    return f"{mechanism}=[name={name},salt={salt},saltedpassword={salted_text}]"
+
+
+def _escaped(password: str) -> str:
+    return password.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,146 @@
+"""Committed offsets of consumer groups, and their coordinators, without a membership."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeVar
+
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.coordinators import at_coordinator, look_up_coordinator
+from spark_kafka_native._client.cluster.known_coordinators import CoordinatorType
+from spark_kafka_native._client.cluster.metadata import Node
+from spark_kafka_native._client.retry import retry
+from spark_kafka_native._net.blocking import Connection
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, check_code
+from spark_kafka_native._protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from spark_kafka_native._protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from spark_kafka_native._protocol.topic import TopicPartition, by_topic
+
+T = TypeVar("T")
+
+_NO_GENERATION: Final = -1
+_NO_OFFSET: Final = -1
+_LAST_COMMIT_BY_NAME: Final = 9
+_FIRST_FETCH_OF_STABLE_OFFSETS: Final = 7
+_LAST_FETCH_OF_ONE_GROUP: Final = 7
+
+_GROUP_IN_USE: Final = frozenset(
+    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedOffset:
+    """The next offset to read, as committed."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+def find_coordinator(cluster: Cluster, group_id: str, deadline: Deadline | None = None) -> Node:
+    """The broker that keeps a group's offsets; waits while there is none. Raises KafkaError naming the group."""
+    until = deadline or cluster.deadline()
+    return retry(lambda: look_up_coordinator(cluster, CoordinatorType.GROUP, group_id, until), until, cluster.backoff())
+
+
+def commit_offsets(
+    cluster: Cluster,
+    group_id: str,
+    offsets: Mapping[TopicPartition, CommittedOffset | int],
+    *,
+    timeout_ms: float | None = None,
+) -> None:
+    """Commit offsets in the name of a group that has no active members.
+
+    Raises KafkaError naming the group and partition; with members, brokers refuse commits from outside.
+    """
+
+    def requested(partition: TopicPartition) -> OffsetCommitRequestPartition:
+        value = offsets[partition]
+        committed = CommittedOffset(offset=value) if isinstance(value, int) else value
+        return OffsetCommitRequestPartition(
+            partition_index=partition.partition,
+            committed_offset=committed.offset,
+            committed_leader_epoch=committed.leader_epoch,
+            committed_metadata=committed.metadata,
+        )
+
+    request = OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=_NO_GENERATION,
+        topics=tuple(
+            OffsetCommitRequestTopic(name=name, partitions=tuple(map(requested, parts)))
+            for name, parts in by_topic(offsets).items()
+        ),
+    )
+
+    def commit(connection: Connection, timeout_ms: float) -> None:
+        response = connection.call(request, timeout_ms=timeout_ms, max_version=_LAST_COMMIT_BY_NAME)
+        for topic in response.topics:
+            for part in topic.partitions:
+                _check(part.error_code, f"group {group_id}, {TopicPartition(topic.name, part.partition_index)}")
+
+    at_group_coordinator(cluster, group_id, commit, cluster.deadline(timeout_ms))
+
+
+def fetch_offsets(
+    cluster: Cluster,
+    group_id: str,
+    partitions: Iterable[TopicPartition] | None = None,
+    *,
+    require_stable: bool = False,
+    timeout_ms: float | None = None,
+) -> dict[TopicPartition, CommittedOffset]:
+    """A group's committed offsets: of ``partitions``, or for None of all; those without a commit are left out.
+
+    ``require_stable`` waits for transactions that are about to commit offsets (KIP-447); brokers before 2.5 cannot.
+
+    Raises KafkaError naming the group, and the partition if it is about one.
+    """
+    topics = None if partitions is None else _topics(partitions)
+
+    def fetch(connection: Connection, timeout_ms: float) -> dict[TopicPartition, CommittedOffset]:
+        stable = require_stable and connection.version_of(OffsetFetchRequest) >= _FIRST_FETCH_OF_STABLE_OFFSETS
+        request = OffsetFetchRequest(group_id=group_id, topics=topics, require_stable=stable)
+        response = connection.call(request, timeout_ms=timeout_ms, max_version=_LAST_FETCH_OF_ONE_GROUP)
+        _check(response.error_code, f"group {group_id}")
+        found = {}
+        for topic in response.topics:
+            for part in topic.partitions:
+                partition = TopicPartition(topic.name, part.partition_index)
+                _check(part.error_code, f"group {group_id}, {partition}")
+                if part.committed_offset != _NO_OFFSET:
+                    found[partition] = CommittedOffset(
+                        offset=part.committed_offset,
+                        leader_epoch=part.committed_leader_epoch,
+                        metadata=part.metadata or "",
+                    )
+        return found
+
+    return at_group_coordinator(cluster, group_id, fetch, cluster.deadline(timeout_ms))
+
+
+def _topics(partitions: Iterable[TopicPartition]) -> tuple[OffsetFetchRequestTopic, ...]:
+    return tuple(
+        OffsetFetchRequestTopic(name=name, partition_indexes=tuple(part.partition for part in parts))
+        for name, parts in by_topic(partitions).items()
+    )
+
+
+def at_group_coordinator(
+    cluster: Cluster, group_id: str, action: Callable[[Connection, float], T], deadline: Deadline
+) -> T:
+    """As ``at_coordinator``, for a group."""
+    return at_coordinator(cluster, CoordinatorType.GROUP, group_id, action, deadline)
+
+
+def _check(error_code: int, subject: str) -> None:
+    code = ErrorCode.of(error_code)
+    if code in _GROUP_IN_USE:
+        raise KafkaError(code, f"{subject}: the group has active members, and only they can commit offsets")
+    check_code(error_code, subject)

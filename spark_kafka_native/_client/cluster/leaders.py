@@ -1,0 +1,124 @@
+"""Requests to the leaders of partitions: one per broker, to all brokers at once, until all have answered.
+
+Moved leaders, broken connections and partitions that a response leaves out are handled here.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.metadata import Node, PartitionLeader
+from spark_kafka_native._client.retry import give_up, is_transient
+from spark_kafka_native._net.blocking import Connection
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._net.errors import BrokerUnreachable
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.schema import Request, Response
+from spark_kafka_native._protocol.topic import TopicPartition
+
+T = TypeVar("T")
+ResponseT = TypeVar("ResponseT", bound=Response)
+Leaders = Mapping[TopicPartition, PartitionLeader]
+RequestOf = Callable[[Sequence[TopicPartition], Leaders, Connection], Request[ResponseT]]
+"""The request for partitions that a broker leads. Raises KafkaError: the broker's version cannot have it."""
+ResultsOf = Callable[[ResponseT], Iterable[tuple[TopicPartition, T | KafkaError]]]
+"""The result or the error of each partition in a response."""
+
+
+def ask_leaders(
+    cluster: Cluster,
+    partitions: Sequence[TopicPartition],
+    request_of: RequestOf[ResponseT],
+    results_of: ResultsOf[ResponseT, T],
+    *,
+    timeout_ms: float | None = None,
+) -> dict[TopicPartition, T]:
+    """The result of each of ``partitions``, in their order.
+
+    ``request_of`` makes the request for the partitions of one leader; ``results_of`` yields the result or the error of
+    each partition in its response. Transient errors are retried until ``timeout_ms`` (``default.api.timeout.ms``) from
+    now. Raises KafkaError naming a partition without a result; BrokerUnreachable.
+    """
+    deadline = cluster.deadline(timeout_ms)
+    found: dict[TopicPartition, T] = {}
+    backoff = cluster.backoff()
+    last: KafkaError | None = None
+    while pending := [partition for partition in partitions if partition not in found]:
+        try:
+            leaders = cluster.leaders(pending, deadline)
+        except BrokerUnreachable as error:
+            give_up(last, error)
+        results = ask_once(cluster, leaders, request_of, results_of, deadline)
+        errors: dict[TopicPartition, KafkaError] = {}
+        for partition, result in results.items():
+            if isinstance(result, KafkaError):
+                errors[partition] = result
+            else:
+                found[partition] = result
+        for failure in errors.values():
+            if not is_transient(failure):
+                raise failure
+        if errors:
+            cluster.mark_stale(*(partition.topic for partition in errors))
+            failure = next(iter(errors.values()))
+            if not deadline.pause(backoff.next_ms()):
+                give_up(last, failure)
+            last = failure
+    return {partition: found[partition] for partition in partitions}
+
+
+def ask_once(
+    cluster: Cluster,
+    leaders: Leaders,
+    request_of: RequestOf[ResponseT],
+    results_of: ResultsOf[ResponseT, T],
+    deadline: Deadline,
+) -> dict[TopicPartition, T | KafkaError]:
+    """The result or the error of each partition of ``leaders``: one request to every leader, without retries.
+
+    ``request_of`` and ``results_of`` as in ``ask_leaders``. UNKNOWN_SERVER_ERROR: the response leaves a partition out.
+    """
+    by_node: dict[Node, list[TopicPartition]] = {}
+    for partition, leader in leaders.items():
+        by_node.setdefault(leader.node, []).append(partition)
+    found: dict[TopicPartition, T | KafkaError] = {}
+    requests: list[tuple[Connection, list[TopicPartition]]] = []
+    try:
+        for node, partitions in by_node.items():
+            try:
+                requests.append((_send(cluster, node, partitions, leaders, request_of, deadline), partitions))
+            except KafkaError as error:
+                found |= dict.fromkeys(partitions, error)
+        for connection, partitions in requests:
+            response: Any
+            try:
+                sent, response = connection.receive(deadline.at_most_ms(cluster.config.request_timeout_ms))
+            except KafkaError as error:
+                found |= dict.fromkeys(partitions, error)
+            else:
+                found |= results_of(response)
+                for partition in partitions:
+                    if partition not in found:
+                        detail = f"{partition} is missing from {sent.request.api_name}"
+                        found[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
+    finally:
+        for connection, _ in requests:
+            cluster.give_back(connection)
+    return found
+
+
+def _send(
+    cluster: Cluster,
+    node: Node,
+    partitions: list[TopicPartition],
+    leaders: Leaders,
+    request_of: RequestOf[Any],
+    deadline: Deadline,
+) -> Connection:
+    connection = cluster.borrow(node, deadline)
+    try:
+        connection.send(request_of(partitions, leaders, connection), deadline=deadline)
+    except BaseException:
+        cluster.give_back(connection)
+        raise
+    return connection

@@ -1,0 +1,187 @@
+"""Open connections that wait to be used again.
+
+A connection is lent to one borrower at a time, who may have many requests in flight on it; a second borrower of the
+same broker gets another connection. So no request waits for another borrower's long Fetch, and the lock is never held
+while a socket is waited for.
+
+Idle connections to all brokers are checked for ``connections.max.idle.ms`` whenever a connection is lent or given back.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import Final
+
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.security.config import SecurityConfig
+from spark_kafka_native._client.security.reloadable import ReloadableSecurity
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.blocking import DEFAULT_MAX_FRAME_BYTES, Connection, SocketOptions
+from spark_kafka_native._net.channel_security import ChannelSecurity
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._net.errors import BrokerUnreachable, ConfigError
+from spark_kafka_native._net.response_cache import ResponseCache
+from spark_kafka_native._protocol.messages.metadata import MetadataResponse
+
+_log = logging.getLogger(__name__)
+
+_FRAME_OVERHEAD_BYTES: Final = 1 << 20
+"""What a response may have besides the requested records."""
+
+
+class ConnectionPool:
+    """Idle connections by address. Threads may share it; a forked child starts with none."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
+        self._lock = threading.Lock()
+        self._idle: dict[HostPort, list[Connection]] = {}
+        self._failures: Counter[HostPort] = Counter()
+        """How often in a row no connection could be made."""
+        self._connecting: Counter[HostPort] = Counter()
+        """How many threads are connecting."""
+        self._timed_out: set[HostPort] = set()
+        """Brokers that did not respond in time, until the next connection is open."""
+        self._security = ReloadableSecurity(config, _make_security)
+        self._response_cache = ResponseCache(MetadataResponse)
+
+    def rank(self, address: HostPort) -> tuple[int, bool, float, bool]:
+        """Sort key of a broker for a request that any broker can answer; the smallest is asked first.
+
+        In this order: failed connection attempts in a row; whether another thread is connecting to it, or it timed out;
+        its throttle time; whether it has no idle connection. Unlike Kafka's ``NetworkClient.leastLoadedNode``, a broker
+        that is being connected to is not waited for.
+        """
+        with self._lock:
+            failures = self._failures[address]
+            is_slow = address in self._timed_out or self._connecting[address] > 0
+            has_idle = bool(self._idle.get(address))
+        return failures, is_slow, self.throttle_ms(address), not has_idle
+
+    def note_timeout(self, address: HostPort) -> None:
+        """Rank a broker that did not respond in time after those that respond, until a new connection to it is open."""
+        with self._lock:
+            self._timed_out.add(address)
+
+    def throttle_ms(self, address: HostPort) -> float:
+        """How long the idle connection to ``address`` that is lent next takes no request; 0 if there is none."""
+        with self._lock:
+            idle = self._idle.get(address)
+            return 0.0 if not idle or idle[-1].is_stale() else idle[-1].throttle_ms
+
+    def borrow(self, address: HostPort, deadline: Deadline) -> Connection:
+        """A connection for one caller alone: an idle one that is still open, or a new one.
+
+        Raises BrokerUnreachable; AuthenticationFailed; ConfigError: a key store cannot be read.
+        """
+        return self.borrow_idle(address) or self._open(address, deadline)
+
+    def borrow_idle(self, address: HostPort) -> Connection | None:
+        """An idle connection that is still open, for one caller alone; None if there is none."""
+        self._close_expired()
+        while connection := self._pop_idle(address):
+            if not connection.is_stale():
+                return connection
+            connection.close()
+        return None
+
+    def give_back(self, connection: Connection) -> None:
+        """Take a connection back. One that is broken, or has responses that were not taken, is closed."""
+        self._close_expired()
+        if connection.timed_out:
+            self.note_timeout(connection.address)
+        if connection.is_stale():
+            connection.close()
+            return
+        connection.release_memory()
+        connection.idle_since = time.monotonic()
+        with self._lock:
+            self._idle.setdefault(connection.address, []).append(connection)
+
+    def close(self) -> None:
+        """Close all idle connections. Lent ones are closed when they come back stale, or by their borrowers."""
+        with self._lock:
+            idle, self._idle = self._idle, {}
+        for connection in (connection for connections in idle.values() for connection in connections):
+            connection.close()
+
+    def reset_after_fork(self) -> None:
+        """In a forked child: drop what the parent uses. Closing here does not end the parent's connections."""
+        self._lock = threading.Lock()
+        self._connecting.clear()
+        self._security = ReloadableSecurity(self._config, _make_security)
+        self.close()
+
+    def _pop_idle(self, address: HostPort) -> Connection | None:
+        with self._lock:
+            connections = self._idle.get(address)
+            return connections.pop() if connections else None
+
+    def _close_expired(self) -> None:
+        """Close the connections, to any broker, that were idle for ``connections.max.idle.ms``."""
+        max_idle_ms = self._config.connections_max_idle_ms
+        if max_idle_ms < 0:
+            return
+        limit = time.monotonic() - max_idle_ms / 1000
+        expired: list[Connection] = []
+        with self._lock:
+            for address, connections in list(self._idle.items()):
+                expired += [connection for connection in connections if connection.idle_since <= limit]
+                kept = [connection for connection in connections if connection.idle_since > limit]
+                if kept:
+                    self._idle[address] = kept
+                else:
+                    del self._idle[address]
+        for connection in expired:
+            connection.close()
+
+    def _open(self, address: HostPort, deadline: Deadline) -> Connection:
+        config = self._config
+        with self._lock:
+            failures = self._failures[address]
+        # A server that is slow to accept gets twice the time at each try (KIP-601).
+        base_ms = config.socket_connection_setup_timeout_ms
+        timeout_ms = min(base_ms << min(failures, 10), max(config.socket_connection_setup_timeout_max_ms, base_ms))
+        options = SocketOptions(
+            client_id=config.client_name,
+            connect_timeout_ms=timeout_ms,
+            request_timeout_ms=config.request_timeout_ms,
+            receive_buffer_bytes=config.receive_buffer_bytes,
+            send_buffer_bytes=config.send_buffer_bytes,
+            max_frame_bytes=max(DEFAULT_MAX_FRAME_BYTES, config.max_partition_fetch_bytes + _FRAME_OVERHEAD_BYTES),
+            security=self._current_security(),
+            response_cache=self._response_cache,
+        )
+        with self._lock:
+            self._connecting[address] += 1
+        try:
+            connection = Connection.open(address, options, deadline)
+        except BrokerUnreachable as error:
+            with self._lock:
+                self._failures[address] = failures + 1
+            if not deadline.expired:
+                # Not a warning: a query on Spark would log one for each try of each task while a broker restarts.
+                reason = error.tried.get(address, error.detail)
+                _log.info("%s: %s; trying again for %.3g s", address, reason, deadline.remaining_ms / 1000)
+            raise
+        finally:
+            with self._lock:
+                self._connecting[address] -= 1
+        with self._lock:
+            self._failures.pop(address, None)
+            self._timed_out.discard(address)
+        return connection
+
+    def _current_security(self) -> ChannelSecurity:
+        try:
+            return replace(self._security.current(), option_prefix=self._config.option_prefix)
+        except ConfigError as error:
+            raise ConfigError(f"{self._config.option_prefix}{error.option}", error.message) from error
+
+
+def _make_security(config: SecurityConfig, earlier: ChannelSecurity | None) -> ChannelSecurity:
+    from spark_kafka_native._client.security.factory import security_of  # noqa: PLC0415 -- a tenth of a worker's start
+
+    return security_of(config, earlier)

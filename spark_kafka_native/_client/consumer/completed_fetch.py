@@ -1,0 +1,90 @@
+"""A partition's records in a Fetch response, from their batches to rows."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Self
+
+import pyarrow as pa
+
+from spark_kafka_native._client.cluster.metadata import NO_EPOCH
+from spark_kafka_native._client.consumer.broker_source import BrokerSource
+from spark_kafka_native._client.consumer.cursor import Cursor
+from spark_kafka_native._net.blocking import DEFAULT_MAX_FRAME_BYTES
+from spark_kafka_native._protocol.messages.fetch import PartitionData
+from spark_kafka_native._records.arrow.aborted import AbortedTransaction
+from spark_kafka_native._records.arrow.batches import Batches
+from spark_kafka_native._records.arrow.decode import Decoded
+from spark_kafka_native._records.batch import LOG_OVERHEAD
+from spark_kafka_native._records.errors import CorruptBatch, UnreadableBatch
+
+
+@dataclasses.dataclass(slots=True)
+class CompletedFetch:
+    """Batches of one partition that have come and are not decoded yet."""
+
+    cursor: Cursor
+    source: BrokerSource
+    batches: Batches
+    end: int
+    """The next offset after the last batch."""
+    epoch: int
+    """The leader epoch of the last batch."""
+    aborted: Sequence[AbortedTransaction] | None
+    """None: rows of aborted transactions are read, too."""
+
+    @classmethod
+    def of(cls, cursor: Cursor, source: BrokerSource, part: PartitionData, *, committed_only: bool) -> Self | None:
+        """The batches up to one whose header cannot be read; the cursor's next Fetch is after them.
+
+        None if no batch has an offset that is still to be read. If the first batch was cut off, as brokers older than
+        KIP-74 do, the next Fetch asks for as much as it needs.
+
+        Raises UnreadableBatch: of the batch at the cursor's offset.
+        """
+        records = part.records or b""
+        assert isinstance(records, bytes | memoryview)
+        batches = Batches.of(records)
+        end, epoch, error = batches.next_offset(cursor.next_offset, cursor.next_epoch)
+        if end > cursor.next_offset:
+            if error is not None:
+                batches = batches.before(error.position)
+            aborted = (part.aborted_transactions or ()) if committed_only else None
+            cursor.next_offset, cursor.next_epoch = end, epoch
+            return cls(cursor, source, batches, end, epoch, aborted)
+        if error is not None:
+            raise error
+        size = LOG_OVERHEAD + int.from_bytes(records[8:LOG_OVERHEAD], "big")
+        if cursor.max_bytes < size <= DEFAULT_MAX_FRAME_BYTES:
+            cursor.max_bytes = size
+        elif records:
+            raise CorruptBatch("no complete batch at or after the requested offset", position=0)
+        return None
+
+    def rows(self, decode: Callable[..., Decoded], now: Callable[[], float]) -> Iterator[pa.RecordBatch]:
+        """Decode the batches; the cursor moves before rows are yielded.
+
+        A batch that cannot be decoded ends the rows, and the next Fetch is at its offset, over a new connection.
+        Raises UnreadableBatch: of the batch at the cursor's position.
+        """
+        cursor = self.cursor
+        while self.batches.size:
+            try:
+                decoded = decode(
+                    self.batches, from_offset=cursor.position, until_offset=cursor.end_offset, aborted=self.aborted
+                )
+            except UnreadableBatch as error:
+                self.source.disconnect()
+                self.batches = self.batches.before(error.position or 0)
+                self.end, self.epoch, _ = self.batches.next_offset(cursor.position, cursor.epoch)
+                if self.end == cursor.position:
+                    raise
+                cursor.next_offset, cursor.next_epoch = self.end, self.epoch
+                continue
+            if not decoded.bytes_used:
+                break
+            self.batches, self.aborted = self.batches.skip(decoded.bytes_used), decoded.aborted
+            # The epoch of the record before is known again at the end of the response.
+            cursor.advance(decoded.next_offset, NO_EPOCH, now())
+            if decoded.records.num_rows:
+                yield decoded.records
+        cursor.advance(max(cursor.position, min(self.end, cursor.end_offset)), self.epoch, now())

@@ -1,0 +1,72 @@
+"""The names of partitioners, and validation without numpy and pyarrow, which the driver does not need.
+
+=====================  ===================  ======================  ========================================
+Name                   Rows with a key      Rows without            The same as
+=====================  ===================  ======================  ========================================
+``default``            murmur2 of the key   sticky                  Java's default, and librdkafka's
+                                                                    murmur2_random for rows with a key
+``murmur2``            murmur2 of the key   one partition           librdkafka's murmur2
+``murmur2_random``     murmur2 of the key   at random               librdkafka's murmur2_random
+``consistent``         CRC-32 of the key    one partition           librdkafka's consistent
+``consistent_random``  CRC-32 of the key    at random, and so are   librdkafka's default; kcat, confluent-kafka,
+                                            rows with an empty key  node-rdkafka and rdkafka therefore
+``fnv1a``              FNV-1a of the key    one partition           librdkafka's fnv1a
+``fnv1a_random``       FNV-1a of the key    at random               librdkafka's fnv1a_random, Go's Sarama
+``random``             at random            at random               librdkafka's random
+``round_robin``        in turn              in turn                 Java's RoundRobinPartitioner
+``sticky``             sticky               sticky                  Java's UniformStickyPartitioner
+=====================  ===================  ======================  ========================================
+
+``module:function`` names a function that takes the keys, a ``pyarrow.BinaryArray`` with nulls, and the number of
+partitions, and returns as many integers.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from spark_kafka_native._client.config_def import find_function
+
+DEFAULT: Final = "default"
+NAMES: Final = (
+    DEFAULT,
+    "murmur2",
+    "murmur2_random",
+    "consistent",
+    "consistent_random",
+    "fnv1a",
+    "fnv1a_random",
+    "random",
+    "round_robin",
+    "sticky",
+)
+
+_FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+class PartitionerError(ValueError):
+    """A partitioner cannot be found, or a user's function did not return a partition for each row."""
+
+
+def check_partitioner(spec: str) -> str:
+    """A partitioner's name in lower case, or ``module:function`` as it is.
+
+    Raises PartitionerError: neither, or there is no such function here.
+    """
+    name = spec.strip()
+    if name.lower() in NAMES:
+        return name.lower()
+    if not _FUNCTION.fullmatch(name):
+        raise PartitionerError(f"{spec!r} is neither module:function nor one of {', '.join(NAMES)}")
+    partition_function(name)
+    return name
+
+
+def partition_function(spec: str) -> Callable[..., Any]:
+    """The function of ``module:function``. Raises PartitionerError: there is none."""
+    try:
+        return find_function(spec)
+    except LookupError as error:
+        raise PartitionerError(f"partitioner {spec} cannot be found: {error}") from error
+    except TypeError as error:
+        raise PartitionerError(f"partitioner {error}") from error

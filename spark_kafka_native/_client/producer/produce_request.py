@@ -1,0 +1,88 @@
+"""Produce requests and responses as values.
+
+Pure: no socket, no clock.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+from spark_kafka_native._client.producer.partition_queue import OutgoingBatch, PartitionQueue
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from spark_kafka_native._protocol.wire import ZERO_UUID
+
+REQUEST_OVERHEAD_BYTES: Final = 512
+"""Room in a request for its header and the names of its topics."""
+
+_LAST_VERSION_WITH_NAMES: Final = 12
+_LAST_VERSION_AFTER_ADDING: Final = 11
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """One partition's batch in a request; the topic id is zero where the cluster has none."""
+
+    queue: PartitionQueue
+    batch: OutgoingBatch
+    topic_id: UUID
+
+
+def produce_request(
+    load: Iterable[Loaded], *, acks: int, timeout_ms: int, transactional_id: str | None = None
+) -> ProduceRequest:
+    """One request with all of ``load``, its topics under both their names and their ids."""
+    topics: dict[tuple[str, UUID], list[PartitionProduceData]] = {}
+    for item in load:
+        data = PartitionProduceData(index=item.queue.partition.partition, records=item.batch.encoded.buffer)
+        topics.setdefault((item.queue.partition.topic, item.topic_id), []).append(data)
+    return ProduceRequest(
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=tuple(
+            TopicProduceData(name=name, topic_id=topic_id, partition_data=tuple(parts))
+            for (name, topic_id), parts in topics.items()
+        ),
+    )
+
+
+def max_version(topic_ids: Iterable[UUID], *, adds_partitions: bool = True) -> int | None:
+    """The highest version that can name topics with these ids: from v13 on there are only ids (KIP-516).
+
+    ``adds_partitions``: whether to be written to makes a partition part of a transaction, as it does from v12 on
+    (KIP-890).
+    """
+    if not adds_partitions:
+        return _LAST_VERSION_AFTER_ADDING
+    return _LAST_VERSION_WITH_NAMES if any(topic_id == ZERO_UUID for topic_id in topic_ids) else None
+
+
+def pair(load: Iterable[Loaded], response: ProduceResponse) -> list[tuple[Loaded, PartitionProduceResponse | None]]:
+    """Each batch with its part of the response; None where the response has none."""
+    parts: dict[tuple[str | UUID, int], PartitionProduceResponse] = {}
+    for topic in response.responses:
+        for part in topic.partition_responses:
+            parts[topic.name or topic.topic_id, part.index] = part
+    paired = []
+    for item in load:
+        name, index = item.queue.partition
+        part_or_none = parts.get((name, index))
+        paired.append((item, parts.get((item.topic_id, index)) if part_or_none is None else part_or_none))
+    return paired
+
+
+def refusal(code: ErrorCode, part: PartitionProduceResponse) -> str:
+    """The broker's error message about a batch, with the first record that it names (KIP-467)."""
+    detail = part.error_message or code.message
+    if part.record_errors:
+        first = part.record_errors[0]
+        detail += f" (record {first.batch_index} of the batch: {first.batch_index_error_message or 'refused'})"
+    return detail

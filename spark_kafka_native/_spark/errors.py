@@ -1,0 +1,88 @@
+"""Errors for Spark users: option errors, plan errors and data loss.
+
+Spark passes on only the text of a Python error, so the text has what must be recognised later: the option's name, a
+stable code such as ``KAFKA_DATA_LOSS.PARTITIONS_DELETED`` in brackets.
+"""
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+from spark_kafka_native._protocol.errors import PicklableError
+from spark_kafka_native._protocol.topic import TopicPartition
+
+_SECRET: Final = re.compile(r"password|secret|jaas|token|credential|private|keystore\.key", re.IGNORECASE)
+_SHOWN_AT_MOST: Final = 8
+
+
+class OptionError(PicklableError, ValueError):
+    """An invalid option of the data source; ``option`` is its name, ``message`` what is wrong with it."""
+
+    def __init__(self, option: str, message: str) -> None:
+        self.option = option
+        self.message = message
+        super().__init__(f"option '{option}': {message}")
+
+
+class PlanError(PicklableError, ValueError):
+    """Offsets, partitions or columns that do not fit together; ``code`` is stable, the text is not."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        self.message = message
+        super().__init__(f"[{code}] {message}")
+
+
+class TaskError(RuntimeError):
+    """A read or write task that failed; the text names the range, the option to change, and which rows are safe."""
+
+
+class DataLossKind(StrEnum):
+    """Why a query cannot read its records; the values are those of Spark's JVM connector, except TOPIC_RECREATED."""
+
+    PARTITIONS_DELETED = "PARTITIONS_DELETED"
+    INITIAL_OFFSET_NOT_FOUND = "INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS"
+    ADDED_PARTITION_STARTS_LATE = "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO"
+    OFFSET_CHANGED = "PARTITION_OFFSET_CHANGED"
+    COULD_NOT_READ = "COULD_NOT_READ_OFFSET_RANGE"
+    TOPIC_RECREATED = "TOPIC_RECREATED"
+
+
+class DataLossError(PicklableError, RuntimeError):
+    """Records that a query would read were deleted, and ``failOnDataLoss`` is true or does not apply."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        self.message = message
+        super().__init__(f"[{code}] {message}")
+
+    @classmethod
+    def of(cls, kind: DataLossKind, reason: str, *, lasting: bool = True) -> "DataLossError":
+        """The error for ``failOnDataLoss=true``: the reason, and how to continue without the records.
+
+        ``lasting``: a restarted query finds the same loss.
+        """
+        again = (
+            "so nothing else was lost and a restart meets the same gap. Set option 'failOnDataLoss' to false to "
+            "continue with the records that are left"
+            if lasting
+            else "so nothing else was lost; a restarted query does not find the loss again, and continues where this "
+            "one stopped"
+        )
+        return cls(f"KAFKA_DATA_LOSS.{kind.value}", f"{reason}. The query stopped before it read past the gap, {again}")
+
+
+def redacted(message: str, option: str, value: object) -> str:
+    """A message about an option, without the option's value if its name means a secret."""
+    secret = str(value)
+    return message.replace(secret, "(hidden)") if secret and _SECRET.search(option) else message
+
+
+def listed(items: Iterable[TopicPartition | str]) -> str:
+    """Names in order, ``a-0, a-1``; a long list is cut and counted."""
+    names = [str(item) for item in sorted(items)]
+    more = len(names) - _SHOWN_AT_MOST
+    if more <= 0:
+        return ", ".join(names)
+    return f"{', '.join(names[:_SHOWN_AT_MOST])} and {more} more"

@@ -1,5 +1,0 @@
-"""murmur2, as Java's partitioner takes it of keys."""
-
-from spark_kafka_native.records._kernel.memory import Buffer
-
-def murmur2(data: Buffer, starts: Buffer, lengths: Buffer) -> bytearray: ...
