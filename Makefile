@@ -65,9 +65,10 @@ check: $(VENV)/.developer  ## Lint, types and layers
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
-docs: $(VENV)/.developer  ## Make docs/options.md from the tables in code, and docs/connector.md from the tests
+docs: $(VENV)/.developer  ## Make the parts of pages that come from tables in code, from docstrings and from the tests
 	$(RUN) -m docs.build
 	$(RUN) -m docs.features
+	$(RUN) -m docs.interface
 
 format: $(VENV)/.developer  ## Fix lint and format
 	$(VENV)/bin/ruff check --fix

@@ -1,15 +1,14 @@
 """Brokers for tests and programs: one in this process, one in a separate process, both with fault injection.
 
-    with EmbeddedBroker(topics={"events": 3}) as broker:
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-        broker.faults.fail("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2, topic="events")
-        producer.produce("events", b"hello")
-        ...
-        broker.advance(days=8)
+>>> with EmbeddedBroker(topics={"events": 3}) as broker:
+...     fault = broker.faults.fail("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2, topic="events")
+...     now_ms = broker.advance(days=8)
+...     broker.restart()
 
 Both keep their data directory and their port over ``restart``, so that clients can reconnect. See docs/testing.md.
 """
 
+from broker_embedded._config.settings import SettingError
 from broker_embedded._platform.clocks import ManualClock
 from broker_embedded._testing.brokers import ControlledBroker
 from broker_embedded._testing.embedded import EmbeddedBroker
@@ -31,4 +30,5 @@ __all__ = [
     "KafkaError",
     "ManualClock",
     "RecordedRequest",
+    "SettingError",
 ]

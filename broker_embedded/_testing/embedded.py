@@ -29,6 +29,11 @@ class EmbeddedBroker(ControlledBroker):
 
     It is stopped when the main thread ends, even if other threads continue.
     Faults, recorded requests and the clock survive restarts and kills, and may be used before the first start.
+
+    >>> with EmbeddedBroker(topics={"events": 3}, settings={"num.partitions": 2}) as broker:
+    ...     broker.create_topic("orders", partitions=2, configs={"retention.ms": "60000"})
+    ...     broker.topics()
+    {'events': 3, 'orders': 2}
     """
 
     def __init__(

@@ -61,6 +61,12 @@ class BrokerProcess(ControlledBroker):
 
     ``kill`` is SIGKILL; ``restart`` starts a new process with the same data. The clock continues; faults and recorded
     requests end with the process.
+
+    >>> with BrokerProcess(topics={"events": 3}) as broker:
+    ...     broker.kill()
+    ...     broker.start()  # with the same port and data
+    ...     broker.topics()
+    {'events': 3}
     """
 
     def __init__(

@@ -10,6 +10,7 @@ import dataclasses
 from collections import deque
 from typing import Any, Final
 
+from spark_kafka_native import __version__
 from spark_kafka_native._net.address import HostPort
 from spark_kafka_native._net.errors import UnsupportedApiVersion
 from spark_kafka_native._net.response_cache import ResponseCache
@@ -27,8 +28,7 @@ from spark_kafka_native._protocol.schema import Request, Response
 from spark_kafka_native._protocol.wire import Buffer, Chunk
 
 SOFTWARE_NAME: Final = "spark-kafka-native"
-SOFTWARE_VERSION: Final = "0.1.0"
-"""The client software name and version in ApiVersions requests (KIP-511)."""
+"""The client software name in ApiVersions requests (KIP-511)."""
 
 OLDEST_SPOKEN: Final[dict[int, int]] = {
     ProduceRequest.api_key: 3,
@@ -68,7 +68,7 @@ class InFlightRequest:
 
 def api_versions() -> ApiVersionsRequest:
     """The ApiVersions request, with the client's name and version (KIP-511)."""
-    return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
+    return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
 
 
 class BrokerVersions:

@@ -25,10 +25,52 @@ if TYPE_CHECKING:
 
 
 class PyKafkaDataSource(DataSource):
-    """Kafka topics as DataFrames, batch and streaming, read and written, without the JVM connector.
+    """The data source of ``format("pykafka")``: Kafka topics as DataFrames, batch and streaming, read and written.
 
-    Option errors are OptionError, schema errors PlanError; Spark shows their text in an AnalysisException or a
-    StreamingQueryException.
+    A source has these columns, all nullable. A schema given by the user names some of them, in any order:
+
+    ==============  ==============================================  ================================================
+    column          Spark type; types that a user's schema may have  content
+    ==============  ==============================================  ================================================
+    key, value      binary; string                                  null: the record has none
+    topic           string
+    partition       int
+    offset          bigint
+    timestamp       timestamp; bigint (ms since 1970, UTC)          of the record
+    timestampType   int                                             0 create time, 1 log append time, -1 none
+    headers         array<struct<key:string,value:binary>>;         only with the option ``includeHeaders``
+                    map<string,binary>; string in place of binary
+    ==============  ==============================================  ================================================
+
+    A sink writes these columns and ignores others:
+
+    ==============  ==============================================  ================================================
+    column          Spark type                                      content
+    ==============  ==============================================  ================================================
+    value           binary or string                                required; null is a tombstone
+    key             binary or string
+    topic           string                                          required without the option ``topic``
+    partition       int                                             null: the partitioner chooses
+    headers         array<struct<key:string,value:binary>>,
+                    map<string,binary> or map<string,string>
+    timestamp       timestamp                                       only with the option ``includeTimestamp``
+    ==============  ==============================================  ================================================
+
+    docs/options.md lists the options. An invalid option is an ``OptionError``. Spark shows errors as their text, in an
+    ``AnalysisException`` before a query starts, else in a ``StreamingQueryException`` or ``PythonException``; the code
+    in brackets, such as ``[KAFKA_DATA_LOSS.PARTITIONS_DELETED]``, is stable.
+
+    >>> rows = spark.createDataFrame([("ann", "/docs")], "key string, value string")
+    >>> cluster = {"kafka.bootstrap.servers": servers}
+    >>> rows.write.format("pykafka").mode("append").options(**cluster, topic="visits").save()
+    >>> visits = spark.read.format("pykafka").options(**cluster, subscribe="visits").load()
+    >>> visits.selectExpr("CAST(key AS STRING)", "partition", "offset").show()
+    +---+---------+------+
+    |key|partition|offset|
+    +---+---------+------+
+    |ann|        0|     0|
+    +---+---------+------+
+    <BLANKLINE>
     """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -105,10 +147,13 @@ class PyKafkaDataSource(DataSource):
 
 
 def register(spark: "SparkSession") -> None:
-    """Register ``format("pykafka")`` in a session that has not found it by itself.
+    """Register ``format("pykafka")`` in a session, unless Spark has found it, as it does in an installed package.
 
-    After a second registration Spark would log a warning, and one more at each start of a stream.
+    A second registration has no effect.
+
+    >>> register(spark)
     """
+    # Spark would log a warning about a second registration, and one more at each start of a stream.
     if not _is_known(spark):
         spark.dataSource.register(PyKafkaDataSource)
 

@@ -17,7 +17,12 @@ _SHOWN_AT_MOST: Final = 8
 
 
 class OptionError(PicklableError, ValueError):
-    """An invalid option of the data source; ``option`` is its name, ``message`` what is wrong with it."""
+    """An invalid option of the data source; ``option`` is its name, ``message`` what is wrong with it.
+
+    >>> write_updates({"kafka.bootstrap.servers": servers}, topics="counts")
+    Traceback (most recent call last):
+    spark_kafka_native...OptionError: option 'topics': ...
+    """
 
     def __init__(self, option: str, message: str) -> None:
         self.option = option

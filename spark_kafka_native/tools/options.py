@@ -2,17 +2,16 @@
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
+from spark_kafka_native import __version__
 from spark_kafka_native._command_line import CommandParser, file_error, read_properties
 from spark_kafka_native._protocol.nearest import did_you_mean
 from spark_kafka_native.tools.output import ToolFailure, say
 
 KAFKA_VERSION: Final = "4.3.0"
 """The release of Apache Kafka whose tools these are like."""
-_PACKAGE: Final = "spark-kafka-native"
 Action = Callable[..., None]
 """What a tool does. It is called with the cluster and the options."""
 
@@ -42,11 +41,7 @@ class _Version(argparse.Action):
     """Prints the version that programs read from Apache Kafka's tools, and this package's, and ends the tool."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        try:
-            ours = metadata.version(_PACKAGE)
-        except metadata.PackageNotFoundError:  # run from its sources
-            ours = "not installed"
-        say(f"{KAFKA_VERSION} ({_PACKAGE} {ours})")
+        say(f"{KAFKA_VERSION} (spark-kafka-native {__version__})")
         parser.exit(0)
 
 

@@ -60,7 +60,17 @@ def decode_avro(
     the query.
 
     Raises, on the driver: ValueError for arguments that do not fit together, SchemaError for a schema without a Spark
-    type, NoSuchSchema or RegistryError for a subject.
+    type, NoSuchSchema or RegistryError for a subject. In tasks, the text of an error names the row of its batch.
+
+    >>> order = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+    >>> values = spark.sql("SELECT X'54' AS value")
+    >>> values.select(decode_avro("value", schema=order, framed=False).alias("order")).select("order.*").show()
+    +---+
+    | id|
+    +---+
+    | 42|
+    +---+
+    <BLANKLINE>
     """
     client = None if registry is None else Registry.at(registry)
     policy = _policy(on_bad)
@@ -100,6 +110,16 @@ def encode_avro(
     name. A field that the schema does not have is an error; a missing field has the schema's default.
 
     Raises as ``decode_avro`` does.
+
+    >>> order = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+    >>> rows = spark.sql("SELECT struct(42L AS id) AS order")
+    >>> rows.select(encode_avro("order", schema=order, schema_id=7).alias("value")).show()
+    +-------------------+
+    |              value|
+    +-------------------+
+    |[00 00 00 00 07 54]|
+    +-------------------+
+    <BLANKLINE>
     """
     client = None if registry is None else Registry.at(registry)
     if framed and schema_id is None and (client is None or subject is None):

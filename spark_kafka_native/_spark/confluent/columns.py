@@ -25,14 +25,34 @@ _GUID_GROUPS: Final = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
 
 
 def schema_id(column: ColumnOrName) -> Column:
-    """The schema id in the header of a binary value: bigint, or null."""
+    """The schema id in the header of a binary value: bigint, or null.
+
+    >>> values = spark.sql("SELECT X'000000002A0261' AS value")
+    >>> values.select(schema_id("value").alias("id"), payload("value").alias("payload")).show()
+    +---+-------+
+    | id|payload|
+    +---+-------+
+    | 42|[02 61]|
+    +---+-------+
+    <BLANKLINE>
+    """
     value = as_column(column)
     number = F.conv(F.hex(F.substring(value, 2, 4)), 16, 10).cast("bigint")
     return F.when(_begins(value, ID_MAGIC, ID_HEADER_BYTES), number)
 
 
 def schema_guid(column: ColumnOrName) -> Column:
-    """The schema GUID in the header of a binary value: string, ``89791762-2336-4186-9674-299b90a802e2``, or null."""
+    """The schema GUID in the header of a binary value: string, ``89791762-2336-4186-9674-299b90a802e2``, or null.
+
+    >>> values = spark.sql("SELECT X'0189791762233641869674299B90A802E261' AS value")
+    >>> values.select(schema_guid("value").alias("guid"), payload("value").alias("payload")).show(truncate=False)
+    +------------------------------------+-------+
+    |guid                                |payload|
+    +------------------------------------+-------+
+    |89791762-2336-4186-9674-299b90a802e2|[61]   |
+    +------------------------------------+-------+
+    <BLANKLINE>
+    """
     value = as_column(column)
     digits = F.lower(F.hex(F.substring(value, 2, 16)))
     text = F.concat_ws("-", *(F.substring(digits, start, length) for start, length in _GUID_GROUPS))
@@ -49,7 +69,18 @@ def payload(column: ColumnOrName) -> Column:
 
 
 def with_header(column: ColumnOrName, schema: SchemaRef) -> Column:
-    """A header that names a schema by id or GUID, then the binary value; null stays null."""
+    """A header that names a schema by id or GUID, then the binary value: binary; null stays null.
+
+    ``schema``: an int from 0 to 2147483647, or a ``uuid.UUID``. Raises ValueError for others.
+
+    >>> spark.range(1).select(with_header(F.encode(F.lit("a"), "UTF-8"), 42).alias("value")).show()
+    +-------------------+
+    |              value|
+    +-------------------+
+    |[00 00 00 00 2A 61]|
+    +-------------------+
+    <BLANKLINE>
+    """
     if not isinstance(schema, UUID) and not (type(schema) is int and 0 <= schema <= MAX_SCHEMA_ID):
         raise ValueError(f"schema {schema!r} is not a schema id from 0 to {MAX_SCHEMA_ID}, nor a uuid.UUID")
     return F.concat(F.lit(build_header(schema)), as_column(column))

@@ -15,8 +15,9 @@ import pyarrow as pa
 from fastavro import schemaless_reader
 from fastavro.types import Schema
 
-from spark_kafka_native._spark.confluent.registry import NoSuchSchema, Registry
-from spark_kafka_native._spark.confluent.schemas import AvroSchema, SchemaError, writer_schema
+from spark_kafka_native._spark.confluent.errors import BadRow, NoSuchSchema, SchemaError
+from spark_kafka_native._spark.confluent.registry import Registry
+from spark_kafka_native._spark.confluent.schemas import AvroSchema, writer_schema
 from spark_kafka_native._spark.confluent.wire import ArrowArray, ArrowType, SchemaRef, split
 
 _NO_HEADER: Final = "no schema header: the value does not begin with magic byte 0 or 1"
@@ -28,10 +29,6 @@ class BadRows(StrEnum):
     FAIL = "fail"
     NULL = "null"
     KEEP = "keep"
-
-
-class BadRow(ValueError):
-    """A value that cannot be decoded, and ``BadRows.FAIL``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from fastavro import schemaless_writer
 
+from spark_kafka_native._spark.confluent.errors import EncodeError
 from spark_kafka_native._spark.confluent.schemas import AvroSchema
 from spark_kafka_native._spark.confluent.wire import ArrowArray, ArrowType, SchemaRef, join, pc
-
-
-class EncodeError(ValueError):
-    """A row that does not fit the schema."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

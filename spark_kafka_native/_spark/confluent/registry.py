@@ -16,19 +16,12 @@ from uuid import UUID
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
+from spark_kafka_native._spark.confluent.errors import NoSuchSchema, RegistryError
 from spark_kafka_native._spark.confluent.wire import SchemaRef
 
 _AVRO: Final = "AVRO"
 _ABOUT_THE_SCHEMA: Final = frozenset({40401, 40402, 40403, 409, 42201})
 """Error codes: subject, version or schema not found; incompatible; not valid. Others are the registry's."""
-
-
-class RegistryError(RuntimeError):
-    """The registry is unavailable or refuses the request."""
-
-
-class NoSuchSchema(ValueError):
-    """The registry does not have this schema, or it is not an Avro schema."""
 
 
 @dataclass(frozen=True, slots=True)

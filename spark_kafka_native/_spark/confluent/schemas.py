@@ -34,12 +34,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spark_kafka_native._spark.confluent.errors import SchemaError
+
 SchemaJson = str | Mapping[str, Any] | list[Any]
 """A schema as JSON, or the result of ``json.loads``."""
-
-
-class SchemaError(ValueError):
-    """An Avro schema that cannot be read, or that has no Spark type."""
 
 
 @dataclass(frozen=True, slots=True)

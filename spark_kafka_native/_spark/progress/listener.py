@@ -25,10 +25,15 @@ ENDED_RUNS_KEPT: Final = 100
 
 
 class LagListener(StreamingQueryListener):
-    """Reports of the session's queries, newest last, for dashboards, alerts and tests.
+    """A ``QueryReport`` of each micro-batch of the session's queries, for dashboards, alerts and tests.
 
     ``on_report`` is called with each report, on Spark's listener thread, which it must not block. Its exceptions are
-    logged and do not end the reports. Reading is thread-safe.
+    logged and do not end the reports. The last 100 reports of each run are kept, and those of the last 100 runs that
+    ended. Reading is thread-safe.
+
+    >>> lag = LagListener(lambda report: print(report.name, report.rows, report.lag.total_offsets))
+    >>> spark.streams.addListener(lag)
+    >>> spark.streams.removeListener(lag)
     """
 
     def __init__(self, on_report: Callable[[QueryReport], object] | None = None) -> None:

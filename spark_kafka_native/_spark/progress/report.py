@@ -23,7 +23,10 @@ BYTES_OBSERVATION: Final = "pykafka.bytes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """Offsets between what a query has read and the ends of its partitions; counted as Spark's JVM connector does."""
+    """Offsets between what a query has read and the ends of its partitions; counted as Spark's JVM connector does.
+
+    ``min_offsets``, ``max_offsets`` and ``avg_offsets`` are those of a partition, ``total_offsets`` that of all.
+    """
 
     min_offsets: int
     max_offsets: int
@@ -34,7 +37,10 @@ class Lag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryReport:
-    """One micro-batch, or one trigger of an idle query."""
+    """One micro-batch, or one trigger of an idle query.
+
+    ``trigger_ms`` is in milliseconds. ``rows`` counts the rows that were read.
+    """
 
     query_id: str
     run_id: str
@@ -104,6 +110,9 @@ def count_bytes(df: DataFrame) -> DataFrame:
 
     Call it on the result of ``load()``, before other operations. It adds one sum over the lengths of both columns.
     Raises ValueError: the rows have neither a column ``key`` nor ``value``.
+
+    >>> visits = spark.readStream.format("pykafka").option("kafka.bootstrap.servers", servers)
+    >>> counted = count_bytes(visits.option("subscribe", "visits").load())
     """
     lengths = [F.coalesce(F.octet_length(name), F.lit(0)) for name in ("key", "value") if name in df.columns]
     if not lengths:

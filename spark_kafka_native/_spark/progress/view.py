@@ -32,6 +32,7 @@ class QueryState:
     """The state of one query."""
 
     name: str
+    """Without a name, the first part of the query's id."""
     status: str
     """``running``, ``ended`` or ``failed`` with the error."""
     report: QueryReport | None
@@ -70,7 +71,12 @@ def watch(
 ) -> list[QueryState]:
     """Show queries until all have ended, ``for_s`` seconds have passed or Ctrl-C is pressed; return their last states.
 
-    ``queries``: the queries to show; None: those that are active at the call. Updates every ``every_s`` seconds.
+    ``queries``: the queries to show; None: those that are active at the call. The table in the terminal or notebook is
+    updated every ``every_s`` seconds. ``console``: another terminal. No query is stopped or started.
+
+    >>> states = watch(spark, for_s=0.5)
+    <BLANKLINE>
+    ...
     """
     watched = spark.streams.active if queries is None else list(queries)
     screen = console or Console()

@@ -22,7 +22,7 @@ FORMAT = "pykafka"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KafkaUpdates:
-    """A function for ``foreachBatch``. Picklable, because Spark Connect sends it to the server."""
+    """The function for ``foreachBatch`` that ``write_updates`` returns. Picklable, as Spark Connect requires."""
 
     options: Mapping[str, str]
 
@@ -37,8 +37,14 @@ class KafkaUpdates:
 def write_updates(options: Mapping[str, object] | None = None, /, **more: object) -> KafkaUpdates:
     """A function for ``foreachBatch`` that writes rows to topics, with the options of ``format("pykafka")``.
 
-    ``write_updates(servers_and_security, topic="counts")`` joins both. Raises OptionError before a query starts. Rows
-    have the columns of the sink: value, and optionally key, topic, partition, headers, timestamp.
+    Spark does not support ``outputMode("update")`` for a Python sink; such a query writes with ``foreachBatch``. Rows
+    have the columns of the sink (``PyKafkaDataSource``). Delivery is at least once: Spark may repeat a micro-batch.
+    ``more`` are further options. Raises OptionError before a query starts.
+
+    >>> writer = write_updates({"kafka.bootstrap.servers": servers}, topic="counts")
+    >>> counts = spark.readStream.format("rate").load().groupBy("value").count()
+    >>> rows = counts.selectExpr("CAST(count AS STRING) AS value")
+    >>> query = rows.writeStream.outputMode("update").foreachBatch(writer)  # and then start()
     """
     named = {name: str(value) for name, value in {**(options or {}), **more}.items()}
     if parse_sink_options(named).exactly_once is not None:

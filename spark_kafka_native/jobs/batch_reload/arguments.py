@@ -35,7 +35,7 @@ what to load
 file formats: parquet, orc, avro, json, csv, text
   EXACTLY ONCE. Files of a run are in TARGET/_loads/<load id>/. They are part of the load once
   TARGET/_manifests/<version>.json names them: that file is created atomically, by one run only. Read a load with
-      from spark_kafka_native.jobs.batch_reload import load_dataframe
+      from spark_kafka_native import load_dataframe
       load_dataframe(spark, "TARGET")
   TARGET is a directory that all of Spark's nodes share, or s3://, gs://, abfs:// with the packages fsspec and s3fs,
   gcsfs or adlfs.

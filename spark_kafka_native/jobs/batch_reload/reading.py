@@ -23,11 +23,20 @@ _HEADERS_IN_CSV: Final = "array<struct<key:string,value:string>>"
 def load_dataframe(
     spark: SparkSession, target: str, version: int | None = None, *, storage_options: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """The records of a target that ``jobs/batch_reload.py`` has loaded, each once.
+    """The records that the batch reload has loaded into a target, each once.
 
-    The DataFrame has one version, by default the latest, and does not change with later loads. ``storage_options`` are
-    for reading the manifest from an object store; Spark reads the files with its own settings.
+    The DataFrame has one version, by default the latest, and does not change with later loads. Its columns are the
+    columns of the source (``PyKafkaDataSource``) that were loaded. ``storage_options`` are for reading the manifest
+    from an object store; Spark reads the files with its own settings.
     Raises ReloadError: the target or the version does not exist.
+
+    >>> load_dataframe(spark, target).groupBy("topic").count().show()
+    +------+-----+
+    | topic|count|
+    +------+-----+
+    |visits|    1|
+    +------+-----+
+    <BLANKLINE>
     """
     storage = StorageLocation(url=target, options=tuple((storage_options or {}).items())).open()
     manifest = read_version(storage, version)

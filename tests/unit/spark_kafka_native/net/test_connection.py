@@ -3,8 +3,9 @@ import importlib.metadata
 
 import pytest
 
+from spark_kafka_native import __version__
 from spark_kafka_native._net.address import HostPort
-from spark_kafka_native._net.connection import MAX_THROTTLE_MS, SOFTWARE_NAME, SOFTWARE_VERSION, ClientConnection
+from spark_kafka_native._net.connection import MAX_THROTTLE_MS, SOFTWARE_NAME, ClientConnection
 from spark_kafka_native._net.errors import UnsupportedApiVersion
 from spark_kafka_native._protocol.codec import decode
 from spark_kafka_native._protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
@@ -66,7 +67,7 @@ def test_the_first_request_is_the_newest_api_versions_with_the_clients_name() ->
     assert (header.api_key, header.api_version, header.client_id) == (18, ApiVersionsRequest.max_version, "me")
     greeting = decode(ApiVersionsRequest, header.body, header.api_version)
     assert greeting.client_software_name == SOFTWARE_NAME == "spark-kafka-native"
-    assert greeting.client_software_version == SOFTWARE_VERSION == importlib.metadata.version("spark-kafka-native")
+    assert greeting.client_software_version == __version__ == importlib.metadata.version("spark-kafka-native")
 
 
 def test_requests_before_the_api_versions_are_refused() -> None:

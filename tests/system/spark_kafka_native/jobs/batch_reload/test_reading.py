@@ -8,13 +8,13 @@ from pyspark.sql import SparkSession
 
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._spark.source.layout import layout_of
-from spark_kafka_native.jobs.batch_reload import load_dataframe
 from spark_kafka_native.jobs.batch_reload.columns import schema_of, stored_format
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError
 from spark_kafka_native.jobs.batch_reload.formats import file_format
 from spark_kafka_native.jobs.batch_reload.manifest import Manifest, StoredFormat
 from spark_kafka_native.jobs.batch_reload.merge import Load, entries_of, next_version
 from spark_kafka_native.jobs.batch_reload.plan import ClusterState, Wanted, make_plan
+from spark_kafka_native.jobs.batch_reload.reading import load_dataframe
 from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.versions import publish
 from spark_kafka_native.jobs.batch_reload.writing import write_piece

@@ -4,7 +4,8 @@ import pytest
 
 pytest.importorskip("confluent_kafka.schema_registry", exc_type=ImportError)
 
-from spark_kafka_native._spark.confluent.registry import NoSuchSchema, Registry, RegistryError
+from spark_kafka_native._spark.confluent.errors import NoSuchSchema, RegistryError
+from spark_kafka_native._spark.confluent.registry import Registry
 from tests.support.spark.avro_values import ORDER, ORDER_V2
 from tests.support.spark.schema_registry import StubRegistry
 

@@ -11,7 +11,8 @@ pytest.importorskip("fastavro")
 pytest.importorskip("confluent_kafka.schema_registry", exc_type=ImportError)
 
 from spark_kafka_native._spark.confluent.decoding import AvroDecoder
-from spark_kafka_native._spark.confluent.encoding import AvroEncoder, EncodeError
+from spark_kafka_native._spark.confluent.encoding import AvroEncoder
+from spark_kafka_native._spark.confluent.errors import EncodeError
 from spark_kafka_native._spark.confluent.schemas import avro_schema
 from tests.support.spark.avro_values import ORDER, ORDER_V2, avro, framed
 

@@ -8,7 +8,8 @@ from pyspark.sql.types import StructType
 
 pytest.importorskip("fastavro")
 
-from spark_kafka_native._spark.confluent.schemas import SchemaError, avro_schema, writer_schema
+from spark_kafka_native._spark.confluent.errors import SchemaError
+from spark_kafka_native._spark.confluent.schemas import avro_schema, writer_schema
 
 
 def record(*fields: object, name: str = "R") -> dict[str, Any]:
