@@ -29,32 +29,35 @@ class PyKafkaDataSource(DataSource):
 
     A source has these columns, all nullable. A schema given by the user names some of them, in any order:
 
-    ==============  ==============================================  ================================================
-    column          Spark type; types that a user's schema may have  content
-    ==============  ==============================================  ================================================
-    key, value      binary; string                                  null: the record has none
-    topic           string
-    partition       int
-    offset          bigint
-    timestamp       timestamp; bigint (ms since 1970, UTC)          of the record
-    timestampType   int                                             0 create time, 1 log append time, -1 none
-    headers         array<struct<key:string,value:binary>>;         only with the option ``includeHeaders``
-                    map<string,binary>; string in place of binary
-    ==============  ==============================================  ================================================
+    =============  ============================================  ======================================================
+    column         Spark type; others that a schema may have     content
+    =============  ============================================  ======================================================
+    key            binary; string                                null: the record has none
+    value          binary; string                                null: a tombstone
+    topic          string
+    partition      int
+    offset         bigint
+    timestamp      timestamp; bigint, ms since 1970 UTC
+    timestampType  int                                           0: create time, 1: log append time, -1: none
+    headers        array<struct<key:string,value:binary>>;       only with the option ``includeHeaders``; null: none
+                   map<string,binary>; string for binary
+    =============  ============================================  ======================================================
 
-    A sink writes these columns and ignores others:
+    A sink writes these columns, whose names are matched exactly, and ignores others:
 
-    ==============  ==============================================  ================================================
-    column          Spark type                                      content
-    ==============  ==============================================  ================================================
-    value           binary or string                                required; null is a tombstone
-    key             binary or string
-    topic           string                                          required without the option ``topic``
-    partition       int                                             null: the partitioner chooses
-    headers         array<struct<key:string,value:binary>>,
-                    map<string,binary> or map<string,string>
-    timestamp       timestamp                                       only with the option ``includeTimestamp``
-    ==============  ==============================================  ================================================
+    =============  ============================================  ======================================================
+    column         Spark type                                    content
+    =============  ============================================  ======================================================
+    value          binary or string                              required; null is a tombstone
+    key            binary or string
+    topic          string                                        required without the option ``topic``, which wins
+    partition      int                                           null: the partitioner chooses
+    headers        array<struct<key:string,value:binary>>,       null is the same as empty; the order is kept
+                   map<string,binary> or map<string,string>
+    timestamp      timestamp                                     only with the option ``includeTimestamp``; null, and
+                                                                 the -1 ms of records without a time, is the time of
+                                                                 the write
+    =============  ============================================  ======================================================
 
     docs/options.md lists the options. An invalid option is an ``OptionError``. Spark shows errors as their text, in an
     ``AnalysisException`` before a query starts, else in a ``StreamingQueryException`` or ``PythonException``; the code

@@ -31,7 +31,7 @@ class LagListener(StreamingQueryListener):
     logged and do not end the reports. The last 100 reports of each run are kept, and those of the last 100 runs that
     ended. Reading is thread-safe.
 
-    >>> lag = LagListener(lambda report: print(report.name, report.rows, report.lag.total_offsets))
+    >>> lag = LagListener(lambda report: print(report.name, report.rows, report.lag))
     >>> spark.streams.addListener(lag)
     >>> spark.streams.removeListener(lag)
     """

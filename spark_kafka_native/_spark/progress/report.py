@@ -37,10 +37,7 @@ class Lag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryReport:
-    """One micro-batch, or one trigger of an idle query.
-
-    ``trigger_ms`` is in milliseconds. ``rows`` counts the rows that were read.
-    """
+    """One micro-batch, or one trigger of an idle query."""
 
     query_id: str
     run_id: str
@@ -51,6 +48,7 @@ class QueryReport:
     trigger_ms: int
     """The duration of the trigger."""
     rows: int
+    """Rows that were read, of all sources."""
     rows_per_s: float
     """Rows by processing time."""
     lag: Lag | None

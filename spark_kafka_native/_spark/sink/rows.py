@@ -1,21 +1,4 @@
-"""The rows of a sink: their columns, and which of them a query writes.
-
-=========  =========================================  ==========================================================
-Column     Type                                       Meaning
-=========  =========================================  ==========================================================
-value      string or binary                           required; null is a tombstone
-key        string or binary                           optional
-topic      string                                     required unless the option ``topic`` is set, which wins
-partition  int                                        optional; null leaves the choice to the partitioner
-headers    array<struct<key:string,value:binary>> or  optional; null and empty are the same; the order of an array or
-           map<string,string> or map<string,binary>   a map is kept
-timestamp  timestamp                                  written only with ``includeTimestamp`` = true; null, and the
-                                                      -1 ms that records without a time are read with, is the time
-                                                      at which the row is written
-=========  =========================================  ==========================================================
-
-Names are matched exactly; other columns are not written.
-"""
+"""The rows of a sink: which columns a query writes. `PyKafkaDataSource` lists the columns, with their types."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -33,7 +16,7 @@ from pyspark.sql.types import (
 
 from spark_kafka_native._spark.errors import PlanError
 
-_COLUMNS: Final = ("key", "value", "topic", "partition", "headers", "timestamp")
+SINK_COLUMNS: Final = ("key", "value", "topic", "partition", "headers", "timestamp")
 _TEXT: Final = "a string or binary"
 _TIME: Final = "a timestamp while option 'includeTimestamp' is true"
 _HEADERS: Final = "an array<struct<key:string,value:binary>> or a map<string,string> or map<string,binary>"
@@ -68,7 +51,7 @@ def sink_rows(schema: StructType, topic: str | None, *, include_timestamp: bool 
         if names.count(name) > 1:
             raise _bad_column(f"column '{name}' appears {names.count(name)} times; {_columns_of(schema)}")
         _check_type(name, types[name])
-    return SinkRows(columns=tuple(name for name in _COLUMNS if name in used), topic=topic)
+    return SinkRows(columns=tuple(name for name in SINK_COLUMNS if name in used), topic=topic)
 
 
 def _columns_of(schema: StructType) -> str:

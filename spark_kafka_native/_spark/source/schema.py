@@ -1,22 +1,8 @@
-"""The source's columns: their Spark types and their Arrow types.
+"""The source's columns and their Spark types. `PyKafkaDataSource` lists them, with the types of a user schema.
 
-===============  ===========================================  =====================================================
-Column           Spark type; other types that a user schema    Arrow type
-                 may have
-===============  ===========================================  =====================================================
-key, value       binary; string                               binary; string
-topic            string                                       string
-partition        int                                          int32
-offset           bigint                                       int64
-timestamp        timestamp; bigint, milliseconds              timestamp[us, tz=UTC]; int64
-timestampType    int                                          int32; -1 none, 0 create time, 1 log append time
-headers          array<struct<key:string,value:binary>>;      list<struct<key: string, value: binary>>; map;
-                 map<string,binary>; string for binary        null: none
-===============  ===========================================  =====================================================
-
-All are nullable. ``headers`` needs ``includeHeaders=true``. A user schema may name any of the columns, in any order.
-Columns that it leaves out are not decoded; Spark does not prune columns of a Python source otherwise. Keys and values
-have no numeric types, because Kafka does not define their format; Spark's functions parse them.
+All are nullable. A user schema may name any of the columns, in any order. Columns that it leaves out are not decoded;
+Spark does not prune columns of a Python source otherwise. Keys and values have no numeric types, because Kafka does not
+define their format; Spark's functions parse them. `layout` has the Arrow types.
 """
 
 from collections.abc import Mapping

@@ -31,8 +31,7 @@ def test_a_program_that_does_not_stop_its_brokers_leaves_nothing(kind: type[Test
     """Nor do brokers that were not started, or whose settings were refused. A forked process removes nothing."""
     code = f"""
 import os, sys
-from broker_embedded._config.settings import SettingError
-from broker_embedded.testing import {kind.__name__} as Broker
+from broker_embedded.testing import SettingError, {kind.__name__} as Broker
 unused = Broker()
 try:
     Broker(control="0.0.0.0:0")

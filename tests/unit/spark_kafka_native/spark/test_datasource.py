@@ -1,5 +1,6 @@
 import importlib
 import pickle
+import re
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ from pyspark.sql.types import StructType
 
 from spark_kafka_native._spark.datasource import PyKafkaDataSource
 from spark_kafka_native._spark.errors import OptionError, PlanError
+from spark_kafka_native._spark.sink.rows import SINK_COLUMNS
 from spark_kafka_native._spark.source.batch_reader import PyKafkaReader
+from spark_kafka_native._spark.source.schema import SPARK_TYPES
 from spark_kafka_native._spark.source.stream_reader import PyKafkaStreamReader
 
 BASE = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "t"}
@@ -24,6 +27,14 @@ def test_spark_finds_the_source_by_the_name_of_its_module() -> None:
     assert found is PyKafkaDataSource
     assert issubclass(found, DataSource)
     assert found.name() == "pykafka"
+
+
+def test_the_docstring_lists_the_columns_with_their_types() -> None:
+    _, source_table, sink_table = (PyKafkaDataSource.__doc__ or "").split("    column  ")
+    for name, kind in SPARK_TYPES.items():
+        assert re.search(rf"^ +{name} +{re.escape(kind.simpleString())}(?!\w)", source_table, re.MULTILINE)
+    for name in SINK_COLUMNS:
+        assert re.search(rf"^ +{name}  +\w", sink_table, re.MULTILINE)
 
 
 def test_include_headers_adds_the_column_headers() -> None:
