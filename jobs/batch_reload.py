@@ -2,7 +2,7 @@
 
 import sys
 
-from spark_kafka_native.jobs.batch_reload.command import main
+from spark_kafka_native._jobs.batch_reload.command import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.jobs.quickstart import main
+from spark_kafka_native._jobs.quickstart import main
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import importlib
 __version__ = "0.1.0"
 
 _MODULES = {  # imported at the first use (PEP 562), because each process of a query needs only some of them
-    "JavaMissing": "jobs.java",
+    "JavaMissing": "_jobs.java",
     "KafkaUpdates": "_spark.sink.update_mode",
     "Lag": "_spark.progress.report",
     "LagListener": "_spark.progress.listener",
@@ -18,10 +18,10 @@ _MODULES = {  # imported at the first use (PEP 562), because each process of a q
     "PyKafkaDataSource": "_spark.datasource",
     "QueryReport": "_spark.progress.report",
     "QueryState": "_spark.progress.view",
-    "ReloadError": "jobs.batch_reload.errors",
+    "ReloadError": "_jobs.batch_reload.errors",
     "count_bytes": "_spark.progress.report",
-    "ensure_java": "jobs.java",
-    "load_dataframe": "jobs.batch_reload.reading",
+    "ensure_java": "_jobs.java",
+    "load_dataframe": "_jobs.batch_reload.reading",
     "register": "_spark.datasource",
     "watch": "_spark.progress.view",
     "worker_python": "_spark.worker_python",

@@ -1,5 +1,9 @@
 """The public names for type checkers."""
 
+from spark_kafka_native._jobs.batch_reload.errors import ReloadError as ReloadError
+from spark_kafka_native._jobs.batch_reload.reading import load_dataframe as load_dataframe
+from spark_kafka_native._jobs.java import JavaMissing as JavaMissing
+from spark_kafka_native._jobs.java import ensure_java as ensure_java
 from spark_kafka_native._spark.datasource import PyKafkaDataSource as PyKafkaDataSource
 from spark_kafka_native._spark.datasource import register as register
 from spark_kafka_native._spark.errors import OptionError as OptionError
@@ -12,10 +16,6 @@ from spark_kafka_native._spark.progress.view import watch as watch
 from spark_kafka_native._spark.sink.update_mode import KafkaUpdates as KafkaUpdates
 from spark_kafka_native._spark.sink.update_mode import write_updates as write_updates
 from spark_kafka_native._spark.worker_python import worker_python as worker_python
-from spark_kafka_native.jobs.batch_reload.errors import ReloadError as ReloadError
-from spark_kafka_native.jobs.batch_reload.reading import load_dataframe as load_dataframe
-from spark_kafka_native.jobs.java import JavaMissing as JavaMissing
-from spark_kafka_native.jobs.java import ensure_java as ensure_java
 
 __version__: str
 __all__: list[str]

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from broker_embedded.testing import BrokerProcess
+from spark_kafka_native._jobs.java import JavaMissing, ensure_java
 from spark_kafka_native._records.arrow import kernel
 from spark_kafka_native._spark.worker_python import PYTHON_VARIABLES, worker_python
-from spark_kafka_native.jobs.java import JavaMissing, ensure_java
 from tests.support.report import FINDINGS, Report
 from tests.support.scripts import DidNotStart
 from tests.support.servers.both_brokers import kafka_of_its_own

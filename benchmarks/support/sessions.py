@@ -19,9 +19,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.support.report import Report
 from benchmarks.support.stubs import StubSource
+from spark_kafka_native._jobs.java import ensure_java
 from spark_kafka_native._spark.datasource import register
 from spark_kafka_native._spark.worker_python import COMMAND, PYTHON_VARIABLES, worker_python
-from spark_kafka_native.jobs.java import ensure_java
 from tests.support.spark.jvm_connector import connector_jars, connector_name, jvm_connector_unavailable
 
 T = TypeVar("T")

@@ -1,1 +1,1 @@
-"""The jobs that ``jobs/*.py`` submits to Spark, and that pip users run with ``python -m``."""
+"""The jobs as programs: ``python -m spark_kafka_native.jobs.NAME --help``."""

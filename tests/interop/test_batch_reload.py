@@ -17,17 +17,17 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.testing import BrokerProcess
+from spark_kafka_native._jobs.batch_reload.clean import clean
+from spark_kafka_native._jobs.batch_reload.errors import Conflict, UsageError
+from spark_kafka_native._jobs.batch_reload.manifest import Manifest
+from spark_kafka_native._jobs.batch_reload.storage.local import LocalStorage
+from spark_kafka_native._jobs.batch_reload.storage.object_storage import ObjectStorage
+from spark_kafka_native._jobs.batch_reload.storage.storage import SAMPLE_SIZE
+from spark_kafka_native._jobs.batch_reload.target import check_own
+from spark_kafka_native._jobs.batch_reload.versions import read_version
+from spark_kafka_native._jobs.java import ensure_java
 from spark_kafka_native._spark.planning.ranges import OffsetRange
 from spark_kafka_native._spark.worker_python import worker_python
-from spark_kafka_native.jobs.batch_reload.clean import clean
-from spark_kafka_native.jobs.batch_reload.errors import Conflict, UsageError
-from spark_kafka_native.jobs.batch_reload.manifest import Manifest
-from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
-from spark_kafka_native.jobs.batch_reload.storage.object_storage import ObjectStorage
-from spark_kafka_native.jobs.batch_reload.storage.storage import SAMPLE_SIZE
-from spark_kafka_native.jobs.batch_reload.target import check_own
-from spark_kafka_native.jobs.batch_reload.versions import read_version
-from spark_kafka_native.jobs.java import ensure_java
 from tests.support.clients.confluent_transactions import TransactionalWriter
 from tests.support.clients.topics import Topics
 from tests.support.report import Report

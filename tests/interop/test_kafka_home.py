@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.tools.home import make_home
+from broker_embedded._tools.home import make_home
 from tests.support.programs.toolchains import ToolMissing, python_environment
 
 pytestmark = pytest.mark.interop

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.testing import BrokerProcess
-from broker_embedded.tools.__main__ import main
+from broker_embedded.tools import main
 from spark_kafka_native._protocol.errors import ErrorCode
 from spark_kafka_native._protocol.messages.delete_groups import DeleteGroupsRequest
 from tests.interop.test_exchanged_consumer_groups import GROUPS as CONSUMER_GROUPS

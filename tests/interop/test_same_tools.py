@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from dirty_equals import HasLen
 
 from broker_embedded.testing import BrokerProcess
-from broker_embedded.tools.__main__ import main
+from broker_embedded.tools import main
 from tests.support.report import skip_if
 from tests.support.servers.apache_kafka import ApacheKafka, apache_kafka_unavailable, run_tool
 from tests.support.servers.both_brokers import kafka_of_its_own

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from spark_kafka_native._protocol.errors import ErrorCode
-from spark_kafka_native.tools.__main__ import main
+from spark_kafka_native.tools import main
 from tests.support.programs.kafka_tools import KafkaTools
 from tests.support.requests.transaction_views import reaches, settle
 from tests.support.requests.transactions import RawProducer

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from dirty_equals import HasLen
 
-from broker_embedded.tools.home import make_home
+from broker_embedded._tools.home import make_home
 from tests.support.programs.toolchains import ToolMissing, python_environment
 from tests.support.waiting import eventually
 

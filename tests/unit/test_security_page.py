@@ -8,8 +8,8 @@ import pytest
 
 from broker_embedded._config.config import BrokerConfig
 from broker_embedded._config.listener_settings import prefixed_settings
-from broker_embedded.tools.server_properties import REFUSED as REFUSED_OF_SERVERS
-from broker_embedded.tools.server_properties import understand
+from broker_embedded._tools.server_properties import REFUSED as REFUSED_OF_SERVERS
+from broker_embedded._tools.server_properties import understand
 from spark_kafka_native._client.config import PROPERTIES, REFUSED, ClientConfig
 
 PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")

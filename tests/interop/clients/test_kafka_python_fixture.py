@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.tools.home import make_home
+from broker_embedded._tools.home import make_home
 from tests.interop.clients.test_kafka_python_suite import KAFKA_VERSION, copy_of_suite, run_tests
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]

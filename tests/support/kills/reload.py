@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Literal
 
-from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
+from spark_kafka_native._jobs.batch_reload.storage.local import LocalStorage
 from tests.support.spark.reload_driver import ReloadDriver
 
 Moment = Literal["before", "half", "after"]

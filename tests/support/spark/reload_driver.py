@@ -16,28 +16,28 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._spark.planning.ranges import OffsetRange
-from spark_kafka_native.jobs.batch_reload.bounds import (
+from spark_kafka_native._jobs.batch_reload.bounds import (
     Point,
     check_unchanged,
     cluster_state,
     parse_point,
     resolve_wanted,
 )
-from spark_kafka_native.jobs.batch_reload.clean import Unneeded, clean
-from spark_kafka_native.jobs.batch_reload.errors import ReloadError
-from spark_kafka_native.jobs.batch_reload.formats import file_format
-from spark_kafka_native.jobs.batch_reload.leases import new_load_id
-from spark_kafka_native.jobs.batch_reload.loading import FileLoad, load_files
-from spark_kafka_native.jobs.batch_reload.manifest import TAIL_ENTRIES, Manifest, StoredFormat
-from spark_kafka_native.jobs.batch_reload.merge import Written
-from spark_kafka_native.jobs.batch_reload.plan import Plan, make_plan
-from spark_kafka_native.jobs.batch_reload.running import Runner, Watch
-from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
-from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
-from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
-from spark_kafka_native.jobs.batch_reload.writing import write_piece
+from spark_kafka_native._jobs.batch_reload.clean import Unneeded, clean
+from spark_kafka_native._jobs.batch_reload.errors import ReloadError
+from spark_kafka_native._jobs.batch_reload.formats import file_format
+from spark_kafka_native._jobs.batch_reload.leases import new_load_id
+from spark_kafka_native._jobs.batch_reload.loading import FileLoad, load_files
+from spark_kafka_native._jobs.batch_reload.manifest import TAIL_ENTRIES, Manifest, StoredFormat
+from spark_kafka_native._jobs.batch_reload.merge import Written
+from spark_kafka_native._jobs.batch_reload.plan import Plan, make_plan
+from spark_kafka_native._jobs.batch_reload.running import Runner, Watch
+from spark_kafka_native._jobs.batch_reload.storage.local import LocalStorage
+from spark_kafka_native._jobs.batch_reload.storage.storage import Storage
+from spark_kafka_native._jobs.batch_reload.versions import read_version, with_all_entries
+from spark_kafka_native._jobs.batch_reload.writing import write_piece
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.planning.ranges import OffsetRange
 from tests.support.spark.fake_offsets import FakeCluster
 
 Record = tuple[str, int, int]

@@ -10,7 +10,7 @@ from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._spark.errors import DataLossError, PlanError
 from spark_kafka_native._spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.tools import consumer_groups
+from spark_kafka_native._tools import consumer_groups
 from tests.support.clients.topics import Topics
 from tests.support.requests.classic_group import RawMember
 from tests.support.requests.consumer_group import RawConsumer

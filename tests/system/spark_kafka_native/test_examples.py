@@ -12,7 +12,7 @@ import broker_embedded.testing
 import spark_kafka_native
 import spark_kafka_native.confluent
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.jobs.batch_reload.command import main as batch_reload
+from spark_kafka_native._jobs.batch_reload.command import main as batch_reload
 
 MODULES = (spark_kafka_native, spark_kafka_native.confluent, broker_embedded.testing)
 NAMES = {name: getattr(module, name) for module in MODULES for name in module.__all__}

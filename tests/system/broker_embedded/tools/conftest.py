@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from broker_embedded._tools.home import make_home
 from broker_embedded.testing import EmbeddedBroker
-from broker_embedded.tools.__main__ import main
-from broker_embedded.tools.home import make_home
+from broker_embedded.tools import main
 from tests.support.requests.transaction_views import settle
 from tests.support.requests.transactions import RawProducer
 from tests.support.tools import Tool, calling

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.tools import background
-from broker_embedded.tools.background import report_started, start_in_background
+from broker_embedded._tools import background
+from broker_embedded._tools.background import report_started, start_in_background
 from tests.support.scripts import free_port, listens
 from tests.support.tools import Tool
 from tests.support.waiting import eventually

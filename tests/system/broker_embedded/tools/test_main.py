@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from broker_embedded._tools.commands import SCRIPTS
 from broker_embedded.testing import EmbeddedBroker
-from broker_embedded.tools.commands import SCRIPTS
-from spark_kafka_native.tools.__main__ import main
-from spark_kafka_native.tools.dispatch import TOOLS
+from spark_kafka_native._tools.dispatch import TOOLS
+from spark_kafka_native.tools import main
 from tests.support.tools import Tool, calling
 
 

@@ -8,8 +8,8 @@ from typing import IO
 
 import pytest
 
-from broker_embedded.tools.home import make_home
-from broker_embedded.tools.server_stop import HOME_VARIABLE, registered, stop_servers
+from broker_embedded._tools.home import make_home
+from broker_embedded._tools.server_stop import HOME_VARIABLE, registered, stop_servers
 from tests.support.scripts import free_port, listens, started
 from tests.support.tools import run_script
 from tests.support.waiting import eventually

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._client.config import ClientConfig
 from spark_kafka_native._client.producer.producer import Producer
-from spark_kafka_native.jobs.comparison import Comparison, PageCount, compare
+from spark_kafka_native._jobs.comparison import Comparison, PageCount, compare
 
 Record = tuple[bytes | None, bytes | None, int]
 

@@ -15,7 +15,7 @@ import pytest
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.config import ClientConfig
-from spark_kafka_native.jobs.interrupts import run_interruptible, sigint_handler_kept
+from spark_kafka_native._jobs.interrupts import run_interruptible, sigint_handler_kept
 from tests.support.clients.topics import Topics
 from tests.support.waiting import WITHIN_S, eventually
 
@@ -303,7 +303,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 def test_the_quick_start_interrupted_while_a_query_runs(broker: EmbeddedBroker) -> None:
     servers = broker.bootstrap_servers
     terminal = Terminal(
-        "spark_kafka_native.jobs.quickstart",
+        "spark_kafka_native._jobs.quickstart",
         *("--bootstrap-servers", servers, "--events", "50000", "--events-per-trigger", "100", "--partitions", "1"),
     )
     with Cluster(ClientConfig.parse({"bootstrap.servers": servers})) as cluster, Topics(servers) as topics:
@@ -326,7 +326,7 @@ def test_a_batch_load_interrupted_while_its_tasks_run(broker: EmbeddedBroker, tm
         topic = topics.create(1)
         topics.write(topic, [f"{n}" for n in range(2_000)])
         terminal = Terminal(
-            "spark_kafka_native.jobs.batch_reload.command",
+            "spark_kafka_native.jobs.batch_reload",
             *("--bootstrap-servers", broker.bootstrap_servers, "--topics", topic, "--target", str(tmp_path / "t")),
             *("--max-records-per-task", "1"),
         )

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_kafka_native.jobs.java import JavaMissing, ensure_java, java_version, main
+from spark_kafka_native._jobs.java import JavaMissing, ensure_java, java_version, main
 
 SCRIPT = """#!/bin/sh
 if [ "$1" = "-version" ]; then echo '{banner}' >&2; exit 0; fi

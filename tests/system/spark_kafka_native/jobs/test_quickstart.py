@@ -15,11 +15,11 @@ from spark_kafka_native._client.admin.topics import delete_topics
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.config import ClientConfig
 from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._jobs import quickstart
+from spark_kafka_native._jobs.comparison import Comparison, PageCount
+from spark_kafka_native._jobs.page_views import PAGES, page_views
+from spark_kafka_native._jobs.quickstart import Options, Topics, _checkpoints, _parse, main
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.jobs import quickstart
-from spark_kafka_native.jobs.comparison import Comparison, PageCount
-from spark_kafka_native.jobs.page_views import PAGES, page_views
-from spark_kafka_native.jobs.quickstart import Options, Topics, _checkpoints, _parse, main
 
 ROOT = Path(__file__).parents[4]
 EVENTS = 3_000

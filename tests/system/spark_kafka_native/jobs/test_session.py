@@ -8,9 +8,9 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
-from spark_kafka_native.jobs import quickstart
-from spark_kafka_native.jobs.batch_reload.command import main as batch_reload
-from spark_kafka_native.jobs.session import printed_on_failure, set_default, spark_session, stderr_into
+from spark_kafka_native._jobs import quickstart
+from spark_kafka_native._jobs.batch_reload.command import main as batch_reload
+from spark_kafka_native._jobs.session import printed_on_failure, set_default, spark_session, stderr_into
 
 
 @pytest.mark.parametrize("job", [batch_reload, quickstart.main])

@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 
-from spark_kafka_native.tools.__main__ import main
+from spark_kafka_native.tools import main
 from tests.support.servers.brokers import AnyBroker
 from tests.support.tools import Tool, ToolResult, calling
 

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from broker_embedded._config.settings import SettingError
-from broker_embedded.tools.jaas_file import jaas_settings
-from spark_kafka_native.tools.output import ToolFailure
+from broker_embedded._tools.jaas_file import jaas_settings
+from spark_kafka_native._tools.output import ToolFailure
 
 PACKAGE = "org.apache.kafka.common.security"
 TEXT = f"""

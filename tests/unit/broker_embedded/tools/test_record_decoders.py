@@ -21,19 +21,19 @@ from broker_embedded._groups.consumer.records import (
 )
 from broker_embedded._groups.records import OffsetCommitKey, OffsetCommitValue, RecordVersions, offset_record
 from broker_embedded._records.coordinator_record import CoordinatorRecord
+from broker_embedded._tools.record_decoders import (
+    STRING_DECODER,
+    Decoded,
+    decode_group_record,
+    decode_transaction_record,
+    plain_decoder,
+)
 from broker_embedded._transactions.records import (
     TRANSACTION_RECORDS,
     TopicPartitions,
     TransactionLogKey,
     TransactionLogValue,
     transaction_tombstone,
-)
-from broker_embedded.tools.record_decoders import (
-    STRING_DECODER,
-    Decoded,
-    decode_group_record,
-    decode_transaction_record,
-    plain_decoder,
 )
 from spark_kafka_native._protocol.consumer_protocol import (
     Assignment,
@@ -42,7 +42,7 @@ from spark_kafka_native._protocol.consumer_protocol import (
 )
 from spark_kafka_native._protocol.consumer_protocol import TopicPartitions as Owned
 from spark_kafka_native._records.record import LogRecord
-from spark_kafka_native.tools.output import ToolError, ToolFailure
+from spark_kafka_native._tools.output import ToolError, ToolFailure
 from tests.support.groups.subscriptions import encode_subscription
 
 PACKAGE = "org.apache.kafka.tools.api"

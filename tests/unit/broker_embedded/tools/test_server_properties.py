@@ -4,8 +4,13 @@ from pathlib import Path
 import pytest
 
 from broker_embedded._config.settings import SettingError
-from broker_embedded.tools.server_properties import REFUSED, read_server_properties, read_storage_properties, understand
-from spark_kafka_native.tools.output import ToolError
+from broker_embedded._tools.server_properties import (
+    REFUSED,
+    read_server_properties,
+    read_storage_properties,
+    understand,
+)
+from spark_kafka_native._tools.output import ToolError
 
 KRAFT = {
     "process.roles": "broker,controller",

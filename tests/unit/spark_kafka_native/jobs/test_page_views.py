@@ -3,7 +3,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.jobs.page_views import CHUNK_ROWS, PAGES, page_views
+from spark_kafka_native._jobs.page_views import CHUNK_ROWS, PAGES, page_views
 
 START_MS = 1_700_000_000_000
 

@@ -1,8 +1,8 @@
 import pytest
 
-from spark_kafka_native.tools.config_entities import Entity, add_entities, read_entities
-from spark_kafka_native.tools.options import ToolParser
-from spark_kafka_native.tools.output import ToolError
+from spark_kafka_native._tools.config_entities import Entity, add_entities, read_entities
+from spark_kafka_native._tools.options import ToolParser
+from spark_kafka_native._tools.output import ToolError
 
 
 def read(*arguments: str, alter: bool = False) -> tuple[Entity, ...]:

@@ -5,7 +5,7 @@ import pytest
 from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native._client.admin.groups import GroupDescription, GroupListing, GroupMember
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native.tools.group_tables import (
+from spark_kafka_native._tools.group_tables import (
     print_groups,
     print_members,
     print_new_offsets,

@@ -2,8 +2,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from spark_kafka_native.tools import configs, consumer_groups, topics
-from spark_kafka_native.tools.options import parse_pairs, split_list, with_defaults
+from spark_kafka_native._tools import configs, consumer_groups, topics
+from spark_kafka_native._tools.options import parse_pairs, split_list, with_defaults
 
 
 def test_key_value_options() -> None:

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_kafka_native._jobs.batch_reload.appending import append_rows, append_to, records_of
+from spark_kafka_native._jobs.batch_reload.columns import row_schema
+from spark_kafka_native._jobs.batch_reload.errors import Conflict, ReloadError
+from spark_kafka_native._jobs.batch_reload.leases import LEASES
+from spark_kafka_native._jobs.batch_reload.manifest import Manifest, What
+from spark_kafka_native._jobs.batch_reload.storage.local import LocalStorage
+from spark_kafka_native._jobs.batch_reload.versions import read_version, with_all_entries
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native.jobs.batch_reload.appending import append_rows, append_to, records_of
-from spark_kafka_native.jobs.batch_reload.columns import row_schema
-from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
-from spark_kafka_native.jobs.batch_reload.leases import LEASES
-from spark_kafka_native.jobs.batch_reload.manifest import Manifest, What
-from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
-from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
 from tests.support.spark.reload_driver import ReloadDriver
 
 
@@ -66,7 +66,7 @@ def test_failed_lease_renewal_does_not_end_the_load(driver: ReloadDriver, monkey
     def fail(*_: object) -> None:
         raise OSError("stale file handle")
 
-    monkeypatch.setattr("spark_kafka_native.jobs.batch_reload.leases.RENEW_EVERY_S", 0.0)
+    monkeypatch.setattr("spark_kafka_native._jobs.batch_reload.leases.RENEW_EVERY_S", 0.0)
     monkeypatch.setattr(driver.storage, "put", fail)
     made = append(driver, "a", lambda watch: watch(0))
     assert (made.version, made.entries[-1].until_offset) == (1, 10)

@@ -9,18 +9,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.jobs.batch_reload import command
-from spark_kafka_native.jobs.batch_reload.appending import append_rows
-from spark_kafka_native.jobs.batch_reload.command import main
-from spark_kafka_native.jobs.batch_reload.errors import Conflict
-from spark_kafka_native.jobs.batch_reload.loading import FileLoad
-from spark_kafka_native.jobs.batch_reload.manifest import NO_FORMAT, TAIL_ENTRIES, Manifest
-from spark_kafka_native.jobs.batch_reload.plan import Plan
-from spark_kafka_native.jobs.batch_reload.reading import load_dataframe
-from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
-from spark_kafka_native.jobs.batch_reload.storage.storage import Stored
-from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
-from spark_kafka_native.jobs.java import JavaMissing
+from spark_kafka_native._jobs.batch_reload import command
+from spark_kafka_native._jobs.batch_reload.appending import append_rows
+from spark_kafka_native._jobs.batch_reload.command import main
+from spark_kafka_native._jobs.batch_reload.errors import Conflict
+from spark_kafka_native._jobs.batch_reload.loading import FileLoad
+from spark_kafka_native._jobs.batch_reload.manifest import NO_FORMAT, TAIL_ENTRIES, Manifest
+from spark_kafka_native._jobs.batch_reload.plan import Plan
+from spark_kafka_native._jobs.batch_reload.reading import load_dataframe
+from spark_kafka_native._jobs.batch_reload.storage.local import LocalStorage
+from spark_kafka_native._jobs.batch_reload.storage.storage import Stored
+from spark_kafka_native._jobs.batch_reload.versions import read_version, with_all_entries
+from spark_kafka_native._jobs.java import JavaMissing
 from tests.support.clients.topics import Topics
 from tests.support.features.feature import showing
 from tests.support.spark.reload_driver import ReloadDriver

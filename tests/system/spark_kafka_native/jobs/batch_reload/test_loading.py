@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from spark_kafka_native._jobs.batch_reload.errors import Conflict, ReloadError
+from spark_kafka_native._jobs.batch_reload.manifest import What
+from spark_kafka_native._jobs.batch_reload.running import Watch
+from spark_kafka_native._jobs.batch_reload.storage.local import LocalStorage
+from spark_kafka_native._jobs.batch_reload.versions import manifest_path
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._spark.planning.ranges import OffsetRange
-from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
-from spark_kafka_native.jobs.batch_reload.manifest import What
-from spark_kafka_native.jobs.batch_reload.running import Watch
-from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
-from spark_kafka_native.jobs.batch_reload.versions import manifest_path
 from tests.support.kills.reload import CLEAN_STEPS, LOAD_STEPS, PART_STEPS
 from tests.support.spark.reload_driver import ReloadDriver, run_here
 

@@ -7,8 +7,8 @@ from pyspark.errors import PySparkException
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import SparkSession
 
-from spark_kafka_native.jobs.batch_reload.errors import ReloadError
-from spark_kafka_native.jobs.batch_reload.running import SparkRunner
+from spark_kafka_native._jobs.batch_reload.errors import ReloadError
+from spark_kafka_native._jobs.batch_reload.running import SparkRunner
 from tests.support.spark.reload_driver import run_here
 
 

@@ -6,16 +6,16 @@ import pytest
 
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._client.cluster.shared import close_shared_clusters
+from spark_kafka_native._jobs.batch_reload.bounds import check_unchanged, cluster_state
+from spark_kafka_native._jobs.batch_reload.errors import ReloadError
+from spark_kafka_native._jobs.batch_reload.formats import file_format
+from spark_kafka_native._jobs.batch_reload.plan import Plan, Wanted, make_plan
+from spark_kafka_native._jobs.batch_reload.storage.location import StorageLocation
+from spark_kafka_native._jobs.batch_reload.writing import WriteJob
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._spark.options.parsing import Query, parse_source_options
 from spark_kafka_native._spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native._spark.source.layout import layout_of
-from spark_kafka_native.jobs.batch_reload.bounds import check_unchanged, cluster_state
-from spark_kafka_native.jobs.batch_reload.errors import ReloadError
-from spark_kafka_native.jobs.batch_reload.formats import file_format
-from spark_kafka_native.jobs.batch_reload.plan import Plan, Wanted, make_plan
-from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocation
-from spark_kafka_native.jobs.batch_reload.writing import WriteJob
 from tests.support.clients.topics import Topics
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import fill

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
-from spark_kafka_native.jobs.batch_reload.storage.object_storage import ObjectStorage
-from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
+from spark_kafka_native._jobs.batch_reload.storage.local import LocalStorage
+from spark_kafka_native._jobs.batch_reload.storage.object_storage import ObjectStorage
+from spark_kafka_native._jobs.batch_reload.storage.storage import Storage
 from tests.support.spark.reload_driver import driver
 
 __all__ = ["driver"]

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from spark_kafka_native._jobs.batch_reload.arguments import Arguments, parse_arguments
+from spark_kafka_native._jobs.batch_reload.bounds import AtOffsets, AtTime
+from spark_kafka_native._jobs.batch_reload.errors import UsageError
 from spark_kafka_native._spark.offsets import Ago, Earliest
 from spark_kafka_native._spark.options.parsing import Query, parse_source_options
-from spark_kafka_native.jobs.batch_reload.arguments import Arguments, parse_arguments
-from spark_kafka_native.jobs.batch_reload.bounds import AtOffsets, AtTime
-from spark_kafka_native.jobs.batch_reload.errors import UsageError
 
 SOURCE = ["--bootstrap-servers", "k:9092", "--topics", "a,b"]
 PLAIN = [*SOURCE, "--target", "/data"]

@@ -1,8 +1,8 @@
 import pytest
 
+from spark_kafka_native._jobs.batch_reload.bounds import cluster_state, parse_offsets, parse_point, resolve_wanted
+from spark_kafka_native._jobs.batch_reload.errors import UsageError
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native.jobs.batch_reload.bounds import cluster_state, parse_offsets, parse_point, resolve_wanted
-from spark_kafka_native.jobs.batch_reload.errors import UsageError
 from tests.support.spark.fake_offsets import FakeCluster
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from spark_kafka_native._jobs.batch_reload.clean import clean, find_unneeded
+from spark_kafka_native._jobs.batch_reload.errors import Conflict
+from spark_kafka_native._jobs.batch_reload.leases import Lease
+from spark_kafka_native._jobs.batch_reload.storage.local import LocalStorage
+from spark_kafka_native._jobs.batch_reload.versions import versions
 from spark_kafka_native._spark.planning.ranges import OffsetRange
-from spark_kafka_native.jobs.batch_reload.clean import clean, find_unneeded
-from spark_kafka_native.jobs.batch_reload.errors import Conflict
-from spark_kafka_native.jobs.batch_reload.leases import Lease
-from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
-from spark_kafka_native.jobs.batch_reload.versions import versions
 from tests.support.spark.reload_driver import NOW_S, ReloadDriver
 
 

@@ -1,8 +1,8 @@
 import pytest
 
-from spark_kafka_native.jobs.batch_reload.columns import row_schema, schema_of, stored_format
-from spark_kafka_native.jobs.batch_reload.errors import UsageError
-from spark_kafka_native.jobs.batch_reload.manifest import NO_FORMAT, Manifest, StoredFormat
+from spark_kafka_native._jobs.batch_reload.columns import row_schema, schema_of, stored_format
+from spark_kafka_native._jobs.batch_reload.errors import UsageError
+from spark_kafka_native._jobs.batch_reload.manifest import NO_FORMAT, Manifest, StoredFormat
 
 NOTHING: frozenset[str] = frozenset()
 ALL = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]

@@ -1,4 +1,4 @@
-from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError, UsageError
+from spark_kafka_native._jobs.batch_reload.errors import Conflict, ReloadError, UsageError
 
 
 def test_exit_statuses_of_errors() -> None:

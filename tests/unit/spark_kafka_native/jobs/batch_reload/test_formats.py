@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
+from spark_kafka_native._jobs.batch_reload.errors import ReloadError, UsageError
+from spark_kafka_native._jobs.batch_reload.formats import COMPRESSIONS, CountingStream, file_format, open_writer
 from spark_kafka_native._spark.source.layout import layout_of
 from spark_kafka_native._spark.source.schema import source_schema
-from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError
-from spark_kafka_native.jobs.batch_reload.formats import COMPRESSIONS, CountingStream, file_format, open_writer
 
 SCHEMA = layout_of(source_schema(include_headers=True)).arrow_schema
 AT = datetime(2026, 11, 20, 10, 0, 0, 123000, UTC)

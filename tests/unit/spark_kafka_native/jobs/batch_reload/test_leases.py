@@ -1,8 +1,8 @@
 import pytest
 
-from spark_kafka_native.jobs.batch_reload.errors import UsageError
-from spark_kafka_native.jobs.batch_reload.leases import Lease, new_load_id, other_runs
-from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
+from spark_kafka_native._jobs.batch_reload.errors import UsageError
+from spark_kafka_native._jobs.batch_reload.leases import Lease, new_load_id, other_runs
+from spark_kafka_native._jobs.batch_reload.storage.local import LocalStorage
 from tests.support.spark.reload_driver import NOW_S, ReloadDriver
 
 
@@ -31,7 +31,7 @@ def test_lease_is_renewed_after_its_interval(driver: ReloadDriver, monkeypatch: 
     monkeypatch.setattr(driver.storage, "put", lambda path, _: puts.append(path))
     lease.renew()
     assert puts == []
-    monkeypatch.setattr("spark_kafka_native.jobs.batch_reload.leases.RENEW_EVERY_S", 0.0)
+    monkeypatch.setattr("spark_kafka_native._jobs.batch_reload.leases.RENEW_EVERY_S", 0.0)
     lease.renew()
     assert puts == ["_leases/mine.json"]
 
@@ -45,7 +45,7 @@ def test_failed_lease_renewal_is_retried(driver: ReloadDriver, monkeypatch: pyte
         raise OSError("stale file handle")
 
     with lease.held():
-        monkeypatch.setattr("spark_kafka_native.jobs.batch_reload.leases.RENEW_EVERY_S", 0.0)
+        monkeypatch.setattr("spark_kafka_native._jobs.batch_reload.leases.RENEW_EVERY_S", 0.0)
         monkeypatch.setattr(driver.storage, "put", fail)
         lease.renew()
         lease.renew()

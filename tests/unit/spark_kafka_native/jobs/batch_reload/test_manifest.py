@@ -3,8 +3,7 @@ import json
 
 import pytest
 
-from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native.jobs.batch_reload.manifest import (
+from spark_kafka_native._jobs.batch_reload.manifest import (
     Entry,
     Made,
     Manifest,
@@ -17,6 +16,7 @@ from spark_kafka_native.jobs.batch_reload.manifest import (
     problems,
     to_json,
 )
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.spark.reload_driver import JSON
 
 T0 = TopicPartition("t", 0)

@@ -2,9 +2,8 @@ import dataclasses
 
 import pytest
 
-from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native.jobs.batch_reload.errors import Conflict
-from spark_kafka_native.jobs.batch_reload.manifest import (
+from spark_kafka_native._jobs.batch_reload.errors import Conflict
+from spark_kafka_native._jobs.batch_reload.manifest import (
     NO_FORMAT,
     Entry,
     Manifest,
@@ -13,8 +12,9 @@ from spark_kafka_native.jobs.batch_reload.manifest import (
     What,
     problems,
 )
-from spark_kafka_native.jobs.batch_reload.merge import Load, Written, entries_of, next_version, ranges_without_file
-from spark_kafka_native.jobs.batch_reload.plan import ClusterState, Plan, Wanted, make_plan
+from spark_kafka_native._jobs.batch_reload.merge import Load, Written, entries_of, next_version, ranges_without_file
+from spark_kafka_native._jobs.batch_reload.plan import ClusterState, Plan, Wanted, make_plan
+from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.spark.reload_driver import JSON, ReloadDriver
 
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_kafka_native._jobs.batch_reload.errors import ReloadError, UsageError
+from spark_kafka_native._jobs.batch_reload.manifest import Entry, Manifest, What
+from spark_kafka_native._jobs.batch_reload.plan import ClusterState, PartitionPlan, Wanted, make_plan
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError
-from spark_kafka_native.jobs.batch_reload.manifest import Entry, Manifest, What
-from spark_kafka_native.jobs.batch_reload.plan import ClusterState, PartitionPlan, Wanted, make_plan
 from tests.support.spark.reload_driver import JSON
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

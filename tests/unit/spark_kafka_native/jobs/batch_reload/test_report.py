@@ -4,8 +4,8 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from spark_kafka_native.jobs.batch_reload.clean import Unneeded
-from spark_kafka_native.jobs.batch_reload.report import (
+from spark_kafka_native._jobs.batch_reload.clean import Unneeded
+from spark_kafka_native._jobs.batch_reload.report import (
     cleaned_line,
     complaints,
     loaded_line,
@@ -13,7 +13,7 @@ from spark_kafka_native.jobs.batch_reload.report import (
     progress_bar,
     report_table,
 )
-from spark_kafka_native.jobs.batch_reload.verify import Checked, RangeVerdict, Report
+from spark_kafka_native._jobs.batch_reload.verify import Checked, RangeVerdict, Report
 from tests.support.spark.reload_driver import ReloadDriver
 
 

@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError
-from spark_kafka_native.jobs.batch_reload.leases import Lease
-from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
-from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocation
-from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
-from spark_kafka_native.jobs.batch_reload.target import check_own, prepare
+from spark_kafka_native._jobs.batch_reload.errors import ReloadError, UsageError
+from spark_kafka_native._jobs.batch_reload.leases import Lease
+from spark_kafka_native._jobs.batch_reload.storage.local import LocalStorage
+from spark_kafka_native._jobs.batch_reload.storage.location import StorageLocation
+from spark_kafka_native._jobs.batch_reload.storage.storage import Storage
+from spark_kafka_native._jobs.batch_reload.target import check_own, prepare
 from tests.support.spark.reload_driver import ReloadDriver
 
 

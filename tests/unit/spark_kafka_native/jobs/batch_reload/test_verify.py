@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.jobs.batch_reload.manifest import Entry, What
-from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
-from spark_kafka_native.jobs.batch_reload.verify import MAX_TASKS, Checked, RangeVerdict, Report, check_entry, grouped
+from spark_kafka_native._jobs.batch_reload.manifest import Entry, What
+from spark_kafka_native._jobs.batch_reload.storage.local import LocalStorage
+from spark_kafka_native._jobs.batch_reload.verify import MAX_TASKS, Checked, RangeVerdict, Report, check_entry, grouped
 from tests.support.spark.reload_driver import ReloadDriver
 
 

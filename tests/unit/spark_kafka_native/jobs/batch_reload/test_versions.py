@@ -2,12 +2,12 @@ import dataclasses
 
 import pytest
 
-from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
-from spark_kafka_native.jobs.batch_reload.manifest import Manifest, to_json
-from spark_kafka_native.jobs.batch_reload.merge import with_history
-from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
-from spark_kafka_native.jobs.batch_reload.storage.storage import Stored
-from spark_kafka_native.jobs.batch_reload.versions import manifest_path, publish, read_version, versions
+from spark_kafka_native._jobs.batch_reload.errors import Conflict, ReloadError
+from spark_kafka_native._jobs.batch_reload.manifest import Manifest, to_json
+from spark_kafka_native._jobs.batch_reload.merge import with_history
+from spark_kafka_native._jobs.batch_reload.storage.local import LocalStorage
+from spark_kafka_native._jobs.batch_reload.storage.storage import Stored
+from spark_kafka_native._jobs.batch_reload.versions import manifest_path, publish, read_version, versions
 from tests.support.spark.reload_driver import JSON, ReloadDriver
 
 

@@ -4,17 +4,17 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from spark_kafka_native._jobs.batch_reload import writing
+from spark_kafka_native._jobs.batch_reload.errors import ReloadError
+from spark_kafka_native._jobs.batch_reload.formats import file_format
+from spark_kafka_native._jobs.batch_reload.storage.location import StorageLocation
+from spark_kafka_native._jobs.batch_reload.writing import WriteJob, write_piece
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._spark.errors import DataLossError
 from spark_kafka_native._spark.options.parsing import Query, parse_source_options
 from spark_kafka_native._spark.planning.ranges import range_of
 from spark_kafka_native._spark.source.layout import layout_of
 from spark_kafka_native._spark.source.schema import source_schema
-from spark_kafka_native.jobs.batch_reload import writing
-from spark_kafka_native.jobs.batch_reload.errors import ReloadError
-from spark_kafka_native.jobs.batch_reload.formats import file_format
-from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocation
-from spark_kafka_native.jobs.batch_reload.writing import WriteJob, write_piece
 from tests.support.spark.reload_driver import ReloadDriver
 
 PIECE = range_of(TopicPartition("_t", 3), 5, 25)

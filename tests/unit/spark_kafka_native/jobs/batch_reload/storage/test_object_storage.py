@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from spark_kafka_native.jobs.batch_reload.errors import UsageError
-from spark_kafka_native.jobs.batch_reload.storage.object_storage import ObjectStorage
+from spark_kafka_native._jobs.batch_reload.errors import UsageError
+from spark_kafka_native._jobs.batch_reload.storage.object_storage import ObjectStorage
 from tests.support.spark.reload_driver import ReloadDriver
 
 

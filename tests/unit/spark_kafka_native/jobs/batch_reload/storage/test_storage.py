@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.jobs.batch_reload.errors import UsageError
-from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
-from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocation
-from spark_kafka_native.jobs.batch_reload.storage.object_storage import ObjectStorage
-from spark_kafka_native.jobs.batch_reload.storage.storage import Storage, is_whole
+from spark_kafka_native._jobs.batch_reload.errors import UsageError
+from spark_kafka_native._jobs.batch_reload.storage.local import LocalStorage
+from spark_kafka_native._jobs.batch_reload.storage.location import StorageLocation
+from spark_kafka_native._jobs.batch_reload.storage.object_storage import ObjectStorage
+from spark_kafka_native._jobs.batch_reload.storage.storage import Storage, is_whole
 
 
 def test_storage_creates_a_file_once(storage: Storage) -> None:
@@ -64,7 +64,7 @@ def test_storage_sample_has_top_level_names(storage: Storage) -> None:
 
 def test_storage_sample_is_bounded(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("local", "object_storage"):
-        monkeypatch.setattr(f"spark_kafka_native.jobs.batch_reload.storage.{module}.SAMPLE_SIZE", 2)
+        monkeypatch.setattr(f"spark_kafka_native._jobs.batch_reload.storage.{module}.SAMPLE_SIZE", 2)
     for number in range(5):
         storage.create(f"{number}", b"")
     assert len(storage.sample("")) == 2

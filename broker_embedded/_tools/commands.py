@@ -1,0 +1,80 @@
+"""All tools, by name and by the name of their Java class, and ``kafka-run-class.sh``."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from spark_kafka_native._protocol.nearest import nearest_name
+from spark_kafka_native._tools import dispatch
+from spark_kafka_native._tools.dispatch import Tool
+from spark_kafka_native._tools.output import ToolError, refuse
+
+_TOOL: Final = "kafka-run-class"
+_PACKAGE: Final = "broker_embedded._tools"
+TOOLS: Final[Mapping[str, Tool]] = {
+    **dispatch.TOOLS,
+    "home": Tool(f"{_PACKAGE}.home:main", "Make a KAFKA_HOME with scripts of these tools."),
+    "kafka-dump-log": Tool(f"{_PACKAGE}.dump_log:main", "Print the files of a partition's directory."),
+    "kafka-run-class": Tool(f"{_PACKAGE}.commands:main", "Run a tool by the name of its Java class."),
+    "kafka-server-start": Tool(f"{_PACKAGE}.server_start:main", "Start the bundled broker."),
+    "kafka-server-stop": Tool(
+        f"{_PACKAGE}.server_stop:main", "Stop the brokers that scripts of this KAFKA_HOME have started."
+    ),
+    "kafka-storage": Tool(f"{_PACKAGE}.storage:main", "Format a data directory for a cluster."),
+    "zookeeper-server-start": Tool(
+        f"{_PACKAGE}.zookeeper:start", "Listen in place of ZooKeeper, for programs that start it before Kafka."
+    ),
+    "zookeeper-server-stop": Tool(f"{_PACKAGE}.zookeeper:stop", "Stop what zookeeper-server-start has started."),
+    "zookeeper-shell": Tool(f"{_PACKAGE}.zookeeper:shell", "Fail, because the bundled broker has no ZooKeeper."),
+}
+"""The tools by name: those of ``spark_kafka_native.tools``, too."""
+SCRIPTS: Final = tuple(name for name in TOOLS if name not in {"exactly-once", "home"})
+"""The tools that Apache Kafka has, too. A KAFKA_HOME has a script for each."""
+CLASSES: Final = {
+    "kafka.Kafka": "kafka-server-start",
+    "kafka.admin.ConfigCommand": "kafka-configs",
+    "kafka.admin.ConsumerGroupCommand": "kafka-consumer-groups",
+    "kafka.admin.DeleteRecordsCommand": "kafka-delete-records",
+    "kafka.admin.TopicCommand": "kafka-topics",
+    "kafka.tools.ConsoleConsumer": "kafka-console-consumer",
+    "kafka.tools.ConsoleProducer": "kafka-console-producer",
+    "kafka.tools.DumpLogSegments": "kafka-dump-log",
+    "kafka.tools.GetOffsetShell": "kafka-get-offsets",
+    "kafka.tools.StorageTool": "kafka-storage",
+    "org.apache.kafka.tools.ConfigCommand": "kafka-configs",
+    "org.apache.kafka.tools.ConsoleProducer": "kafka-console-producer",
+    "org.apache.kafka.tools.DeleteRecordsCommand": "kafka-delete-records",
+    "org.apache.kafka.tools.DumpLogSegments": "kafka-dump-log",
+    "org.apache.kafka.tools.GetOffsetShell": "kafka-get-offsets",
+    "org.apache.kafka.tools.TopicCommand": "kafka-topics",
+    "org.apache.kafka.tools.TransactionsCommand": "kafka-transactions",
+    "org.apache.kafka.tools.consumer.ConsoleConsumer": "kafka-console-consumer",
+    "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand": "kafka-consumer-groups",
+    "org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka": "zookeeper-shell",
+    "org.apache.zookeeper.server.quorum.QuorumPeerMain": "zookeeper-server-start",
+}
+"""Java class -> tool."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the tool of a Java class; the exit status. 2: no tool has this class."""
+    try:
+        name, left = tool_and_arguments(arguments)
+    except ToolError as error:
+        return refuse(_TOOL, error)
+    return dispatch.call(TOOLS[name], left)
+
+
+def tool_and_arguments(arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """The tool of a Java class, and its arguments. Raises ToolError."""
+    left = list(arguments)
+    while left and left[0].startswith("-"):  # -daemon, -name NAME, -loggc: for the JVM
+        left = left[2:] if left[0] == "-name" else left[1:]
+    if not left or not left[0]:
+        raise ToolError("the name of a Java class is required")
+    if left[0] not in CLASSES:
+        simple_names = {name.rpartition(".")[2]: name for name in CLASSES}
+        simple = nearest_name(left[0].rpartition(".")[2], simple_names)
+        near = nearest_name(left[0], CLASSES) or (simple and simple_names[simple])
+        hint = f"; did you mean {near}?" if near else ""
+        raise ToolError(f"no tool has the class {left[0]}; the classes are {', '.join(sorted(CLASSES))}{hint}")
+    return CLASSES[left[0]], left[1:]

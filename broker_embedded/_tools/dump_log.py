@@ -1,0 +1,278 @@
+"""``kafka-dump-log.sh``: print the batches and records of segments, and the entries of the files beside them."""
+
+import argparse
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from broker_embedded._log.batches import batch_bytes, batch_headers, batch_records
+from broker_embedded._platform.platform import File, RealFile
+from broker_embedded._tools.dump_indexes import (
+    IndexFindings,
+    IndexOptions,
+    base_offset,
+    dump_offset_index,
+    dump_producer_snapshot,
+    dump_time_index,
+    dump_transaction_index,
+)
+from broker_embedded._tools.record_decoders import (
+    STRING_DECODER,
+    Decoder,
+    as_text,
+    decode_group_record,
+    decode_transaction_record,
+    plain_decoder,
+)
+from spark_kafka_native._records.batch import (
+    MAGIC,
+    BatchHeader,
+    CorruptBatch,
+    IncompleteBatch,
+    UnreadableBatch,
+    increment_sequence,
+)
+from spark_kafka_native._records.control import ControlRecord, ControlType, decode_control
+from spark_kafka_native._records.formats import check_any_crc
+from spark_kafka_native._records.legacy import message_crcs, read_messages
+from spark_kafka_native._records.record import LogRecord, read_headers
+from spark_kafka_native._tools.options import INT32, ToolParser
+from spark_kafka_native._tools.output import FAILED, ToolError, ToolFailure, complain, refuse, say
+
+_TOOL: Final = "kafka-dump-log"
+_TIMESTAMP_TYPES: Final = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
+_MAX_MESSAGE_SIZE: Final = 5 * 1024 * 1024
+_NEVER_WRITTEN: Final = {
+    "--cluster-metadata-decoder": "topics are in topics.json and settings in configs.json, not in __cluster_metadata",
+    "--share-group-state-decoder": "it has no share groups",
+    "--remote-log-metadata-decoder": "it has no tiered storage",
+}
+"""Decoders of topics that the bundled broker never writes, and why."""
+_METADATA_SNAPSHOT: Final = ".checkpoint"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print files; the exit status. 0: done. 1: a file cannot be read, or has invalid batches. 2: a bad option."""
+    options = _parser().parse_args(arguments)
+    try:
+        dump = _Dump(options)
+        try:
+            for path in filter(None, options.files.split(",")):
+                say(f"Dumping {path}")
+                dump.file(path)
+        finally:
+            dump.findings.report()
+    except (ToolError, ToolFailure, OSError) as error:
+        return refuse(_TOOL, error)
+    return FAILED if dump.has_invalid_batches else 0
+
+
+def _parser() -> ToolParser:
+    parser = ToolParser(_TOOL, "Print the batches of segments, and the entries of the files beside them.")
+    parser.add_argument("--files", required=True, metavar="FILE,FILE", help="files of a partition's directory")
+    parser.add_argument("--print-data-log", action="store_true", help="print records with keys and values")
+    parser.add_argument("--deep-iteration", action="store_true", help="print records without keys and values")
+    parser.add_argument(
+        "--skip-record-metadata", action="store_true", help="print only keys and values of records, no control records"
+    )
+    parser.add_argument("--max-bytes", type=INT32, metavar="BYTES", help="read only so many bytes of each segment")
+    text = "size of the largest batch to which an index may point"
+    parser.add_argument("--max-message-size", type=INT32, default=_MAX_MESSAGE_SIZE, metavar="BYTES", help=text)
+    text = "check indexes as the broker does at its start, and print no entries"
+    parser.add_argument("--index-sanity-check", action="store_true", help=text)
+    text = "compare indexes with their segments, and print no entries"
+    parser.add_argument("--verify-index-only", action="store_true", help=text)
+    text = "print records of __consumer_offsets as JSON"
+    parser.add_argument("--offsets-decoder", action="store_true", help=text)
+    text = "print records of __transaction_state as JSON"
+    parser.add_argument("--transaction-log-decoder", action="store_true", help=text)
+    for part in ("key", "value"):
+        text = f"print records, each {part} by this decoder of org.apache.kafka.tools.api; by default as a string"
+        option = f"--{part}-decoder-class"
+        parser.add_argument(option, nargs="?", const=STRING_DECODER, metavar="CLASS", help=text)
+    for option in _NEVER_WRITTEN:
+        parser.add_argument(option, action="append_const", dest="refused", const=option, help=argparse.SUPPRESS)
+    return parser
+
+
+class _Dump:
+    """One run of the tool: its options, and what its files have shown."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        """Raises ToolError: an option cannot be honoured."""
+        for refused in options.refused or ():
+            raise ToolError(
+                f"{refused}: the bundled broker never writes such records, because {_NEVER_WRITTEN[refused]}"
+            )
+        for name in ("max_bytes", "max_message_size"):
+            if (getattr(options, name) or 0) < 0:
+                raise ToolError(f"--{name.replace('_', '-')}: {getattr(options, name)} is negative")
+        self.findings = IndexFindings()
+        self.has_invalid_batches = False
+        self._decode = _decoder(options)
+        self._deep: bool = options.deep_iteration or self._decode is not None
+        self._skip_metadata: bool = options.skip_record_metadata
+        self._max_bytes: int | None = options.max_bytes
+        self._index_options = IndexOptions(
+            sanity_only=options.index_sanity_check,
+            verify_only=options.verify_index_only,
+            max_message_size=options.max_message_size,
+        )
+        self._dumps: Mapping[str, Callable[[str], None]] = {
+            ".log": self._segment,
+            ".index": lambda path: dump_offset_index(path, self._index_options, self.findings),
+            ".timeindex": lambda path: dump_time_index(path, self._index_options, self.findings),
+            ".txnindex": dump_transaction_index,
+            ".snapshot": dump_producer_snapshot,
+        }
+
+    def file(self, path: str) -> None:
+        """Print one file by what its name ends with. Raises OSError, ToolError, ToolFailure."""
+        if not os.path.exists(path):
+            raise ToolFailure(f"--files: {path} does not exist")
+        suffix = Path(path).suffix
+        if suffix in self._dumps:
+            self._dumps[suffix](path)
+        elif suffix == _METADATA_SNAPSHOT:
+            complain(f"Ignoring {path}: snapshots of __cluster_metadata cannot be read here")
+        else:
+            complain(f"Ignoring unknown file {path}")
+
+    def _segment(self, path: str) -> None:
+        say(f"Log starting offset: {base_offset(path)}")
+        file = RealFile(path, os.O_RDONLY)
+        size = file.size()
+        end = size if self._max_bytes is None else min(size, self._max_bytes)
+        gaps = _Gaps(path)
+        valid = 0
+        try:
+            for position, header in batch_headers(file, 0, end):
+                self._print_batch(file, position, header)
+                if self._deep:
+                    self._print_records(file, position, header, gaps)
+                valid = position + header.size_in_bytes
+        except UnreadableBatch as error:
+            if end < size and isinstance(error, IncompleteBatch):
+                return  # --max-bytes is within a batch
+            say(f"Found {end - valid} invalid bytes at the end of {Path(path).name}")
+            self._complain_of_batch(error)
+
+    def _complain_of_batch(self, error: UnreadableBatch) -> None:
+        complain(f"{_TOOL}: {error}")
+        # A running broker may not have written the last batch completely. Apache Kafka ends with 0 then, too.
+        self.has_invalid_batches = self.has_invalid_batches or not isinstance(error, IncompleteBatch)
+
+    def _print_batch(self, file: File, position: int, header: BatchHeader) -> None:
+        """Print the line of a batch, and an error if its checksum is wrong; the next batch can be read all the same."""
+        raw = batch_bytes(file, position, header)
+        problem = None
+        try:
+            check_any_crc(raw, 0, header)
+        except UnreadableBatch as error:
+            problem = error.placed(start=position, file=file.path, base_offset=header.base_offset)
+        say(_line_of_batch(position, header, is_valid=problem is None))
+        if problem is not None:
+            self._complain_of_batch(problem)
+
+    def _print_records(self, file: File, position: int, header: BatchHeader, gaps: "_Gaps") -> None:
+        for record, metadata in _records(file, position, header):
+            gaps.note(record.offset)
+            parts = [] if self._skip_metadata else [metadata]
+            if self._decode is not None and not header.is_control:
+                named = zip(("key", "payload"), self._decode(record), strict=True)
+                parts += [f"{name}: {shown}" for name, shown in named if shown is not None]
+            say(" ".join(["|", *parts]) if parts else "")
+
+
+def _decoder(options: argparse.Namespace) -> Decoder | None:
+    """What prints keys and values; None: nothing does. Raises ToolError naming the option."""
+    if options.offsets_decoder:
+        return decode_group_record
+    if options.transaction_log_decoder:
+        return decode_transaction_record
+    classes = (options.key_decoder_class, options.value_decoder_class)
+    if not options.print_data_log and classes == (None, None):
+        return None
+    return plain_decoder(*(name or STRING_DECODER for name in classes))
+
+
+class _Gaps:
+    """Reports offsets of a segment that do not follow each other, as it finds them."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._last: int | None = None
+        self._reported = False
+
+    def note(self, offset: int) -> None:
+        if self._last is not None and offset != self._last + 1:
+            if not self._reported:
+                complain(f"Non-consecutive offsets in {os.path.abspath(self._path)}")
+                self._reported = True
+            complain(f"  {self._last} is followed by {offset}")
+        self._last = offset
+
+
+def _line_of_batch(position: int, header: BatchHeader, *, is_valid: bool) -> str:
+    if header.magic == MAGIC:
+        horizon = header.delete_horizon_ms
+        first = (
+            f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.records_count} "
+            f"baseSequence: {header.base_sequence} lastSequence: {header.last_sequence} "
+            f"producerId: {header.producer_id} producerEpoch: {header.producer_epoch} "
+            f"partitionLeaderEpoch: {header.partition_leader_epoch} "
+            f"isTransactional: {_flag(header.is_transactional)} isControl: {_flag(header.is_control)} "
+            f"deleteHorizonMs: {'OptionalLong.empty' if horizon is None else f'OptionalLong[{horizon}]'}"
+        )
+    else:
+        first = f"offset: {header.last_offset}"
+    return (
+        f"{first} position: {position} {_time(header, header.max_timestamp)} size: {header.size_in_bytes} magic: "
+        f"{header.magic} compresscodec: {header.compression.label} crc: {header.crc} isvalid: {_flag(is_valid)}"
+    )
+
+
+def _records(file: File, position: int, header: BatchHeader) -> Iterator[tuple[LogRecord, str]]:
+    """The records of a batch, each with what is printed of it beside key and value. Raises CorruptBatch."""
+    if header.magic != MAGIC:
+        raw = batch_bytes(file, position, header)
+        messages = read_messages(raw, 0, header, check_crcs=False)
+        for message, (crc, valid) in zip(messages, message_crcs(raw, 0, header), strict=True):
+            yield message, f"{_metadata(header, message)} isValid: {_flag(valid)} crc: {crc}"
+        return
+    control = decode_control(batch_bytes(file, position, header), 0, header) if header.is_control else None
+    for index, record in enumerate(batch_records(file, position, header)):
+        try:
+            metadata = _metadata(header, record, index)
+        except CorruptBatch as error:
+            raise error.placed(start=position, file=file.path, base_offset=header.base_offset) from None
+        yield record, metadata if control is None else f"{metadata} {_control(control)}"
+
+
+def _metadata(header: BatchHeader, record: LogRecord, index: int = 0) -> str:
+    """What is printed of record ``index`` of a batch beside key and value. Raises CorruptBatch: its headers."""
+    key_size, value_size = (-1 if data is None else len(data) for data in (record.key, record.value))
+    time = _time(header, record.timestamp)
+    line = f"offset: {record.offset} {time} keySize: {key_size} valueSize: {value_size}"
+    if header.magic != MAGIC:
+        return line
+    sequence = header.base_sequence
+    if header.base_sequence >= 0:
+        sequence = increment_sequence(header.base_sequence, record.offset - header.base_offset)
+    keys = ",".join(as_text(key) for key, _ in read_headers(record.headers, index))
+    return f"{line} sequence: {sequence} headerKeys: [{keys}]"
+
+
+def _control(control: ControlRecord) -> str:
+    if control.type in {ControlType.ABORT, ControlType.COMMIT}:
+        return f"endTxnMarker: {control.type.name} coordinatorEpoch: {control.coordinator_epoch}"
+    return f"controlType: {control.type.name}"
+
+
+def _time(header: BatchHeader, timestamp: int) -> str:
+    return f"{_TIMESTAMP_TYPES[header.timestamp_type]}: {timestamp}"
+
+
+def _flag(value: bool) -> str:
+    return str(value).lower()

@@ -1,0 +1,84 @@
+"""A KAFKA_HOME: a directory with scripts as in Apache Kafka, which run the bundled broker and its tools.
+
+    python -m broker_embedded.tools home DIRECTORY
+
+Programs that launch Apache Kafka by its scripts (trivup, pytest-kafka, the fixtures of kafka-python) launch this
+broker if they are configured with the directory. A directory with files that this command did not create is refused.
+"""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from broker_embedded._tools.commands import SCRIPTS
+from broker_embedded._tools.server_stop import HOME_VARIABLE
+from spark_kafka_native._command_line import file_error
+from spark_kafka_native._tools.options import ToolParser
+from spark_kafka_native._tools.output import ToolError, ToolFailure, complain, refuse, say
+
+_TOOL: Final = "home"
+
+_SCRIPT: Final = """\
+#!/bin/sh
+{variable}=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd -P) || exit 1
+export {variable}
+exec {python} -m broker_embedded.tools {name} "$@"
+"""
+_README: Final = """\
+Scripts with the names of Apache Kafka's, which run the bundled broker of spark-kafka-native and its tools.
+"""
+_SERVER_PROPERTIES: Final = """\
+# A broker on this machine alone. Its settings: python -m broker_embedded --help
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:9092
+log.dirs={data_dir}
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Create or update a KAFKA_HOME; the exit status. 0: done. 1: a file cannot be written. 2: another directory."""
+    parser = ToolParser(_TOOL, "Create a directory with Kafka's scripts, for programs that launch Kafka.")
+    text = "a directory that does not exist, that is empty, or whose scripts are to be updated; config/ is kept then"
+    parser.add_argument("directory", type=Path, help=text)
+    directory: Path = parser.parse_args(arguments).directory
+    try:
+        is_new = make_home(directory)
+    except ToolError as error:
+        return refuse(_TOOL, error)
+    except (OSError, ValueError) as error:
+        return refuse(_TOOL, ToolFailure(f"{directory}: {file_error(error)}"))
+    if not is_new:
+        complain(f"{_TOOL}: the scripts in {directory} are updated; its config/server.properties is kept")
+    say(f"KAFKA_HOME={directory.resolve()}")
+    return 0
+
+
+def make_home(directory: Path, python: str = sys.executable) -> bool:
+    """Write ``README.md``, ``bin/*.sh`` and ``config/server.properties``; whether the directory was no KAFKA_HOME.
+
+    In a KAFKA_HOME of this function the files in ``config`` are kept. The scripts run ``python``: the one that has this
+    package. Raises ToolError if the directory contains other files; OSError.
+    """
+    readme = directory / "README.md"  # trivup recognizes a Kafka by this file
+    is_new = not directory.exists() or not any(directory.iterdir())
+    if not (is_new or (readme.is_file() and readme.read_bytes() == _README.encode())):
+        raise ToolError(
+            f"{directory} is not empty and was not created by this command; use a new or an empty directory"
+        )
+    directory.mkdir(parents=True, exist_ok=True)
+    readme.write_text(_README, encoding="utf-8")
+    for folder in ("bin", "config/kraft", "libs"):
+        (directory / folder).mkdir(parents=True, exist_ok=True)
+    for name in SCRIPTS:
+        script = directory / "bin" / f"{name}.sh"
+        script.write_text(
+            _SCRIPT.format(variable=HOME_VARIABLE, python=shlex.quote(python), name=name), encoding="utf-8"
+        )
+        script.chmod(0o755)
+    properties = _SERVER_PROPERTIES.format(data_dir=(directory / "data").resolve())
+    for file in (directory / "config/server.properties", directory / "config/kraft/server.properties"):
+        if not file.exists():
+            file.write_text(properties, encoding="utf-8")
+    return is_new

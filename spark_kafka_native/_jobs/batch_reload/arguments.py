@@ -1,0 +1,392 @@
+"""The command line of the job."""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from spark_kafka_native._command_line import CommandParser, file_error, positive, read_properties
+from spark_kafka_native._jobs.batch_reload.bounds import Point, parse_offsets, parse_point
+from spark_kafka_native._jobs.batch_reload.errors import UsageError
+from spark_kafka_native._jobs.batch_reload.formats import COMPRESSIONS
+from spark_kafka_native._jobs.batch_reload.storage.location import StorageLocation
+from spark_kafka_native._net.errors import ConfigError
+from spark_kafka_native._protocol.nearest import did_you_mean
+from spark_kafka_native._spark.errors import OptionError
+
+DEFAULT_KEEP_VERSIONS: Final = 10
+DEFAULT_LEASE_MINUTES: Final = 60
+
+_ABOUT: Final = """\
+Load Kafka topics into files, each record exactly once, or into any other Spark format, at least once.
+
+Each run loads the records since the last one. If a run fails or is killed, start it again; there is no duplicate and no
+gap."""
+
+_EXAMPLES: Final = """\
+what to load
+  By default a run begins where the last one ended, and the first run at the first record. New partitions begin at
+  their first record. --from and --from-offsets load again from a point, into a new version that replaces the files
+  after that point; files before it are kept. A point within a file moves to the file's beginning.
+
+file formats: parquet, orc, avro, json, csv, text
+  EXACTLY ONCE. Files of a run are in TARGET/_loads/<load id>/. They are part of the load once
+  TARGET/_manifests/<version>.json names them: that file is created atomically, by one run only. Read a load with
+      from spark_kafka_native import load_dataframe
+      load_dataframe(spark, "TARGET")
+  TARGET is a directory that all of Spark's nodes share, or s3://, gs://, abfs:// with the packages fsspec and s3fs,
+  gcsfs or adlfs.
+
+other formats: those of df.write.format(...), such as jdbc, delta or iceberg
+  AT LEAST ONCE. Rows are appended with a column load_id. If a run fails between writing its rows and its manifest, the
+  next one writes the same records again with another load_id. The valid ids are in the history of the manifest in
+  --state.
+
+examples
+  spark-submit jobs/batch_reload.py --bootstrap-servers k1:9092 --topics events,clicks --target /data/raw
+  spark-submit jobs/batch_reload.py ... --dry-run
+  spark-submit jobs/batch_reload.py ... --from 2026-11-20T00:00:00Z          load again from that time on
+  spark-submit jobs/batch_reload.py ... --from -2h --until -1h               an hour of it
+  spark-submit jobs/batch_reload.py ... --from-offsets '{"events":{"0":4000}}'
+  spark-submit jobs/batch_reload.py ... --verify
+  spark-submit jobs/batch_reload.py --target /data/raw --clean
+  spark-submit jobs/batch_reload.py ... --format jdbc --state /data/state --table events --columns key,value,offset \\
+      --write-option url=jdbc:postgresql://db/raw
+
+exit status
+  0 done, or nothing to do   1 it failed, or --verify found errors; no part of a failed load is visible
+  2 a bad option, or a target that belongs to another program or cannot be written
+  3 another run published the same partitions meanwhile; run it again
+  130 interrupted; the last line says whether a version was published, which is complete then"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """The parsed command line, validated without the cluster and the target."""
+
+    source_options: tuple[tuple[str, str], ...]
+    """Of the data source, with the cluster and, if given, the subscription."""
+    start: Point | None
+    """None: since the last run."""
+    start_option: str
+    """The option that names it: --from or --from-offsets."""
+    until: Point | None
+    location: StorageLocation
+    """Of manifests and files."""
+    location_option: str
+    """The option that names it: --target or --state."""
+    target: str | None
+    table: str | None
+    format: str | None
+    compression: str | None
+    columns: tuple[str, ...]
+    """Empty: all, or as before."""
+    as_string: frozenset[str]
+    write_options: tuple[tuple[str, str], ...]
+    min_tasks: int | None
+    max_records_per_task: int | None
+    accept_data_loss: bool
+    action: str
+    """load, dry-run, verify or clean."""
+    version: int | None
+    keep_versions: int
+    lease_s: float
+    origins: Mapping[str, str]
+    """Option of the source, in lower case -> what the user has written for it."""
+
+    def named(self, error: ConfigError | OptionError) -> UsageError:
+        """The error with the option as the user has written it, if it is one of the command line or the file."""
+        key = error.option.lower()
+        origin = self.origins.get(key) or _GOVERNED.get(key)
+        return UsageError(f"{origin}: {error.message}" if origin else str(error))
+
+    def __repr__(self) -> str:
+        return f"Arguments({self.action}, {self.location})"  # options may be secret
+
+
+_GOVERNED: Final = {
+    "subscribe": "--topics",
+    "subscribepattern": "--topic-pattern",
+    "assign": "--topics",
+    "minpartitions": "--min-tasks",
+    "maxrecordsperpartition": "--max-records-per-task",
+    "failondataloss": "--accept-data-loss",
+    "includeheaders": "--columns",
+    "kafka.bootstrap.servers": "--bootstrap-servers",
+}
+_WHICH_RECORDS: Final = {
+    "start": "--from",
+    "from_offsets": "--from-offsets",
+    "since_last_run": "--since-last-run",
+    "until": "--until",
+    "accept_data_loss": "--accept-data-loss",
+    "min_tasks": "--min-tasks",
+    "max_records_per_task": "--max-records-per-task",
+}
+_POSITION: Final = re.compile(r"(starting|ending)(offsets|timestamp).*")
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> Arguments:
+    """The command line -> values. Raises UsageError, or ends the program as argparse does."""
+    given = _parser().parse_args(_joined(sys.argv[1:] if arguments is None else arguments))
+    action = next((name for name in ("dry-run", "verify", "clean") if getattr(given, name.replace("-", "_"))), "load")
+    other = given.format is not None and given.format not in COMPRESSIONS
+    _check(given, action, other=other)
+    properties = _properties(given)
+    return Arguments(
+        source_options=tuple(_source_options(given, action, properties).items()),
+        start=_point("--from-offsets", parse_offsets, given.from_offsets) or _point("--from", parse_point, given.start),
+        start_option="--from-offsets" if given.from_offsets else "--from",
+        until=_point("--until", parse_point, given.until),
+        location_option="--state" if given.state else "--target",
+        location=StorageLocation(
+            url=given.state or given.target, options=_pairs(given.storage_option, "--storage-option")
+        ),
+        target=given.target,
+        table=given.table,
+        format=given.format,
+        compression=given.compression,
+        columns=tuple(name.strip() for name in (given.columns or "").split(",") if name.strip()),
+        as_string=frozenset(
+            name for name, chosen in (("key", given.key_as_string), ("value", given.value_as_string)) if chosen
+        ),
+        write_options=_pairs(given.write_option, "--write-option"),
+        min_tasks=given.min_tasks,
+        max_records_per_task=given.max_records_per_task,
+        accept_data_loss=given.accept_data_loss,
+        action=action,
+        version=given.version,
+        keep_versions=given.keep_versions,
+        lease_s=given.lease_minutes * 60.0,
+        origins=_origins(given, properties),
+    )
+
+
+def _joined(arguments: Sequence[str]) -> list[str]:
+    """``--from -2h`` -> ``--from=-2h``: argparse would take the time for an option."""
+    joined: list[str] = []
+    for argument in arguments:
+        if joined and joined[-1] in {"--from", "--until"} and re.match("-[0-9]", argument):
+            joined[-1] += f"={argument}"
+        else:
+            joined.append(argument)
+    return joined
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = CommandParser(
+        prog="batch_reload", description=_ABOUT, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    _add_source(parser.add_argument_group("source"))
+    _add_range(parser.add_argument_group("which records"))
+    _add_target(parser.add_argument_group("target"))
+    _add_actions(parser.add_argument_group("instead of loading"))
+    return parser
+
+
+def _add_source(group: Any) -> None:
+    group.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="the cluster")
+    topics = group.add_mutually_exclusive_group()
+    topics.add_argument("--topics", metavar="A,B", help="topics to load")
+    topics.add_argument("--topic-pattern", metavar="REGEX", help="topics in whose name the expression is found")
+    group.add_argument(
+        "--option",
+        metavar="K=V",
+        action="append",
+        default=[],
+        help="an option of the source, such as kafka.security.protocol=SSL; kafka.isolation.level is read_committed "
+        "unless it is given here",
+    )
+    group.add_argument("--properties-file", metavar="FILE", type=Path, help="a Kafka client's properties")
+
+
+def _add_range(group: Any) -> None:
+    start = group.add_mutually_exclusive_group()
+    start.add_argument("--since-last-run", action="store_true", help="begin where the last run ended (the default)")
+    start.add_argument(
+        "--from",
+        dest="start",
+        metavar="POINT",
+        help="load again from here on: 2026-11-20T10:00:00Z, epoch milliseconds, -2h (before now), earliest",
+    )
+    start.add_argument(
+        "--from-offsets",
+        metavar="JSON",
+        help='as --from, by offsets: {"a":{"0":23},"b":"earliest"}; other partitions continue at their positions',
+    )
+    group.add_argument(
+        "--until", metavar="POINT", help="end at this point, written as for --from or --from-offsets (default: latest)"
+    )
+    group.add_argument(
+        "--accept-data-loss",
+        action="store_true",
+        help="continue after records that were deleted before they were loaded; the manifest names the gap",
+    )
+    group.add_argument("--min-tasks", metavar="N", type=positive, help="split large ranges, for at least N tasks")
+    group.add_argument(
+        "--max-records-per-task", metavar="N", type=positive, help="split ranges: at most N offsets per task and file"
+    )
+
+
+def _add_target(group: Any) -> None:
+    group.add_argument(
+        "--target", metavar="DIR", help="a directory or s3://, gs://, abfs://; for other formats: a path"
+    )
+    group.add_argument(
+        "--format", metavar="NAME", help=f"{', '.join(COMPRESSIONS)}, or one that Spark knows (default: parquet)"
+    )
+    group.add_argument(
+        "--compression",
+        metavar="NAME",
+        help="compression of the files (default: snappy for parquet and orc, deflate for avro, else none)",
+    )
+    group.add_argument(
+        "--columns",
+        metavar="A,B",
+        help="columns to write, of key, value, topic, partition, offset, timestamp, timestampType, headers (default: "
+        "all; text: value)",
+    )
+    group.add_argument("--key-as-string", action="store_true", help="key as UTF-8 text rather than binary")
+    group.add_argument("--value-as-string", action="store_true", help="value as UTF-8 text rather than binary")
+    group.add_argument(
+        "--storage-option",
+        metavar="K=V",
+        action="append",
+        default=[],
+        help="an option of the object store's client in Python",
+    )
+    group.add_argument("--state", metavar="DIR", help="for other formats: the directory for positions")
+    group.add_argument(
+        "--table", metavar="NAME", help="for other formats: a table of Spark's catalog, in place of a path"
+    )
+    group.add_argument(
+        "--write-option", metavar="K=V", action="append", default=[], help="for other formats: an option of df.write"
+    )
+
+
+def _add_actions(group: Any) -> None:
+    actions = group.add_mutually_exclusive_group()
+    actions.add_argument("--dry-run", action="store_true", help="print what would be loaded, with counts")
+    actions.add_argument(
+        "--verify",
+        action="store_true",
+        help="check the manifest, read the files again, and compare their counts with the topics. Ranges with deleted "
+        "records and recreated topics are not compared; brokers before Kafka 2.8 do not say that a topic was recreated",
+    )
+    actions.add_argument(
+        "--clean", action="store_true", help="remove files that no version names, and versions that are not kept"
+    )
+    group.add_argument(
+        "--version", metavar="N", type=positive, help="for --verify: the version to check (default: the latest)"
+    )
+    group.add_argument(
+        "--keep-versions",
+        metavar="N",
+        type=positive,
+        default=DEFAULT_KEEP_VERSIONS,
+        help="for --clean: the number of latest versions to keep (default: %(default)s)",
+    )
+    group.add_argument(
+        "--lease-minutes",
+        metavar="N",
+        type=positive,
+        default=DEFAULT_LEASE_MINUTES,
+        help="for --clean: delete files of runs that have not renewed their lease for N minutes (default: %(default)s)",
+    )
+
+
+def _check(given: argparse.Namespace, action: str, *, other: bool) -> None:
+    if given.target is None and not other:
+        raise UsageError("--target is required: the location of the load")
+    if action != "clean" and given.bootstrap_servers is None:
+        raise UsageError("--bootstrap-servers is required")
+    if given.version is not None and action != "verify":
+        raise UsageError("--version: only --verify has this option; a load reads and extends the latest version")
+    for name, option in _WHICH_RECORDS.items():
+        if getattr(given, name) not in {None, False} and action in {"verify", "clean"}:
+            raise UsageError(f"{option}: only a load and --dry-run have this option")
+    if action in {"load", "dry-run"} and given.topics is None and given.topic_pattern is None:
+        raise UsageError("--topics or --topic-pattern is required")
+    if other:
+        _check_other(given)
+    else:
+        _check_files(given)
+
+
+def _check_other(given: argparse.Namespace) -> None:
+    if given.state is None:
+        name = given.format
+        if suggestion := did_you_mean(name, COMPRESSIONS):
+            raise UsageError(
+                f"--format: {name} is not a file format of this job{suggestion} Spark's formats need --state"
+            )
+        raise UsageError(f"--state is required for positions: {name} is not a file format of this job")
+    if given.table is not None and given.target is not None:
+        raise UsageError("--table and --target cannot be used together; give one of them")
+    if given.compression is not None:
+        raise UsageError(f"--compression has an effect only with file formats; use --write-option for {given.format}")
+
+
+def _check_files(given: argparse.Namespace) -> None:
+    for name in ("state", "table", "write_option"):
+        if getattr(given, name):
+            option = name.replace("_", "-")
+            raise UsageError(f"--{option} has an effect only with formats other than {', '.join(COMPRESSIONS)}")
+
+
+def _origins(given: argparse.Namespace, properties: Iterable[str]) -> dict[str, str]:
+    in_file = {_option_of(key): f"--properties-file {given.properties_file}: {key}" for key in properties}
+    in_options = {key: f"--option {key}" for key, _ in _pairs(given.option, "--option")}
+    return {name.lower(): origin for name, origin in (in_file | in_options).items()}
+
+
+def _properties(given: argparse.Namespace) -> dict[str, str]:
+    """The entries of --properties-file. It may be a pipe, such as ``<(...)`` of a shell, which can be read once."""
+    if given.properties_file is None:
+        return {}
+    try:
+        return read_properties(given.properties_file)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--properties-file {given.properties_file}: {file_error(error)}") from None
+
+
+def _option_of(key: str) -> str:
+    """The option of the source for a property of a Kafka client."""
+    return f"kafka.{key.removeprefix('kafka.')}"
+
+
+def _source_options(given: argparse.Namespace, action: str, properties: Mapping[str, str]) -> dict[str, str]:
+    options: dict[str, str] = {"kafka.isolation.level": "read_committed"}
+    options |= {_option_of(key): value for key, value in properties.items()}
+    for key, value in _pairs(given.option, "--option"):
+        if (governor := _GOVERNED.get(key.lower())) or _POSITION.fullmatch(key.lower()):
+            raise UsageError(f"--option {key}: use {governor or '--from, --from-offsets and --until'}")
+        options[key] = value
+    if action == "clean":
+        return options
+    options["kafka.bootstrap.servers"] = given.bootstrap_servers
+    if given.topic_pattern is not None:
+        return options | {"subscribePattern": given.topic_pattern}
+    return options | ({"subscribe": given.topics} if given.topics is not None else {})
+
+
+def _pairs(items: Sequence[str], option: str) -> tuple[tuple[str, str], ...]:
+    pairs: list[tuple[str, str]] = []
+    for item in items:
+        key, separator, value = item.partition("=")
+        if not separator or not key.strip():
+            raise UsageError(f"{option}: KEY=VALUE is expected")  # without what was given: it may be a secret
+        pairs.append((key.strip(), value))
+    return tuple(pairs)
+
+
+def _point(option: str, parse: Callable[[str], Point], text: str | None) -> Point | None:
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None

@@ -1,0 +1,98 @@
+"""The output for the user: plan, progress, result of a check, and a line with the result of the run."""
+
+from collections import Counter
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from spark_kafka_native._jobs.batch_reload.clean import Unneeded
+from spark_kafka_native._jobs.batch_reload.manifest import Manifest
+from spark_kafka_native._jobs.batch_reload.plan import Plan
+from spark_kafka_native._jobs.batch_reload.verify import RangeVerdict, Report
+
+_SHOWN_AT_MOST = 200
+
+
+def count_of(number: int, noun: str) -> str:
+    """``1 file``, ``2,000 files``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def progress_bar(console: Console) -> Progress:
+    """A bar that counts tasks."""
+    return Progress(
+        TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+    )
+
+
+def plan_table(plan: Plan) -> Table:
+    """A plan, one line per partition and a sum."""
+    table = Table(box=box.SIMPLE_HEAD, show_footer=True)
+    table.add_column("partition", footer="all")
+    for name in ("from", "until"):
+        table.add_column(name, justify="right")
+    table.add_column("offsets", justify="right", footer=f"{plan.records:,}")
+    table.add_column("tasks", justify="right", footer=f"{len(plan.pieces):,}")
+    table.add_column("files")
+    tasks = Counter(piece.topic_partition for piece in plan.pieces)
+    for part in plan.partitions[:_SHOWN_AT_MOST]:
+        numbers = (part.read_from, part.until_offset, part.records, tasks[part.partition])
+        notes = []
+        if part.starts_over:
+            notes.append("all replaced: the topic was recreated")
+        elif part.replaced:
+            notes.append(f"replaces {len(part.replaced)}")
+        if part.lost:
+            notes.append(f"offsets [{part.lost[0]}, {part.lost[1]}) were deleted")
+        table.add_row(str(part.partition), *(f"{number:,}" for number in numbers), "; ".join(notes))
+    if (more := len(plan.partitions) - _SHOWN_AT_MOST) > 0:
+        table.add_row(f"and {more:,} more", "", "", "", "", "")
+    return table
+
+
+def report_table(report: Report) -> Table:
+    """A check: verdicts by topic."""
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("topic")
+    table.add_column("verdict")
+    for name in ("ranges", "rows"):
+        table.add_column(name, justify="right")
+    ranges = Counter((each.topic, each.verdict) for each in report.checked)
+    rows: Counter[tuple[str, str]] = Counter()
+    for each in report.checked:
+        rows[each.topic, each.verdict] += each.rows
+    for topic, verdict in sorted(ranges):
+        style = "" if RangeVerdict(verdict).correct else "red"
+        key = (topic, verdict)
+        table.add_row(topic, verdict, f"{ranges[key]:,}", f"{rows[key]:,}", style=style)
+    return table
+
+
+def complaints(report: Report) -> list[str]:
+    """The errors, a line each, at most ``_SHOWN_AT_MOST``."""
+    lines = list(report.problems)
+    for each in report.checked:
+        if not RangeVerdict(each.verdict).correct:
+            where = f"{each.topic}-{each.partition} offsets [{each.from_offset}, {each.until_offset})"
+            counts = f": {each.rows:,} rows, {each.counted:,} in the topic" if each.counted != each.rows else ""
+            lines.append(f"{where} {each.verdict}{counts}{f' ({each.path})' if each.path else ''}")
+    more = len(lines) - _SHOWN_AT_MOST
+    return lines if more <= 0 else [*lines[:_SHOWN_AT_MOST], f"and {more:,} more"]
+
+
+def loaded_line(manifest: Manifest, load_id: str, plan: Plan, where: str) -> str:
+    """The result of a load."""
+    mine = [entry for entry in manifest.entries if entry.load_id == load_id]
+    rows, files = sum(entry.rows for entry in mine), sum(1 for entry in mine if entry.path)
+    has_files = files or not plan.records
+    what = f"{count_of(rows, 'record')} in {count_of(files, 'file')}" if has_files else count_of(plan.records, "offset")
+    return f"loaded {what} of {count_of(len(plan.partitions), 'partition')} into {where}, version {manifest.version}"
+
+
+def cleaned_line(unneeded: Unneeded) -> str:
+    """The result of a clean."""
+    dead = f", of {count_of(len(unneeded.dead_loads), 'dead run')} among others" if unneeded.dead_loads else ""
+    files = f"{count_of(len(unneeded.files), 'file')} ({count_of(unneeded.bytes, 'byte')}{dead})"
+    return f"removed {files} and {count_of(len(unneeded.versions), 'version')}"

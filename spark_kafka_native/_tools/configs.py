@@ -1,0 +1,123 @@
+"""``kafka-configs.sh``: settings of topics, brokers and groups; quotas; users of SCRAM."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from spark_kafka_native._client.admin.configs import (
+    ConfigEntry,
+    Resource,
+    ResourceType,
+    alter_configs,
+    describe_configs,
+)
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._tools.config_entities import Entity, add_entities, read_entities
+from spark_kafka_native._tools.connection import run
+from spark_kafka_native._tools.options import ToolParser, parse_pairs, properties_in, split_list
+from spark_kafka_native._tools.output import ToolError, say
+from spark_kafka_native._tools.quota_configs import alter_client, describe_client
+
+_TYPES: Final = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER, "groups": ResourceType.GROUP}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Describe or alter settings; the exit status. 0: done. 1: the cluster refused it. 2: a bad option."""
+    return run(_parser(), arguments)
+
+
+def _act(cluster: Cluster, options: argparse.Namespace) -> None:
+    entities = read_entities(options)
+    if options.describe:
+        _describe(cluster, entities, show_all=options.all)
+    else:
+        _alter(cluster, entities, *_changes(options))
+        say(f"Completed updating {entities[-1]}.")
+
+
+def _parser() -> ToolParser:
+    parser = ToolParser(
+        "kafka-configs", "Describe and alter settings of topics, brokers and groups, quotas, and users of SCRAM."
+    )
+    parser.add_cluster()
+    actions = parser.add_mutually_exclusive_group(required=True)
+    actions.add_argument("--alter", action="store_true", help="change settings")
+    actions.add_argument("--describe", action="store_true", help="print settings")
+    parser.add_argument(
+        "--all", action="store_true", help="with --describe: print all settings, not only those that were set"
+    )
+    text = "settings to set; for users also SCRAM-SHA-256=[iterations=N,password=TEXT]"
+    parser.add_argument("--add-config", metavar="K=V,K=[V,V]", help=text)
+    parser.add_argument("--add-config-file", metavar="FILE", type=Path, help="a properties file with settings to set")
+    text = "settings to delete, so that their defaults apply; the option can be repeated"
+    parser.add_argument("--delete-config", action="append", default=[], metavar="K,K", help=text)
+    add_entities(parser)
+    parser.set_defaults(action=_act)
+    return parser
+
+
+def _changes(options: argparse.Namespace) -> tuple[dict[str, str | None], list[str]]:
+    added: dict[str, str | None] = {}
+    if options.add_config_file:
+        added.update(properties_in(options.add_config_file, "--add-config-file"))
+    if options.add_config:
+        added.update(parse_pairs(split_list(options.add_config), "--add-config"))
+    deleted = split_list(",".join(options.delete_config))
+    both = sorted(added.keys() & set(deleted))
+    if both:
+        raise ToolError(f"--add-config and --delete-config both name {', '.join(both)}")
+    if not added and not deleted:
+        raise ToolError("--alter needs --add-config, --add-config-file or --delete-config")
+    return added, deleted
+
+
+def _resource(kind: ResourceType, entity: Entity) -> Resource:
+    if entity.is_default and kind is not ResourceType.BROKER:
+        raise ToolError(
+            f"--entity-default (or an empty name) is for brokers, users, clients and ips, not for {entity.type}"
+        )
+    name = entity.name or ""
+    if kind is ResourceType.BROKER and name and not name.isdigit():
+        raise ToolError(f"--entity-name: {name!r} is not the id of a broker, which is a number")
+    return Resource(type=kind, name=name)
+
+
+def _resources(cluster: Cluster, kind: ResourceType, entity: Entity) -> list[Resource]:
+    """The entity, or for all of a type each of them."""
+    if not entity.is_all:
+        return [_resource(kind, entity)]
+    if kind is ResourceType.GROUP:
+        raise ToolError("--entity-name is required for groups")
+    metadata = cluster.metadata()
+    names = [*map(str, sorted(metadata.brokers)), ""] if kind is ResourceType.BROKER else sorted(metadata.topics)
+    return [Resource(type=kind, name=name) for name in names]
+
+
+def _alter(cluster: Cluster, entities: Sequence[Entity], added: dict[str, str | None], deleted: Sequence[str]) -> None:
+    kind = _TYPES.get(entities[0].type)
+    if kind is None:
+        alter_client(cluster, entities, added, deleted)
+    else:
+        alter_configs(cluster, _resource(kind, entities[0]), added | dict.fromkeys(deleted))
+
+
+def _describe(cluster: Cluster, entities: Sequence[Entity], *, show_all: bool) -> None:
+    kind = _TYPES.get(entities[0].type)
+    if kind is None:
+        describe_client(cluster, entities)
+        return
+    for resource in _resources(cluster, kind, entities[0]):
+        entries = describe_configs(cluster, resource).values()
+        if resource.name:
+            say(f"{'All' if show_all else 'Dynamic'} configs for {resource} are:")
+        else:
+            say("Default configs for brokers in the cluster are:")
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if show_all or entry.is_set_on(resource.type) or (resource.name == "" and not entry.read_only):
+                say(f"  {_line(entry)}")
+
+
+def _line(entry: ConfigEntry) -> str:
+    synonyms = ", ".join(f"{source.name}:{name}={value}" for source, name, value in entry.synonyms)
+    return f"{entry.name}={entry.value} sensitive={str(entry.sensitive).lower()} synonyms={{{synonyms}}}"

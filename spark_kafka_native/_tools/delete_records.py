@@ -1,0 +1,81 @@
+"""``kafka-delete-records.sh``: delete the records of partitions before an offset."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from spark_kafka_native._client.admin.delete_records import delete_records
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._command_line import file_error
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._tools.connection import run
+from spark_kafka_native._tools.options import ToolParser
+from spark_kafka_native._tools.output import ToolError, ToolFailure, say
+
+_OPTION: Final = "--offset-json-file"
+_KINDS: Final = {list: "a list", str: "a string", int: "an integer"}
+_T = TypeVar("_T")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Delete records before offsets; the exit status. 0: done. 1: the cluster refused it. 2: a bad option."""
+    parser = ToolParser("kafka-delete-records", "Delete the records before given offsets.")
+    parser.add_cluster()
+    parser.add_argument(
+        _OPTION,
+        required=True,
+        type=Path,
+        metavar="FILE",
+        help='{"partitions": [{"topic": "t", "partition": 0, "offset": 5}], "version": 1}; -1 is the high watermark',
+    )
+    parser.set_defaults(action=_delete)
+    return run(parser, arguments)
+
+
+def _delete(cluster: Cluster, options: argparse.Namespace) -> None:
+    before = read_offsets(options.offset_json_file)
+    say("Executing records delete operation")
+    done = delete_records(cluster, before)
+    say("Records delete operation completed:")
+    for partition, first_offset in sorted(done.items()):
+        say(f"partition: {partition}\tlow_watermark: {first_offset}")
+
+
+def read_offsets(path: Path) -> dict[TopicPartition, int]:
+    """The offsets in a file of the form above.
+
+    Raises ToolError naming the file and the field; ToolFailure: it cannot be read.
+    """
+    where = f"{_OPTION} {path}"
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ToolFailure(f"{where}: {file_error(error)}") from error
+    except (ValueError, RecursionError) as error:
+        raise ToolError(f"{where}: the file is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise ToolError(f"{where}: the JSON is not an object with the field partitions")
+    if content.get("version", 1) != 1:
+        raise ToolError(f"{where}: the field version is {content['version']!r}; only 1 is known")
+    offsets: dict[TopicPartition, int] = {}
+    for at, entry in enumerate(_field(where, content, "partitions", list)):
+        of_entry = f"{where}: partitions[{at}]"
+        if not isinstance(entry, dict):
+            raise ToolError(f"{of_entry} is not an object with topic, partition and offset")
+        partition = TopicPartition(_field(of_entry, entry, "topic", str), _field(of_entry, entry, "partition", int))
+        if partition in offsets:
+            raise ToolError(f"{where}: partitions names {partition} twice")
+        offsets[partition] = _field(of_entry, entry, "offset", int)
+    return offsets
+
+
+def _field(where: str, entry: dict[str, Any], name: str, kind: type[_T]) -> _T:
+    """A field of an object. Raises ToolError naming it."""
+    if name not in entry:
+        raise ToolError(f"{where}: the field {name} is missing")
+    value = entry[name]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ToolError(f"{where}: the field {name} is {json.dumps(value)}, not {_KINDS[kind]}")
+    return value

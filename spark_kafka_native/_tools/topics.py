@@ -1,0 +1,201 @@
+"""``kafka-topics.sh``: create, delete, list, describe and widen topics."""
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+from uuid import UUID
+
+from spark_kafka_native._client.admin.topics import (
+    NewTopic,
+    TopicsError,
+    create_partitions,
+    create_topics,
+    delete_topics,
+)
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.metadata import ClusterMetadata, TopicMetadata
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.ids import parse_id
+from spark_kafka_native._protocol.wire import ZERO_UUID
+from spark_kafka_native._tools.connection import run
+from spark_kafka_native._tools.options import INT16, INT32, ToolParser, parse_pairs
+from spark_kafka_native._tools.output import ToolError, say
+from spark_kafka_native._tools.topic_descriptions import add_filters, describe
+
+_COLLISIONS: Final = (
+    "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
+    "To avoid issues it is best to use either, but not both."
+)
+"""The text of Apache Kafka's tool."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do one thing with topics; the exit status. 0: done. 1: the cluster refused it. 2: a bad option."""
+    return run(_parser(), arguments, _announce)
+
+
+def _announce(error: KafkaError) -> None:
+    """Print what programs that call Apache Kafka's script search for: this text, and the broker's error after it."""
+    reasons = (
+        error.reasons if isinstance(error, TopicsError) else [error.response_message or error.detail or str(error)]
+    )
+    for reason in reasons:
+        say(f"Error while executing topic command : {reason}")
+
+
+def _parser() -> ToolParser:
+    parser = ToolParser("kafka-topics", "Create, delete, list, describe and alter topics.")
+    parser.add_cluster()
+    parser.add_actions(
+        ("--create", _create, "create a topic"),
+        ("--delete", _delete, "delete topics"),
+        ("--list", _list, "print the names of topics"),
+        ("--describe", _describe, "print partitions, leaders and settings"),
+        ("--alter", _alter, "increase the number of partitions of a topic"),
+    )
+    parser.add_argument("--topic", help="the topic; with --list, --describe and --delete a regular expression")
+    parser.add_argument("--topic-id", metavar="ID", help="with --describe: the topic with this id, instead of --topic")
+    parser.add_argument(
+        "--partitions", type=INT32, help="the number of partitions; by default num.partitions of the broker"
+    )
+    parser.add_argument(
+        "--replication-factor",
+        type=INT16,
+        help="the number of replicas; by default default.replication.factor of the broker",
+    )
+    parser.add_argument("--replica-assignment", metavar="B:B,B:B", help="the brokers of each partition, leader first")
+    parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a setting of a new topic")
+    parser.add_argument("--if-not-exists", action="store_true", help="with --create: do nothing if the topic exists")
+    parser.add_argument(
+        "--if-exists",
+        action="store_true",
+        help="with --alter, --delete, --describe: do nothing if the topic does not exist",
+    )
+    parser.add_argument("--exclude-internal", action="store_true", help="leave out internal topics")
+    add_filters(parser)
+    parser.add_replaced("use kafka-configs --alter --topic NAME --delete-config KEY", "--delete-config")
+    return parser
+
+
+def _create(cluster: Cluster, options: argparse.Namespace) -> None:
+    name = _required(options)
+    if "." in name or "_" in name:
+        say(_COLLISIONS)
+    topic = NewTopic(
+        name=name,
+        partitions=-1 if options.partitions is None else options.partitions,
+        replication_factor=-1 if options.replication_factor is None else options.replication_factor,
+        configs=dict(parse_pairs(options.config, "--config")),
+        assignments=_assignments(options.replica_assignment),
+    )
+    with _ignoring(ErrorCode.TOPIC_ALREADY_EXISTS, if_given=options.if_not_exists):
+        create_topics(cluster, [topic])
+        say(f"Created topic {name}.")
+
+
+def _assignments(text: str | None) -> dict[int, tuple[int, ...]]:
+    try:
+        return {
+            index: tuple(int(broker) for broker in brokers.split(":"))
+            for index, brokers in enumerate(text.split(",") if text else ())
+        }
+    except ValueError:
+        raise ToolError(f"--replica-assignment: {text!r} is not BROKER:BROKER,BROKER:BROKER") from None
+
+
+def _delete(cluster: Cluster, options: argparse.Namespace) -> None:
+    _required(options)
+    chosen = _chosen(cluster.metadata(), options)
+    if chosen:
+        with _ignoring(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, if_given=options.if_exists):
+            delete_topics(cluster, [topic.name for topic in chosen])
+
+
+def _alter(cluster: Cluster, options: argparse.Namespace) -> None:
+    name = _required(options)
+    if options.partitions is None:
+        raise ToolError(
+            "--alter needs --partitions; kafka-configs --alter --topic NAME --add-config KEY=VALUE sets configs"
+        )
+    if cluster.metadata([name], missing_ok=True).topics[name].error is not ErrorCode.NONE:
+        if options.if_exists:
+            return
+        raise _missing(name)
+    create_partitions(cluster, {name: options.partitions})
+
+
+def _list(cluster: Cluster, options: argparse.Namespace) -> None:
+    for topic in _chosen(cluster.metadata(), options, must_exist=False):
+        say(topic.name)
+
+
+def _describe(cluster: Cluster, options: argparse.Namespace) -> None:
+    if options.if_exists and not options.topic and not options.topic_id:
+        raise ToolError("--if-exists: --describe needs --topic or --topic-id with it")
+    wanted = _topic_id(options.topic_id)
+    metadata = cluster.metadata()
+    if wanted == ZERO_UUID:
+        options.topic_id = None  # as if it were not given, as in Apache Kafka
+        chosen = _chosen(metadata, options)
+    else:
+        chosen = [
+            topic
+            for topic in metadata.topics.values()
+            if topic.topic_id == wanted and not (options.exclude_internal and topic.internal)
+        ]
+        if not chosen and not options.if_exists:
+            detail = f"TopicId '{options.topic_id}' does not exist as expected"
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, detail)
+    describe(cluster, metadata, chosen, options)
+
+
+def _topic_id(text: str | None) -> UUID:
+    """The id that ``--topic-id`` gives; zeroes if it gives none. Raises ToolError."""
+    try:
+        return ZERO_UUID if text is None else parse_id(text)
+    except ValueError as error:
+        raise ToolError(f"--topic-id: {error}") from error
+
+
+def _required(options: argparse.Namespace) -> str:
+    if not options.topic:
+        raise ToolError("--topic is required")
+    return str(options.topic)
+
+
+def _chosen(metadata: ClusterMetadata, options: argparse.Namespace, *, must_exist: bool = True) -> list[TopicMetadata]:
+    """The topics that ``--topic`` stands for, by name. Raises KafkaError: there is none, and there ought to be."""
+    wanted = _expressions(options.topic)
+    topics = [
+        topic
+        for name, topic in sorted(metadata.topics.items())
+        if any(expression.fullmatch(name) for expression in wanted)
+        and not (options.exclude_internal and topic.internal)
+    ]
+    if options.topic and not topics and must_exist and not options.if_exists:
+        raise _missing(options.topic)
+    return topics
+
+
+def _missing(topic: str) -> KafkaError:
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{topic}' does not exist as expected")
+
+
+def _expressions(text: str | None) -> list[re.Pattern[str]]:
+    """Of which a topic's name must match one. Raises ToolError, whatever topics there are."""
+    try:
+        return [re.compile(part.strip()) for part in (text or ".*").split(",")]
+    except re.error as error:
+        raise ToolError(f"--topic: {text!r} is not a regular expression: {error}") from error
+
+
+@contextmanager
+def _ignoring(code: ErrorCode, *, if_given: bool) -> Iterator[None]:
+    """With ``--if-exists`` or ``--if-not-exists``, ignore this error. Metadata may be older than the last change."""
+    try:
+        yield
+    except TopicsError as error:
+        if not if_given or {each.code for each in error.errors.values()} != {code}:
+            raise

@@ -1,0 +1,279 @@
+"""``kafka-transactions.sh``: list, describe and end transactions, find those that hang, describe producers."""
+
+import argparse
+import re
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.coordinators import look_up_coordinator
+from spark_kafka_native._client.cluster.known_coordinators import CoordinatorType
+from spark_kafka_native._client.transactions.describe_producers import describe_producers
+from spark_kafka_native._client.transactions.describe_transactions import describe_transactions, list_transactions
+from spark_kafka_native._client.transactions.hanging_transactions import (
+    AbortTransactionSpec,
+    OpenTransaction,
+    abort_transaction,
+    find_hanging_transactions,
+)
+from spark_kafka_native._client.transactions.requests import init_producer
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._tools.connection import failing, run
+from spark_kafka_native._tools.options import INT16, INT32, INT64, Action, ActionParser, ToolParser
+from spark_kafka_native._tools.output import ToolError, ToolFailure, say
+
+_LISTED: Final = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
+_DESCRIBED: Final = (
+    "CoordinatorId",
+    "TransactionalId",
+    "ProducerId",
+    "ProducerEpoch",
+    "TransactionState",
+    "TransactionTimeoutMs",
+    "CurrentTransactionStartTimeMs",
+    "TransactionDurationMs",
+    "TopicPartitions",
+)
+_PRODUCERS: Final = (
+    "ProducerId",
+    "ProducerEpoch",
+    "LatestCoordinatorEpoch",
+    "LastSequence",
+    "LastTimestamp",
+    "CurrentTransactionStartOffset",
+)
+_HANGING: Final = (
+    "Topic",
+    "Partition",
+    "ProducerId",
+    "ProducerEpoch",
+    "CoordinatorEpoch",
+    "StartOffset",
+    "LastTimestamp",
+    "Duration(min)",
+)
+_NONE: Final = "None"
+_MS_PER_MINUTE: Final = 60_000
+_LONGEST_TIMEOUT_MINUTES: Final = 15
+"""The brokers' default of ``transaction.max.timeout.ms``."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print a table, or end a transaction; the exit status. 0: done. 1: the cluster refused it. 2: a bad option."""
+    return run(_parser(), arguments)
+
+
+def _parser() -> ToolParser:
+    parser = ToolParser("kafka-transactions", "List, describe and end transactions, and find those that hang.")
+    parser.add_cluster()
+    actions = parser.add_subparsers(required=True, metavar="ACTION", parser_class=ActionParser)
+
+    def add(name: str, action: Action, text: str) -> argparse.ArgumentParser:
+        made = actions.add_parser(name, help=text)
+        made.set_defaults(action=action)
+        return made
+
+    listing = add("list", _list, "print the transactional ids of all brokers")
+    listing.add_argument(
+        "--duration-filter",
+        type=INT64,
+        metavar="MS",
+        help="only transactions that are open for longer than this; negative: all",
+    )
+    listing.add_argument("--transactional-id-pattern", metavar="RE2", help="only ids that match the whole expression")
+    describing = add("describe", _describe, "print one transactional id and its transaction")
+    describing.add_argument("--transactional-id", required=True, metavar="ID", help="the transactional id")
+    producers = add("describe-producers", _describe_producers, "print the producers that a partition remembers")
+    producers.add_argument(
+        "--broker-id", type=INT32, metavar="ID", help="send the request to this replica instead of the leader"
+    )
+    _add_partition(producers)
+    aborting = add("abort", _abort, "abort a hanging transaction in one partition")
+    _add_partition(aborting)
+    aborting.add_argument("--start-offset", type=INT64, metavar="OFFSET", help="first offset of the transaction")
+    text = (
+        "for brokers before 3.0: the producer, with --producer-epoch and --coordinator-epoch in place of --start-offset"
+    )
+    aborting.add_argument("--producer-id", type=INT64, metavar="ID", help=text)
+    aborting.add_argument("--producer-epoch", type=INT16, metavar="EPOCH", help="epoch of --producer-id")
+    text = "coordinator epoch of the partition's last marker; -1 if there is none"
+    aborting.add_argument("--coordinator-epoch", type=INT32, metavar="EPOCH", help=text)
+    hanging = add("find-hanging", _find_hanging, "print open transactions that no coordinator will end")
+    hanging.add_argument("--broker-id", type=INT32, metavar="ID", help="only partitions with a replica on this broker")
+    text = "the longest transaction timeout in the cluster; producers that wrote more recently are left out"
+    hanging.add_argument(
+        "--max-transaction-timeout", type=INT32, default=_LONGEST_TIMEOUT_MINUTES, metavar="MINUTES", help=text
+    )
+    _add_partition(hanging, required=False)
+    text = "fence the producer of a transactional id, which aborts its open transaction"
+    terminating = add("forceTerminateTransaction", _force_terminate, text)
+    text = "the transactional id"
+    terminating.add_argument("--transactionalId", dest="transactional_id", required=True, metavar="ID", help=text)
+    return parser
+
+
+def _add_partition(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    parser.add_argument("--topic", required=required, help="name of the topic")
+    parser.add_argument("--partition", required=required, type=INT32, metavar="N", help="number of the partition")
+
+
+def _list(cluster: Cluster, options: argparse.Namespace) -> None:
+    pattern, open_for_ms = options.transactional_id_pattern, options.duration_filter
+    if open_for_ms is not None and open_for_ms < 0:
+        open_for_ms = None
+    try:
+        with failing("Failed to list transactions"):
+            found = list_transactions(cluster, open_for_ms=open_for_ms, pattern=pattern)
+    except re.error as error:  # brokers before 4.1 leave matching to the client
+        raise ToolError(f"--transactional-id-pattern: {pattern!r} is not a regular expression: {error}") from error
+    rows = [(item.transactional_id, item.coordinator, item.producer_id, item.state.value) for item in found]
+    _print_table(_LISTED, rows)
+
+
+def _describe(cluster: Cluster, options: argparse.Namespace) -> None:
+    key: str = options.transactional_id
+    with failing(f"Failed to describe transaction state of transactional-id `{key}`"):
+        found = describe_transactions(cluster, [key]).get(key)
+        if found is None:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        deadline = cluster.deadline()
+        coordinator = look_up_coordinator(cluster, CoordinatorType.TRANSACTION, key, deadline)
+    is_open = found.started_ms >= 0
+    _print_table(
+        _DESCRIBED,
+        [
+            (
+                coordinator.node_id,
+                key,
+                found.producer_id,
+                found.producer_epoch,
+                found.state.value,
+                found.timeout_ms,
+                found.started_ms if is_open else _NONE,
+                _now_ms() - found.started_ms if is_open else _NONE,
+                ",".join(f"{part.topic}-{part.partition}" for part in sorted(found.partitions)),
+            )
+        ],
+    )
+
+
+def _describe_producers(cluster: Cluster, options: argparse.Namespace) -> None:
+    partition = TopicPartition(options.topic, options.partition)
+    replica = "leader" if options.broker_id is None else f"broker {options.broker_id}"
+    with failing(f"Failed to describe producers for partition {partition} on {replica}"):
+        found = describe_producers(cluster, [partition], broker_id=options.broker_id)[partition]
+    rows = [
+        (
+            producer.producer_id,
+            producer.producer_epoch,
+            producer.coordinator_epoch,
+            producer.last_sequence,
+            producer.last_timestamp_ms,
+            producer.transaction_start_offset if producer.has_open_transaction else _NONE,
+        )
+        for producer in found
+    ]
+    _print_table(_PRODUCERS, rows)
+
+
+def _abort(cluster: Cluster, options: argparse.Namespace) -> None:
+    partition = TopicPartition(options.topic, options.partition)
+    if options.start_offset is not None:
+        spec = _starting_at(cluster, partition, options.start_offset)
+    else:
+        for name in ("producer_id", "producer_epoch", "coordinator_epoch"):
+            if getattr(options, name) is None:
+                missing = "--start-offset" if name == "producer_id" else f"--{name.replace('_', '-')}"
+                raise ToolError(
+                    f"{missing} is missing: the transaction is named by --start-offset (brokers since 3.0), or by "
+                    "--producer-id, --producer-epoch and --coordinator-epoch"
+                )
+        spec = AbortTransactionSpec(
+            partition=partition,
+            producer_id=options.producer_id,
+            producer_epoch=options.producer_epoch,
+            coordinator_epoch=max(0, options.coordinator_epoch),
+        )
+    with failing(f"Failed to abort transaction {spec}"):
+        abort_transaction(cluster, spec)
+
+
+def _starting_at(cluster: Cluster, partition: TopicPartition, start_offset: int) -> AbortTransactionSpec:
+    with failing(f"Failed to validate producer state for partition {partition}"):
+        producers = describe_producers(cluster, [partition])[partition]
+    for producer in producers:
+        if producer.has_open_transaction and producer.transaction_start_offset == start_offset:
+            return AbortTransactionSpec.of(OpenTransaction(partition=partition, producer=producer))
+    raise ToolFailure(
+        f"Could not find any open transactions starting at offset {start_offset} on partition {partition}"
+    )
+
+
+def _find_hanging(cluster: Cluster, options: argparse.Namespace) -> None:
+    if options.topic is None and options.broker_id is None:
+        raise ToolError("find-hanging needs --topic or --broker-id")
+    if options.topic is None and options.partition is not None:
+        raise ToolError("--partition needs --topic")
+    if options.max_transaction_timeout < 0:
+        raise ToolError(f"--max-transaction-timeout: {options.max_transaction_timeout} is negative")
+    partitions = _partitions(cluster, options)
+    with failing(f"Failed to find hanging transactions in {len(partitions)} partitions"):
+        found = find_hanging_transactions(
+            cluster,
+            partitions,
+            longest_timeout_ms=options.max_transaction_timeout * _MS_PER_MINUTE,
+            broker_id=options.broker_id,
+        )
+    now_ms = _now_ms()
+    rows = [
+        (
+            each.partition.topic,
+            each.partition.partition,
+            each.producer.producer_id,
+            each.producer.producer_epoch,
+            each.producer.coordinator_epoch,
+            each.producer.transaction_start_offset,
+            each.producer.last_timestamp_ms,
+            (now_ms - each.producer.last_timestamp_ms) // _MS_PER_MINUTE,
+        )
+        for each in found
+    ]
+    _print_table(_HANGING, rows)
+
+
+def _partitions(cluster: Cluster, options: argparse.Namespace) -> list[TopicPartition]:
+    """The partitions to search: one, or those of one or all topics, with ``--broker-id`` those with a replica there."""
+    if options.partition is not None:
+        return [TopicPartition(options.topic, options.partition)]
+    what = "Failed to list topics" if options.topic is None else f"Failed to describe topic {options.topic}"
+    with failing(what):
+        topics = cluster.metadata(None if options.topic is None else [options.topic]).topics
+    return [
+        TopicPartition(name, number)
+        for name, topic in sorted(topics.items())
+        for number, partition in topic.partitions.items()
+        if options.broker_id is None or options.broker_id in partition.replicas
+    ]
+
+
+def _force_terminate(cluster: Cluster, options: argparse.Namespace) -> None:
+    key: str = options.transactional_id
+    config = cluster.config
+    with failing(f"Failed to force terminate transactionalId `{key}`"):
+        init_producer(
+            cluster, key, timeout_ms=round(config.request_timeout_ms), max_block_ms=config.default_api_timeout_ms
+        )
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Columns as wide as their widest cell, each with a tab after it, as Kafka's tools print them."""
+    table = [header, *([str(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for line in table:
+        say("".join(f"{cell:<{width}}\t" for cell, width in zip(line, widths, strict=True)))
