@@ -1,13 +1,14 @@
 """``python -m broker_embedded``: a broker on the command line."""
 
-import argparse
 import asyncio
 import logging
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
 
 from broker_embedded._broker import DataDirectoryError
 from broker_embedded._config.addresses import format_address, parse_address, parse_port
@@ -18,13 +19,13 @@ from broker_embedded._config.settings import SettingError
 from broker_embedded._config.unused_settings import unused_settings
 from broker_embedded._server.listener import ListenError
 from broker_embedded._server.run import EndOfRun, lines_at_start, running_broker
-from spark_kafka_native._command_line import CommandParser, file_error, open_closed_streams, read_properties
+from spark_kafka_native._command_line.commands import Options, ToolCommand, run
+from spark_kafka_native._command_line.output import ToolError, ToolFailure, say
+from spark_kafka_native._command_line.parameters import PATH, flag, option
+from spark_kafka_native._command_line.properties import file_error, read_properties
 
 if TYPE_CHECKING:
     from broker_embedded._testing.command import ControlOptions
-
-_FAILED: Final = 1
-_BAD_USAGE: Final = 2
 
 
 class _Given(NamedTuple):
@@ -35,36 +36,83 @@ class _Given(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a broker until SIGTERM or SIGINT; the exit status.
+    """Run a broker; the exit status. 0: stopped cleanly. 1: it failed. 2: an invalid option."""
+    return run(broker, "python -m broker_embedded", sys.argv[1:] if arguments is None else arguments)
 
-    0: stopped cleanly. 1: the address is in use, the data directory is locked or cannot be used, or all its logs are
-    offline. 2: an invalid option.
+
+class _Broker(ToolCommand):
+    """The help ends with the settings, which are listed only if it is printed."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.epilog = "\n".join(_documents())
+        super().format_epilog(ctx, formatter)
+
+
+@click.command(
+    "broker",
+    cls=_Broker,
+    help="A Kafka-compatible broker with an on-disk log. Prints 'listening on HOST:PORT' when it is ready.",
+)
+@option("--listen", metavar="HOST:PORT", help="address to listen on (127.0.0.1:9092); port 0 is a free port")
+@option("--advertise", metavar="HOST:PORT", help="address that clients connect to, if it is another one")
+@option(
+    "--as-version",
+    metavar="RELEASE",
+    help=f"the release of Kafka to emulate, {RELEASE_NAMES[0]} to {RELEASE_NAMES[-1]} ({RELEASE_NAMES[-1]})",
+)
+@option("--data-dir", metavar="DIR", help="the data directory, created if it does not exist")
+@option(
+    "--add-scram",
+    metavar="MECHANISM=[name=NAME,password=PASSWORD]",
+    multiple=True,
+    help="a SCRAM user to create, unless it exists; as add.scram below",
+)
+@option("--set", metavar="KEY=VALUE", multiple=True, help="a setting from the list below")
+@option(
+    "--metrics-port", metavar="PORT", help="serve metrics for Prometheus at this port of 127.0.0.1; 0 is a free port"
+)
+@option("--config", metavar="FILE", type=PATH, help="a properties file with settings")
+@option(
+    "--control-listener",
+    metavar="HOST:PORT",
+    help="for tests: address of an HTTP port that sets faults and advances the clock",
+)
+@flag("--control-from-anywhere", help="allow other machines to use the control listener")
+@option(
+    "--clock",
+    metavar="CLOCK",
+    help="for tests: manual:MS is a clock that stands still at MS, ahead:MS one that is MS ahead",
+)
+@option(
+    "--log-level",
+    type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]),
+    default="INFO",
+    help="what to log to stderr (INFO)",
+)
+def broker(**given_options: Any) -> int:
+    """Run a broker until SIGTERM or SIGINT.
+
+    Raises ToolError: an invalid option. ToolFailure, OSError: the address is in use, the data directory is locked or
+    cannot be used, or all its logs are offline.
     """
-    open_closed_streams()
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    options = Options(**given_options)
     logging.basicConfig(
         level=options.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    try:
-        given = _settings(options)
-        config = _parse(given)
-        data_dir = options.data_dir or config.log_dirs
-        if not data_dir:
-            raise ValueError("--data-dir is required unless log.dirs is set")
-        control = _control(options)
-    except ValueError as error:
-        return _print_error(error, _BAD_USAGE)
+    given = _settings(options)
+    config = _parse(given)
+    data_dir = options.data_dir or config.log_dirs
+    if not data_dir:
+        raise ToolError("--data-dir is required unless log.dirs is set")
+    control = _control(options)
     origins = {"listeners": "--listen", "--control-listener": "--control-listener"}
     origins |= {key: setting.origin for key, setting in given.items()}
     try:
         return asyncio.run(_run(config, data_dir) if control is None else _run_controlled(given, data_dir, control))
     except ListenError as error:
-        return _print_error(f"{origins.get(error.listener, origins['listeners'])}: {error}", _FAILED)
+        raise ToolFailure(f"{origins.get(error.listener, origins['listeners'])}: {error}") from error
     except DataDirectoryError as error:
-        return _print_error(f"{'--data-dir' if options.data_dir else origins['log.dirs']}: {error}", _FAILED)
-    except OSError as error:
-        return _print_error(error, _FAILED)
+        raise ToolFailure(f"{'--data-dir' if options.data_dir else origins['log.dirs']}: {error}") from error
 
 
 def _parse(given: Mapping[str, _Given]) -> BrokerConfig:
@@ -82,11 +130,11 @@ async def _run_controlled(given: Mapping[str, _Given], data_dir: str, control: "
     end = EndOfRun()
     settings = {key: setting.value for key, setting in given.items()}
     async with controlled_broker(settings, data_dir, control, on_failed=end.fail) as lines:
-        _print_lines(lines)
+        say("\n".join(lines))
         return await end.wait()
 
 
-def _control(options: argparse.Namespace) -> "ControlOptions | None":
+def _control(options: Options) -> "ControlOptions | None":
     """The options of the control port, or None. Raises ValueError."""
     if options.control_listener is None:
         if options.clock is not None:
@@ -104,22 +152,11 @@ def _control(options: argparse.Namespace) -> "ControlOptions | None":
 async def _run(config: BrokerConfig, data_dir: str) -> int:
     end = EndOfRun()
     async with running_broker(config, data_dir, on_failed=end.fail) as server:
-        _print_lines(lines_at_start(server))
+        say("\n".join(lines_at_start(server)))  # for which the process that starts a broker waits
         return await end.wait()
 
 
-def _print_lines(lines: Sequence[str]) -> None:
-    """Write the addresses to stdout, for which the process that starts a broker waits."""
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
-    sys.stdout.flush()
-
-
-def _print_error(error: Exception | str, status: int) -> int:
-    sys.stderr.write(f"broker_embedded: {error}\n")
-    return status
-
-
-def _settings(options: argparse.Namespace) -> dict[str, _Given]:
+def _settings(options: Options) -> dict[str, _Given]:
     """The settings: those of --set override those of other options, which override those of the file.
 
     Raises SettingError and ValueError naming the option or the file.
@@ -164,61 +201,6 @@ def _all_users(in_file: _Given | None, added: _Given) -> _Given:
     for users in (in_file, added):
         _parse({"add.scram": users})
     return _Given(f"{in_file.value} {added.value}", f"{in_file.origin} and {added.origin}")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = CommandParser(
-        prog="python -m broker_embedded",
-        description="A Kafka-compatible broker with an on-disk log. Prints 'listening on HOST:PORT' when it is ready.",
-        epilog="\n".join(_documents()),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--listen", metavar="HOST:PORT", help="address to listen on (127.0.0.1:9092); port 0 is a free port"
-    )
-    parser.add_argument(
-        "--advertise", metavar="HOST:PORT", help="address that clients connect to, if it is another one"
-    )
-    parser.add_argument(
-        "--as-version",
-        metavar="RELEASE",
-        help=f"the release of Kafka to emulate, {RELEASE_NAMES[0]} to {RELEASE_NAMES[-1]} ({RELEASE_NAMES[-1]})",
-    )
-    parser.add_argument("--data-dir", metavar="DIR", help="the data directory, created if it does not exist")
-    parser.add_argument(
-        "--add-scram",
-        metavar="MECHANISM=[name=NAME,password=PASSWORD]",
-        action="append",
-        default=[],
-        help="a SCRAM user to create, unless it exists; as add.scram below",
-    )
-    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="a setting from the list below")
-    parser.add_argument(
-        "--metrics-port",
-        metavar="PORT",
-        help="serve metrics for Prometheus at this port of 127.0.0.1; 0 is a free port",
-    )
-    parser.add_argument("--config", metavar="FILE", type=Path, help="a properties file with settings")
-    parser.add_argument(
-        "--control-listener",
-        metavar="HOST:PORT",
-        help="for tests: address of an HTTP port that sets faults and advances the clock",
-    )
-    parser.add_argument(
-        "--control-from-anywhere", action="store_true", help="allow other machines to use the control listener"
-    )
-    parser.add_argument(
-        "--clock",
-        metavar="CLOCK",
-        help="for tests: manual:MS is a clock that stands still at MS, ahead:MS one that is MS ahead",
-    )
-    parser.add_argument(
-        "--log-level",
-        default="INFO",
-        choices=("DEBUG", "INFO", "WARNING", "ERROR"),
-        help="what to log to stderr (INFO)",
-    )
-    return parser
 
 
 def _documents() -> Iterator[str]:

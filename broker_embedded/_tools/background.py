@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from broker_embedded._tools.server_stop import HOME_VARIABLE
-from spark_kafka_native._tools.options import ToolParser
-from spark_kafka_native._tools.output import FAILED, complain, say
+from spark_kafka_native._command_line.output import FAILED, complain, say
+from spark_kafka_native._command_line.parameters import Decorator, flag
 
 _OPTION: Final = "-daemon"
 _PIPE_VARIABLE: Final = "SPARK_KAFKA_NATIVE_STARTED_PIPE"
@@ -28,10 +28,10 @@ _START_TIMEOUT_S: Final = 60.0
 _LONGEST_TAIL_BYTES: Final = 65_536
 
 
-def add_daemon(parser: ToolParser, output_name: str) -> None:
+def daemon_flag(output_name: str) -> Decorator:
     """The option ``-daemon``. ``output_name`` is the file that the server's output goes to."""
     text = f"run in the background; the output is in {output_name} in LOG_DIR, by default KAFKA_HOME/logs"
-    parser.add_argument(_OPTION, action="store_true", help=text)
+    return flag(_OPTION, help=text)
 
 
 def start_in_background(tool: str, arguments: Sequence[str], output_name: str) -> int:
@@ -43,10 +43,9 @@ def start_in_background(tool: str, arguments: Sequence[str], output_name: str) -
     folder = Path(os.environ.get("LOG_DIR") or Path(os.environ.get(HOME_VARIABLE) or ".", "logs"))
     folder.mkdir(parents=True, exist_ok=True)
     path = (folder / output_name).resolve()
-    left = [argument for argument in arguments if argument != _OPTION]
     with _appending(path) as output:
         begin = output.seek(0, os.SEEK_END)
-        process, started = _start([sys.executable, "-m", "broker_embedded.tools", tool, *left], output)
+        process, started = _start([sys.executable, "-m", "broker_embedded.tools", tool, *arguments], output)
         if started is None:
             complain(f"{tool}: process {process.pid} is still starting after {_START_TIMEOUT_S:g} s; see {path}")
             return 0

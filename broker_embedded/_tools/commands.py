@@ -3,28 +3,29 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import click
+
+from spark_kafka_native._command_line.commands import Lazy, ToolCommand, run
+from spark_kafka_native._command_line.output import ToolError
 from spark_kafka_native._protocol.nearest import nearest_name
 from spark_kafka_native._tools import dispatch
-from spark_kafka_native._tools.dispatch import Tool
-from spark_kafka_native._tools.output import ToolError, refuse
 
-_TOOL: Final = "kafka-run-class"
 _PACKAGE: Final = "broker_embedded._tools"
-TOOLS: Final[Mapping[str, Tool]] = {
+TOOLS: Final[Mapping[str, Lazy]] = {
     **dispatch.TOOLS,
-    "home": Tool(f"{_PACKAGE}.home:main", "Make a KAFKA_HOME with scripts of these tools."),
-    "kafka-dump-log": Tool(f"{_PACKAGE}.dump_log:main", "Print the files of a partition's directory."),
-    "kafka-run-class": Tool(f"{_PACKAGE}.commands:main", "Run a tool by the name of its Java class."),
-    "kafka-server-start": Tool(f"{_PACKAGE}.server_start:main", "Start the bundled broker."),
-    "kafka-server-stop": Tool(
-        f"{_PACKAGE}.server_stop:main", "Stop the brokers that scripts of this KAFKA_HOME have started."
+    "home": Lazy(f"{_PACKAGE}.home:home", "Make a KAFKA_HOME with scripts of these tools."),
+    "kafka-dump-log": Lazy(f"{_PACKAGE}.dump_log:dump_log", "Print the files of a partition's directory."),
+    "kafka-run-class": Lazy(f"{_PACKAGE}.commands:run_class", "Run a tool by the name of its Java class."),
+    "kafka-server-start": Lazy(f"{_PACKAGE}.server_start:server_start", "Start the bundled broker."),
+    "kafka-server-stop": Lazy(
+        f"{_PACKAGE}.server_stop:server_stop", "Stop the brokers that scripts of this KAFKA_HOME have started."
     ),
-    "kafka-storage": Tool(f"{_PACKAGE}.storage:main", "Format a data directory for a cluster."),
-    "zookeeper-server-start": Tool(
+    "kafka-storage": Lazy(f"{_PACKAGE}.storage:storage", "Format a data directory for a cluster."),
+    "zookeeper-server-start": Lazy(
         f"{_PACKAGE}.zookeeper:start", "Listen in place of ZooKeeper, for programs that start it before Kafka."
     ),
-    "zookeeper-server-stop": Tool(f"{_PACKAGE}.zookeeper:stop", "Stop what zookeeper-server-start has started."),
-    "zookeeper-shell": Tool(f"{_PACKAGE}.zookeeper:shell", "Fail, because the bundled broker has no ZooKeeper."),
+    "zookeeper-server-stop": Lazy(f"{_PACKAGE}.zookeeper:stop", "Stop what zookeeper-server-start has started."),
+    "zookeeper-shell": Lazy(f"{_PACKAGE}.zookeeper:shell", "Fail, because the bundled broker has no ZooKeeper."),
 }
 """The tools by name: those of ``spark_kafka_native.tools``, too."""
 SCRIPTS: Final = tuple(name for name in TOOLS if name not in {"exactly-once", "home"})
@@ -55,13 +56,18 @@ CLASSES: Final = {
 """Java class -> tool."""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the tool of a Java class; the exit status. 2: no tool has this class."""
-    try:
-        name, left = tool_and_arguments(arguments)
-    except ToolError as error:
-        return refuse(_TOOL, error)
-    return dispatch.call(TOOLS[name], left)
+@click.command(
+    "kafka-run-class",
+    cls=ToolCommand,
+    help="Run a tool by the name of its Java class.",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+@click.pass_context
+def run_class(ctx: click.Context) -> int:
+    """Raises ToolError: no tool has this class."""
+    name, left = tool_and_arguments(ctx.args)
+    return run(TOOLS[name].load(), name, left)
 
 
 def tool_and_arguments(arguments: Sequence[str]) -> tuple[str, list[str]]:

@@ -15,8 +15,8 @@ from broker_embedded._log.index import CorruptIndex, OffsetIndex, TimeIndex
 from broker_embedded._log.transaction_index import TransactionIndex
 from broker_embedded._platform.open_files import OpenFiles
 from broker_embedded._platform.platform import File, RealFile, RealFileSystem
+from spark_kafka_native._command_line.output import ToolError, ToolFailure, complain, say
 from spark_kafka_native._records.batch import NO_TIMESTAMP, BatchHeader, UnreadableBatch, increment_sequence
-from spark_kafka_native._tools.output import ToolError, ToolFailure, complain, say
 
 _ENTRIES_AT_ONCE: Final = 4096
 _OPEN_FILES: Final = 4

@@ -1,10 +1,9 @@
 """``kafka-dump-log.sh``: print the batches and records of segments, and the entries of the files beside them."""
 
-import argparse
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from broker_embedded._log.batches import batch_bytes, batch_headers, batch_records
 from broker_embedded._platform.platform import File, RealFile
@@ -25,6 +24,9 @@ from broker_embedded._tools.record_decoders import (
     decode_transaction_record,
     plain_decoder,
 )
+from spark_kafka_native._command_line.commands import Options
+from spark_kafka_native._command_line.output import FAILED, ToolError, ToolFailure, complain, say
+from spark_kafka_native._command_line.parameters import INT32, Decorator, flag, option, replaced, together
 from spark_kafka_native._records.batch import (
     MAGIC,
     BatchHeader,
@@ -37,10 +39,8 @@ from spark_kafka_native._records.control import ControlRecord, ControlType, deco
 from spark_kafka_native._records.formats import check_any_crc
 from spark_kafka_native._records.legacy import message_crcs, read_messages
 from spark_kafka_native._records.record import LogRecord, read_headers
-from spark_kafka_native._tools.options import INT32, ToolParser
-from spark_kafka_native._tools.output import FAILED, ToolError, ToolFailure, complain, refuse, say
+from spark_kafka_native._tools.options import command
 
-_TOOL: Final = "kafka-dump-log"
 _TIMESTAMP_TYPES: Final = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
 _MAX_MESSAGE_SIZE: Final = 5 * 1024 * 1024
 _NEVER_WRITTEN: Final = {
@@ -52,59 +52,62 @@ _NEVER_WRITTEN: Final = {
 _METADATA_SNAPSHOT: Final = ".checkpoint"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Print files; the exit status. 0: done. 1: a file cannot be read, or has invalid batches. 2: a bad option."""
-    options = _parser().parse_args(arguments)
-    try:
-        dump = _Dump(options)
-        try:
-            for path in filter(None, options.files.split(",")):
-                say(f"Dumping {path}")
-                dump.file(path)
-        finally:
-            dump.findings.report()
-    except (ToolError, ToolFailure, OSError) as error:
-        return refuse(_TOOL, error)
-    return FAILED if dump.has_invalid_batches else 0
-
-
-def _parser() -> ToolParser:
-    parser = ToolParser(_TOOL, "Print the batches of segments, and the entries of the files beside them.")
-    parser.add_argument("--files", required=True, metavar="FILE,FILE", help="files of a partition's directory")
-    parser.add_argument("--print-data-log", action="store_true", help="print records with keys and values")
-    parser.add_argument("--deep-iteration", action="store_true", help="print records without keys and values")
-    parser.add_argument(
-        "--skip-record-metadata", action="store_true", help="print only keys and values of records, no control records"
+def _decoder_option(part: str) -> Decorator:
+    return option(
+        f"--{part}-decoder-class",
+        is_flag=False,
+        flag_value=STRING_DECODER,
+        metavar="[CLASS]",
+        help=f"print records, each {part} by this decoder of org.apache.kafka.tools.api; by default as a string",
     )
-    parser.add_argument("--max-bytes", type=INT32, metavar="BYTES", help="read only so many bytes of each segment")
-    text = "size of the largest batch to which an index may point"
-    parser.add_argument("--max-message-size", type=INT32, default=_MAX_MESSAGE_SIZE, metavar="BYTES", help=text)
-    text = "check indexes as the broker does at its start, and print no entries"
-    parser.add_argument("--index-sanity-check", action="store_true", help=text)
-    text = "compare indexes with their segments, and print no entries"
-    parser.add_argument("--verify-index-only", action="store_true", help=text)
-    text = "print records of __consumer_offsets as JSON"
-    parser.add_argument("--offsets-decoder", action="store_true", help=text)
-    text = "print records of __transaction_state as JSON"
-    parser.add_argument("--transaction-log-decoder", action="store_true", help=text)
-    for part in ("key", "value"):
-        text = f"print records, each {part} by this decoder of org.apache.kafka.tools.api; by default as a string"
-        option = f"--{part}-decoder-class"
-        parser.add_argument(option, nargs="?", const=STRING_DECODER, metavar="CLASS", help=text)
-    for option in _NEVER_WRITTEN:
-        parser.add_argument(option, action="append_const", dest="refused", const=option, help=argparse.SUPPRESS)
-    return parser
+
+
+_never_written = together(
+    *(
+        replaced(f"the bundled broker never writes such records, because {why}", name)
+        for name, why in _NEVER_WRITTEN.items()
+    )
+)
+
+
+@command("kafka-dump-log", "Print the batches of segments, and the entries of the files beside them.")
+@option("--files", required=True, metavar="FILE,FILE", help="files of a partition's directory")
+@flag("--print-data-log", help="print records with keys and values")
+@flag("--deep-iteration", help="print records without keys and values")
+@flag("--skip-record-metadata", help="print only keys and values of records, no control records")
+@option("--max-bytes", type=INT32, metavar="BYTES", help="read only so many bytes of each segment")
+@option(
+    "--max-message-size",
+    type=INT32,
+    default=_MAX_MESSAGE_SIZE,
+    metavar="BYTES",
+    help="size of the largest batch to which an index may point",
+)
+@flag("--index-sanity-check", help="check indexes as the broker does at its start, and print no entries")
+@flag("--verify-index-only", help="compare indexes with their segments, and print no entries")
+@flag("--offsets-decoder", help="print records of __consumer_offsets as JSON")
+@flag("--transaction-log-decoder", help="print records of __transaction_state as JSON")
+@_decoder_option("key")
+@_decoder_option("value")
+@_never_written
+def dump_log(**given: Any) -> int:
+    """Fails if a segment has invalid batches."""
+    options = Options(**given)
+    dump = _Dump(options)
+    try:
+        for path in filter(None, options.files.split(",")):
+            say(f"Dumping {path}")
+            dump.file(path)
+    finally:
+        dump.findings.report()
+    return FAILED if dump.has_invalid_batches else 0
 
 
 class _Dump:
     """One run of the tool: its options, and what its files have shown."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: Options) -> None:
         """Raises ToolError: an option cannot be honoured."""
-        for refused in options.refused or ():
-            raise ToolError(
-                f"{refused}: the bundled broker never writes such records, because {_NEVER_WRITTEN[refused]}"
-            )
         for name in ("max_bytes", "max_message_size"):
             if (getattr(options, name) or 0) < 0:
                 raise ToolError(f"--{name.replace('_', '-')}: {getattr(options, name)} is negative")
@@ -159,7 +162,7 @@ class _Dump:
             self._complain_of_batch(error)
 
     def _complain_of_batch(self, error: UnreadableBatch) -> None:
-        complain(f"{_TOOL}: {error}")
+        complain(f"kafka-dump-log: {error}")
         # A running broker may not have written the last batch completely. Apache Kafka ends with 0 then, too.
         self.has_invalid_batches = self.has_invalid_batches or not isinstance(error, IncompleteBatch)
 
@@ -185,7 +188,7 @@ class _Dump:
             say(" ".join(["|", *parts]) if parts else "")
 
 
-def _decoder(options: argparse.Namespace) -> Decoder | None:
+def _decoder(options: Options) -> Decoder | None:
     """What prints keys and values; None: nothing does. Raises ToolError naming the option."""
     if options.offsets_decoder:
         return decode_group_record

@@ -8,17 +8,15 @@ broker if they are configured with the directory. A directory with files that th
 
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from broker_embedded._tools.commands import SCRIPTS
 from broker_embedded._tools.server_stop import HOME_VARIABLE
-from spark_kafka_native._command_line import file_error
-from spark_kafka_native._tools.options import ToolParser
-from spark_kafka_native._tools.output import ToolError, ToolFailure, complain, refuse, say
-
-_TOOL: Final = "home"
+from spark_kafka_native._command_line.output import ToolError, ToolFailure, complain, say
+from spark_kafka_native._command_line.parameters import PATH, argument
+from spark_kafka_native._command_line.properties import file_error
+from spark_kafka_native._tools.options import command
 
 _SCRIPT: Final = """\
 #!/bin/sh
@@ -37,22 +35,21 @@ log.dirs={data_dir}
 """
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Create or update a KAFKA_HOME; the exit status. 0: done. 1: a file cannot be written. 2: another directory."""
-    parser = ToolParser(_TOOL, "Create a directory with Kafka's scripts, for programs that launch Kafka.")
-    text = "a directory that does not exist, that is empty, or whose scripts are to be updated; config/ is kept then"
-    parser.add_argument("directory", type=Path, help=text)
-    directory: Path = parser.parse_args(arguments).directory
+@command(
+    "home",
+    "Create a directory with Kafka's scripts, for programs that launch Kafka. DIRECTORY does not exist, is empty, or "
+    "has scripts of this command, which are updated; config/ is kept then.",
+)
+@argument("directory", type=PATH)
+def home(directory: Path) -> None:
+    """Create or update a KAFKA_HOME."""
     try:
         is_new = make_home(directory)
-    except ToolError as error:
-        return refuse(_TOOL, error)
     except (OSError, ValueError) as error:
-        return refuse(_TOOL, ToolFailure(f"{directory}: {file_error(error)}"))
+        raise ToolFailure(f"{directory}: {file_error(error)}") from error
     if not is_new:
-        complain(f"{_TOOL}: the scripts in {directory} are updated; its config/server.properties is kept")
+        complain(f"home: the scripts in {directory} are updated; its config/server.properties is kept")
     say(f"KAFKA_HOME={directory.resolve()}")
-    return 0
 
 
 def make_home(directory: Path, python: str = sys.executable) -> bool:

@@ -12,9 +12,9 @@ from typing import Final
 
 from broker_embedded._config.listener_settings import PREFIX
 from broker_embedded._config.settings import SettingError
+from spark_kafka_native._command_line.output import ToolFailure
 from spark_kafka_native._net.sasl.jaas import JaasError, ModuleText, parse_jaas_file
 from spark_kafka_native._net.secret import Secret
-from spark_kafka_native._tools.output import ToolFailure
 
 _OPTIONS: Final = "KAFKA_OPTS"
 _PROPERTY: Final = "-Djava.security.auth.login.config="

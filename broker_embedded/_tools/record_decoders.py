@@ -15,6 +15,7 @@ from broker_embedded._groups.consumer.records import CONSUMER_GROUP_RECORDS
 from broker_embedded._groups.records import OFFSET_KEY_VERSIONS, OFFSET_RECORDS
 from broker_embedded._records.coordinator_record import CoordinatorRecord, RecordKind, key_version, value_version
 from broker_embedded._transactions.records import TRANSACTION_RECORDS
+from spark_kafka_native._command_line.output import ToolError, ToolFailure
 from spark_kafka_native._protocol.consumer_protocol import (
     CONSUMER_PROTOCOL,
     MalformedEmbedded,
@@ -26,7 +27,6 @@ from spark_kafka_native._protocol.ids import format_id
 from spark_kafka_native._protocol.schema import Struct, fields_of
 from spark_kafka_native._records.errors import CorruptBatch
 from spark_kafka_native._records.record import LogRecord
-from spark_kafka_native._tools.output import ToolError, ToolFailure
 
 Decoded: TypeAlias = tuple[str | None, str | None]
 """Key and value as text; None is not printed."""

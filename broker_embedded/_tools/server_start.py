@@ -5,7 +5,6 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +13,12 @@ from broker_embedded._metadata.scram_users import ScramUsers
 from broker_embedded._server.listener import ListenError
 from broker_embedded._server.metrics_port import METRICS_LISTENER
 from broker_embedded._server.run import EndOfRun, running_broker
-from broker_embedded._tools.background import add_daemon, report_started, start_in_background
+from broker_embedded._tools.background import daemon_flag, report_started, start_in_background
 from broker_embedded._tools.server_properties import ServerProperties, read_server_properties
 from broker_embedded._tools.server_stop import registered
-from spark_kafka_native._tools.options import ToolParser, parse_pairs
-from spark_kafka_native._tools.output import ToolError, ToolFailure, refuse
+from spark_kafka_native._command_line.output import ToolFailure
+from spark_kafka_native._command_line.parameters import PATH, argument, option
+from spark_kafka_native._tools.options import command, parse_pairs
 
 _TOOL: Final = "kafka-server-start"
 _LOG_FORMAT: Final = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)"
@@ -26,37 +26,26 @@ _TIME_FORMAT: Final = "%Y-%m-%d %H:%M:%S"
 _OUTPUT: Final = "kafkaServer.out"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run a broker until SIGTERM or SIGINT; the exit status.
-
-    0: stopped in order, or with -daemon: started. 1: the address is taken, or the data directory cannot be used. 2: a
-    bad option or setting.
-    """
-    parser = ToolParser(_TOOL, "Start a broker. Settings that it does not have are ignored with a warning.")
-    add_daemon(parser, _OUTPUT)
-    parser.add_argument("properties", type=Path, metavar="server.properties", help="settings, with Kafka's names")
-    parser.add_argument(
-        "--override", action="append", default=[], metavar="KEY=VALUE", help="a setting that overrides the file"
-    )
-    options = parser.parse_args(arguments)
-    try:
-        if options.daemon:
-            return start_in_background(_TOOL, arguments, _OUTPUT)
-        logging.basicConfig(level=logging.INFO, stream=sys.stdout, format=_LOG_FORMAT, datefmt=_TIME_FORMAT)
-        overrides = parse_pairs(options.override, "--override")
-        server = read_server_properties(options.properties, overrides, os.environ.get("KAFKA_OPTS", ""))
-    except (ToolError, ValueError) as error:
-        return refuse(_TOOL, ToolError(str(error)))
-    except (ToolFailure, OSError) as error:
-        return refuse(_TOOL, error)
+@command(_TOOL, "Start a broker. Settings that it does not have are ignored with a warning.")
+@daemon_flag(_OUTPUT)
+@argument("properties", type=PATH, metavar="SERVER.PROPERTIES")
+@option("--override", multiple=True, metavar="KEY=VALUE", help="a setting that overrides the file")
+def server_start(*, daemon: bool, properties: Path, override: tuple[str, ...]) -> int:
+    """Run a broker until SIGTERM or SIGINT; with ``-daemon`` start one."""
+    if daemon:
+        overriding = [f"--override={item}" for item in override]
+        return start_in_background(_TOOL, [*overriding, "--", str(properties)], _OUTPUT)
+    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format=_LOG_FORMAT, datefmt=_TIME_FORMAT)
+    overrides = parse_pairs(override, "--override")
+    server = read_server_properties(properties, overrides, os.environ.get("KAFKA_OPTS", ""))
     try:
         with registered(f"kafka-server.{server.config.node_id}"):
             return asyncio.run(_run(server))
     except ListenError as error:
-        option = error.listener if error.listener == METRICS_LISTENER else "listeners"
-        return refuse(_TOOL, ToolFailure(f"{option}: {error}"))
-    except (DataDirectoryError, OSError) as error:
-        return refuse(_TOOL, error)
+        option_name = error.listener if error.listener == METRICS_LISTENER else "listeners"
+        raise ToolFailure(f"{option_name}: {error}") from error
+    except DataDirectoryError as error:
+        raise ToolFailure(str(error)) from error
 
 
 async def _run(server: ServerProperties) -> int:

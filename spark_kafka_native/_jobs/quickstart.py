@@ -1,8 +1,8 @@
 """The quick start: page views into a topic, two streaming queries out of it, and a check record by record.
 
-``python -m spark_kafka_native.jobs.quickstart --bootstrap-servers HOST:PORT`` runs it on any cluster, in three topics
-of its own that it deletes afterwards unless ``--keep`` is given. ``spark-submit jobs/quickstart.py`` does the same.
-Without ``--bootstrap-servers``, that script starts the bundled broker in a temporary directory.
+``pykafka quickstart --bootstrap-servers HOST:PORT`` runs it on any cluster, in three topics of its own that it deletes
+afterwards unless ``--keep`` is given. ``spark-submit jobs/quickstart.py`` does the same. Without
+``--bootstrap-servers`` it starts the bundled broker in a temporary directory.
 
 1. Produce the events, counting views per page on the way.
 2. Stream: count views per page (complete mode) into a second topic, and copy the events into a third.
@@ -15,13 +15,14 @@ import contextlib
 import dataclasses
 import json
 import secrets
+import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Final
+from typing import Any, Final
 
+import click
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JError
@@ -38,7 +39,9 @@ from spark_kafka_native._client.admin.topics import NewTopic, create_topics, del
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.config import ClientConfig
 from spark_kafka_native._client.producer.producer import Producer
-from spark_kafka_native._command_line import CommandParser, open_closed_streams, positive
+from spark_kafka_native._command_line.commands import Command
+from spark_kafka_native._command_line.commands import run as run_command
+from spark_kafka_native._command_line.parameters import POSITIVE, flag, option
 from spark_kafka_native._jobs.comparison import Comparison, compare
 from spark_kafka_native._jobs.interrupts import run_interruptible, stop_interrupted
 from spark_kafka_native._jobs.java import JavaMissing, ensure_java
@@ -77,22 +80,36 @@ class Topics:
         return cls(*(f"quickstart-{run}-{name}" for name in ("events", "counts", "copy")))
 
 
-def main(arguments: Sequence[str] | None = None, cluster: AbstractContextManager[str] | None = None) -> int:
-    """Run the quick start and report the result; the exit status.
-
-    Without ``--bootstrap-servers`` it uses ``cluster``, which gives its bootstrap servers on entry. Without both it
-    ends the program as for a bad option.
-    """
-    open_closed_streams()
-    options = _parse(arguments, needs_servers=cluster is None)
-    return run_interruptible(lambda: _run_and_report(options, cluster), lambda: _complain("interrupted"))
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the quick start and report the result; the exit status."""
+    return run_command(quickstart, "quickstart", sys.argv[1:] if arguments is None else arguments)
 
 
-def _run_and_report(options: Options, cluster: AbstractContextManager[str] | None) -> int:
+@click.command("quickstart", cls=Command, help=(__doc__ or "").partition("\n")[0])
+@option(_SERVERS, metavar="HOST:PORT,...", help="a cluster; default: the bundled broker")
+@option("--events", type=POSITIVE, default=200_000, metavar="N", show_default=True, help="how many events")
+@option("--partitions", type=POSITIVE, default=4, metavar="N", show_default=True, help="partitions per topic")
+@option(
+    "--events-per-trigger", type=POSITIVE, default=50_000, metavar="N", show_default=True, help="maxOffsetsPerTrigger"
+)
+@option(
+    "--checkpoints",
+    metavar="DIR",
+    help="directory of the queries' checkpoints, which are kept; with several nodes one that all nodes share "
+    "(default: a temporary directory on this machine)",
+)
+@flag("--keep", help="leave the three topics in place")
+def quickstart(**given: Any) -> int:
+    """Run it until it is done or interrupted."""
+    options = Options(**given)
+    return run_interruptible(lambda: _run_and_report(options), lambda: _complain("interrupted"))
+
+
+def _run_and_report(options: Options) -> int:
     console = Console(highlight=False, markup=False)
     try:
         console.print(ensure_java(), style="dim", soft_wrap=True)
-        with _cluster(options, cluster, console) as bootstrap_servers:
+        with _cluster(options, console) as bootstrap_servers:
             result = run(bootstrap_servers, options, console)
     except ConfigError as error:  # of the only property that is given here
         _complain(f"{_SERVERS}: {error.message}")
@@ -176,33 +193,17 @@ def stream(spark: SparkSession, bootstrap_servers: str, topics: Topics, options:
                 _watch(writer.start(), progress, progress.add_task(name, total=options.events))
 
 
-def _parse(arguments: Sequence[str] | None, *, needs_servers: bool = False) -> Options:
-    parser = CommandParser(prog="quickstart", description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    text = "a cluster" if needs_servers else "a cluster; default: the bundled broker"
-    parser.add_argument(_SERVERS, metavar="HOST:PORT,...", required=needs_servers, help=text)
-    parser.add_argument("--events", type=positive, default=200_000, help="how many events (default: %(default)s)")
-    parser.add_argument("--partitions", type=positive, default=4, help="partitions per topic (default: %(default)s)")
-    parser.add_argument(
-        "--events-per-trigger", type=positive, default=50_000, help="maxOffsetsPerTrigger (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--checkpoints",
-        metavar="DIR",
-        help="directory of the queries' checkpoints, which are kept; with several nodes one that all nodes share "
-        "(default: a temporary directory on this machine)",
-    )
-    parser.add_argument("--keep", action="store_true", help="leave the three topics in place")
-    return Options(**vars(parser.parse_args(arguments)))
-
-
 @contextlib.contextmanager
-def _cluster(options: Options, cluster: AbstractContextManager[str] | None, console: Console) -> Iterator[str]:
-    if options.bootstrap_servers or cluster is None:
-        yield options.bootstrap_servers or ""
+def _cluster(options: Options, console: Console) -> Iterator[str]:
+    """The bootstrap servers of the cluster, which is the bundled broker in a temporary directory by default."""
+    if options.bootstrap_servers is not None:
+        yield options.bootstrap_servers
         return
-    with cluster as bootstrap_servers:
-        console.print(f"bundled broker on {bootstrap_servers}", style="dim", soft_wrap=True)
-        yield bootstrap_servers
+    from broker_embedded.testing import EmbeddedBroker  # noqa: PLC0415  # only this demo starts a broker
+
+    with EmbeddedBroker() as broker:
+        console.print(f"bundled broker on {broker.bootstrap_servers}", style="dim", soft_wrap=True)
+        yield broker.bootstrap_servers
 
 
 @contextlib.contextmanager

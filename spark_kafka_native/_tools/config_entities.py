@@ -1,12 +1,12 @@
 """The entities that ``kafka-configs.sh`` describes and alters: ``--entity-type users --entity-name alice``."""
 
-import argparse
 import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
-from spark_kafka_native._tools.options import ToolParser
-from spark_kafka_native._tools.output import ToolError
+from spark_kafka_native._command_line.commands import Options
+from spark_kafka_native._command_line.output import ToolError
+from spark_kafka_native._command_line.parameters import OptionGroup, flag, option, together
 
 TYPES: Final = {
     "topics": "topic",
@@ -39,24 +39,30 @@ class Entity:
         return self.name is None and not self.is_default
 
 
-def add_entities(parser: ToolParser) -> None:
-    """Add the options for ``read_entities``."""
-    parser.add_argument("--entity-type", action="append", dest="entity_types", help=f"one of {', '.join(TYPES)}")
-    parser.add_argument(
-        "--entity-name", action="append", dest="entity_names", metavar="NAME", help="the name of the entity"
-    )
-    parser.allow_empty("--entity-name")
-    text = "the default of the entity type"
-    parser.add_argument("--entity-default", action="append_const", const=None, dest="entity_names", help=text)
-    for plural, singular in TYPES.items():
-        text = f"short for --entity-type {plural} --entity-name NAME"
-        parser.add_argument(f"--{singular}", metavar="NAME", help=text)
-    for plural in _WITH_DEFAULT:
-        text = f"short for --entity-type {plural} --entity-default"
-        parser.add_argument(f"--{TYPES[plural]}-defaults", action="store_true", help=text)
+_ENTITY: Final = OptionGroup("Entity")
+entity_options = together(
+    option("--entity-type", "entity_types", multiple=True, group=_ENTITY, help=f"one of {', '.join(TYPES)}"),
+    option(
+        "--entity-name", "entity_names", multiple=True, may_be_empty=True, metavar="NAME", group=_ENTITY,
+        help="the name of the entity",
+    ),
+    flag(
+        "--entity-default", "entity_names", multiple=True, flag_value="", may_be_empty=True, group=_ENTITY,
+        help="the default of the entity type",
+    ),
+    *(
+        option(f"--{one}", metavar="NAME", group=_ENTITY, help=f"short for --entity-type {plural} --entity-name NAME")
+        for plural, one in TYPES.items()
+    ),
+    *(
+        flag(f"--{TYPES[plural]}-defaults", group=_ENTITY, help=f"short for --entity-type {plural} --entity-default")
+        for plural in _WITH_DEFAULT
+    ),
+)  # fmt: skip
+"""The options for ``read_entities``."""
 
 
-def read_entities(options: argparse.Namespace) -> tuple[Entity, ...]:
+def read_entities(options: Options) -> tuple[Entity, ...]:
     """The entity that the options name, or a user and a client. Raises ToolError."""
     found = _by_type(options.entity_types or (), options.entity_names or ())
     short = [Entity(kind, name) for kind, one in TYPES.items() if (name := getattr(options, one)) is not None]

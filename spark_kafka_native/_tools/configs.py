@@ -1,8 +1,6 @@
 """``kafka-configs.sh``: settings of topics, brokers and groups; quotas; users of SCRAM."""
 
-import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from spark_kafka_native._client.admin.configs import (
@@ -13,21 +11,45 @@ from spark_kafka_native._client.admin.configs import (
     describe_configs,
 )
 from spark_kafka_native._client.cluster.cluster import Cluster
-from spark_kafka_native._tools.config_entities import Entity, add_entities, read_entities
-from spark_kafka_native._tools.connection import run
-from spark_kafka_native._tools.options import ToolParser, parse_pairs, properties_in, split_list
-from spark_kafka_native._tools.output import ToolError, say
+from spark_kafka_native._command_line.commands import Options
+from spark_kafka_native._command_line.output import ToolError, say
+from spark_kafka_native._command_line.parameters import PATH, flag, option
+from spark_kafka_native._tools.config_entities import Entity, entity_options, read_entities
+from spark_kafka_native._tools.connection import on_cluster
+from spark_kafka_native._tools.options import (
+    ACTIONS,
+    cluster_options,
+    command,
+    parse_pairs,
+    properties_in,
+    split_list,
+)
 from spark_kafka_native._tools.quota_configs import alter_client, describe_client
 
 _TYPES: Final = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER, "groups": ResourceType.GROUP}
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Describe or alter settings; the exit status. 0: done. 1: the cluster refused it. 2: a bad option."""
-    return run(_parser(), arguments)
-
-
-def _act(cluster: Cluster, options: argparse.Namespace) -> None:
+@command("kafka-configs", "Describe and alter settings of topics, brokers and groups, quotas, and users of SCRAM.")
+@flag("--alter", group=ACTIONS, help="change settings")
+@flag("--describe", group=ACTIONS, help="print settings")
+@flag("--all", help="with --describe: print all settings, not only those that were set")
+@option(
+    "--add-config",
+    metavar="K=V,K=[V,V]",
+    help="settings to set; for users also SCRAM-SHA-256=[iterations=N,password=TEXT]",
+)
+@option("--add-config-file", type=PATH, metavar="FILE", help="a properties file with settings to set")
+@option(
+    "--delete-config",
+    multiple=True,
+    metavar="K,K",
+    help="settings to delete, so that their defaults apply; the option can be repeated",
+)
+@entity_options
+@cluster_options()
+@on_cluster
+def configs(cluster: Cluster, options: Options) -> None:
+    """Describe or alter one entity."""
     entities = read_entities(options)
     if options.describe:
         _describe(cluster, entities, show_all=options.all)
@@ -36,28 +58,7 @@ def _act(cluster: Cluster, options: argparse.Namespace) -> None:
         say(f"Completed updating {entities[-1]}.")
 
 
-def _parser() -> ToolParser:
-    parser = ToolParser(
-        "kafka-configs", "Describe and alter settings of topics, brokers and groups, quotas, and users of SCRAM."
-    )
-    parser.add_cluster()
-    actions = parser.add_mutually_exclusive_group(required=True)
-    actions.add_argument("--alter", action="store_true", help="change settings")
-    actions.add_argument("--describe", action="store_true", help="print settings")
-    parser.add_argument(
-        "--all", action="store_true", help="with --describe: print all settings, not only those that were set"
-    )
-    text = "settings to set; for users also SCRAM-SHA-256=[iterations=N,password=TEXT]"
-    parser.add_argument("--add-config", metavar="K=V,K=[V,V]", help=text)
-    parser.add_argument("--add-config-file", metavar="FILE", type=Path, help="a properties file with settings to set")
-    text = "settings to delete, so that their defaults apply; the option can be repeated"
-    parser.add_argument("--delete-config", action="append", default=[], metavar="K,K", help=text)
-    add_entities(parser)
-    parser.set_defaults(action=_act)
-    return parser
-
-
-def _changes(options: argparse.Namespace) -> tuple[dict[str, str | None], list[str]]:
+def _changes(options: Options) -> tuple[dict[str, str | None], list[str]]:
     added: dict[str, str | None] = {}
     if options.add_config_file:
         added.update(properties_in(options.add_config_file, "--add-config-file"))

@@ -1,6 +1,7 @@
 """The cluster that a tool is connected to."""
 
-import argparse
+import functools
+import logging
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,37 +11,33 @@ from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.config import PROPERTIES, ClientConfig
 from spark_kafka_native._client.config_def import INT32_MAX
 from spark_kafka_native._client.java_properties import REFUSED, WITHOUT_EFFECT
+from spark_kafka_native._command_line.commands import Options, given_options
+from spark_kafka_native._command_line.output import ToolError, ToolFailure, complain
 from spark_kafka_native._net.address import HostPort
 from spark_kafka_native._net.dialing import reason_of
 from spark_kafka_native._net.errors import AuthenticationFailed, ConfigError
-from spark_kafka_native._protocol.errors import KafkaError, LocalProtocolError
+from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.nearest import did_you_mean
-from spark_kafka_native._tools.options import ToolParser, properties_in
-from spark_kafka_native._tools.output import ToolError, ToolFailure, complain, refuse
+from spark_kafka_native._tools.options import FILES, properties_in
 
 _SERVERS: Final = "--bootstrap-server"
+_CLIENT: Final = "spark_kafka_native._client"
+_MAX_REASONS: Final = 100
 _UNKNOWN_NAME: Final = frozenset(
     getattr(socket, name) for name in ("EAI_NONAME", "EAI_NODATA") if hasattr(socket, name)
 )
 
 
-def run(parser: ToolParser, arguments: Sequence[str], announce: Callable[[KafkaError], None] | None = None) -> int:
-    """Parse the arguments and run ``options.action`` on the cluster that they name; the exit status.
+def on_cluster(function: Callable[[Cluster, Options], None]) -> Callable[..., None]:
+    """The function of a command with ``cluster_options``, from one that gets the cluster and the options."""
 
-    0: done. 1: the cluster refused a request, or a file cannot be read. 2: a bad option. ``announce`` prints an error
-    of the cluster to stdout, before it is reported on stderr.
-    """
-    options = parser.parse_args(arguments)
-    try:
+    @functools.wraps(function)
+    def call(**_: object) -> None:
+        options = given_options()
         with open_cluster(options) as cluster:
-            options.action(cluster, options)
-    except (KafkaError, ToolFailure, OSError) as error:
-        if announce is not None and isinstance(error, KafkaError):
-            announce(error)
-        return refuse(parser.prog, error)
-    except (ToolError, ValueError, LocalProtocolError) as error:
-        return refuse(parser.prog, ToolError(str(error)))
-    return 0
+            function(cluster, options)
+
+    return call
 
 
 @contextmanager
@@ -53,23 +50,19 @@ def failing(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def open_cluster(options: argparse.Namespace, *more: tuple[str, Mapping[str, str]]) -> Iterator[Cluster]:
-    """The cluster that the options of ``add_cluster`` and ``add_timeout`` name.
+def open_cluster(options: Options, *more: tuple[str, Mapping[str, str]]) -> Iterator[Cluster]:
+    """The cluster that ``cluster_options`` and ``timeout_option`` name. Prints what the client logs.
 
     ``more`` are options with the properties that they set; later ones replace earlier ones. A property that no Kafka
     client has is ignored with a warning, as in Kafka's tools. Raises ToolError, ToolFailure naming the option.
     """
-    if options.zookeeper is not None:
-        raise ToolError(f"--zookeeper is not supported; use {_SERVERS} HOST:PORT")
     if options.bootstrap_server is None:
         raise ToolError(f"{_SERVERS} is required")
-    sources = list(more)
-    if options.command_config is not None:
-        file = properties_in(options.command_config, options.command_config_option)
-        sources.insert(0, (f"{options.command_config_option} {options.command_config}", file))
-    if options.timeout is not None:
+    sources = [*_files(options), *more]
+    has_file = len(sources) > len(more)
+    if (timeout := getattr(options, "timeout", None)) is not None:
         # As in Kafka's tools the option is an int64; the property is an int32, of which the largest is 24 days.
-        sources.append(("--timeout", {"default.api.timeout.ms": str(min(options.timeout, INT32_MAX))}))
+        sources.append(("--timeout", {"default.api.timeout.ms": str(min(timeout, INT32_MAX))}))
     given: dict[str, object] = {}
     origins: dict[str, str] = {}
     for origin, properties in sources:
@@ -80,13 +73,13 @@ def open_cluster(options: argparse.Namespace, *more: tuple[str, Mapping[str, str
 
     def named(option: str, text: str) -> str:
         # A property that is missing belongs to the file, if there is one.
-        origin = origins.get(option) or (sources[0][0] if options.command_config is not None else "")
+        origin = origins.get(option) or (sources[0][0] if has_file else "")
         return f"{origin}: {text}" if origin else text
 
     try:
         config = ClientConfig.parse({**given, "bootstrap.servers": options.bootstrap_server}, servers_option=_SERVERS)
         _refuse_unresolvable(config.bootstrap_servers)
-        with Cluster(config) as cluster:
+        with _printing_log(), Cluster(config) as cluster:
             yield cluster  # which reads the files of the properties when it connects
     except AuthenticationFailed as error:
         if not error.local:
@@ -95,6 +88,15 @@ def open_cluster(options: argparse.Namespace, *more: tuple[str, Mapping[str, str
     except ConfigError as error:
         text = error.message if error.option == "bootstrap.servers" else str(error)
         raise ToolError(named(error.option, text)) from error
+
+
+def _files(options: Options) -> Iterator[tuple[str, dict[str, str]]]:
+    """The properties file, by one of its names. Raises ToolFailure: it cannot be read."""
+    given = {option: path for name, option in FILES.items() if (path := getattr(options, name, None)) is not None}
+    if len(given) > 1:
+        raise ToolError(f"{' and '.join(given)} are the same option; give it once")
+    for option, path in given.items():
+        yield f"{option} {path}", properties_in(path, option)
 
 
 def _known(origin: str, properties: Mapping[str, str]) -> dict[str, str]:
@@ -126,3 +128,33 @@ def _refuse_unresolvable(addresses: Sequence[HostPort]) -> None:
         else:
             return
     raise ToolError(f"{_SERVERS}: no host name can be resolved: {', '.join(reasons)}")
+
+
+@contextmanager
+def _printing_log() -> Iterator[None]:
+    """While the block runs, print what the client logs: why a broker cannot be reached, and warnings. Each once."""
+    client = logging.getLogger(_CLIENT)
+    handler, level = _OncePerReason(logging.INFO), client.level
+    client.addHandler(handler)
+    client.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        client.setLevel(level)
+        client.removeHandler(handler)
+
+
+class _OncePerReason(logging.Handler):
+    """Prints the first record of each address and reason to stderr."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self._printed: set[tuple[object, ...]] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # The third argument is the time that is left, which is another one each time.
+        arguments = record.args[:2] if isinstance(record.args, tuple) else ()
+        key = (record.msg, *map(str, arguments))
+        if key not in self._printed and len(self._printed) < _MAX_REASONS:
+            self._printed.add(key)
+            complain(record.getMessage())

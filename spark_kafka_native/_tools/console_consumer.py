@@ -4,11 +4,11 @@ Partitions are read directly. With ``--group`` reading begins where that group h
 committed in its name; the tool is no member of the group, so brokers refuse that while the group has some.
 """
 
-import argparse
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
+import click
 import pyarrow as pa
 
 from spark_kafka_native._client.admin.committed_offsets import CommittedOffset, commit_offsets, fetch_offsets
@@ -16,14 +16,14 @@ from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.cursor import PartitionRange
 from spark_kafka_native._client.consumer.fetcher import Fetcher
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native._command_line.commands import Options
+from spark_kafka_native._command_line.output import ToolError, complain, say_bytes
+from spark_kafka_native._command_line.parameters import INT32, INT64, OptionGroup, flag, option, replaced
 from spark_kafka_native._net.deadline import Deadline
-from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._tools.connection import open_cluster
-from spark_kafka_native._tools.options import INT32, INT64, ToolParser, parse_pairs, with_defaults
-from spark_kafka_native._tools.output import ToolError, ToolFailure, complain, refuse, say_bytes
+from spark_kafka_native._tools.options import cluster_options, command, parse_pairs, with_defaults
 
-_TOOL: Final = "kafka-console-consumer"
 _POLL_MS: Final = 100.0
 _FOREVER_MS: Final = 2**53
 FORMAT_PROPERTIES: Final = {
@@ -42,69 +42,59 @@ FORMAT_PROPERTIES: Final = {
 _TIMESTAMP_TYPES: Final = {0: "CreateTime", 1: "LogAppendTime"}
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Print records; the exit status.
+_TOPICS: Final = OptionGroup("Topics", exclusive=True, required=True)
+_KNOWN: Final = ", ".join(f"{key} ({value!r})" for key, value in FORMAT_PROPERTIES.items())
 
-    0: --max-messages were printed, or none came for --timeout-ms. 1: an error. 2: a bad option.
-    """
-    options = _parser().parse_args(arguments)
+
+@command("kafka-console-consumer", "Print records, one a line.")
+@option("--topic", group=_TOPICS, help="the topic to read")
+@option("--include", "--whitelist", "include", metavar="REGEX", group=_TOPICS, help="read all topics whose names match")
+@option("--partition", type=INT32, metavar="N", help="read this partition only")
+@option("--offset", help="with --partition: start at this offset, or at earliest or latest")
+@flag("--from-beginning", help="start at the earliest record instead of the latest")
+@option("--max-messages", type=INT32, metavar="N", help="end after N records")
+@option("--timeout-ms", type=INT64, metavar="MS", help="end if no record was read for this time")
+@option("--group", metavar="ID", help="start at the committed offsets of this group, and commit its offsets")
+@option(
+    "--isolation-level",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    default="read_uncommitted",
+    help="read_committed leaves out records of open and aborted transactions",
+)
+@option("--property", "--formatter-property", "property", multiple=True, metavar="KEY=VALUE", help=f"one of {_KNOWN}")
+@option(
+    "--consumer-property",
+    "--command-property",
+    "consumer_property",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="a property of the client",
+)
+@replaced(
+    "this tool runs no Java classes; --formatter-property KEY=VALUE chooses what is printed of a record",
+    *("--formatter", "--formatter-config", "--key-deserializer", "--value-deserializer"),
+)
+@cluster_options("--consumer.config")
+def console_consumer(**given: Any) -> None:
+    """Ends when --max-messages were printed, or when none came for --timeout-ms. The number of records is on stderr."""
+    options = Options(**given)
     printed = 0
     try:
-        given = with_defaults(options.property, FORMAT_PROPERTIES)
-        form = {key: value.replace("\\t", "\t").replace("\\n", "\n") for key, value in given.items()}
+        form = {
+            key: value.replace("\\t", "\t").replace("\\n", "\n")
+            for key, value in with_defaults(options.property, FORMAT_PROPERTIES).items()
+        }
         properties = ("--consumer-property", parse_pairs(options.consumer_property, "--consumer-property"))
         isolation = ("--isolation-level", {"isolation.level": options.isolation_level})
         with open_cluster(options, properties, isolation) as cluster:
             for line in _lines(cluster, options, form):
                 say_bytes(line)
                 printed += 1
-    except (ToolError, ValueError) as error:
-        return refuse(_TOOL, ToolError(str(error)))
-    except (KafkaError, ToolFailure, OSError) as error:
-        return refuse(_TOOL, error)
     finally:
         complain(f"Processed a total of {printed} messages")
-    return 0
 
 
-def _parser() -> ToolParser:
-    parser = ToolParser(_TOOL, "Print records, one a line.")
-    parser.add_cluster(files=("--consumer.config", "--command-config"))
-    topics = parser.add_mutually_exclusive_group(required=True)
-    topics.add_argument("--topic", help="the topic to read")
-    topics.add_argument("--include", "--whitelist", metavar="REGEX", help="read all topics whose names match")
-    parser.add_argument("--partition", type=INT32, help="read this partition only")
-    parser.add_argument(
-        "--offset", default=None, help="with --partition: start at this offset, or at earliest or latest"
-    )
-    parser.add_argument(
-        "--from-beginning", action="store_true", help="start at the earliest record instead of the latest"
-    )
-    parser.add_argument("--max-messages", type=INT32, metavar="N", help="end after N records")
-    parser.add_argument("--timeout-ms", type=INT64, metavar="MS", help="end if no record was read for this time")
-    parser.add_argument(
-        "--group", metavar="ID", help="start at the committed offsets of this group, and commit its offsets"
-    )
-    parser.add_argument(
-        "--isolation-level", choices=("read_committed", "read_uncommitted"), default="read_uncommitted",
-        help="read_committed leaves out records of open and aborted transactions",
-    )  # fmt: skip
-    known = ", ".join(f"{key} ({value!r})" for key, value in FORMAT_PROPERTIES.items())
-    parser.add_argument(
-        "--property", "--formatter-property", action="append", default=[], metavar="KEY=VALUE", help=f"one of {known}"
-    )
-    parser.add_argument(
-        "--consumer-property", "--command-property", action="append", default=[], metavar="KEY=VALUE",
-        help="a property of the client",
-    )  # fmt: skip
-    parser.add_replaced(
-        "this tool runs no Java classes; --formatter-property KEY=VALUE chooses what is printed of a record",
-        *("--formatter", "--formatter-config", "--key-deserializer", "--value-deserializer"),
-    )
-    return parser
-
-
-def _lines(cluster: Cluster, options: argparse.Namespace, form: dict[str, str]) -> Iterator[bytes]:
+def _lines(cluster: Cluster, options: Options, form: dict[str, str]) -> Iterator[bytes]:
     """Records as lines, round after round over all partitions, until there are enough or none came for long enough."""
     positions = _start(cluster, options)
     timeout_ms = _FOREVER_MS if options.timeout_ms is None else options.timeout_ms
@@ -177,7 +167,7 @@ def _wants(form: dict[str, str], part: str) -> bool:
     return form[f"print.{part}"].lower() == "true"
 
 
-def _start(cluster: Cluster, options: argparse.Namespace) -> dict[TopicPartition, int]:
+def _start(cluster: Cluster, options: Options) -> dict[TopicPartition, int]:
     """Where reading begins, by partition. Raises ToolError, KafkaError."""
     partitions = _partitions(cluster, options)
     position = _position(options)
@@ -189,7 +179,7 @@ def _start(cluster: Cluster, options: argparse.Namespace) -> dict[TopicPartition
     return positions | {partition: found.offset for partition, found in list_offsets(cluster, left).items()}
 
 
-def _position(options: argparse.Namespace) -> int:
+def _position(options: Options) -> int:
     if options.offset is None:
         return EARLIEST if options.from_beginning else LATEST
     if options.partition is None:
@@ -201,7 +191,7 @@ def _position(options: argparse.Namespace) -> int:
     return int(options.offset)
 
 
-def _partitions(cluster: Cluster, options: argparse.Namespace) -> list[TopicPartition]:
+def _partitions(cluster: Cluster, options: Options) -> list[TopicPartition]:
     try:
         wanted = re.compile(options.include or "")
     except re.error as error:

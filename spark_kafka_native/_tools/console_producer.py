@@ -1,73 +1,67 @@
 """``kafka-console-producer.sh``: lines from standard input become records."""
 
-import argparse
 import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from spark_kafka_native._client.producer.producer import Producer
-from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._command_line.commands import Options
+from spark_kafka_native._command_line.output import ToolError, ToolFailure
+from spark_kafka_native._command_line.parameters import flag, option, replaced
 from spark_kafka_native._tools.connection import open_cluster
-from spark_kafka_native._tools.options import ToolParser, parse_pairs, with_defaults
-from spark_kafka_native._tools.output import ToolError, ToolFailure, refuse
+from spark_kafka_native._tools.options import cluster_options, command, parse_pairs, with_defaults
 
-_TOOL: Final = "kafka-console-producer"
 _LINES_AT_ONCE: Final = 10_000
 READER_PROPERTIES: Final = {"parse.key": "false", "key.separator": "\t", "ignore.error": "false", "null.marker": ""}
 """What ``--property`` knows, and its defaults. An empty null.marker stands for none."""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Send standard input's lines; the exit status. 0: all are acknowledged. 1: some are not. 2: a bad option."""
-    options = _parser().parse_args(arguments)
-    try:
-        given = with_defaults(options.property, READER_PROPERTIES)
-        reading = {key: value.replace("\\t", "\t") for key, value in given.items()}
-        if sys.stdin is None:
-            raise ToolFailure("stdin is closed")
-        with open_cluster(options, *_producer_properties(options)) as cluster, Producer(cluster) as producer:
-            for lines in _in_pieces(sys.stdin.buffer):
-                producer.send(options.topic, to_records(lines, reading))
-                if sys.stdin.isatty() or options.sync:
-                    producer.flush()
-    except (ToolError, ValueError) as error:
-        return refuse(_TOOL, ToolError(str(error)))
-    except (KafkaError, ToolFailure, OSError) as error:
-        return refuse(_TOOL, error)
-    return 0
+_KNOWN: Final = ", ".join(f"{key} ({value!r})" for key, value in READER_PROPERTIES.items())
 
 
-def _parser() -> ToolParser:
-    parser = ToolParser(_TOOL, "Send the lines of standard input as records.")
-    parser.add_cluster(files=("--producer.config", "--command-config"))
-    parser.add_argument("--topic", required=True, help="the topic to write to")
-    parser.add_argument("--sync", action="store_true", help="wait for each line to be acknowledged")
-    parser.add_argument(
-        "--compression-codec",
-        nargs="?",
-        const="gzip",
-        help="none, gzip, snappy, lz4 or zstd; gzip if no codec is given",
-    )
-    parser.add_argument("--request-required-acks", help="acks: 0, 1 or all (all)")
-    known = ", ".join(f"{key} ({value!r})" for key, value in READER_PROPERTIES.items())
-    parser.add_argument(
-        "--property", "--reader-property", action="append", default=[], metavar="KEY=VALUE", help=f"one of {known}"
-    )
-    parser.add_argument(
-        "--producer-property", "--command-property", action="append", default=[], metavar="KEY=VALUE",
-        help="a property of the client",
-    )  # fmt: skip
-    parser.add_replaced(
-        "this tool runs no Java classes; --reader-property KEY=VALUE says how lines are read",
-        *("--line-reader", "--reader-config"),
-    )
-    return parser
+@command("kafka-console-producer", "Send the lines of standard input as records.")
+@option("--topic", required=True, help="the topic to write to")
+@flag("--sync", help="wait for each line to be acknowledged")
+@option(
+    "--compression-codec",
+    is_flag=False,
+    flag_value="gzip",
+    metavar="[CODEC]",
+    help="none, gzip, snappy, lz4 or zstd; gzip if no codec is given",
+)
+@option("--request-required-acks", metavar="ACKS", help="acks: 0, 1 or all (all)")
+@option("--property", "--reader-property", "property", multiple=True, metavar="KEY=VALUE", help=f"one of {_KNOWN}")
+@option(
+    "--producer-property",
+    "--command-property",
+    "producer_property",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="a property of the client",
+)
+@replaced(
+    "this tool runs no Java classes; --reader-property KEY=VALUE says how lines are read",
+    *("--line-reader", "--reader-config"),
+)
+@cluster_options("--producer.config")
+def console_producer(**given: Any) -> None:
+    """Done when all records are acknowledged."""
+    options = Options(**given)
+    defaults = with_defaults(options.property, READER_PROPERTIES)
+    reading = {key: value.replace("\\t", "\t") for key, value in defaults.items()}
+    if sys.stdin is None:
+        raise ToolFailure("stdin is closed")
+    with open_cluster(options, *_producer_properties(options)) as cluster, Producer(cluster) as producer:
+        for lines in _in_pieces(sys.stdin.buffer):
+            producer.send(options.topic, to_records(lines, reading))
+            if sys.stdin.isatty() or options.sync:
+                producer.flush()
 
 
-def _producer_properties(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, str]]]:
+def _producer_properties(options: Options) -> Iterator[tuple[str, dict[str, str]]]:
     """Options with the properties that they set."""
     yield "--producer-property", parse_pairs(options.producer_property, "--producer-property")
     if options.compression_codec:

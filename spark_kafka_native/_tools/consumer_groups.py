@@ -1,6 +1,5 @@
 """``kafka-consumer-groups.sh``: list, describe, reset and delete consumer groups."""
 
-import argparse
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -14,10 +13,13 @@ from spark_kafka_native._client.admin.groups import (
 )
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.offsets import LATEST, list_offsets
+from spark_kafka_native._command_line.commands import Options
+from spark_kafka_native._command_line.output import ToolError, complain, say
+from spark_kafka_native._command_line.parameters import flag, option
 from spark_kafka_native._protocol.consumer_protocol import CONSUMER_PROTOCOL
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._tools.connection import run
+from spark_kafka_native._tools.connection import on_cluster
 from spark_kafka_native._tools.group_tables import (
     print_groups,
     print_members,
@@ -26,85 +28,84 @@ from spark_kafka_native._tools.group_tables import (
     print_outcomes,
     print_state,
 )
-from spark_kafka_native._tools.offset_reset import add_positions, chosen_partitions, reset
-from spark_kafka_native._tools.options import ToolParser
-from spark_kafka_native._tools.output import ToolError, complain, say
+from spark_kafka_native._tools.offset_reset import chosen_partitions, position_options, reset
+from spark_kafka_native._tools.options import ACTIONS, chosen, cluster_options, command, timeout_option
 
 _PROTOCOL_TYPES: Final = frozenset({"", CONSUMER_PROTOCOL})
 _TYPES: Final = frozenset({"", "classic", "consumer"})
 """Of groups of consumers. Brokers before 3.8 do not say a type."""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Do one thing with groups; the exit status. 0: done. 1: the cluster refused it. 2: a bad option."""
-    return run(_parser(), arguments)
+@command("kafka-consumer-groups", "List, describe, reset and delete consumer groups.")
+@flag("--list", group=ACTIONS, help="print the ids of groups")
+@flag("--describe", group=ACTIONS, help="print offsets and lag, members or state")
+@flag("--delete", group=ACTIONS, help="delete groups without members")
+@flag("--delete-offsets", group=ACTIONS, help="delete offsets of topics that the group does not read")
+@flag("--reset-offsets", group=ACTIONS, help="commit other offsets for a group without members")
+@option(
+    "--group",
+    multiple=True,
+    may_be_empty=True,  # old consumers may have committed offsets for it
+    metavar="ID",
+    help="a group; the option can be repeated",
+)
+@flag("--all-groups", help="all groups")
+@option(
+    "--state",
+    is_flag=False,
+    flag_value="",
+    may_be_empty=True,
+    metavar="[STATE]",
+    help="print the states of groups; with --list STATE: only groups in these states",
+)
+@option(
+    "--type",
+    is_flag=False,
+    flag_value="",
+    may_be_empty=True,
+    metavar="[TYPE]",
+    help="with --list: print the types of groups; with TYPE: only groups of these types",
+)
+@flag("--members", help="with --describe: print the members")
+@flag("--offsets", help="with --describe: print offsets and lag, which is the default")
+@flag("--verbose", help="with --describe: also print epochs, and the partitions of members")
+@option(
+    "--topic",
+    multiple=True,
+    metavar="TOPIC[:0,1]",
+    help="the topic, or some of its partitions, for --reset-offsets and --delete-offsets",
+)
+@flag("--all-topics", help="all partitions for which the group has committed offsets")
+@position_options
+@cluster_options()
+@timeout_option
+@on_cluster
+def consumer_groups(cluster: Cluster, options: Options) -> None:
+    """One action with one or more groups."""
+    actions = {
+        "list": _list,
+        "describe": _describe,
+        "delete": _delete,
+        "delete_offsets": _delete_offsets,
+        "reset_offsets": _reset,
+    }
+    chosen(actions, options)(cluster, options)
 
 
-def _parser() -> ToolParser:
-    parser = ToolParser("kafka-consumer-groups", "List, describe, reset and delete consumer groups.")
-    parser.add_cluster()
-    parser.add_actions(
-        ("--list", _list, "print the ids of groups"),
-        ("--describe", _describe, "print offsets and lag, members or state"),
-        ("--delete", _delete, "delete groups without members"),
-        ("--delete-offsets", _delete_offsets, "delete offsets of topics that the group does not read"),
-        ("--reset-offsets", _reset, "commit other offsets for a group without members"),
-    )
-    parser.add_argument(
-        "--group", action="append", default=[], metavar="ID", help="a group; the option can be repeated"
-    )
-    parser.allow_empty("--group")  # old consumers may have committed offsets for it
-    parser.add_argument("--all-groups", action="store_true", help="all groups")
-    parser.add_argument(
-        "--state",
-        nargs="?",
-        const="",
-        metavar="STATE",
-        help="print the states of groups; with --list STATE: only groups in these states",
-    )
-    parser.add_argument(
-        "--type",
-        nargs="?",
-        const="",
-        metavar="TYPE",
-        help="with --list: print the types of groups; with TYPE: only groups of these types",
-    )
-    parser.add_argument("--members", action="store_true", help="with --describe: print the members")
-    parser.add_argument(
-        "--offsets", action="store_true", help="with --describe: print offsets and lag, which is the default"
-    )
-    parser.add_argument(
-        "--verbose", action="store_true", help="with --describe: also print epochs, and the partitions of members"
-    )
-    parser.add_argument(
-        "--topic",
-        action="append",
-        default=[],
-        metavar="TOPIC[:0,1]",
-        help="the topic, or some of its partitions, for --reset-offsets and --delete-offsets",
-    )
-    parser.add_argument(
-        "--all-topics", action="store_true", help="all partitions for which the group has committed offsets"
-    )
-    parser.add_timeout()
-    add_positions(parser)
-    return parser
-
-
-def _list(cluster: Cluster, options: argparse.Namespace) -> None:
+def _list(cluster: Cluster, options: Options) -> None:
     groups = _consumer_groups(cluster)
     wanted = {part.strip().lower() for part in (options.state or "").split(",") if part.strip()}
     types = {part.strip().lower() for part in (options.type or "").split(",") if part.strip()}
-    chosen = [
+    found = [
         group
         for group in groups
         if (not wanted or group.state.lower() in wanted) and (not types or group.type.lower() in types)
     ]
     if options.state is None and options.type is None:
-        for group in chosen:
+        for group in found:
             say(group.group_id)
         return
-    print_groups(chosen, types=options.type is not None, states=options.state is not None)
+    print_groups(found, types=options.type is not None, states=options.state is not None)
 
 
 def _consumer_groups(cluster: Cluster) -> list[GroupListing]:
@@ -113,7 +114,7 @@ def _consumer_groups(cluster: Cluster) -> list[GroupListing]:
     return [each for each in groups if each.protocol_type in _PROTOCOL_TYPES and each.type.lower() in _TYPES]
 
 
-def _groups(cluster: Cluster, options: argparse.Namespace) -> list[str]:
+def _groups(cluster: Cluster, options: Options) -> list[str]:
     if options.all_groups:
         return [group.group_id for group in _consumer_groups(cluster)]
     if not options.group:
@@ -121,7 +122,7 @@ def _groups(cluster: Cluster, options: argparse.Namespace) -> list[str]:
     return list(options.group)
 
 
-def _describe(cluster: Cluster, options: argparse.Namespace) -> None:
+def _describe(cluster: Cluster, options: Options) -> None:
     for group_id in _groups(cluster, options):
         group = describe_group(cluster, group_id)
         if options.members:
@@ -144,7 +145,7 @@ def _ends(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicP
     return {partition: end.offset for partition, end in found.items()}
 
 
-def _delete(cluster: Cluster, options: argparse.Namespace) -> None:
+def _delete(cluster: Cluster, options: Options) -> None:
     failed: KafkaError | None = None
     for group_id in _groups(cluster, options):
         try:
@@ -157,7 +158,7 @@ def _delete(cluster: Cluster, options: argparse.Namespace) -> None:
         raise failed
 
 
-def _delete_offsets(cluster: Cluster, options: argparse.Namespace) -> None:
+def _delete_offsets(cluster: Cluster, options: Options) -> None:
     (group_id,) = _one(_groups(cluster, options))
     partitions = chosen_partitions(cluster, group_id, options)
     results = delete_offsets(cluster, group_id, partitions)
@@ -173,7 +174,7 @@ def _delete_offsets(cluster: Cluster, options: argparse.Namespace) -> None:
         raise KafkaError(failed, f"group {group_id}: not all offsets could be deleted")
 
 
-def _reset(cluster: Cluster, options: argparse.Namespace) -> None:
+def _reset(cluster: Cluster, options: Options) -> None:
     offsets = [
         (group_id, partition, offset)
         for group_id in _groups(cluster, options)

@@ -1,40 +1,36 @@
 """``kafka-delete-records.sh``: delete the records of partitions before an offset."""
 
-import argparse
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from spark_kafka_native._client.admin.delete_records import delete_records
 from spark_kafka_native._client.cluster.cluster import Cluster
-from spark_kafka_native._command_line import file_error
+from spark_kafka_native._command_line.commands import Options
+from spark_kafka_native._command_line.output import ToolError, ToolFailure, say
+from spark_kafka_native._command_line.parameters import PATH, option
+from spark_kafka_native._command_line.properties import file_error
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._tools.connection import run
-from spark_kafka_native._tools.options import ToolParser
-from spark_kafka_native._tools.output import ToolError, ToolFailure, say
+from spark_kafka_native._tools.connection import on_cluster
+from spark_kafka_native._tools.options import cluster_options, command
 
 _OPTION: Final = "--offset-json-file"
 _KINDS: Final = {list: "a list", str: "a string", int: "an integer"}
 _T = TypeVar("_T")
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Delete records before offsets; the exit status. 0: done. 1: the cluster refused it. 2: a bad option."""
-    parser = ToolParser("kafka-delete-records", "Delete the records before given offsets.")
-    parser.add_cluster()
-    parser.add_argument(
-        _OPTION,
-        required=True,
-        type=Path,
-        metavar="FILE",
-        help='{"partitions": [{"topic": "t", "partition": 0, "offset": 5}], "version": 1}; -1 is the high watermark',
-    )
-    parser.set_defaults(action=_delete)
-    return run(parser, arguments)
-
-
-def _delete(cluster: Cluster, options: argparse.Namespace) -> None:
+@command("kafka-delete-records", "Delete the records before given offsets.")
+@option(
+    _OPTION,
+    required=True,
+    type=PATH,
+    metavar="FILE",
+    help='{"partitions": [{"topic": "t", "partition": 0, "offset": 5}], "version": 1}; -1 is the high watermark',
+)
+@cluster_options()
+@on_cluster
+def delete_records_command(cluster: Cluster, options: Options) -> None:
+    """Print the new first offset of each partition."""
     before = read_offsets(options.offset_json_file)
     say("Executing records delete operation")
     done = delete_records(cluster, before)

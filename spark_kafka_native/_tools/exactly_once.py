@@ -3,15 +3,19 @@
 python -m spark_kafka_native.tools exactly-once status PREFIX --bootstrap-server HOST:PORT
 """
 
-import argparse
+import functools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from typing import Final
+
+import click
 
 from spark_kafka_native._client.admin.topics import delete_topics
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.transactions.describe_transactions import TransactionState, list_transactions
-from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._command_line.commands import Group, Options
+from spark_kafka_native._command_line.output import ToolFailure, say
+from spark_kafka_native._command_line.parameters import Decorator, argument, flag, together
 from spark_kafka_native._spark.exactly_once.batch import WritePlan
 from spark_kafka_native._spark.exactly_once.commands import recover, release, run_again, status
 from spark_kafka_native._spark.exactly_once.decision import Decision
@@ -19,49 +23,47 @@ from spark_kafka_native._spark.exactly_once.errors import ExactlyOnceError
 from spark_kafka_native._spark.exactly_once.names import Names, names_of_task, names_of_topic
 from spark_kafka_native._spark.exactly_once.timing import timing_of
 from spark_kafka_native._spark.sink.effects import carry_out
-from spark_kafka_native._tools.connection import open_cluster
-from spark_kafka_native._tools.options import Action, ToolParser
-from spark_kafka_native._tools.output import ToolError, ToolFailure, refuse, say
+from spark_kafka_native._tools.connection import on_cluster
+from spark_kafka_native._tools.options import cluster_options
 
-_TOOL: Final = "exactly-once"
 _TIMING: Final = timing_of(60_000, 0)
 """Of a command's own decision, and of transactions that it aborts."""
 _SHOWN_AT_MOST: Final = 20
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run one command for a prefix; the exit status. 0: done. 1: it failed. 2: a bad option."""
-    options = _parser().parse_intermixed_args(arguments)
-    try:
-        action, _ = _COMMANDS[options.command]
-        if (options.prefix is None) is not (action is _list):
-            raise ToolError("list takes no PREFIX" if action is _list else f"{options.command} requires a PREFIX")
-        if options.accept_loss and action is not _recover:
-            raise ToolError("--accept-loss is an option of recover only")
-        with open_cluster(options) as cluster:
-            action(cluster, options)
-    except (ToolError, ValueError) as error:
-        return refuse(_TOOL, ToolError(str(error)))
-    except (KafkaError, ToolFailure, ExactlyOnceError) as error:
-        return refuse(_TOOL, error)
-    return 0
+@click.group(
+    "exactly-once", cls=Group, subcommand_metavar="COMMAND ...",
+    help="Show, complete and delete the state of the exactly-once sink in a cluster. PREFIX is the value of option "
+    "transactional.id.prefix.",
+)  # fmt: skip
+def exactly_once() -> None:
+    """The cluster is an option of the command."""
 
 
-def _parser() -> ToolParser:
-    parser = ToolParser(_TOOL, "Show, complete and delete the state of the exactly-once sink in a cluster.")
-    texts = "; ".join(f"{name}: {text}" for name, (_, text) in _COMMANDS.items())
-    parser.add_argument("command", choices=_COMMANDS, metavar="COMMAND", help=texts)
-    parser.add_argument("prefix", nargs="?", metavar="PREFIX", help="the value of option transactional.id.prefix")
-    parser.add_argument(
-        "--accept-loss",
-        action="store_true",
-        help="with recover: continue although the broker has aborted a part of a decided batch",
-    )
-    parser.add_cluster()
-    return parser
+_Function = Callable[[Cluster, Options], None]
 
 
-def _list(cluster: Cluster, _: argparse.Namespace) -> None:
+def _of_prefix(name: str, text: str, *options: Decorator) -> Callable[[_Function], click.Command]:
+    """A command with a PREFIX."""
+
+    def decorate(function: _Function) -> click.Command:
+        @functools.wraps(function)
+        def checked(cluster: Cluster, given: Options) -> None:
+            try:
+                function(cluster, given)
+            except ExactlyOnceError as error:
+                raise ToolFailure(str(error)) from error
+
+        parameters = together(argument("prefix", metavar="PREFIX"), *options, cluster_options())
+        return exactly_once.command(name, help=text)(parameters(on_cluster(checked)))
+
+    return decorate
+
+
+@exactly_once.command("list", help="Print the prefixes in a cluster.")
+@cluster_options()
+@on_cluster
+def _list(cluster: Cluster, _: Options) -> None:
     listings = list_transactions(cluster, states=[TransactionState.ONGOING])
     opened = Counter(names.prefix for listing in listings if (names := names_of_task(listing.transactional_id)))
     topics = cluster.metadata(None).topics
@@ -94,7 +96,8 @@ def _existing_names(cluster: Cluster, prefix: str, *, topic_needed: bool = False
     return names
 
 
-def _status(cluster: Cluster, options: argparse.Namespace) -> None:
+@_of_prefix("status", "Print the last batch and open transactions; changes nothing.")
+def _status(cluster: Cluster, options: Options) -> None:
     names = _existing_names(cluster, options.prefix, topic_needed=True)
     found = carry_out(cluster, status(names))
     say(f"topic of decisions: {names.decisions_topic}")
@@ -115,42 +118,34 @@ def _last_batch(last: Decision | None) -> str:
     return f"{what}, decided, with {len(last.handles)} transactions that are to be committed"
 
 
-def _recover(cluster: Cluster, options: argparse.Namespace) -> None:
+@_of_prefix(
+    "recover",
+    "Commit a decided batch and abort other transactions, as the next start would; ends a running query.",
+    flag("--accept-loss", help="continue although the broker has aborted a part of a decided batch"),
+)
+def _recover(cluster: Cluster, options: Options) -> None:
     names = _existing_names(cluster, options.prefix)
     found: WritePlan = carry_out(cluster, recover(names, _TIMING, accept_loss=options.accept_loss))
     last = "none" if found.last is None else f"{found.last.batch_id} of {found.last.owner}, all of it committed"
     say(f"last batch: {last}")
 
 
-def _run_again(cluster: Cluster, options: argparse.Namespace) -> None:
+@_of_prefix("run-again", "Revoke a decision of which the broker has aborted a part, if no row of it is readable.")
+def _run_again(cluster: Cluster, options: Options) -> None:
     carry_out(cluster, run_again(_existing_names(cluster, options.prefix, topic_needed=True), _TIMING))
     say("the decision is revoked: the query's next start runs the batch again")
 
 
-def _release(cluster: Cluster, options: argparse.Namespace) -> None:
+@_of_prefix("release", "Recover, and allow another query, or the same one with another checkpoint, to use the prefix.")
+def _release(cluster: Cluster, options: Options) -> None:
     carry_out(cluster, release(_existing_names(cluster, options.prefix), _TIMING))
     say(f"{options.prefix} is released: any query can use it")
     say("a query that starts from an older or a new checkpoint writes the rows that it reads again twice")
 
 
-def _remove(cluster: Cluster, options: argparse.Namespace) -> None:
+@_of_prefix("remove", "Release, and delete the topic of decisions.")
+def _remove(cluster: Cluster, options: Options) -> None:
     names = _existing_names(cluster, options.prefix)
     carry_out(cluster, release(names, _TIMING))
     delete_topics(cluster, [names.decisions_topic])
     say(f"{options.prefix} is removed; brokers delete its transactional ids after transactional.id.expiration.ms")
-
-
-_COMMANDS: Final[Mapping[str, tuple[Action, str]]] = {
-    "list": (_list, "print the prefixes in a cluster"),
-    "status": (_status, "print the last batch and open transactions; changes nothing"),
-    "recover": (
-        _recover,
-        "commit a decided batch and abort other transactions, as the next start would; ends a running query",
-    ),
-    "run-again": (_run_again, "revoke a decision of which the broker has aborted a part, if no row of it is readable"),
-    "release": (
-        _release,
-        "recover, and allow another query, or the same one with another checkpoint, to use the prefix",
-    ),
-    "remove": (_remove, "release, and delete the topic of decisions"),
-}

@@ -1,34 +1,28 @@
 """``kafka-get-offsets.sh``: first, last and other offsets of partitions."""
 
-import argparse
-from collections.abc import Sequence
 from typing import Final
 
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
+from spark_kafka_native._command_line.commands import Options
+from spark_kafka_native._command_line.output import ToolError, complain, say
+from spark_kafka_native._command_line.parameters import flag, option
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._tools.connection import run
-from spark_kafka_native._tools.options import ToolParser
-from spark_kafka_native._tools.output import ToolError, complain, say
+from spark_kafka_native._tools.connection import on_cluster
+from spark_kafka_native._tools.options import cluster_options, command
 
 _POSITIONS: Final = {"latest": LATEST, "earliest": EARLIEST, "max-timestamp": MAX_TIMESTAMP}
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Print ``topic:partition:offset`` lines; the exit status. 0: done. 1: the cluster refused it. 2: a bad option."""
-    parser = ToolParser("kafka-get-offsets", "Print offsets, as topic:partition:offset.")
-    parser.add_cluster()
-    parser.add_argument("--topic", help="the topic; by default all topics")
-    parser.add_argument("--partitions", metavar="N,N", help="the partitions; by default all partitions")
-    parser.add_argument(
-        "--time", default="latest", help="latest (-1), earliest (-2), max-timestamp (-3), or a time in ms (latest)"
-    )
-    parser.add_argument("--exclude-internal-topics", action="store_true", help="leave out internal topics")
-    parser.set_defaults(action=_print_offsets)
-    return run(parser, arguments)
-
-
-def _print_offsets(cluster: Cluster, options: argparse.Namespace) -> None:
+@command("kafka-get-offsets", "Print offsets, as topic:partition:offset.")
+@option("--topic", help="the topic; by default all topics")
+@option("--partitions", metavar="N,N", help="the partitions; by default all partitions")
+@option("--time", default="latest", help="latest (-1), earliest (-2), max-timestamp (-3), or a time in ms (latest)")
+@flag("--exclude-internal-topics", help="leave out internal topics")
+@cluster_options()
+@on_cluster
+def get_offsets(cluster: Cluster, options: Options) -> None:
+    """Print a line for each partition; partitions without a leader are named on stderr."""
     position = _position(options.time)
     chosen = _numbers(options.partitions)
     metadata = cluster.metadata([options.topic] if options.topic else None)

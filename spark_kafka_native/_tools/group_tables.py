@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 
 from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native._client.admin.groups import GroupDescription, GroupListing, GroupMember
+from spark_kafka_native._command_line.output import complain, say
 from spark_kafka_native._protocol.topic import TopicPartition, by_topic
-from spark_kafka_native._tools.output import complain, say
 
 _NONE: Final = "-"
 _MORE_IN_LISTS: Final = 10

@@ -1,6 +1,5 @@
 """Which offsets a group gets by ``kafka-consumer-groups --reset-offsets``."""
 
-import argparse
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -9,42 +8,54 @@ from spark_kafka_native._client.admin.committed_offsets import CommittedOffset, 
 from spark_kafka_native._client.admin.groups import describe_group
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native._command_line.commands import Options
+from spark_kafka_native._command_line.output import ToolError, ToolFailure, complain
+from spark_kafka_native._command_line.parameters import INT64, OptionGroup, flag, option, together
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._tools.options import INT64, ToolParser
-from spark_kafka_native._tools.output import ToolError, ToolFailure, complain
 
 _RESETTABLE: Final = frozenset({"Empty", "Dead"})
 _DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 Offsets = dict[TopicPartition, int]
 
 
-def add_positions(parser: ToolParser) -> None:
-    """Add the options for the new offsets, and ``--execute``."""
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--to-earliest", action="store_true", help="to the earliest offsets")
-    where.add_argument("--to-latest", action="store_true", help="to the latest offsets")
-    where.add_argument(
+_WHERE: Final = OptionGroup("New offsets", exclusive=True)
+_DOING: Final = OptionGroup("Whether to commit them", exclusive=True)
+position_options = together(
+    flag("--to-earliest", group=_WHERE, help="to the earliest offsets"),
+    flag("--to-latest", group=_WHERE, help="to the latest offsets"),
+    flag(
         "--to-current",
-        action="store_true",
+        group=_WHERE,
         help="to the committed offsets; to the latest offsets of partitions without a commit",
-    )
-    where.add_argument(
-        "--to-offset", type=INT64, metavar="N", help="to offset N, or the nearest offset of the partition"
-    )
-    where.add_argument("--shift-by", type=INT64, metavar="N", help="by N offsets; back if N is negative")
-    where.add_argument(
-        "--to-datetime", metavar="2026-01-31T12:00:00.000", help="to the first record since this time (UTC)"
-    )
-    where.add_argument(
-        "--by-duration", metavar="PnDTnHnMnS", help="to the first record of the last days, hours, minutes and seconds"
-    )
-    doing = parser.add_mutually_exclusive_group()
-    doing.add_argument("--execute", action="store_true", help="commit the offsets")
-    doing.add_argument("--dry-run", action="store_true", help="only print the offsets, which is the default")
+    ),
+    option(
+        "--to-offset",
+        type=INT64,
+        metavar="N",
+        group=_WHERE,
+        help="to offset N, or the nearest offset of the partition",
+    ),
+    option("--shift-by", type=INT64, metavar="N", group=_WHERE, help="by N offsets; back if N is negative"),
+    option(
+        "--to-datetime",
+        metavar="2026-01-31T12:00:00.000",
+        group=_WHERE,
+        help="to the first record since this time (UTC)",
+    ),
+    option(
+        "--by-duration",
+        metavar="PnDTnHnMnS",
+        group=_WHERE,
+        help="to the first record of the last days, hours, minutes and seconds",
+    ),
+    flag("--execute", group=_DOING, help="commit the offsets"),
+    flag("--dry-run", group=_DOING, help="only print the offsets, which is the default"),
+)
+"""The options for the new offsets, and ``--execute``."""
 
 
-def reset(cluster: Cluster, group_id: str, options: argparse.Namespace) -> Offsets:
+def reset(cluster: Cluster, group_id: str, options: Options) -> Offsets:
     """The new offsets of a group, committed with ``--execute``.
 
     Raises ToolFailure: the group has members, a partition has no leader.
@@ -60,7 +71,7 @@ def reset(cluster: Cluster, group_id: str, options: argparse.Namespace) -> Offse
     return offsets
 
 
-def chosen_partitions(cluster: Cluster, group_id: str, options: argparse.Namespace) -> list[TopicPartition]:
+def chosen_partitions(cluster: Cluster, group_id: str, options: Options) -> list[TopicPartition]:
     """What ``--topic`` or ``--all-topics`` stands for. Raises ToolError, KafkaError."""
     if options.all_topics:
         return sorted(fetch_offsets(cluster, group_id))
@@ -81,10 +92,8 @@ def chosen_partitions(cluster: Cluster, group_id: str, options: argparse.Namespa
     return chosen
 
 
-def new_offsets(
-    cluster: Cluster, group_id: str, partitions: list[TopicPartition], options: argparse.Namespace
-) -> Offsets:
-    """The offsets that the options of ``add_positions`` stand for, within what the partitions have."""
+def new_offsets(cluster: Cluster, group_id: str, partitions: list[TopicPartition], options: Options) -> Offsets:
+    """The offsets that the options of ``position_options`` stand for, within what the partitions have."""
     _refuse_leaderless(cluster, group_id, partitions)
     first = _listed(cluster, dict.fromkeys(partitions, EARLIEST))
     last = _listed(cluster, dict.fromkeys(partitions, LATEST))
@@ -109,7 +118,7 @@ def _within(partition: TopicPartition, offset: int, first: int, last: int) -> in
 
 
 def _wanted(
-    cluster: Cluster, group_id: str, partitions: list[TopicPartition], options: argparse.Namespace, last: Offsets
+    cluster: Cluster, group_id: str, partitions: list[TopicPartition], options: Options, last: Offsets
 ) -> Offsets:
     if options.to_offset is not None:
         return dict.fromkeys(partitions, options.to_offset)
@@ -132,7 +141,7 @@ def _wanted(
     )
 
 
-def _since_ms(options: argparse.Namespace) -> int:
+def _since_ms(options: Options) -> int:
     if options.by_duration is not None:
         return round((datetime.now(UTC) - parse_duration(options.by_duration)).timestamp() * 1000)
     try:

@@ -1,101 +1,74 @@
 """Options of tools, and the properties that options or the files they name have."""
 
-import argparse
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from spark_kafka_native import __version__
-from spark_kafka_native._command_line import CommandParser, file_error, read_properties
+import click
+
+from spark_kafka_native._command_line.commands import PACKAGE_VERSION, Options, ToolCommand, version_flag
+from spark_kafka_native._command_line.output import ToolError, ToolFailure
+from spark_kafka_native._command_line.parameters import INT64, PATH, Decorator, OptionGroup, option, replaced, together
+from spark_kafka_native._command_line.properties import file_error, read_properties
 from spark_kafka_native._protocol.nearest import did_you_mean
-from spark_kafka_native._tools.output import ToolFailure, say
 
+_T = TypeVar("_T")
 KAFKA_VERSION: Final = "4.3.0"
 """The release of Apache Kafka whose tools these are like."""
-Action = Callable[..., None]
-"""What a tool does. It is called with the cluster and the options."""
+ACTIONS: Final = OptionGroup("Actions", exclusive=True, required=True)
+FILES: Final = {
+    "command_config": "--command-config",
+    "consumer_config": "--consumer.config",
+    "producer_config": "--producer.config",
+}
+"""The names of the option for the client's properties."""
+_CLUSTER: Final = OptionGroup("Cluster")
+
+kafka_version = version_flag(
+    f"{KAFKA_VERSION} ({PACKAGE_VERSION})",
+    "print the release of Apache Kafka with the same tool, and the version of this package",
+)
+"""``--version`` of Kafka's tools. Programs read the first version."""
 
 
-def _integer(bits: int) -> Callable[[str], int]:
-    """The ``type`` of an option whose value is a signed integer of so many bits in Kafka's protocol."""
-    bound = 1 << bits - 1
+def command(name: str, summary: str, epilog: str = "") -> Callable[[Callable[..., Any]], ToolCommand]:
+    """Make a command with ``--version`` from a function with options."""
 
-    def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is not an integer") from None
-        if not -bound <= value < bound:
-            raise argparse.ArgumentTypeError(f"{text} is not between {-bound} and {bound - 1}")
-        return value
+    def decorate(function: Callable[..., Any]) -> ToolCommand:
+        made: ToolCommand = click.command(name, cls=ToolCommand, help=summary, epilog=epilog)(kafka_version(function))
+        return made
 
-    return parse
+    return decorate
 
 
-INT16: Final = _integer(16)
-INT32: Final = _integer(32)
-INT64: Final = _integer(64)
+def chosen(actions: Mapping[str, _T], options: Options) -> _T:
+    """Of the actions that options name, the one that is given."""
+    return next(action for name, action in actions.items() if getattr(options, name))
 
 
-class _Version(argparse.Action):
-    """Prints the version that programs read from Apache Kafka's tools, and this package's, and ends the tool."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        say(f"{KAFKA_VERSION} (spark-kafka-native {__version__})")
-        parser.exit(0)
-
-
-class _PropertiesFile(argparse.Action):
-    """Stores a path, and the option as it was written in ``NAME_option``."""
-
-    def __call__(self, _: object, namespace: object, value: Any, option: str | None = None) -> None:
-        setattr(namespace, self.dest, Path(value))
-        setattr(namespace, f"{self.dest}_option", option)
-
-
-class ActionParser(CommandParser):
-    """The options of one action of a tool. argparse ignores it if the help cannot be written."""
-
-    def print_help(self, file: Any = None) -> None:
-        """As in argparse, to stdout. Raises OutputClosed, OutputFailed."""
-        if file is None:
-            say(self.format_help().removesuffix("\n"))
-        else:
-            super().print_help(file)
-
-
-class ToolParser(ActionParser):
-    """Options of Kafka's tools: ``--version``, and those for the cluster."""
-
-    def __init__(self, prog: str, description: str) -> None:
-        super().__init__(prog=prog, description=description)
-        text = "print the release of Apache Kafka with the same tools, and the version of this package"
-        self.add_argument("--version", action=_Version, nargs=0, help=text)
-
-    def add_cluster(self, *, files: Sequence[str] = ("--command-config",)) -> None:
-        """``--bootstrap-server``, its older name ``--broker-list``, and properties files for the client."""
-        self.add_argument(
-            "--bootstrap-server",
-            "--broker-list",
-            dest="bootstrap_server",
-            metavar="HOST:PORT[,...]",
+def cluster_options(older_name: str = "") -> Decorator:
+    """``--bootstrap-server``, and ``--command-config``; ``older_name`` is another name of this one."""
+    files = [
+        option(file, name, type=PATH, metavar="FILE", group=_CLUSTER, help="a file with properties of the client")
+        for name, file in FILES.items()
+        if file in {"--command-config", older_name}
+    ]
+    return together(
+        option(
+            "--bootstrap-server", "--broker-list", "bootstrap_server", metavar="HOST:PORT[,...]", group=_CLUSTER,
             help="brokers of the cluster",
-        )
-        text = "a file with properties of the client"
-        self.add_argument(*files, dest="command_config", metavar="FILE", action=_PropertiesFile, help=text)
-        self.add_argument("--zookeeper", help=argparse.SUPPRESS)
-        self.set_defaults(timeout=None)
+        ),
+        *files,
+        replaced("use --bootstrap-server HOST:PORT", "--zookeeper"),
+    )  # fmt: skip
 
-    def add_timeout(self) -> None:
-        """``--timeout``, which sets default.api.timeout.ms."""
-        text = "longest time for one call, its retries included (default.api.timeout.ms)"
-        self.add_argument("--timeout", type=INT64, metavar="MS", help=text)
 
-    def add_actions(self, *actions: "tuple[str, Action, str]") -> None:
-        """Options of which exactly one must be given, each with what ``options.action`` is then and its help."""
-        group = self.add_mutually_exclusive_group(required=True)
-        for name, action, text in actions:
-            group.add_argument(name, dest="action", action="store_const", const=action, help=text)
+timeout_option = option(
+    "--timeout",
+    type=INT64,
+    metavar="MS",
+    help="longest time for one call, its retries included (default.api.timeout.ms)",
+)
 
 
 def properties_in(path: Path, option: str = "") -> dict[str, str]:
@@ -110,12 +83,12 @@ def properties_in(path: Path, option: str = "") -> dict[str, str]:
 
 
 def parse_pairs(items: Iterable[str], option: str) -> dict[str, str]:
-    """Parse options of the form ``key=value``. Raises ValueError naming the option."""
+    """Parse options of the form ``key=value``. Raises ToolError naming the option."""
     pairs: dict[str, str] = {}
     for item in items:
         key, separator, value = item.partition("=")
         if not separator or not key.strip():
-            raise ValueError(f"{option}: {item!r} is not KEY=VALUE")
+            raise ToolError(f"{option}: {item!r} is not KEY=VALUE")
         pairs[key.strip()] = value.strip()
     return pairs
 
@@ -123,12 +96,12 @@ def parse_pairs(items: Iterable[str], option: str) -> dict[str, str]:
 def with_defaults(items: Iterable[str], defaults: Mapping[str, str]) -> dict[str, str]:
     """``defaults``, replaced by the pairs of ``--property``. Blanks are kept, because a separator can be a blank.
 
-    Raises ValueError naming a property that has no default.
+    Raises ToolError naming a property that has no default.
     """
     given = dict(item.partition("=")[::2] for item in items)
     if unknown := sorted(given.keys() - defaults.keys()):
         hint = did_you_mean(unknown[0], defaults)
-        raise ValueError(f"--property: {unknown[0]!r} is not one of {', '.join(defaults)}{hint}")
+        raise ToolError(f"--property: {unknown[0]!r} is not one of {', '.join(defaults)}{hint}")
     return {**defaults, **given}
 
 

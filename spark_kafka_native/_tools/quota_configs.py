@@ -7,11 +7,11 @@ from typing import Final
 from spark_kafka_native._client.admin.quotas import ANY_NAME, alter_quotas, describe_quotas
 from spark_kafka_native._client.admin.scram_users import Password, alter_scram_user, describe_scram_users
 from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._command_line.output import ToolError, say
 from spark_kafka_native._net.sasl.scram import HASHES, MAX_STORED_ITERATIONS, MIN_ITERATIONS
 from spark_kafka_native._net.secret import Secret
 from spark_kafka_native._protocol.nearest import did_you_mean
 from spark_kafka_native._tools.config_entities import Entity
-from spark_kafka_native._tools.output import ToolError, say
 
 _QUOTA_TYPES: Final = {"users": "user", "clients": "client-id", "ips": "ip"}
 _OF_CLIENTS: Final = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")

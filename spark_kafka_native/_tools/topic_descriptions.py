@@ -1,17 +1,17 @@
 """What ``kafka-topics --describe`` prints of topics and partitions."""
 
-import argparse
 from collections.abc import Iterable, Mapping
 
 from spark_kafka_native._client.admin.configs import ConfigEntry, ConfigSource, Resource, ResourceType, describe_configs
 from spark_kafka_native._client.admin.eligible_replicas import EligibleReplicas, eligible_replicas
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.cluster.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
+from spark_kafka_native._command_line.commands import Options
+from spark_kafka_native._command_line.output import ToolFailure, say
+from spark_kafka_native._command_line.parameters import flag, together
 from spark_kafka_native._protocol.ids import format_id
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._protocol.wire import ZERO_UUID
-from spark_kafka_native._tools.options import ToolParser
-from spark_kafka_native._tools.output import ToolFailure, say
 
 _NOT_ASKED = "N/A"
 _MIN_IN_SYNC = "min.insync.replicas"
@@ -19,24 +19,22 @@ _DEFAULTS = frozenset({ConfigSource.DEFAULT_CONFIG, ConfigSource.UNKNOWN})
 """Sources of settings with their defaults. Brokers before 1.1 name no source."""
 
 
-def add_filters(parser: ToolParser) -> None:
-    """The options that choose what of a topic is described."""
-    parser.add_argument(
-        "--topics-with-overrides", action="store_true", help="only topics with configs that were set for them"
-    )
-    for name, text in (
-        ("--unavailable-partitions", "only partitions without a leader"),
-        ("--under-replicated-partitions", "only partitions with replicas out of sync"),
-        ("--under-min-isr-partitions", "only partitions with fewer in-sync replicas than min.insync.replicas"),
-        ("--at-min-isr-partitions", "only partitions with as many in-sync replicas as min.insync.replicas"),
-    ):
-        parser.add_argument(name, action="append_const", dest="filters", const=name, help=text)
+_FILTERS = {
+    "--unavailable-partitions": "only partitions without a leader",
+    "--under-replicated-partitions": "only partitions with replicas out of sync",
+    "--under-min-isr-partitions": "only partitions with fewer in-sync replicas than min.insync.replicas",
+    "--at-min-isr-partitions": "only partitions with as many in-sync replicas as min.insync.replicas",
+}
+filters = together(
+    flag("--topics-with-overrides", help="only topics with configs that were set for them"),
+    *(flag(name, help=text) for name, text in _FILTERS.items()),
+)
+"""The options that choose what of a topic is described."""
 
 
-def describe(
-    cluster: Cluster, metadata: ClusterMetadata, topics: Iterable[TopicMetadata], options: argparse.Namespace
-) -> None:
-    """Print topics as the options of ``add_filters`` say."""
+def describe(cluster: Cluster, metadata: ClusterMetadata, topics: Iterable[TopicMetadata], options: Options) -> None:
+    """Print topics as the options of ``filters`` say."""
+    wanted = [name for name in _FILTERS if getattr(options, name[2:].replace("-", "_"))]
     chosen = list(topics)
     # With --topic-id Apache Kafka asks with Metadata only, which says nothing of eligible leader replicas.
     eligible = {} if options.topic_id else eligible_replicas(cluster, [topic.name for topic in chosen])
@@ -45,14 +43,14 @@ def describe(
         own = sorted(f"{entry.name}={entry.value}" for entry in entries.values() if entry.source not in _DEFAULTS)
         if options.topics_with_overrides and not own:
             continue
-        if not options.filters:
+        if not wanted:
             say(_topic_line(topic, ",".join(own)))
         if options.topics_with_overrides:
             continue
         for partition in topic.partitions.values():
             has_leader = partition.leader_id in metadata.brokers
-            if not options.filters or any(
-                _is_wanted(name, topic.name, partition, entries, has_leader=has_leader) for name in options.filters
+            if not wanted or any(
+                _is_wanted(name, topic.name, partition, entries, has_leader=has_leader) for name in wanted
             ):
                 found = eligible.get(TopicPartition(topic.name, partition.partition))
                 say(_partition_line(topic, partition, found, has_leader=has_leader))

@@ -1,10 +1,9 @@
 """``kafka-topics.sh``: create, delete, list, describe and widen topics."""
 
-import argparse
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from spark_kafka_native._client.admin.topics import (
@@ -16,13 +15,15 @@ from spark_kafka_native._client.admin.topics import (
 )
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.cluster.metadata import ClusterMetadata, TopicMetadata
+from spark_kafka_native._command_line.commands import Options
+from spark_kafka_native._command_line.output import ToolError, say
+from spark_kafka_native._command_line.parameters import INT16, INT32, flag, option, replaced
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.ids import parse_id
 from spark_kafka_native._protocol.wire import ZERO_UUID
-from spark_kafka_native._tools.connection import run
-from spark_kafka_native._tools.options import INT16, INT32, ToolParser, parse_pairs
-from spark_kafka_native._tools.output import ToolError, say
-from spark_kafka_native._tools.topic_descriptions import add_filters, describe
+from spark_kafka_native._tools.connection import open_cluster
+from spark_kafka_native._tools.options import ACTIONS, chosen, cluster_options, command, parse_pairs
+from spark_kafka_native._tools.topic_descriptions import describe, filters
 
 _COLLISIONS: Final = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
@@ -31,9 +32,41 @@ _COLLISIONS: Final = (
 """The text of Apache Kafka's tool."""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Do one thing with topics; the exit status. 0: done. 1: the cluster refused it. 2: a bad option."""
-    return run(_parser(), arguments, _announce)
+@command("kafka-topics", "Create, delete, list, describe and alter topics.")
+@flag("--create", group=ACTIONS, help="create a topic")
+@flag("--delete", group=ACTIONS, help="delete topics")
+@flag("--list", group=ACTIONS, help="print the names of topics")
+@flag("--describe", group=ACTIONS, help="print partitions, leaders and settings")
+@flag("--alter", group=ACTIONS, help="increase the number of partitions of a topic")
+@option("--topic", help="the topic; with --list, --describe and --delete a regular expression")
+@option("--topic-id", metavar="ID", help="with --describe: the topic with this id, instead of --topic")
+@option(
+    "--partitions", type=INT32, metavar="N", help="the number of partitions; by default num.partitions of the broker"
+)
+@option(
+    "--replication-factor",
+    type=INT16,
+    metavar="N",
+    help="the number of replicas; by default default.replication.factor of the broker",
+)
+@option("--replica-assignment", metavar="B:B,B:B", help="the brokers of each partition, leader first")
+@option("--config", multiple=True, metavar="KEY=VALUE", help="a setting of a new topic")
+@flag("--if-not-exists", help="with --create: do nothing if the topic exists")
+@flag("--if-exists", help="with --alter, --delete, --describe: do nothing if the topic does not exist")
+@flag("--exclude-internal", help="leave out internal topics")
+@filters
+@replaced("use kafka-configs --alter --topic NAME --delete-config KEY", "--delete-config")
+@cluster_options()
+def topics(**given: Any) -> None:
+    """One action. Errors of the cluster are on stdout, too."""
+    options = Options(**given)
+    actions = {"create": _create, "delete": _delete, "list": _list, "describe": _describe, "alter": _alter}
+    try:
+        with open_cluster(options) as cluster:
+            chosen(actions, options)(cluster, options)
+    except KafkaError as error:
+        _announce(error)
+        raise
 
 
 def _announce(error: KafkaError) -> None:
@@ -45,41 +78,7 @@ def _announce(error: KafkaError) -> None:
         say(f"Error while executing topic command : {reason}")
 
 
-def _parser() -> ToolParser:
-    parser = ToolParser("kafka-topics", "Create, delete, list, describe and alter topics.")
-    parser.add_cluster()
-    parser.add_actions(
-        ("--create", _create, "create a topic"),
-        ("--delete", _delete, "delete topics"),
-        ("--list", _list, "print the names of topics"),
-        ("--describe", _describe, "print partitions, leaders and settings"),
-        ("--alter", _alter, "increase the number of partitions of a topic"),
-    )
-    parser.add_argument("--topic", help="the topic; with --list, --describe and --delete a regular expression")
-    parser.add_argument("--topic-id", metavar="ID", help="with --describe: the topic with this id, instead of --topic")
-    parser.add_argument(
-        "--partitions", type=INT32, help="the number of partitions; by default num.partitions of the broker"
-    )
-    parser.add_argument(
-        "--replication-factor",
-        type=INT16,
-        help="the number of replicas; by default default.replication.factor of the broker",
-    )
-    parser.add_argument("--replica-assignment", metavar="B:B,B:B", help="the brokers of each partition, leader first")
-    parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a setting of a new topic")
-    parser.add_argument("--if-not-exists", action="store_true", help="with --create: do nothing if the topic exists")
-    parser.add_argument(
-        "--if-exists",
-        action="store_true",
-        help="with --alter, --delete, --describe: do nothing if the topic does not exist",
-    )
-    parser.add_argument("--exclude-internal", action="store_true", help="leave out internal topics")
-    add_filters(parser)
-    parser.add_replaced("use kafka-configs --alter --topic NAME --delete-config KEY", "--delete-config")
-    return parser
-
-
-def _create(cluster: Cluster, options: argparse.Namespace) -> None:
+def _create(cluster: Cluster, options: Options) -> None:
     name = _required(options)
     if "." in name or "_" in name:
         say(_COLLISIONS)
@@ -105,7 +104,7 @@ def _assignments(text: str | None) -> dict[int, tuple[int, ...]]:
         raise ToolError(f"--replica-assignment: {text!r} is not BROKER:BROKER,BROKER:BROKER") from None
 
 
-def _delete(cluster: Cluster, options: argparse.Namespace) -> None:
+def _delete(cluster: Cluster, options: Options) -> None:
     _required(options)
     chosen = _chosen(cluster.metadata(), options)
     if chosen:
@@ -113,7 +112,7 @@ def _delete(cluster: Cluster, options: argparse.Namespace) -> None:
             delete_topics(cluster, [topic.name for topic in chosen])
 
 
-def _alter(cluster: Cluster, options: argparse.Namespace) -> None:
+def _alter(cluster: Cluster, options: Options) -> None:
     name = _required(options)
     if options.partitions is None:
         raise ToolError(
@@ -126,12 +125,12 @@ def _alter(cluster: Cluster, options: argparse.Namespace) -> None:
     create_partitions(cluster, {name: options.partitions})
 
 
-def _list(cluster: Cluster, options: argparse.Namespace) -> None:
+def _list(cluster: Cluster, options: Options) -> None:
     for topic in _chosen(cluster.metadata(), options, must_exist=False):
         say(topic.name)
 
 
-def _describe(cluster: Cluster, options: argparse.Namespace) -> None:
+def _describe(cluster: Cluster, options: Options) -> None:
     if options.if_exists and not options.topic and not options.topic_id:
         raise ToolError("--if-exists: --describe needs --topic or --topic-id with it")
     wanted = _topic_id(options.topic_id)
@@ -159,13 +158,13 @@ def _topic_id(text: str | None) -> UUID:
         raise ToolError(f"--topic-id: {error}") from error
 
 
-def _required(options: argparse.Namespace) -> str:
+def _required(options: Options) -> str:
     if not options.topic:
         raise ToolError("--topic is required")
     return str(options.topic)
 
 
-def _chosen(metadata: ClusterMetadata, options: argparse.Namespace, *, must_exist: bool = True) -> list[TopicMetadata]:
+def _chosen(metadata: ClusterMetadata, options: Options, *, must_exist: bool = True) -> list[TopicMetadata]:
     """The topics that ``--topic`` stands for, by name. Raises KafkaError: there is none, and there ought to be."""
     wanted = _expressions(options.topic)
     topics = [

@@ -1,10 +1,11 @@
 """``kafka-transactions.sh``: list, describe and end transactions, find those that hang, describe producers."""
 
-import argparse
 import re
 import time
 from collections.abc import Sequence
 from typing import Final
+
+import click
 
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.cluster.coordinators import look_up_coordinator
@@ -18,11 +19,13 @@ from spark_kafka_native._client.transactions.hanging_transactions import (
     find_hanging_transactions,
 )
 from spark_kafka_native._client.transactions.requests import init_producer
+from spark_kafka_native._command_line.commands import Group, Options
+from spark_kafka_native._command_line.output import ToolError, ToolFailure, say
+from spark_kafka_native._command_line.parameters import INT16, INT32, INT64, option, together
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._tools.connection import failing, run
-from spark_kafka_native._tools.options import INT16, INT32, INT64, Action, ActionParser, ToolParser
-from spark_kafka_native._tools.output import ToolError, ToolFailure, say
+from spark_kafka_native._tools.connection import failing, on_cluster
+from spark_kafka_native._tools.options import cluster_options, kafka_version
 
 _LISTED: Final = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
 _DESCRIBED: Final = (
@@ -60,66 +63,32 @@ _LONGEST_TIMEOUT_MINUTES: Final = 15
 """The brokers' default of ``transaction.max.timeout.ms``."""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Print a table, or end a transaction; the exit status. 0: done. 1: the cluster refused it. 2: a bad option."""
-    return run(_parser(), arguments)
+_partition_required = together(
+    option("--topic", required=True, help="name of the topic"),
+    option("--partition", required=True, type=INT32, metavar="N", help="number of the partition"),
+)
 
 
-def _parser() -> ToolParser:
-    parser = ToolParser("kafka-transactions", "List, describe and end transactions, and find those that hang.")
-    parser.add_cluster()
-    actions = parser.add_subparsers(required=True, metavar="ACTION", parser_class=ActionParser)
-
-    def add(name: str, action: Action, text: str) -> argparse.ArgumentParser:
-        made = actions.add_parser(name, help=text)
-        made.set_defaults(action=action)
-        return made
-
-    listing = add("list", _list, "print the transactional ids of all brokers")
-    listing.add_argument(
-        "--duration-filter",
-        type=INT64,
-        metavar="MS",
-        help="only transactions that are open for longer than this; negative: all",
-    )
-    listing.add_argument("--transactional-id-pattern", metavar="RE2", help="only ids that match the whole expression")
-    describing = add("describe", _describe, "print one transactional id and its transaction")
-    describing.add_argument("--transactional-id", required=True, metavar="ID", help="the transactional id")
-    producers = add("describe-producers", _describe_producers, "print the producers that a partition remembers")
-    producers.add_argument(
-        "--broker-id", type=INT32, metavar="ID", help="send the request to this replica instead of the leader"
-    )
-    _add_partition(producers)
-    aborting = add("abort", _abort, "abort a hanging transaction in one partition")
-    _add_partition(aborting)
-    aborting.add_argument("--start-offset", type=INT64, metavar="OFFSET", help="first offset of the transaction")
-    text = (
-        "for brokers before 3.0: the producer, with --producer-epoch and --coordinator-epoch in place of --start-offset"
-    )
-    aborting.add_argument("--producer-id", type=INT64, metavar="ID", help=text)
-    aborting.add_argument("--producer-epoch", type=INT16, metavar="EPOCH", help="epoch of --producer-id")
-    text = "coordinator epoch of the partition's last marker; -1 if there is none"
-    aborting.add_argument("--coordinator-epoch", type=INT32, metavar="EPOCH", help=text)
-    hanging = add("find-hanging", _find_hanging, "print open transactions that no coordinator will end")
-    hanging.add_argument("--broker-id", type=INT32, metavar="ID", help="only partitions with a replica on this broker")
-    text = "the longest transaction timeout in the cluster; producers that wrote more recently are left out"
-    hanging.add_argument(
-        "--max-transaction-timeout", type=INT32, default=_LONGEST_TIMEOUT_MINUTES, metavar="MINUTES", help=text
-    )
-    _add_partition(hanging, required=False)
-    text = "fence the producer of a transactional id, which aborts its open transaction"
-    terminating = add("forceTerminateTransaction", _force_terminate, text)
-    text = "the transactional id"
-    terminating.add_argument("--transactionalId", dest="transactional_id", required=True, metavar="ID", help=text)
-    return parser
+@click.group(
+    "kafka-transactions", cls=Group, subcommand_metavar="ACTION ...",
+    help="List, describe and end transactions, and find those that hang.",
+)  # fmt: skip
+@kafka_version
+@cluster_options()
+def transactions(**_: object) -> None:
+    """The cluster is that of the action."""
 
 
-def _add_partition(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    parser.add_argument("--topic", required=required, help="name of the topic")
-    parser.add_argument("--partition", required=required, type=INT32, metavar="N", help="number of the partition")
-
-
-def _list(cluster: Cluster, options: argparse.Namespace) -> None:
+@transactions.command("list", help="Print the transactional ids of all brokers.")
+@option(
+    "--duration-filter",
+    type=INT64,
+    metavar="MS",
+    help="only transactions that are open for longer than this; negative: all",
+)
+@option("--transactional-id-pattern", metavar="RE2", help="only ids that match the whole expression")
+@on_cluster
+def _list(cluster: Cluster, options: Options) -> None:
     pattern, open_for_ms = options.transactional_id_pattern, options.duration_filter
     if open_for_ms is not None and open_for_ms < 0:
         open_for_ms = None
@@ -132,7 +101,10 @@ def _list(cluster: Cluster, options: argparse.Namespace) -> None:
     _print_table(_LISTED, rows)
 
 
-def _describe(cluster: Cluster, options: argparse.Namespace) -> None:
+@transactions.command("describe", help="Print one transactional id and its transaction.")
+@option("--transactional-id", required=True, metavar="ID", help="the transactional id")
+@on_cluster
+def _describe(cluster: Cluster, options: Options) -> None:
     key: str = options.transactional_id
     with failing(f"Failed to describe transaction state of transactional-id `{key}`"):
         found = describe_transactions(cluster, [key]).get(key)
@@ -159,7 +131,11 @@ def _describe(cluster: Cluster, options: argparse.Namespace) -> None:
     )
 
 
-def _describe_producers(cluster: Cluster, options: argparse.Namespace) -> None:
+@transactions.command("describe-producers", help="Print the producers that a partition remembers.")
+@option("--broker-id", type=INT32, metavar="ID", help="send the request to this replica instead of the leader")
+@_partition_required
+@on_cluster
+def _describe_producers(cluster: Cluster, options: Options) -> None:
     partition = TopicPartition(options.topic, options.partition)
     replica = "leader" if options.broker_id is None else f"broker {options.broker_id}"
     with failing(f"Failed to describe producers for partition {partition} on {replica}"):
@@ -178,7 +154,25 @@ def _describe_producers(cluster: Cluster, options: argparse.Namespace) -> None:
     _print_table(_PRODUCERS, rows)
 
 
-def _abort(cluster: Cluster, options: argparse.Namespace) -> None:
+@transactions.command("abort", help="Abort a hanging transaction in one partition.")
+@_partition_required
+@option("--start-offset", type=INT64, metavar="OFFSET", help="first offset of the transaction")
+@option(
+    "--producer-id",
+    type=INT64,
+    metavar="ID",
+    help="for brokers before 3.0: the producer, with --producer-epoch and --coordinator-epoch in place of "
+    "--start-offset",
+)
+@option("--producer-epoch", type=INT16, metavar="EPOCH", help="epoch of --producer-id")
+@option(
+    "--coordinator-epoch",
+    type=INT32,
+    metavar="EPOCH",
+    help="coordinator epoch of the partition's last marker; -1 if there is none",
+)
+@on_cluster
+def _abort(cluster: Cluster, options: Options) -> None:
     partition = TopicPartition(options.topic, options.partition)
     if options.start_offset is not None:
         spec = _starting_at(cluster, partition, options.start_offset)
@@ -211,7 +205,19 @@ def _starting_at(cluster: Cluster, partition: TopicPartition, start_offset: int)
     )
 
 
-def _find_hanging(cluster: Cluster, options: argparse.Namespace) -> None:
+@transactions.command("find-hanging", help="Print open transactions that no coordinator will end.")
+@option("--broker-id", type=INT32, metavar="ID", help="only partitions with a replica on this broker")
+@option(
+    "--max-transaction-timeout",
+    type=INT32,
+    default=_LONGEST_TIMEOUT_MINUTES,
+    metavar="MINUTES",
+    help="the longest transaction timeout in the cluster; producers that wrote more recently are left out",
+)
+@option("--topic", help="name of the topic")
+@option("--partition", type=INT32, metavar="N", help="number of the partition")
+@on_cluster
+def _find_hanging(cluster: Cluster, options: Options) -> None:
     if options.topic is None and options.broker_id is None:
         raise ToolError("find-hanging needs --topic or --broker-id")
     if options.topic is None and options.partition is not None:
@@ -243,7 +249,7 @@ def _find_hanging(cluster: Cluster, options: argparse.Namespace) -> None:
     _print_table(_HANGING, rows)
 
 
-def _partitions(cluster: Cluster, options: argparse.Namespace) -> list[TopicPartition]:
+def _partitions(cluster: Cluster, options: Options) -> list[TopicPartition]:
     """The partitions to search: one, or those of one or all topics, with ``--broker-id`` those with a replica there."""
     if options.partition is not None:
         return [TopicPartition(options.topic, options.partition)]
@@ -258,7 +264,12 @@ def _partitions(cluster: Cluster, options: argparse.Namespace) -> list[TopicPart
     ]
 
 
-def _force_terminate(cluster: Cluster, options: argparse.Namespace) -> None:
+@transactions.command(
+    "forceTerminateTransaction", help="Fence the producer of a transactional id, which aborts its open transaction."
+)
+@option("--transactionalId", "transactional_id", required=True, metavar="ID", help="the transactional id")
+@on_cluster
+def _force_terminate(cluster: Cluster, options: Options) -> None:
     key: str = options.transactional_id
     config = cluster.config
     with failing(f"Failed to force terminate transactionalId `{key}`"):

@@ -40,10 +40,7 @@ class Commands:
     def ours(self, *arguments: str) -> tuple[int, list[str], str]:
         """Status, sorted lines, and what is on stderr."""
         self._capfd.readouterr()
-        try:
-            status = main(["kafka-transactions", "--bootstrap-server", self._broker.bootstrap_servers, *arguments])
-        except SystemExit as error:
-            status = int(str(error.code))
+        status = main(["kafka-transactions", "--bootstrap-server", self._broker.bootstrap_servers, *arguments])
         printed = self._capfd.readouterr()
         return status, sorted(printed.out.splitlines()), printed.err
 

@@ -34,10 +34,7 @@ def calling(
     def call(*arguments: str, stdin: bytes = b"") -> ToolResult:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capfd.readouterr()
-        try:
-            status = main(list(arguments))
-        except SystemExit as error:  # argparse's way to say that an option is wrong
-            status = int(str(error.code))
+        status = main(list(arguments))
         return ToolResult(status, *capfd.readouterr())
 
     return call

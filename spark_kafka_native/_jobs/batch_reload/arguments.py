@@ -1,14 +1,13 @@
 """The command line of the job."""
 
-import argparse
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from spark_kafka_native._command_line import CommandParser, file_error, positive, read_properties
+from spark_kafka_native._command_line.commands import Options
+from spark_kafka_native._command_line.parameters import PATH, POSITIVE, OptionGroup, flag, option, together
+from spark_kafka_native._command_line.properties import file_error, read_properties
 from spark_kafka_native._jobs.batch_reload.bounds import Point, parse_offsets, parse_point
 from spark_kafka_native._jobs.batch_reload.errors import UsageError
 from spark_kafka_native._jobs.batch_reload.formats import COMPRESSIONS
@@ -20,13 +19,13 @@ from spark_kafka_native._spark.errors import OptionError
 DEFAULT_KEEP_VERSIONS: Final = 10
 DEFAULT_LEASE_MINUTES: Final = 60
 
-_ABOUT: Final = """\
+ABOUT: Final = """\
 Load Kafka topics into files, each record exactly once, or into any other Spark format, at least once.
 
 Each run loads the records since the last one. If a run fails or is killed, start it again; there is no duplicate and no
 gap."""
 
-_EXAMPLES: Final = """\
+EXAMPLES: Final = """\
 what to load
   By default a run begins where the last one ended, and the first run at the first record. New partitions begin at
   their first record. --from and --from-offsets load again from a point, into a new version that replaces the files
@@ -129,9 +128,8 @@ _WHICH_RECORDS: Final = {
 _POSITION: Final = re.compile(r"(starting|ending)(offsets|timestamp).*")
 
 
-def parse_arguments(arguments: Sequence[str] | None) -> Arguments:
-    """The command line -> values. Raises UsageError, or ends the program as argparse does."""
-    given = _parser().parse_args(_joined(sys.argv[1:] if arguments is None else arguments))
+def parse_arguments(given: Options) -> Arguments:
+    """The values of ``reload_options``. Raises UsageError."""
     action = next((name for name in ("dry-run", "verify", "clean") if getattr(given, name.replace("-", "_"))), "load")
     other = given.format is not None and given.format not in COMPRESSIONS
     _check(given, action, other=other)
@@ -165,149 +163,156 @@ def parse_arguments(arguments: Sequence[str] | None) -> Arguments:
     )
 
 
-def _joined(arguments: Sequence[str]) -> list[str]:
-    """``--from -2h`` -> ``--from=-2h``: argparse would take the time for an option."""
-    joined: list[str] = []
-    for argument in arguments:
-        if joined and joined[-1] in {"--from", "--until"} and re.match("-[0-9]", argument):
-            joined[-1] += f"={argument}"
-        else:
-            joined.append(argument)
-    return joined
+_SOURCE: Final = OptionGroup("Source")
+_TOPICS: Final = OptionGroup("Topics", exclusive=True)
+_START: Final = OptionGroup("Begin", exclusive=True)
+_RANGE: Final = OptionGroup("Which records")
+_TARGET: Final = OptionGroup("Target")
+_ACTIONS: Final = OptionGroup("Instead of loading", exclusive=True)
+_OF_ACTIONS: Final = OptionGroup("Options of --verify and --clean")
 
-
-def _parser() -> argparse.ArgumentParser:
-    parser = CommandParser(
-        prog="batch_reload", description=_ABOUT, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    _add_source(parser.add_argument_group("source"))
-    _add_range(parser.add_argument_group("which records"))
-    _add_target(parser.add_argument_group("target"))
-    _add_actions(parser.add_argument_group("instead of loading"))
-    return parser
-
-
-def _add_source(group: Any) -> None:
-    group.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="the cluster")
-    topics = group.add_mutually_exclusive_group()
-    topics.add_argument("--topics", metavar="A,B", help="topics to load")
-    topics.add_argument("--topic-pattern", metavar="REGEX", help="topics in whose name the expression is found")
-    group.add_argument(
+reload_options = together(
+    option("--bootstrap-servers", metavar="HOST:PORT,...", group=_SOURCE, help="the cluster"),
+    option(
         "--option",
         metavar="K=V",
-        action="append",
-        default=[],
+        multiple=True,
+        group=_SOURCE,
         help="an option of the source, such as kafka.security.protocol=SSL; kafka.isolation.level is read_committed "
         "unless it is given here",
-    )
-    group.add_argument("--properties-file", metavar="FILE", type=Path, help="a Kafka client's properties")
-
-
-def _add_range(group: Any) -> None:
-    start = group.add_mutually_exclusive_group()
-    start.add_argument("--since-last-run", action="store_true", help="begin where the last run ended (the default)")
-    start.add_argument(
+    ),
+    option(
+        "--properties-file", metavar="FILE", type=PATH, group=_SOURCE, help="a file with properties of a Kafka client"
+    ),
+    option("--topics", metavar="A,B", group=_TOPICS, help="topics to load"),
+    option("--topic-pattern", metavar="REGEX", group=_TOPICS, help="topics in whose name the expression is found"),
+    flag("--since-last-run", group=_START, help="begin where the last run ended (the default)"),
+    option(
         "--from",
-        dest="start",
+        "start",
         metavar="POINT",
+        group=_START,
         help="load again from here on: 2026-11-20T10:00:00Z, epoch milliseconds, -2h (before now), earliest",
-    )
-    start.add_argument(
+    ),
+    option(
         "--from-offsets",
         metavar="JSON",
+        group=_START,
         help='as --from, by offsets: {"a":{"0":23},"b":"earliest"}; other partitions continue at their positions',
-    )
-    group.add_argument(
-        "--until", metavar="POINT", help="end at this point, written as for --from or --from-offsets (default: latest)"
-    )
-    group.add_argument(
+    ),
+    option(
+        "--until",
+        metavar="POINT",
+        group=_RANGE,
+        help="end at this point, written as for --from or --from-offsets (default: latest)",
+    ),
+    flag(
         "--accept-data-loss",
-        action="store_true",
+        group=_RANGE,
         help="continue after records that were deleted before they were loaded; the manifest names the gap",
-    )
-    group.add_argument("--min-tasks", metavar="N", type=positive, help="split large ranges, for at least N tasks")
-    group.add_argument(
-        "--max-records-per-task", metavar="N", type=positive, help="split ranges: at most N offsets per task and file"
-    )
-
-
-def _add_target(group: Any) -> None:
-    group.add_argument(
-        "--target", metavar="DIR", help="a directory or s3://, gs://, abfs://; for other formats: a path"
-    )
-    group.add_argument(
-        "--format", metavar="NAME", help=f"{', '.join(COMPRESSIONS)}, or one that Spark knows (default: parquet)"
-    )
-    group.add_argument(
+    ),
+    option("--min-tasks", metavar="N", type=POSITIVE, group=_RANGE, help="split large ranges, for at least N tasks"),
+    option(
+        "--max-records-per-task",
+        metavar="N",
+        type=POSITIVE,
+        group=_RANGE,
+        help="split ranges: at most N offsets per task and file",
+    ),
+    option(
+        "--target",
+        metavar="DIR",
+        group=_TARGET,
+        help="a directory or s3://, gs://, abfs://; for other formats: a path",
+    ),
+    option(
+        "--format",
+        metavar="NAME",
+        group=_TARGET,
+        help=f"{', '.join(COMPRESSIONS)}, or one that Spark knows (default: parquet)",
+    ),
+    option(
         "--compression",
         metavar="NAME",
+        group=_TARGET,
         help="compression of the files (default: snappy for parquet and orc, deflate for avro, else none)",
-    )
-    group.add_argument(
+    ),
+    option(
         "--columns",
         metavar="A,B",
+        group=_TARGET,
         help="columns to write, of key, value, topic, partition, offset, timestamp, timestampType, headers (default: "
         "all; text: value)",
-    )
-    group.add_argument("--key-as-string", action="store_true", help="key as UTF-8 text rather than binary")
-    group.add_argument("--value-as-string", action="store_true", help="value as UTF-8 text rather than binary")
-    group.add_argument(
+    ),
+    flag("--key-as-string", group=_TARGET, help="key as UTF-8 text rather than binary"),
+    flag("--value-as-string", group=_TARGET, help="value as UTF-8 text rather than binary"),
+    option(
         "--storage-option",
         metavar="K=V",
-        action="append",
-        default=[],
+        multiple=True,
+        group=_TARGET,
         help="an option of the object store's client in Python",
-    )
-    group.add_argument("--state", metavar="DIR", help="for other formats: the directory for positions")
-    group.add_argument(
-        "--table", metavar="NAME", help="for other formats: a table of Spark's catalog, in place of a path"
-    )
-    group.add_argument(
-        "--write-option", metavar="K=V", action="append", default=[], help="for other formats: an option of df.write"
-    )
-
-
-def _add_actions(group: Any) -> None:
-    actions = group.add_mutually_exclusive_group()
-    actions.add_argument("--dry-run", action="store_true", help="print what would be loaded, with counts")
-    actions.add_argument(
+    ),
+    option("--state", metavar="DIR", group=_TARGET, help="for other formats: the directory for positions"),
+    option(
+        "--table",
+        metavar="NAME",
+        group=_TARGET,
+        help="for other formats: a table of Spark's catalog, in place of a path",
+    ),
+    option(
+        "--write-option",
+        metavar="K=V",
+        multiple=True,
+        group=_TARGET,
+        help="for other formats: an option of df.write",
+    ),
+    flag("--dry-run", group=_ACTIONS, help="print what would be loaded, with counts"),
+    flag(
         "--verify",
-        action="store_true",
+        group=_ACTIONS,
         help="check the manifest, read the files again, and compare their counts with the topics. Ranges with deleted "
         "records and recreated topics are not compared; brokers before Kafka 2.8 do not say that a topic was recreated",
-    )
-    actions.add_argument(
-        "--clean", action="store_true", help="remove files that no version names, and versions that are not kept"
-    )
-    group.add_argument(
-        "--version", metavar="N", type=positive, help="for --verify: the version to check (default: the latest)"
-    )
-    group.add_argument(
+    ),
+    flag("--clean", group=_ACTIONS, help="remove files that no version names, and versions that are not kept"),
+    option(
+        "--version",
+        metavar="N",
+        type=POSITIVE,
+        group=_OF_ACTIONS,
+        help="for --verify: the version to check (default: the latest)",
+    ),
+    option(
         "--keep-versions",
         metavar="N",
-        type=positive,
+        type=POSITIVE,
         default=DEFAULT_KEEP_VERSIONS,
-        help="for --clean: the number of latest versions to keep (default: %(default)s)",
-    )
-    group.add_argument(
+        show_default=True,
+        group=_OF_ACTIONS,
+        help="for --clean: the number of latest versions to keep",
+    ),
+    option(
         "--lease-minutes",
         metavar="N",
-        type=positive,
+        type=POSITIVE,
         default=DEFAULT_LEASE_MINUTES,
-        help="for --clean: delete files of runs that have not renewed their lease for N minutes (default: %(default)s)",
-    )
+        show_default=True,
+        group=_OF_ACTIONS,
+        help="for --clean: delete files of runs that have not renewed their lease for N minutes",
+    ),
+)
 
 
-def _check(given: argparse.Namespace, action: str, *, other: bool) -> None:
+def _check(given: Options, action: str, *, other: bool) -> None:
     if given.target is None and not other:
         raise UsageError("--target is required: the location of the load")
     if action != "clean" and given.bootstrap_servers is None:
         raise UsageError("--bootstrap-servers is required")
     if given.version is not None and action != "verify":
         raise UsageError("--version: only --verify has this option; a load reads and extends the latest version")
-    for name, option in _WHICH_RECORDS.items():
+    for name, written in _WHICH_RECORDS.items():
         if getattr(given, name) not in {None, False} and action in {"verify", "clean"}:
-            raise UsageError(f"{option}: only a load and --dry-run have this option")
+            raise UsageError(f"{written}: only a load and --dry-run have this option")
     if action in {"load", "dry-run"} and given.topics is None and given.topic_pattern is None:
         raise UsageError("--topics or --topic-pattern is required")
     if other:
@@ -316,7 +321,7 @@ def _check(given: argparse.Namespace, action: str, *, other: bool) -> None:
         _check_files(given)
 
 
-def _check_other(given: argparse.Namespace) -> None:
+def _check_other(given: Options) -> None:
     if given.state is None:
         name = given.format
         if suggestion := did_you_mean(name, COMPRESSIONS):
@@ -330,20 +335,20 @@ def _check_other(given: argparse.Namespace) -> None:
         raise UsageError(f"--compression has an effect only with file formats; use --write-option for {given.format}")
 
 
-def _check_files(given: argparse.Namespace) -> None:
+def _check_files(given: Options) -> None:
     for name in ("state", "table", "write_option"):
         if getattr(given, name):
             option = name.replace("_", "-")
             raise UsageError(f"--{option} has an effect only with formats other than {', '.join(COMPRESSIONS)}")
 
 
-def _origins(given: argparse.Namespace, properties: Iterable[str]) -> dict[str, str]:
+def _origins(given: Options, properties: Iterable[str]) -> dict[str, str]:
     in_file = {_option_of(key): f"--properties-file {given.properties_file}: {key}" for key in properties}
     in_options = {key: f"--option {key}" for key, _ in _pairs(given.option, "--option")}
     return {name.lower(): origin for name, origin in (in_file | in_options).items()}
 
 
-def _properties(given: argparse.Namespace) -> dict[str, str]:
+def _properties(given: Options) -> dict[str, str]:
     """The entries of --properties-file. It may be a pipe, such as ``<(...)`` of a shell, which can be read once."""
     if given.properties_file is None:
         return {}
@@ -358,7 +363,7 @@ def _option_of(key: str) -> str:
     return f"kafka.{key.removeprefix('kafka.')}"
 
 
-def _source_options(given: argparse.Namespace, action: str, properties: Mapping[str, str]) -> dict[str, str]:
+def _source_options(given: Options, action: str, properties: Mapping[str, str]) -> dict[str, str]:
     options: dict[str, str] = {"kafka.isolation.level": "read_committed"}
     options |= {_option_of(key): value for key, value in properties.items()}
     for key, value in _pairs(given.option, "--option"):

@@ -4,10 +4,12 @@ import contextlib
 import dataclasses
 import functools
 import re
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
+import click
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -15,10 +17,11 @@ from rich.console import Console
 
 from spark_kafka_native._client.admin.configs import Resource, ResourceType, describe_configs
 from spark_kafka_native._client.cluster.shared import shared_cluster
-from spark_kafka_native._command_line import open_closed_streams
+from spark_kafka_native._command_line.commands import Command, Options
+from spark_kafka_native._command_line.commands import run as run_command
 from spark_kafka_native._jobs.batch_reload import report
 from spark_kafka_native._jobs.batch_reload.appending import append_rows, append_to, records_of
-from spark_kafka_native._jobs.batch_reload.arguments import Arguments, parse_arguments
+from spark_kafka_native._jobs.batch_reload.arguments import ABOUT, EXAMPLES, Arguments, parse_arguments, reload_options
 from spark_kafka_native._jobs.batch_reload.bounds import check_unchanged, cluster_state, resolve_wanted
 from spark_kafka_native._jobs.batch_reload.clean import clean
 from spark_kafka_native._jobs.batch_reload.columns import row_schema, schema_of, stored_format
@@ -53,10 +56,16 @@ _RAISED: Final = re.compile(r"^(?:[\w.]+\.)?(?:\w*Error|\w*Exception|Conflict): 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job, print its result, and return the exit status."""
+    return run_command(batch_reload, "batch_reload", sys.argv[1:] if arguments is None else arguments)
+
+
+@click.command("reload", cls=Command, help=ABOUT, epilog=EXAMPLES)
+@reload_options
+def batch_reload(**given: Any) -> int:
+    """Run it until it is done or interrupted."""
     outcome = RunOutcome()
-    open_closed_streams()
     return run_interruptible(
-        lambda: _run_and_report(arguments, outcome),
+        lambda: _run_and_report(Options(**given), outcome),
         lambda: _note("; ".join(filter(None, ("interrupted", outcome.text))), style="red"),
     )
 
@@ -68,10 +77,10 @@ class RunOutcome:
     text: str = ""
 
 
-def _run_and_report(arguments: Sequence[str] | None, outcome: RunOutcome) -> int:
+def _run_and_report(options: Options, outcome: RunOutcome) -> int:
     console = Console(highlight=False, markup=False)
     try:
-        given = parse_arguments(arguments)
+        given = parse_arguments(options)
         try:
             return Job(given, console, outcome).run()
         except (ConfigError, OptionError) as error:

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_kafka_native._tools import __main__ as tools
+from spark_kafka_native import tools
 from tests.support.clients.topics import Topics
 from tests.support.servers.brokers import AnyBroker, TopicMaker
 from tests.support.spark.queries import KafkaFrames, error_text, failure, finish, unique

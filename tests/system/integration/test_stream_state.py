@@ -10,7 +10,7 @@ from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._spark.errors import DataLossError, PlanError
 from spark_kafka_native._spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native._tools import consumer_groups
+from spark_kafka_native.tools import main as tool
 from tests.support.clients.topics import Topics
 from tests.support.requests.classic_group import RawMember
 from tests.support.requests.consumer_group import RawConsumer
@@ -62,7 +62,7 @@ def lags(any_broker: AnyBroker, group: str, capsys: pytest.CaptureFixture[str]) 
     def read() -> list[list[str]]:
         capsys.readouterr()
         where = ["--bootstrap-server", any_broker.bootstrap_servers]
-        assert consumer_groups.main([*where, "--describe", "--group", group]) == 0
+        assert tool(["kafka-consumer-groups", *where, "--describe", "--group", group]) == 0
         rows = [line.split() for line in capsys.readouterr().out.splitlines() if line]
         return [row[2:6] for row in rows if row[0] == group]
 

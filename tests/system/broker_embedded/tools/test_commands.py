@@ -1,7 +1,7 @@
 import pytest
 
 from broker_embedded._tools.commands import CLASSES, SCRIPTS, tool_and_arguments
-from spark_kafka_native._tools.output import ToolError
+from spark_kafka_native._command_line.output import ToolError
 from tests.support.tools import Tool
 
 

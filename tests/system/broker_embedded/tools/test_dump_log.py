@@ -176,7 +176,10 @@ def test_offsets_that_do_not_follow_each_other(tool: Tool, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--cluster-metadata-decoder",), "--cluster-metadata-decoder: the bundled broker never writes such records"),
+        (
+            ("--cluster-metadata-decoder",),
+            "--cluster-metadata-decoder is not supported: the bundled broker never",
+        ),
         (("--share-group-state-decoder",), "it has no share groups"),
         (("--remote-log-metadata-decoder",), "it has no tiered storage"),
         (("--key-decoder-class", "my.Decoder"), "--key-decoder-class: Java classes cannot be loaded, so"),

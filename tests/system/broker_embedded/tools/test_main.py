@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,42 +10,43 @@ from broker_embedded._tools.commands import SCRIPTS
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._tools.dispatch import TOOLS
 from spark_kafka_native.tools import main
-from tests.support.tools import Tool, calling
+from tests.support.tools import Tool, ToolResult, calling
 
 
 def test_a_tool_that_is_not_there(tool: Tool) -> None:
-    response = tool("kafka-topic")
-    assert (response.status, response.err.startswith("tools: 'kafka-topic' is not one of exactly-once, ")) == (2, True)
-    assert response.err.endswith("; did you mean kafka-topics?\n")
-
-
-@pytest.mark.parametrize("arguments", [(), ("",)])
-def test_without_a_name_the_tools_are_listed(tool: Tool, arguments: tuple[str, ...]) -> None:
-    response = tool(*arguments)
+    response = tool("kafka-topcs")
     assert response.status == 2
-    start = "tools: a tool is required, one of exactly-once, home, kafka-configs, kafka-console-consumer, "
-    assert response.err.startswith(start)
+    assert response.err.startswith("python -m broker_embedded.tools: No such command 'kafka-topcs'. ")
+    assert "'kafka-topics'" in response.err
+
+
+def test_without_a_name_the_tools_are_listed(tool: Tool) -> None:
+    response = tool()
+    assert (response.status, response.out) == (2, "")
+    assert "  kafka-consumer-groups " in response.err
 
 
 def test_the_tools_without_a_broker_name_the_package_that_has_its_tools(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = calling(main, capfd, monkeypatch)
-    more = "python -m broker_embedded.tools: the same tools, and those of the bundled broker"
-    response = tool("kafka-server-start")
-    assert (response.status, response.err.splitlines()[0].endswith(f"; {more}")) == (2, True)
+    assert "No such command 'kafka-server-start'" in tool("kafka-server-start").err
     response = tool("--help")
-    assert (response.status, response.lines[0]) == (0, "usage: python -m spark_kafka_native.tools TOOL ...")
-    assert {line.split()[0] for line in response.lines[2:-3]} == set(TOOLS)
-    assert response.lines[-2] == more
+    assert (response.status, response.lines[0]) == (0, "Usage: python -m spark_kafka_native.tools [OPTIONS] TOOL ...")
+    assert names_in(response) == set(TOOLS)
+    assert response.lines[-1] == "python -m broker_embedded.tools: the same tools, and those of the bundled broker"
 
 
 def test_help_has_a_line_for_each_tool(tool: Tool) -> None:
-    for option in ("--help", "-h"):
-        response = tool(option)
-        assert (response.status, response.err) == (0, "")
-        assert response.lines[0] == "usage: python -m broker_embedded.tools TOOL ..."
-        assert {line.split()[0] for line in response.lines[2:-2]} == {"exactly-once", "home", *SCRIPTS}
+    response = tool("--help")
+    assert (response.status, response.err) == (0, "")
+    assert response.lines[0] == "Usage: python -m broker_embedded.tools [OPTIONS] TOOL ..."
+    assert names_in(response) == {"exactly-once", "home", *SCRIPTS}
+
+
+def names_in(response: ToolResult) -> set[str]:
+    """The tools that a help text lists."""
+    return {line.split()[0] for line in response.lines if re.match("  [a-z]", line)}
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("home", "home"), ("kafka-nothing",)])
@@ -100,7 +102,7 @@ LIST = ("kafka-topics", "--list", *SERVER)
         (">&-", ("kafka-topics", "--help"), 0, "", ""),
         (">&-", ("kafka-topics", "--version"), 0, "", ""),
         (">&-", LIST, 2, "", "kafka-topics: --bootstrap-server:"),
-        (">&-", ("kafka-topics", "--lst"), 2, "", "usage: "),
+        (">&-", ("kafka-topics", "--lst"), 2, "", "kafka-topics: No such option"),
         ("2>&-", LIST, 2, "", ""),
         ("2>&-", ("kafka-topics", "--lst"), 2, "", ""),
         ("<&- >&- 2>&-", ("kafka-topics", "--version"), 0, "", ""),
@@ -126,7 +128,7 @@ def test_a_closed_stream_changes_no_exit_status(
         (">/dev/full", ("kafka-topics", "--version"), 1, f"kafka-topics: {FULL}"),
         (">/dev/full", ("kafka-topics", "--help"), 1, f"kafka-topics: {FULL}"),
         (">/dev/full", ("kafka-storage", "info", "--help"), 1, f"kafka-storage: {FULL}"),
-        (">/dev/full", ("--help",), 1, f"tools: {FULL}"),
+        (">/dev/full", ("--help",), 1, f"python -m broker_embedded.tools: {FULL}"),
         (">/dev/full 2>/dev/full", ("kafka-topics", "--help"), 1, ""),
         ("2>/dev/full", LIST, 2, ""),
         ("2>/dev/full", ("kafka-topics", "--lst"), 2, ""),

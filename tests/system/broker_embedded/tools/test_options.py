@@ -36,25 +36,32 @@ def test_a_file_that_cannot_be_read_is_named_and_ends_with_1(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("kafka-topics", "--lst"), "unrecognized arguments: --lst; did you mean --list?"),
-        (("kafka-topics", "--list", "--topc=t"), "unrecognized arguments: --topc; did you mean --topic?"),
-        (("kafka-configs", "--xyzzy", "--descrbe"), "unrecognized arguments: --xyzzy, --descrbe; did you mean"),
-        (("kafka-storage", "format", "--confg", "f"), "unrecognized arguments: --confg; did you mean --config?"),
-        (("kafka-transactions", "abort", "--topc", "t"), "unrecognized arguments: --topc; did you mean --topic?"),
-        (("kafka-transactions", "--lst"), "unrecognized arguments: --lst"),
-        (("kafka-transactions", "--bootstrap-servr", "h:1", "list"), "did you mean --bootstrap-server?"),
-        (("kafka-server-start", "-demon", "f"), "unrecognized arguments: -demon; did you mean -daemon?"),
-        (("exactly-once", "--accept-lost"), "unrecognized arguments: --accept-lost; did you mean --accept-loss?"),
+        (("kafka-topics", "--lst"), "No such option '--lst'. (Did you mean one of: '--alter', '--delete', '--list'?)"),
+        (
+            ("kafka-topics", "--list", "--topc=t"),
+            "No such option '--topc'. (Did you mean one of: '--topic', '--topic-id'?)",
+        ),
+        (("kafka-configs", "--xyzzy", "--descrbe"), "No such option '--xyzzy'."),
+        (("kafka-storage", "format", "--confg", "f"), "No such option '--confg'. Did you mean '--config'?"),
+        (("kafka-transactions", "abort", "--topc", "t"), "No such option '--topc'. Did you mean '--topic'?"),
+        (("kafka-transactions", "--lst"), "No such option '--lst'."),
+        (("kafka-transactions", "--bootstrap-servr", "h:1", "list"), "Did you mean '--bootstrap-server'?"),
+        (("kafka-server-start", "--overide", "f"), "No such option '--overide'. (Did you mean one of: '--override', "),
+        (("exactly-once", "recover", "--accept-lost"), "No such option '--accept-lost'. Did you mean '--accept-loss'?"),
         (
             ("kafka-topics", "--alter", "--delete-config", "a"),
-            "--delete-config (use kafka-configs --alter --topic NAME",
+            "--delete-config is not supported: use kafka-configs --alter --topic NAME",
         ),
         (
             ("kafka-console-consumer", "--formatter", "A"),
-            "--formatter (this tool runs no Java classes; --formatter-prop",
+            "--formatter is not supported: this tool runs no Java classes; --formatter-prop",
         ),
-        (("kafka-console-producer", "--line-reader", "A"), "--line-reader (this tool runs no Java classes; --reader-p"),
-        (("kafka-topics", "--", "--lst"), "one of the arguments --create"),
+        (
+            ("kafka-console-producer", "--line-reader", "A"),
+            "--line-reader is not supported: this tool runs no Java classes; --reader-p",
+        ),
+        (("kafka-topics", "--zookeeper", "z:2181", "--list"), "--zookeeper is not supported: use --bootstrap-server"),
+        (("kafka-topics", "--", "--lst"), "one of --create"),
     ],
 )
 def test_an_unknown_option_is_the_first_error(tool: Tool, arguments: tuple[str, ...], words: str) -> None:

@@ -137,5 +137,5 @@ def test_a_file_of_a_dead_server_that_is_replaced_meanwhile_stays(home: Path, mo
         really_lock(file, operation)
 
     monkeypatch.setattr(fcntl, "lockf", lock_late)
-    assert stop_servers("kafka-server-stop", "kafka-server.*", "kafka server") == 1
+    assert stop_servers("kafka-server.*", "kafka server") == 1
     assert path.read_text() == "of the new server"

@@ -303,7 +303,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 def test_the_quick_start_interrupted_while_a_query_runs(broker: EmbeddedBroker) -> None:
     servers = broker.bootstrap_servers
     terminal = Terminal(
-        "spark_kafka_native._jobs.quickstart",
+        "spark_kafka_native.jobs.quickstart",
         *("--bootstrap-servers", servers, "--events", "50000", "--events-per-trigger", "100", "--partitions", "1"),
     )
     with Cluster(ClientConfig.parse({"bootstrap.servers": servers})) as cluster, Topics(servers) as topics:

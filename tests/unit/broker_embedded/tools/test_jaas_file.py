@@ -4,7 +4,7 @@ import pytest
 
 from broker_embedded._config.settings import SettingError
 from broker_embedded._tools.jaas_file import jaas_settings
-from spark_kafka_native._tools.output import ToolFailure
+from spark_kafka_native._command_line.output import ToolFailure
 
 PACKAGE = "org.apache.kafka.common.security"
 TEXT = f"""

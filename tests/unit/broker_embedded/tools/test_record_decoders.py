@@ -35,6 +35,7 @@ from broker_embedded._transactions.records import (
     TransactionLogValue,
     transaction_tombstone,
 )
+from spark_kafka_native._command_line.output import ToolError, ToolFailure
 from spark_kafka_native._protocol.consumer_protocol import (
     Assignment,
     Subscription,
@@ -42,7 +43,6 @@ from spark_kafka_native._protocol.consumer_protocol import (
 )
 from spark_kafka_native._protocol.consumer_protocol import TopicPartitions as Owned
 from spark_kafka_native._records.record import LogRecord
-from spark_kafka_native._tools.output import ToolError, ToolFailure
 from tests.support.groups.subscriptions import encode_subscription
 
 PACKAGE = "org.apache.kafka.tools.api"

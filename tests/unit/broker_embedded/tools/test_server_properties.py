@@ -10,7 +10,7 @@ from broker_embedded._tools.server_properties import (
     read_storage_properties,
     understand,
 )
-from spark_kafka_native._tools.output import ToolError
+from spark_kafka_native._command_line.output import ToolError
 
 KRAFT = {
     "process.roles": "broker,controller",

@@ -1,15 +1,21 @@
+import click
 import pytest
 
-from spark_kafka_native._tools.config_entities import Entity, add_entities, read_entities
-from spark_kafka_native._tools.options import ToolParser
-from spark_kafka_native._tools.output import ToolError
+from spark_kafka_native._command_line.commands import Options, ToolCommand
+from spark_kafka_native._command_line.output import ToolError
+from spark_kafka_native._command_line.parameters import flag
+from spark_kafka_native._tools.config_entities import Entity, entity_options, read_entities
 
 
 def read(*arguments: str, alter: bool = False) -> tuple[Entity, ...]:
-    parser = ToolParser("kafka-configs", "")
-    parser.add_argument("--alter", action="store_true")
-    add_entities(parser)
-    return read_entities(parser.parse_args([*arguments, *(["--alter"] if alter else [])]))
+    @click.command("kafka-configs", cls=ToolCommand)
+    @flag("--alter")
+    @entity_options
+    def command(**_: object) -> None:
+        """Not called."""
+
+    given = [*arguments, *(["--alter"] if alter else [])]
+    return read_entities(Options(**command.make_context("kafka-configs", given).params))
 
 
 @pytest.mark.parametrize(

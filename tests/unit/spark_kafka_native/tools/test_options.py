@@ -1,9 +1,12 @@
-from collections.abc import Callable, Sequence
-
+import click
 import pytest
 
-from spark_kafka_native._tools import configs, consumer_groups, topics
+from spark_kafka_native._command_line.commands import run
+from spark_kafka_native._command_line.output import ToolError
+from spark_kafka_native._tools.configs import configs
+from spark_kafka_native._tools.consumer_groups import consumer_groups
 from spark_kafka_native._tools.options import parse_pairs, split_list, with_defaults
+from spark_kafka_native._tools.topics import topics
 
 
 def test_key_value_options() -> None:
@@ -12,7 +15,7 @@ def test_key_value_options() -> None:
 
 @pytest.mark.parametrize("item", ["a", "=1", ""])
 def test_invalid_key_value_option_is_named(item: str) -> None:
-    with pytest.raises(ValueError, match=r"--config: .* is not KEY=VALUE"):
+    with pytest.raises(ToolError, match=r"--config: .* is not KEY=VALUE"):
         parse_pairs([item], "--config")
 
 
@@ -22,7 +25,7 @@ def test_properties_that_have_defaults() -> None:
     given = with_defaults(["key.separator= = ", "print.key=true"], defaults)
     assert given == {"key.separator": " = ", "print.key": "true"}
     with pytest.raises(
-        ValueError,
+        ToolError,
         match=r"--property: .print\.keys. is not one of key\.separator, print\.key; did you mean print\.key\?",
     ):
         with_defaults(["print.keys=true"], defaults)
@@ -41,47 +44,41 @@ def test_commas_in_brackets_are_part_of_a_value(text: str, items: list[str]) -> 
     assert split_list(text) == items
 
 
-Main = Callable[[Sequence[str]], int]
-
-
 @pytest.mark.parametrize(
-    ("main", "arguments"),
+    ("command", "arguments"),
     [
-        (configs.main, ["--alter", "--delete-config", "a", "--delete-config", "b,c"]),
-        (configs.main, ["--describe", "--entity-type", "users", "--entity-type", "clients"]),
-        (configs.main, ["--describe", "--entity-type", "users", "--entity-name", "", "--entity-name", "a"]),
-        (consumer_groups.main, ["--describe", "--group", "a", "--group", ""]),
-        (consumer_groups.main, ["--list", "--state", "--state", "--type", "--type", "classic"]),
-        (consumer_groups.main, ["--describe", "--members", "--members"]),
-        (consumer_groups.main, ["--reset-offsets", "--topic", "a", "--topic", "b"]),
-        (topics.main, ["--create", "--config", "a=1", "--config", "b=2"]),
+        (configs, ["--alter", "--delete-config", "a", "--delete-config", "b,c"]),
+        (configs, ["--describe", "--entity-type", "users", "--entity-type", "clients"]),
+        (configs, ["--describe", "--entity-type", "users", "--entity-name", "", "--entity-name", "a"]),
+        (consumer_groups, ["--describe", "--group", "a", "--group", ""]),
+        (consumer_groups, ["--list", "--state", "--type", "classic"]),
+        (consumer_groups, ["--describe", "--group="]),
+        (consumer_groups, ["--describe", "--members", "--members"]),
+        (consumer_groups, ["--reset-offsets", "--topic", "a", "--topic", "b"]),
+        (topics, ["--create", "--config", "a=1", "--config", "b=2"]),
     ],
 )
 def test_options_that_are_repeated_and_empty_in_kafka(
-    main: Main, arguments: list[str], capsys: pytest.CaptureFixture[str]
+    command: click.Command, arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Those that Kafka's tools read by ``valuesOf`` or ``has`` of joptsimple."""
-    assert main(arguments) == 2
+    assert run(command, "p", arguments) == 2
     assert capsys.readouterr().err.endswith(": --bootstrap-server is required\n")
 
 
 @pytest.mark.parametrize(
-    ("main", "arguments", "said"),
+    ("command", "arguments", "said"),
     [
-        (configs.main, ["--alter", "--add-config", "a=1", "--add-config", "b=2"], "--add-config is given more than"),
-        (configs.main, ["--alter", "--user", "a", "--user", "b"], "--user is given more than"),
-        (configs.main, ["--alter", "--entity-name="], "--entity-name: must not be empty"),
-        (configs.main, ["--alter", "--topic", ""], "--topic: must not be empty"),
-        (consumer_groups.main, ["--list", "--state", "Empty", "--state", "Dead"], "--state is given more than"),
-        (consumer_groups.main, ["--describe", "--group="], "--group: must not be empty"),
-        (topics.main, ["--list", "--topic", "a", "--topic", "b"], "--topic is given more than"),
+        (configs, ["--alter", "--add-config", "a=1", "--add-config", "b=2"], "--add-config is given more than"),
+        (configs, ["--alter", "--user", "a", "--user", "b"], "--user is given more than"),
+        (configs, ["--alter", "--topic", ""], "'--topic': must not be empty"),
+        (consumer_groups, ["--list", "--state", "Empty", "--state", "Dead"], "--state is given more than"),
+        (topics, ["--list", "--topic", "a", "--topic", "b"], "--topic is given more than"),
     ],
 )
 def test_options_that_have_one_value_in_kafka(
-    main: Main, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    command: click.Command, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Those that Kafka's tools read by ``valueOf``. joptsimple takes the next argument as the value of ``--group=``."""
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 2
+    """Those that Kafka's tools read by ``valueOf``."""
+    assert run(command, "p", arguments) == 2
     assert said in capsys.readouterr().err

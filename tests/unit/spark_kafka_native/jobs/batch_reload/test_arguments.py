@@ -1,11 +1,14 @@
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from spark_kafka_native._command_line.commands import Options
 from spark_kafka_native._jobs.batch_reload.arguments import Arguments, parse_arguments
 from spark_kafka_native._jobs.batch_reload.bounds import AtOffsets, AtTime
+from spark_kafka_native._jobs.batch_reload.command import batch_reload, main
 from spark_kafka_native._jobs.batch_reload.errors import UsageError
 from spark_kafka_native._spark.offsets import Ago, Earliest
 from spark_kafka_native._spark.options.parsing import Query, parse_source_options
@@ -14,8 +17,12 @@ SOURCE = ["--bootstrap-servers", "k:9092", "--topics", "a,b"]
 PLAIN = [*SOURCE, "--target", "/data"]
 
 
+def read(arguments: Sequence[str]) -> Arguments:
+    return parse_arguments(Options(**batch_reload.make_context("batch_reload", list(arguments)).params))
+
+
 def parsed(*more: str) -> Arguments:
-    return parse_arguments([*PLAIN, *more])
+    return read([*PLAIN, *more])
 
 
 def options(*more: str) -> dict[str, str]:
@@ -23,7 +30,7 @@ def options(*more: str) -> dict[str, str]:
 
 
 def test_defaults_of_batch_reload_arguments() -> None:
-    said = parse_arguments(PLAIN)
+    said = read(PLAIN)
     assert (said.start, said.until, said.format, said.columns) == (None, None, None, ())
     assert (said.action, said.keep_versions, said.lease_s, said.location.url) == ("load", 10, 3600.0, "/data")
     assert parsed("--since-last-run").start is None
@@ -59,7 +66,7 @@ def test_options_of_the_source(tmp_path: Path) -> None:
     assert said["kafka.isolation.level"] == "read_uncommitted"
     assert said["kafka.fetch.min.bytes"] == "1"
     assert said["maxDecompressedBatchBytes"] == "1000"
-    pattern = parse_arguments(["--bootstrap-servers", "k:1", "--topic-pattern", "^a", "--target", "/x"])
+    pattern = read(["--bootstrap-servers", "k:1", "--topic-pattern", "^a", "--target", "/x"])
     assert dict(pattern.source_options)["subscribePattern"] == "^a"
 
 
@@ -76,19 +83,19 @@ def test_properties_file_may_be_a_pipe(tmp_path: Path) -> None:
 
 
 def test_a_jdbc_target_needs_state_and_write_options() -> None:
-    said = parse_arguments(
+    said = read(
         [*SOURCE, "--format", "jdbc", "--state", "/state", "--write-option", "url=jdbc:x=y", "--columns", "key, value"]
     )
     assert (said.location.url, said.target, said.columns) == ("/state", None, ("key", "value"))
     assert dict(said.write_options) == {"url": "jdbc:x=y"}
-    table = parse_arguments([*SOURCE, "--format", "delta", "--state", "/state", "--table", "raw"])
+    table = read([*SOURCE, "--format", "delta", "--state", "/state", "--table", "raw"])
     assert table.table == "raw"
 
 
 def test_clean_and_verify_need_less() -> None:
-    said = parse_arguments(["--target", "/data", "--clean", "--keep-versions", "3", "--lease-minutes", "5"])
+    said = read(["--target", "/data", "--clean", "--keep-versions", "3", "--lease-minutes", "5"])
     assert (said.action, said.keep_versions, said.lease_s) == ("clean", 3, 300.0)
-    said = parse_arguments(["--bootstrap-servers", "k:1", "--target", "/data", "--verify", "--version", "4"])
+    said = read(["--bootstrap-servers", "k:1", "--target", "/data", "--verify", "--version", "4"])
     assert (said.action, said.version) == ("verify", 4)
 
 
@@ -126,7 +133,7 @@ def test_clean_and_verify_need_less() -> None:
 )
 def test_invalid_combinations_of_arguments(arguments: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        parse_arguments(arguments)
+        read(arguments)
 
 
 def test_secrets_are_not_repeated() -> None:
@@ -142,23 +149,18 @@ def test_secrets_are_not_repeated() -> None:
     "wrong", [["--from", "1", "--from-offsets", "{}"], ["--verify", "--clean"], ["--min-tasks", "0"], ["--targ", "x"]]
 )
 def test_invalid_arguments_have_exit_status_2(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        parsed(*wrong)
-    assert ended.value.code == 2
+    assert main([*PLAIN, *wrong]) == 2
     assert wrong[0] in capsys.readouterr().err
 
 
 def test_nearest_option_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        parse_arguments(["--topcs", "ck", "--target", "/x"])
-    assert ended.value.code == 2
-    assert "unrecognized arguments: --topcs; did you mean --topics?\n" in capsys.readouterr().err
+    assert main(["--topcs", "ck", "--target", "/x"]) == 2
+    assert "No such option '--topcs'. Did you mean '--topics'?\n" in capsys.readouterr().err
 
 
 @pytest.mark.feature("reload.exactlyOnce", "reload.otherFormats")
 def test_help_names_delivery_guarantees(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse_arguments(["--help"])
+    assert main(["--help"]) == 0
     text = capsys.readouterr().out
     assert "EXACTLY ONCE. Files of a run" in text
     assert "AT LEAST ONCE. Rows are appended with a column load_id" in text

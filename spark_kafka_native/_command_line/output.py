@@ -71,9 +71,3 @@ def _errors() -> Iterator[None]:
         raise OutputClosed from error
     except OSError:
         pass
-
-
-def refuse(tool: str, error: Exception) -> int:
-    """Print why a tool failed; the exit status."""
-    complain(f"{tool}: {error}")
-    return BAD_USAGE if isinstance(error, ToolError) else FAILED

@@ -1,0 +1,267 @@
+"""Commands: their help, the checks of their options, and their exit status."""
+
+import os
+import pkgutil
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple
+
+import click
+
+from spark_kafka_native import __version__
+from spark_kafka_native._command_line.output import (
+    BAD_USAGE,
+    FAILED,
+    OutputClosed,
+    OutputFailed,
+    ToolError,
+    ToolFailure,
+    complain,
+    flush_output,
+    say,
+)
+from spark_kafka_native._command_line.parameters import Decorator, Option, OptionGroup, flag
+from spark_kafka_native._protocol.errors import KafkaError, LocalProtocolError
+
+Options = SimpleNamespace
+"""The options of a command, by their names in Python."""
+_INTERRUPTED: Final = 130
+"""The shell's status of a program that the user has interrupted."""
+_PIPE_CLOSED: Final = 141
+"""The shell's status of a program that SIGPIPE has ended."""
+_MAX_HELP_WIDTH: Final = 120
+_OTHER_OPTIONS: Final = OptionGroup("Options")
+
+
+class _Failed(click.ClickException):
+    """A command has failed; the text begins with its name."""
+
+    def __init__(self, ctx: click.Context, error: Exception, status: int) -> None:
+        super().__init__(f"{ctx.command_path}: {error}")
+        self.status = status
+
+
+class Command(click.Command):
+    """A command. Options are given once, unless they collect values, and groups of options are respected."""
+
+    def __init__(self, *args: Any, context_settings: dict[str, Any] | None = None, **settings: Any) -> None:
+        settings["context_settings"] = {"max_content_width": _MAX_HELP_WIDTH, **(context_settings or {})}
+        super().__init__(*args, **settings)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:
+            _, _, given = self.make_parser(ctx).parse_args(list(args))
+            if not any(param.is_eager for param in given):
+                self._check_repeated(ctx, given)
+                self._check_groups(ctx, given)
+        return super().parse_args(ctx, args)
+
+    def _check_repeated(self, ctx: click.Context, given: Sequence[click.Parameter]) -> None:
+        for param, times in Counter(given).items():
+            if times > 1 and isinstance(param, Option) and param.takes_one_value:
+                raise click.UsageError(f"{_names(param)} is given more than once; it takes one value", ctx)
+
+    def _check_groups(self, ctx: click.Context, given: Sequence[click.Parameter]) -> None:
+        groups: dict[OptionGroup, list[Option]] = {}
+        for param in self.params:
+            if isinstance(param, Option) and param.group is not None and param.group.exclusive:
+                groups.setdefault(param.group, []).append(param)
+        for group, members in groups.items():
+            chosen = [param for param in members if param in given]
+            if len(chosen) > 1:
+                raise click.UsageError(f"{' and '.join(map(_names, chosen))} cannot be used together", ctx)
+            if group.required and not chosen:
+                raise click.UsageError(f"one of {', '.join(map(_names, members))} is required", ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            row = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if row is not None:
+                rows.setdefault((getattr(param, "group", None) or _OTHER_OPTIONS).title, []).append(row)
+        for title in sorted(rows, key=lambda title: title == _OTHER_OPTIONS.title):  # which are last
+            with formatter.section(title):
+                formatter.write_dl(rows[title])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # as in click
+        """As it is written: examples have lines of their own."""
+        if self.epilog:
+            formatter.write_paragraph()
+            formatter.write(f"{self.epilog}\n")
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """As in click, but written as all output is."""
+        found = super().get_help_option(ctx)
+        if found is not None:
+            found.callback = _show_help
+        return found
+
+
+def _names(param: click.Parameter) -> str:
+    return "/".join(param.opts)
+
+
+def _show_help(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # as in click
+    if value and not ctx.resilient_parsing:
+        say(ctx.get_help())
+        ctx.exit()
+
+
+class ToolCommand(Command):
+    """A tool. Its function raises ToolError for a bad option, ToolFailure if it fails, or an error of the client."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (ToolError, ValueError, LocalProtocolError) as error:
+            raise _Failed(ctx, error, BAD_USAGE) from error
+        except (ToolFailure, KafkaError, OSError) as error:
+            raise _Failed(ctx, error, FAILED) from error
+
+
+class Group(Command, click.Group):
+    """Commands of one tool. Its own options are given before the command."""
+
+    command_class = ToolCommand
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # as in click
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.help or "") for name, command in self.commands.items()])
+
+
+class Lazy(NamedTuple):
+    """A command of which the module is imported when it runs: ``module:attribute``, and its line of the help."""
+
+    where: str
+    summary: str
+
+    def load(self) -> click.Command:
+        """Import the command."""
+        found: click.Command = pkgutil.resolve_name(self.where)
+        return found
+
+
+class LazyGroup(Group):
+    """Commands of many modules, in sections of the help."""
+
+    def __init__(self, sections: Mapping[str, Mapping[str, Lazy]], **settings: Any) -> None:
+        self._sections = sections
+        self._lazy = {name: lazy for commands in sections.values() for name, lazy in commands.items()}
+        shown = {name: click.Command(name, short_help=lazy.summary) for name, lazy in self._lazy.items()}
+        super().__init__(commands=shown, **settings)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, left = super().resolve_command(ctx, args)
+        return name, self._lazy[name].load() if name is not None and command is not None else None, left
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # as in click
+        for title, commands in self._sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, lazy.summary) for name, lazy in commands.items()])
+
+
+def given_options() -> Options:
+    """The options of the command that runs, and those of the groups that it is in."""
+    return Options(**{name: value for ctx in _contexts() for name, value in ctx.params.items()})
+
+
+def _contexts() -> Iterator[click.Context]:
+    """From the outermost group to the command."""
+    found: list[click.Context] = []
+    ctx: click.Context | None = click.get_current_context()
+    while ctx is not None:
+        found.append(ctx)
+        ctx = ctx.parent
+    yield from reversed(found)
+
+
+def version_flag(text: str, help_text: str) -> Decorator:
+    """``--version``: print ``text``, and end the program."""
+
+    def show(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # as in click
+        if value and not ctx.resilient_parsing:
+            say(text)
+            ctx.exit()
+
+    return flag("--version", is_eager=True, expose_value=False, callback=show, help=help_text)
+
+
+PACKAGE_VERSION: Final = f"spark-kafka-native {__version__}"
+
+
+def run(command: click.Command, name: str, arguments: Sequence[str]) -> int:
+    """Run a command under a name; its exit status.
+
+    0, or what the command returns: done. 1: it failed, or stdout cannot be written. 2: a bad option. 130: interrupted.
+    141: the reader of the output has closed it.
+    """
+    open_closed_streams()
+    try:
+        try:
+            return _status(command, name, arguments)
+        finally:
+            flush_output()
+    except OutputClosed:
+        return _PIPE_CLOSED
+    except OutputFailed as error:
+        with suppress(OutputClosed):
+            complain(f"{name}: {error}")
+        return FAILED
+    finally:
+        _discard_buffers()
+
+
+def _status(command: click.Command, name: str, arguments: Sequence[str]) -> int:
+    try:
+        with command.make_context(name, list(arguments)) as ctx:
+            return command.invoke(ctx) or 0
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        complain(error.format_message())
+        return BAD_USAGE
+    except click.UsageError as error:
+        path = name if error.ctx is None else error.ctx.command_path
+        complain(f"{path}: {error.format_message()}\nTry '{path} --help' for help.")
+        return BAD_USAGE
+    except _Failed as error:
+        complain(error.message)
+        return error.status
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def open_closed_streams() -> None:
+    """Open the null device for those of stdin, stdout and stderr that are closed, so that no file gets their number.
+
+    A closed stdout is no error, as in Apache Kafka's tools. ``sys.stdin`` stays None, for those that read it.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False)
+
+
+def _discard_buffers() -> None:
+    """Discard what stdout and stderr cannot write. Python flushes them at its end, and exits with 120 if it cannot."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
