@@ -95,7 +95,7 @@ broker. The same command sets a quota on the bundled broker and on Apache Kafka,
 same options:
 
 ```sh
-python -m spark_kafka_native.tools kafka-configs --bootstrap-server broker:9092 --alter --entity-type clients \\
+pykafka configs --bootstrap-server broker:9092 --alter --entity-type clients \\
     --entity-name spark-kafka-native --add-config producer_byte_rate=1048576,consumer_byte_rate=2097152
 ```
 

@@ -128,7 +128,8 @@ def _run_and_report(options: Options) -> int:
 
 
 def _complain(reason: str) -> None:
-    Console(stderr=True, highlight=False, markup=False).print(f"quickstart: {reason}", style="red", soft_wrap=True)
+    console = Console(stderr=True, highlight=False, markup=False)
+    console.print(f"{click.get_current_context().command_path}: {reason}", style="red", soft_wrap=True)
 
 
 def run(bootstrap_servers: str, options: Options, console: Console) -> Comparison:

@@ -352,7 +352,7 @@ def _complain(text: str, status: int) -> int:
 
 def _note(text: str, style: str = "") -> None:
     console = Console(stderr=True, highlight=False, markup=False)
-    console.print(f"batch_reload: {text}", style=style, soft_wrap=True)
+    console.print(f"{click.get_current_context().command_path}: {text}", style=style, soft_wrap=True)
 
 
 def _reason(error: Exception) -> str:

@@ -1,0 +1,97 @@
+"""``pykafka``, or ``python -m spark_kafka_native``: the tools, the jobs and the broker under one name."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import click
+from click.shell_completion import get_completion_class, shell_complete
+
+from spark_kafka_native._command_line.commands import PACKAGE_VERSION, Lazy, LazyGroup, ToolCommand, run, version_flag
+from spark_kafka_native._command_line.output import say
+from spark_kafka_native._tools.dispatch import TOOLS
+
+_NAME: Final = "pykafka"
+_COMPLETE: Final = "_PYKAFKA_COMPLETE"
+"""The environment variable in which a shell asks for completions."""
+_BROKER: Final = "broker_embedded._tools"
+_EXIT_STATUS: Final = """\
+exit status
+  0 done   1 it failed   2 a bad option   130 interrupted   141 the reader of the output has closed it
+
+Commands of Kafka have the options of Kafka's own tools: `pykafka topics` is kafka-topics."""
+
+_COMPLETION: Final = f"""\
+In ~/.bashrc:                     eval "$({_NAME} completion bash)"
+In ~/.zshrc:                      eval "$({_NAME} completion zsh)"
+In ~/.config/fish/config.fish:    {_NAME} completion fish | source"""
+
+_CONSOLE: Final = {
+    "consume": TOOLS["kafka-console-consumer"],
+    "produce": TOOLS["kafka-console-producer"],
+}
+console: Final = LazyGroup({"Commands": _CONSOLE}, name="console", help="Read and write records as text.")
+SECTIONS: Final[Mapping[str, Mapping[str, Lazy]]] = {
+    "Cluster": {
+        "topics": TOOLS["kafka-topics"],
+        "configs": TOOLS["kafka-configs"],
+        "groups": TOOLS["kafka-consumer-groups"],
+        "offsets": TOOLS["kafka-get-offsets"],
+        "transactions": TOOLS["kafka-transactions"],
+    },
+    "Records": {
+        "console": Lazy(f"{__name__}:console", "Read and write records as text."),
+        "delete-records": TOOLS["kafka-delete-records"],
+        "reload": Lazy(
+            "spark_kafka_native._jobs.batch_reload.command:batch_reload", "Load topics into files, a job of Spark."
+        ),
+    },
+    "Spark": {
+        "quickstart": Lazy(
+            "spark_kafka_native._jobs.quickstart:quickstart", "Stream page views from topic to topic, and check them."
+        ),
+        "exactly-once": TOOLS["exactly-once"],
+    },
+    "Bundled broker": {
+        "broker": Lazy("broker_embedded.__main__:broker", "Run a broker."),
+        "storage": Lazy(f"{_BROKER}.storage:storage", "Format a data directory, and describe it."),
+        "dump": Lazy(f"{_BROKER}.dump_log:dump_log", "Print the files of a partition's directory."),
+        "home": Lazy(f"{_BROKER}.home:home", "Make a KAFKA_HOME with scripts of Kafka's names."),
+    },
+    "Shell": {
+        "completion": Lazy(f"{__name__}:completion", "Print the completions of a shell."),
+    },
+}
+
+
+@click.command("completion", cls=ToolCommand, help="Print the completions of a shell.", epilog=_COMPLETION)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """A script for the shell."""
+    made = get_completion_class(shell)
+    assert made is not None
+    say(made(pykafka, {}, _NAME, _COMPLETE).source())
+
+
+@click.group(
+    _NAME,
+    cls=LazyGroup,
+    sections=SECTIONS,
+    help="Kafka for PySpark: tools for clusters, jobs of Spark, and the bundled broker.",
+    epilog=_EXIT_STATUS,
+)
+@version_flag(PACKAGE_VERSION, "print the version")
+def pykafka() -> None:
+    """The options are those of the command."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit status."""
+    if instruction := os.environ.get(_COMPLETE):
+        return shell_complete(pykafka, {}, _NAME, _COMPLETE, instruction)
+    return run(pykafka, _NAME, sys.argv[1:] if arguments is None else arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

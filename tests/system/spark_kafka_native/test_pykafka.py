@@ -1,0 +1,98 @@
+"""The command ``pykafka``."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native.__main__ import SECTIONS, main
+from tests.support.tools import Tool, calling
+
+COMMANDS = [name for section in SECTIONS.values() for name in section]
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Tool:
+    return calling(main, capfd, monkeypatch)
+
+
+def test_help_lists_the_commands(command: Tool) -> None:
+    response = command("--help")
+    assert (response.status, response.err, response.lines[0]) == (0, "", "Usage: pykafka [OPTIONS] COMMAND [ARGS]...")
+    for name in COMMANDS:
+        assert any(line.startswith(f"  {name} ") for line in response.lines), name
+    assert command("--version").out == "spark-kafka-native 0.1.0\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_under_its_name(command: Tool, name: str) -> None:
+    response = command(name, "--help")
+    assert (response.status, response.err) == (0, "")
+    assert response.lines[0].startswith(f"Usage: pykafka {name} ")
+    assert len(response.lines) > 5
+
+
+def test_commands_of_kafka_do_what_their_tools_do(command: Tool) -> None:
+    with EmbeddedBroker() as broker:
+        server = ("--bootstrap-server", broker.bootstrap_servers)
+        assert command("topics", *server, "--create", "--topic", "t", "--partitions", "1").out == "Created topic t.\n"
+        assert command("console", "produce", *server, "--topic", "t", stdin=b"a\nb\n").status == 0
+        first = command("console", "consume", *server, "--topic", "t", "--from-beginning", "--max-messages", "2")
+        assert (first.status, first.lines) == (0, ["a", "b"])
+        assert command("offsets", *server, "--topic", "t").out == "t:0:2\n"
+        missing = command("topics", *server, "--describe", "--topic", "u")
+        assert (missing.status, missing.err.startswith("pykafka topics: Topic 'u' does not exist")) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("topcs",), "pykafka: No such command 'topcs'. Did you mean 'topics'?"),
+        (("topics", "--lisst"), "pykafka topics: No such option '--lisst'."),
+        (("console", "consume"), "pykafka console consume: one of --topic, --include/--whitelist is required"),
+        (("transactions", "list"), "pykafka transactions list: --bootstrap-server is required"),
+        (("broker",), "pykafka broker: --data-dir is required unless log.dirs is set"),
+        (("reload", "--target", "/x"), "pykafka reload: --bootstrap-servers is required"),
+        (("completion", "csh"), "'csh' is not one of 'bash', 'zsh', 'fish'"),
+    ],
+)
+def test_errors_have_the_name_of_the_command(command: Tool, arguments: tuple[str, ...], said: str) -> None:
+    response = command(*arguments)
+    assert (response.status, response.out, said in response.err) == (2, "", True), response.err
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("pykafka t", ["plain,topics", "plain,transactions"]),
+        ("pykafka topics --cr", ["plain,--create"]),
+        ("pykafka console p", ["plain,produce"]),
+        ("pykafka transactions desc", ["plain,describe", "plain,describe-producers"]),
+        ("pykafka broker --log-level W", ["plain,WARNING"]),
+    ],
+)
+def test_shells_complete_commands_and_options(words: str, offered: list[str]) -> None:
+    asked = {"_PYKAFKA_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    done = run_module(asked)
+    assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, offered, "")
+
+
+def test_the_script_of_a_shell_asks_the_command() -> None:
+    for shell in ("bash", "zsh", "fish"):
+        done = run_module({}, "completion", shell)
+        assert (done.returncode, f"_PYKAFKA_COMPLETE={shell}_complete" in done.stdout) == (0, True)
+
+
+def run_module(variables: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), **variables}
+    command = [sys.executable, "-m", "spark_kafka_native", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+
+
+def test_the_names_of_commands_are_those_of_the_page() -> None:
+    page = Path(__file__).parents[3].joinpath("docs", "tools.md").read_text(encoding="utf-8")
+    for name in COMMANDS:
+        assert f"| `{name}`" in page or f"| `{name} " in page, name
