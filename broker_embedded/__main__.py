@@ -6,7 +6,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -40,11 +40,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run(broker, "python -m broker_embedded", sys.argv[1:] if arguments is None else arguments)
 
 
+_EXAMPLES: Final = """\
+examples
+  {command} --data-dir ./kafka-data
+  {command} --data-dir ./kafka-data --listen 0.0.0.0:9092 --advertise kafka.example.org:9092 --set num.partitions=6
+  {command} --config server.properties --metrics-port 9644
+"""
+
+
 class _Broker(ToolCommand):
     """The help ends with the settings, which are listed only if it is printed."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        self.epilog = "\n".join(_documents())
+        self.epilog = "\n".join([_EXAMPLES, *_documents()])
         super().format_epilog(ctx, formatter)
 
 

@@ -15,7 +15,8 @@ from broker_embedded._log.index import CorruptIndex, OffsetIndex, TimeIndex
 from broker_embedded._log.transaction_index import TransactionIndex
 from broker_embedded._platform.open_files import OpenFiles
 from broker_embedded._platform.platform import File, RealFile, RealFileSystem
-from spark_kafka_native._command_line.output import ToolError, ToolFailure, complain, say
+from broker_embedded._tools.dump_output import DumpOutput
+from spark_kafka_native._command_line.output import ToolError, ToolFailure, complain
 from spark_kafka_native._records.batch import NO_TIMESTAMP, BatchHeader, UnreadableBatch, increment_sequence
 
 _ENTRIES_AT_ONCE: Final = 4096
@@ -75,18 +76,18 @@ def base_offset(file: str) -> int:
         raise ToolError(f"--files: {name} does not begin with an offset") from None
 
 
-def dump_offset_index(file: str, options: IndexOptions, findings: IndexFindings) -> None:
+def dump_offset_index(file: str, options: IndexOptions, findings: IndexFindings, output: DumpOutput) -> None:
     """Print the entries of an ``.index``. Raises OSError, ToolError, ToolFailure: there is no batch at a position."""
     base, log = base_offset(file), _open_log(file)
     size = Path(file).stat().st_size
     if size < _OFFSET_ENTRY.size:
-        say(f"{file} is empty.")
+        output.note(f"{file} is empty.")
         return
     if options.sanity_only:
         files = OpenFiles(_ReadOnlyFileSystem(), _OPEN_FILES)
         end = log.size()
         index = OffsetIndex(file, base, open_files=files, max_bytes=size, file_size=size, log_size=end)
-        _check_sanity(file, index, size)
+        _check_sanity(file, index, size, output)
         return
     for relative, position in _entries(file, _OFFSET_ENTRY, offset_at=0):
         offset = base + relative
@@ -94,16 +95,16 @@ def dump_offset_index(file: str, options: IndexOptions, findings: IndexFindings)
         if header.last_offset != offset:
             findings.mismatches.setdefault(os.path.abspath(file), []).append((offset, header.last_offset))
         if not options.verify_only:
-            say(f"offset: {offset} position: {position}")
+            output.fields({"offset": offset, "position": position})
 
 
-def dump_time_index(file: str, options: IndexOptions, findings: IndexFindings) -> None:
+def dump_time_index(file: str, options: IndexOptions, findings: IndexFindings, output: DumpOutput) -> None:
     """Print the entries of a ``.timeindex``. Raises OSError, ToolError, ToolFailure: the log cannot be read."""
     base, log = base_offset(file), _open_log(file)
     if options.sanity_only:
         size = Path(file).stat().st_size
         files = OpenFiles(_ReadOnlyFileSystem(), _OPEN_FILES)
-        _check_sanity(file, TimeIndex(file, base, open_files=files, max_bytes=size, file_size=size), size)
+        _check_sanity(file, TimeIndex(file, base, open_files=files, max_bytes=size, file_size=size), size, output)
         return
     path, positions = os.path.abspath(file), _Positions(str(Path(file).with_suffix(".index")))
     before = NO_TIMESTAMP
@@ -123,25 +124,30 @@ def dump_time_index(file: str, options: IndexOptions, findings: IndexFindings) -
         except UnreadableBatch as error:
             raise ToolFailure(f"{file}, offset {offset}: {error}") from error
         if not options.verify_only:
-            say(f"timestamp: {timestamp} offset: {offset}")
+            output.fields({"timestamp": timestamp, "offset": offset})
         before = timestamp
 
 
-def dump_transaction_index(file: str) -> None:
+def dump_transaction_index(file: str, output: DumpOutput) -> None:
     """Print the aborted transactions in a ``.txnindex``. Raises OSError, ToolFailure: an unknown version."""
     file_system = _ReadOnlyFileSystem()
     index = TransactionIndex(file, file_system, OpenFiles(file_system, _OPEN_FILES), exists=True)
     try:
         for entry in index.entries():
-            say(
-                f"version: 0 producerId: {entry.producer_id} firstOffset: {entry.first_offset} "
-                f"lastOffset: {entry.last_offset} lastStableOffset: {entry.last_stable_offset}"
+            output.fields(
+                {
+                    "version": 0,
+                    "producerId": entry.producer_id,
+                    "firstOffset": entry.first_offset,
+                    "lastOffset": entry.last_offset,
+                    "lastStableOffset": entry.last_stable_offset,
+                }
             )
     except CorruptIndex as error:
         raise ToolFailure(str(error)) from error
 
 
-def dump_producer_snapshot(file: str) -> None:
+def dump_producer_snapshot(file: str, output: DumpOutput) -> None:
     """Print the entries of a ``.snapshot``; a corrupt one is only reported. Raises OSError."""
     try:
         entries = decode_entries(Path(file).read_bytes())
@@ -149,19 +155,24 @@ def dump_producer_snapshot(file: str) -> None:
         complain(f"{file}: {error}")
         return
     for entry in entries:
-        first_offset = entry.transaction_first_offset
-        shown = "OptionalLong.empty" if first_offset is None else f"OptionalLong[{first_offset}]"
-        line = (
-            f"producerId: {entry.producer_id} producerEpoch: {entry.epoch} coordinatorEpoch: {entry.coordinator_epoch} "
-            f"currentTxnFirstOffset: {shown} lastTimestamp: {entry.seen_ms}"
-        )
-        for batch in entry.batches:
-            first_sequence = increment_sequence(batch.last_sequence, -batch.offset_delta)
-            line += (
-                f" firstSequence: {first_sequence} lastSequence: {batch.last_sequence} lastOffset: {batch.last_offset} "
-                f"offsetDelta: {batch.offset_delta} timestamp: {batch.timestamp}"
-            )
-        say(line)
+        fields: dict[str, object] = {
+            "producerId": entry.producer_id,
+            "producerEpoch": entry.epoch,
+            "coordinatorEpoch": entry.coordinator_epoch,
+            "currentTxnFirstOffset": entry.transaction_first_offset,
+            "lastTimestamp": entry.seen_ms,
+        }
+        batches: list[dict[str, object]] = [
+            {
+                "firstSequence": increment_sequence(batch.last_sequence, -batch.offset_delta),
+                "lastSequence": batch.last_sequence,
+                "lastOffset": batch.last_offset,
+                "offsetDelta": batch.offset_delta,
+                "timestamp": batch.timestamp,
+            }
+            for batch in entry.batches
+        ]
+        output.producer(fields, batches)
 
 
 class _ReadOnlyFileSystem(RealFileSystem):
@@ -193,13 +204,13 @@ def _open_log(file: str) -> File:
     return RealFile(str(Path(file).with_suffix(".log")), os.O_RDONLY)
 
 
-def _check_sanity(file: str, index: OffsetIndex | TimeIndex, size: int) -> None:
+def _check_sanity(file: str, index: OffsetIndex | TimeIndex, size: int, output: DumpOutput) -> None:
     try:
         index.check_size(size)
         index.check()
     except CorruptIndex as error:
         raise ToolFailure(str(error)) from error
-    say(f"{file} passed sanity check.")
+    output.note(f"{file} passed sanity check.")
 
 
 def _batch_at(file: str, log: File, position: int, max_size: int) -> BatchHeader:

@@ -16,6 +16,7 @@ from broker_embedded._tools.dump_indexes import (
     dump_time_index,
     dump_transaction_index,
 )
+from broker_embedded._tools.dump_output import DumpOutput
 from broker_embedded._tools.record_decoders import (
     STRING_DECODER,
     Decoder,
@@ -25,7 +26,7 @@ from broker_embedded._tools.record_decoders import (
     plain_decoder,
 )
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import FAILED, ToolError, ToolFailure, complain, say
+from spark_kafka_native._command_line.output import FAILED, ToolError, ToolFailure, complain
 from spark_kafka_native._command_line.parameters import INT32, Decorator, flag, option, replaced, together
 from spark_kafka_native._records.batch import (
     MAGIC,
@@ -70,7 +71,14 @@ _never_written = together(
 )
 
 
-@command("kafka-dump-log", "Print the batches of segments, and the entries of the files beside them.")
+@command(
+    "kafka-dump-log",
+    "Print the batches of segments, and the entries of the files beside them.",
+    """\
+examples
+  {command} --files kafka-data/events-0/00000000000000000000.log --print-data-log
+  {command} --files kafka-data/events-0/00000000000000000000.index --index-sanity-check""",
+)
 @option("--files", required=True, metavar="FILE,FILE", help="files of a partition's directory")
 @flag("--print-data-log", help="print records with keys and values")
 @flag("--deep-iteration", help="print records without keys and values")
@@ -89,6 +97,7 @@ _never_written = together(
 @flag("--transaction-log-decoder", help="print records of __transaction_state as JSON")
 @_decoder_option("key")
 @_decoder_option("value")
+@flag("--json", "as_json", help="print JSON, an object for each batch, record and entry")
 @_never_written
 def dump_log(**given: Any) -> int:
     """Fails if a segment has invalid batches."""
@@ -96,7 +105,6 @@ def dump_log(**given: Any) -> int:
     dump = _Dump(options)
     try:
         for path in filter(None, options.files.split(",")):
-            say(f"Dumping {path}")
             dump.file(path)
     finally:
         dump.findings.report()
@@ -112,6 +120,7 @@ class _Dump:
             if (getattr(options, name) or 0) < 0:
                 raise ToolError(f"--{name.replace('_', '-')}: {getattr(options, name)} is negative")
         self.findings = IndexFindings()
+        self._output = DumpOutput(as_json=options.as_json)
         self.has_invalid_batches = False
         self._decode = _decoder(options)
         self._deep: bool = options.deep_iteration or self._decode is not None
@@ -124,14 +133,15 @@ class _Dump:
         )
         self._dumps: Mapping[str, Callable[[str], None]] = {
             ".log": self._segment,
-            ".index": lambda path: dump_offset_index(path, self._index_options, self.findings),
-            ".timeindex": lambda path: dump_time_index(path, self._index_options, self.findings),
-            ".txnindex": dump_transaction_index,
-            ".snapshot": dump_producer_snapshot,
+            ".index": lambda path: dump_offset_index(path, self._index_options, self.findings, self._output),
+            ".timeindex": lambda path: dump_time_index(path, self._index_options, self.findings, self._output),
+            ".txnindex": lambda path: dump_transaction_index(path, self._output),
+            ".snapshot": lambda path: dump_producer_snapshot(path, self._output),
         }
 
     def file(self, path: str) -> None:
         """Print one file by what its name ends with. Raises OSError, ToolError, ToolFailure."""
+        self._output.begin(path)
         if not os.path.exists(path):
             raise ToolFailure(f"--files: {path} does not exist")
         suffix = Path(path).suffix
@@ -143,7 +153,7 @@ class _Dump:
             complain(f"Ignoring unknown file {path}")
 
     def _segment(self, path: str) -> None:
-        say(f"Log starting offset: {base_offset(path)}")
+        self._output.note(f"Log starting offset: {base_offset(path)}")
         file = RealFile(path, os.O_RDONLY)
         size = file.size()
         end = size if self._max_bytes is None else min(size, self._max_bytes)
@@ -158,7 +168,7 @@ class _Dump:
         except UnreadableBatch as error:
             if end < size and isinstance(error, IncompleteBatch):
                 return  # --max-bytes is within a batch
-            say(f"Found {end - valid} invalid bytes at the end of {Path(path).name}")
+            self._output.note(f"Found {end - valid} invalid bytes at the end of {Path(path).name}")
             self._complain_of_batch(error)
 
     def _complain_of_batch(self, error: UnreadableBatch) -> None:
@@ -174,18 +184,18 @@ class _Dump:
             check_any_crc(raw, 0, header)
         except UnreadableBatch as error:
             problem = error.placed(start=position, file=file.path, base_offset=header.base_offset)
-        say(_line_of_batch(position, header, is_valid=problem is None))
+        self._output.fields(_batch_fields(position, header, is_valid=problem is None), kind="batch")
         if problem is not None:
             self._complain_of_batch(problem)
 
     def _print_records(self, file: File, position: int, header: BatchHeader, gaps: "_Gaps") -> None:
         for record, metadata in _records(file, position, header):
             gaps.note(record.offset)
-            parts = [] if self._skip_metadata else [metadata]
+            fields = {} if self._skip_metadata else metadata
             if self._decode is not None and not header.is_control:
                 named = zip(("key", "payload"), self._decode(record), strict=True)
-                parts += [f"{name}: {shown}" for name, shown in named if shown is not None]
-            say(" ".join(["|", *parts]) if parts else "")
+                fields |= {name: shown for name, shown in named if shown is not None}
+            self._output.fields(fields, prefix="|" if fields else "", kind="record")
 
 
 def _decoder(options: Options) -> Decoder | None:
@@ -217,32 +227,45 @@ class _Gaps:
         self._last = offset
 
 
-def _line_of_batch(position: int, header: BatchHeader, *, is_valid: bool) -> str:
+_Fields = dict[str, object]
+
+
+def _batch_fields(position: int, header: BatchHeader, *, is_valid: bool) -> _Fields:
     if header.magic == MAGIC:
-        horizon = header.delete_horizon_ms
-        first = (
-            f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.records_count} "
-            f"baseSequence: {header.base_sequence} lastSequence: {header.last_sequence} "
-            f"producerId: {header.producer_id} producerEpoch: {header.producer_epoch} "
-            f"partitionLeaderEpoch: {header.partition_leader_epoch} "
-            f"isTransactional: {_flag(header.is_transactional)} isControl: {_flag(header.is_control)} "
-            f"deleteHorizonMs: {'OptionalLong.empty' if horizon is None else f'OptionalLong[{horizon}]'}"
-        )
+        first: _Fields = {
+            "baseOffset": header.base_offset,
+            "lastOffset": header.last_offset,
+            "count": header.records_count,
+            "baseSequence": header.base_sequence,
+            "lastSequence": header.last_sequence,
+            "producerId": header.producer_id,
+            "producerEpoch": header.producer_epoch,
+            "partitionLeaderEpoch": header.partition_leader_epoch,
+            "isTransactional": header.is_transactional,
+            "isControl": header.is_control,
+            "deleteHorizonMs": header.delete_horizon_ms,
+        }
     else:
-        first = f"offset: {header.last_offset}"
-    return (
-        f"{first} position: {position} {_time(header, header.max_timestamp)} size: {header.size_in_bytes} magic: "
-        f"{header.magic} compresscodec: {header.compression.label} crc: {header.crc} isvalid: {_flag(is_valid)}"
-    )
+        first = {"offset": header.last_offset}
+    return {
+        **first,
+        "position": position,
+        _TIMESTAMP_TYPES[header.timestamp_type]: header.max_timestamp,
+        "size": header.size_in_bytes,
+        "magic": header.magic,
+        "compresscodec": header.compression.label,
+        "crc": header.crc,
+        "isvalid": is_valid,
+    }
 
 
-def _records(file: File, position: int, header: BatchHeader) -> Iterator[tuple[LogRecord, str]]:
+def _records(file: File, position: int, header: BatchHeader) -> Iterator[tuple[LogRecord, _Fields]]:
     """The records of a batch, each with what is printed of it beside key and value. Raises CorruptBatch."""
     if header.magic != MAGIC:
         raw = batch_bytes(file, position, header)
         messages = read_messages(raw, 0, header, check_crcs=False)
         for message, (crc, valid) in zip(messages, message_crcs(raw, 0, header), strict=True):
-            yield message, f"{_metadata(header, message)} isValid: {_flag(valid)} crc: {crc}"
+            yield message, {**_metadata(header, message), "isValid": valid, "crc": crc}
         return
     control = decode_control(batch_bytes(file, position, header), 0, header) if header.is_control else None
     for index, record in enumerate(batch_records(file, position, header)):
@@ -250,32 +273,28 @@ def _records(file: File, position: int, header: BatchHeader) -> Iterator[tuple[L
             metadata = _metadata(header, record, index)
         except CorruptBatch as error:
             raise error.placed(start=position, file=file.path, base_offset=header.base_offset) from None
-        yield record, metadata if control is None else f"{metadata} {_control(control)}"
+        yield record, metadata if control is None else metadata | _control(control)
 
 
-def _metadata(header: BatchHeader, record: LogRecord, index: int = 0) -> str:
+def _metadata(header: BatchHeader, record: LogRecord, index: int = 0) -> _Fields:
     """What is printed of record ``index`` of a batch beside key and value. Raises CorruptBatch: its headers."""
     key_size, value_size = (-1 if data is None else len(data) for data in (record.key, record.value))
-    time = _time(header, record.timestamp)
-    line = f"offset: {record.offset} {time} keySize: {key_size} valueSize: {value_size}"
+    fields: _Fields = {
+        "offset": record.offset,
+        _TIMESTAMP_TYPES[header.timestamp_type]: record.timestamp,
+        "keySize": key_size,
+        "valueSize": value_size,
+    }
     if header.magic != MAGIC:
-        return line
+        return fields
     sequence = header.base_sequence
     if header.base_sequence >= 0:
         sequence = increment_sequence(header.base_sequence, record.offset - header.base_offset)
-    keys = ",".join(as_text(key) for key, _ in read_headers(record.headers, index))
-    return f"{line} sequence: {sequence} headerKeys: [{keys}]"
+    keys = [as_text(key) for key, _ in read_headers(record.headers, index)]
+    return {**fields, "sequence": sequence, "headerKeys": keys}
 
 
-def _control(control: ControlRecord) -> str:
+def _control(control: ControlRecord) -> _Fields:
     if control.type in {ControlType.ABORT, ControlType.COMMIT}:
-        return f"endTxnMarker: {control.type.name} coordinatorEpoch: {control.coordinator_epoch}"
-    return f"controlType: {control.type.name}"
-
-
-def _time(header: BatchHeader, timestamp: int) -> str:
-    return f"{_TIMESTAMP_TYPES[header.timestamp_type]}: {timestamp}"
-
-
-def _flag(value: bool) -> str:
-    return str(value).lower()
+        return {"endTxnMarker": control.type.name, "coordinatorEpoch": control.coordinator_epoch}
+    return {"controlType": control.type.name}

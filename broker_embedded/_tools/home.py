@@ -39,6 +39,10 @@ log.dirs={data_dir}
     "home",
     "Create a directory with Kafka's scripts, for programs that launch Kafka. DIRECTORY does not exist, is empty, or "
     "has scripts of this command, which are updated; config/ is kept then.",
+    """\
+example
+  {command} ./kafka-home
+  ./kafka-home/bin/kafka-server-start.sh -daemon ./kafka-home/config/server.properties""",
 )
 @argument("directory", type=PATH)
 def home(directory: Path) -> None:

@@ -20,7 +20,7 @@ from broker_embedded._platform.platform import Platform
 from broker_embedded._security.first_users import FirstUserError, parse_first_users
 from broker_embedded._tools.server_properties import read_storage_properties
 from spark_kafka_native._command_line.commands import Group
-from spark_kafka_native._command_line.output import ToolError, ToolFailure, say
+from spark_kafka_native._command_line.output import ToolError, ToolFailure, say, say_json
 from spark_kafka_native._command_line.parameters import PATH, flag, option
 from spark_kafka_native._net.secret import Secret
 from spark_kafka_native._protocol.ids import format_id, new_id
@@ -28,7 +28,13 @@ from spark_kafka_native._tools.options import kafka_version
 
 
 @click.group(
-    "kafka-storage", cls=Group, subcommand_metavar="ACTION ...", help="Format data directories, and describe them."
+    "kafka-storage",
+    cls=Group,
+    subcommand_metavar="ACTION ...",
+    help="Format data directories, and describe them.",
+    epilog="""\
+example
+  {command} format --config server.properties --cluster-id "$({command} random-uuid)\"""",
 )
 @kafka_version
 def storage() -> None:
@@ -45,12 +51,16 @@ def _random_uuid() -> None:
 
 @storage.command("info", help="Print the cluster and the node of the data directory.")
 @_config_option
-def _info(config: Path) -> None:
+@flag("--json", "as_json", help="print JSON")
+def _info(config: Path, *, as_json: bool) -> None:
     with _failures():
         found = read_storage_properties(config)
         meta = read_meta_properties(Platform().file_system, os.path.join(found.data_dir, META_PROPERTIES))
     if meta is None:
         raise ToolFailure(f"{found.data_dir} is not formatted; format it with kafka-storage format")
+    if as_json:
+        say_json({"logDirectory": found.data_dir, "clusterId": meta.cluster_id, "nodeId": meta.node_id})
+        return
     say(f"Found log directory: {found.data_dir}")
     say(f"Found metadata: cluster.id={meta.cluster_id}, node.id={meta.node_id}")
 

@@ -86,11 +86,11 @@ class Command(click.Command):
             with formatter.section(title):
                 formatter.write_dl(rows[title])
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # as in click
-        """As it is written: examples have lines of their own."""
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As it is written, because examples have lines of their own. ``{command}`` is how the command was called."""
         if self.epilog:
             formatter.write_paragraph()
-            formatter.write(f"{self.epilog}\n")
+            formatter.write(f"{self.epilog.replace('{command}', ctx.command_path)}\n")
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         """As in click, but written as all output is."""

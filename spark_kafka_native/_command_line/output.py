@@ -1,7 +1,8 @@
 """What tools print, to stdout and stderr, and the errors that end a tool with a message."""
 
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -29,6 +30,16 @@ def say(text: str) -> None:
     """Print a line of a tool's output at once. Raises OutputClosed, OutputFailed."""
     with _output():
         print(text, flush=True)  # noqa: T201  # what a command line tool is for
+
+
+def say_json(record: Mapping[str, object]) -> None:
+    """Print an object of JSON on a line. Raises OutputClosed, OutputFailed."""
+    say_bytes(json_bytes(record))
+
+
+def json_bytes(record: Mapping[str, object]) -> bytes:
+    """An object of JSON with the end of the line, in UTF-8 whatever the locale."""
+    return json.dumps(record, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def say_bytes(data: bytes) -> None:

@@ -51,6 +51,10 @@ from spark_kafka_native._net.errors import ConfigError
 from spark_kafka_native._protocol.errors import KafkaError
 
 _SERVERS: Final = "--bootstrap-servers"
+_EXAMPLES: Final = """\
+examples
+  {command}
+  {command} --bootstrap-servers kafka-1:9092,kafka-2:9092 --events 1000000 --partitions 8"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(quickstart, "quickstart", sys.argv[1:] if arguments is None else arguments)
 
 
-@click.command("quickstart", cls=Command, help=(__doc__ or "").partition("\n")[0])
+@click.command("quickstart", cls=Command, help=(__doc__ or "").partition("\n")[0], epilog=_EXAMPLES)
 @option(_SERVERS, metavar="HOST:PORT,...", help="a cluster; default: the bundled broker")
 @option("--events", type=POSITIVE, default=200_000, metavar="N", show_default=True, help="how many events")
 @option("--partitions", type=POSITIVE, default=4, metavar="N", show_default=True, help="partitions per topic")

@@ -1,7 +1,7 @@
 """``kafka-configs.sh``: settings of topics, brokers and groups; quotas; users of SCRAM."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from spark_kafka_native._client.admin.configs import (
     ConfigEntry,
@@ -12,7 +12,7 @@ from spark_kafka_native._client.admin.configs import (
 )
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, say
+from spark_kafka_native._command_line.output import ToolError, say, say_json
 from spark_kafka_native._command_line.parameters import PATH, flag, option
 from spark_kafka_native._tools.config_entities import Entity, entity_options, read_entities
 from spark_kafka_native._tools.connection import on_cluster
@@ -25,11 +25,21 @@ from spark_kafka_native._tools.options import (
     split_list,
 )
 from spark_kafka_native._tools.quota_configs import alter_client, describe_client
+from spark_kafka_native._tools.tables import json_flag
 
 _TYPES: Final = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER, "groups": ResourceType.GROUP}
+_ENTITY_TYPES: Final = {kind: name for name, kind in _TYPES.items()}
 
 
-@command("kafka-configs", "Describe and alter settings of topics, brokers and groups, quotas, and users of SCRAM.")
+@command(
+    "kafka-configs",
+    "Describe and alter settings of topics, brokers and groups, quotas, and users of SCRAM.",
+    """\
+examples
+  {command} --bootstrap-server localhost:9092 --describe --topic events --all
+  {command} --bootstrap-server localhost:9092 --alter --topic events --add-config retention.ms=3600000
+  {command} --bootstrap-server localhost:9092 --alter --client etl --add-config consumer_byte_rate=1048576""",
+)
 @flag("--alter", group=ACTIONS, help="change settings")
 @flag("--describe", group=ACTIONS, help="print settings")
 @flag("--all", help="with --describe: print all settings, not only those that were set")
@@ -46,13 +56,16 @@ _TYPES: Final = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER, "
     help="settings to delete, so that their defaults apply; the option can be repeated",
 )
 @entity_options
+@json_flag
 @cluster_options()
 @on_cluster
 def configs(cluster: Cluster, options: Options) -> None:
     """Describe or alter one entity."""
+    if options.as_json and not options.describe:
+        raise ToolError("--json is an option of --describe")
     entities = read_entities(options)
     if options.describe:
-        _describe(cluster, entities, show_all=options.all)
+        _describe(cluster, entities, show_all=options.all, as_json=options.as_json)
     else:
         _alter(cluster, entities, *_changes(options))
         say(f"Completed updating {entities[-1]}.")
@@ -103,20 +116,41 @@ def _alter(cluster: Cluster, entities: Sequence[Entity], added: dict[str, str | 
         alter_configs(cluster, _resource(kind, entities[0]), added | dict.fromkeys(deleted))
 
 
-def _describe(cluster: Cluster, entities: Sequence[Entity], *, show_all: bool) -> None:
+def _describe(cluster: Cluster, entities: Sequence[Entity], *, show_all: bool, as_json: bool) -> None:
     kind = _TYPES.get(entities[0].type)
     if kind is None:
-        describe_client(cluster, entities)
+        describe_client(cluster, entities, as_json=as_json)
         return
     for resource in _resources(cluster, kind, entities[0]):
-        entries = describe_configs(cluster, resource).values()
+        entries = [
+            entry
+            for _, entry in sorted(describe_configs(cluster, resource).items())
+            if show_all or entry.is_set_on(resource.type) or (resource.name == "" and not entry.read_only)
+        ]
+        if as_json:
+            for entry in entries:
+                say_json(_record(resource, entry))
+            continue
         if resource.name:
             say(f"{'All' if show_all else 'Dynamic'} configs for {resource} are:")
         else:
             say("Default configs for brokers in the cluster are:")
-        for entry in sorted(entries, key=lambda entry: entry.name):
-            if show_all or entry.is_set_on(resource.type) or (resource.name == "" and not entry.read_only):
-                say(f"  {_line(entry)}")
+        for entry in entries:
+            say(f"  {_line(entry)}")
+
+
+def _record(resource: Resource, entry: ConfigEntry) -> dict[str, Any]:
+    """A setting in JSON."""
+    return {
+        "entityType": _ENTITY_TYPES[resource.type],
+        "entityName": resource.name or None,
+        "name": entry.name,
+        "value": entry.value,
+        "source": entry.source.name,
+        "readOnly": entry.read_only,
+        "sensitive": entry.sensitive,
+        "synonyms": [{"source": source.name, "name": name, "value": value} for source, name, value in entry.synonyms],
+    }
 
 
 def _line(entry: ConfigEntry) -> str:

@@ -4,8 +4,10 @@ Partitions are read directly. With ``--group`` reading begins where that group h
 committed in its name; the tool is no member of the group, so brokers refuse that while the group has some.
 """
 
+import base64
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import click
@@ -17,12 +19,13 @@ from spark_kafka_native._client.consumer.cursor import PartitionRange
 from spark_kafka_native._client.consumer.fetcher import Fetcher
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, complain, say_bytes
+from spark_kafka_native._command_line.output import ToolError, complain, json_bytes, say_bytes
 from spark_kafka_native._command_line.parameters import INT32, INT64, OptionGroup, flag, option, replaced
 from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._tools.connection import open_cluster
 from spark_kafka_native._tools.options import cluster_options, command, parse_pairs, with_defaults
+from spark_kafka_native._tools.tables import json_flag
 
 _POLL_MS: Final = 100.0
 _FOREVER_MS: Final = 2**53
@@ -39,6 +42,7 @@ FORMAT_PROPERTIES: Final = {
     "null.literal": "null",
 }
 """What ``--property`` knows, and its defaults."""
+_Format = Callable[[dict[str, Any], TopicPartition], bytes]
 _TIMESTAMP_TYPES: Final = {0: "CreateTime", 1: "LogAppendTime"}
 
 
@@ -46,7 +50,14 @@ _TOPICS: Final = OptionGroup("Topics", exclusive=True, required=True)
 _KNOWN: Final = ", ".join(f"{key} ({value!r})" for key, value in FORMAT_PROPERTIES.items())
 
 
-@command("kafka-console-consumer", "Print records, one a line.")
+@command(
+    "kafka-console-consumer",
+    "Print records, one a line.",
+    """\
+examples
+  {command} --bootstrap-server localhost:9092 --topic events --from-beginning --max-messages 10 --json
+  {command} --bootstrap-server localhost:9092 --topic events --group etl --property print.key=true""",
+)
 @option("--topic", group=_TOPICS, help="the topic to read")
 @option("--include", "--whitelist", "include", metavar="REGEX", group=_TOPICS, help="read all topics whose names match")
 @option("--partition", type=INT32, metavar="N", help="read this partition only")
@@ -74,12 +85,15 @@ _KNOWN: Final = ", ".join(f"{key} ({value!r})" for key, value in FORMAT_PROPERTI
     "this tool runs no Java classes; --formatter-property KEY=VALUE chooses what is printed of a record",
     *("--formatter", "--formatter-config", "--key-deserializer", "--value-deserializer"),
 )
+@json_flag
 @cluster_options("--consumer.config")
 def console_consumer(**given: Any) -> None:
     """Ends when --max-messages were printed, or when none came for --timeout-ms. The number of records is on stderr."""
     options = Options(**given)
     printed = 0
     try:
+        if options.as_json and options.property:
+            raise ToolError("--property has no effect with --json")
         form = {
             key: value.replace("\\t", "\t").replace("\\n", "\n")
             for key, value in with_defaults(options.property, FORMAT_PROPERTIES).items()
@@ -87,14 +101,15 @@ def console_consumer(**given: Any) -> None:
         properties = ("--consumer-property", parse_pairs(options.consumer_property, "--consumer-property"))
         isolation = ("--isolation-level", {"isolation.level": options.isolation_level})
         with open_cluster(options, properties, isolation) as cluster:
-            for line in _lines(cluster, options, form):
+            to_bytes = to_json if options.as_json else functools.partial(to_line, form=form)
+            for line in _lines(cluster, options, to_bytes):
                 say_bytes(line)
                 printed += 1
     finally:
         complain(f"Processed a total of {printed} messages")
 
 
-def _lines(cluster: Cluster, options: Options, form: dict[str, str]) -> Iterator[bytes]:
+def _lines(cluster: Cluster, options: Options, to_bytes: _Format) -> Iterator[bytes]:
     """Records as lines, round after round over all partitions, until there are enough or none came for long enough."""
     positions = _start(cluster, options)
     timeout_ms = _FOREVER_MS if options.timeout_ms is None else options.timeout_ms
@@ -103,7 +118,7 @@ def _lines(cluster: Cluster, options: Options, form: dict[str, str]) -> Iterator
     while left is None or left > 0:
         found = False
         for partition, until in _ends(cluster, positions).items():
-            for line in _of_one(cluster, partition, positions, until, form):
+            for line in _of_one(cluster, partition, positions, until, to_bytes):
                 found = True
                 yield line
                 left = None if left is None else left - 1
@@ -121,7 +136,7 @@ def _lines(cluster: Cluster, options: Options, form: dict[str, str]) -> Iterator
 
 
 def _of_one(
-    cluster: Cluster, partition: TopicPartition, positions: dict[TopicPartition, int], until: int, form: dict[str, str]
+    cluster: Cluster, partition: TopicPartition, positions: dict[TopicPartition, int], until: int, to_bytes: _Format
 ) -> Iterator[bytes]:
     """The lines of one partition up to ``until``; its position moves with each line that is taken."""
     if positions[partition] >= until:
@@ -131,7 +146,7 @@ def _of_one(
         for _, rows in fetcher:
             for row in _rows(rows):
                 positions[partition] = row["offset"] + 1
-                yield to_line(row, partition, form)
+                yield to_bytes(row, partition)
         positions[partition] = fetcher.position(partition)
 
 
@@ -161,6 +176,29 @@ def to_line(row: dict[str, Any], partition: TopicPartition, form: dict[str, str]
     shown = [row[column] for column in ("key", "value") if _wants(form, column)]
     parts += [null if content is None else content for content in shown]
     return form["key.separator"].encode().join(parts) + form["line.separator"].encode()
+
+
+def to_json(row: dict[str, Any], partition: TopicPartition) -> bytes:
+    """One record as an object of JSON, with the end of the line. Bytes that are not UTF-8 are in base64."""
+    record = {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "offset": row["offset"],
+        "timestamp": row["timestamp"],
+        "timestampType": _TIMESTAMP_TYPES.get(row["timestamp_type"]),
+        **_as_text("key", row["key"]),
+        **_as_text("value", row["value"]),
+        "headers": [{"key": each["key"], **_as_text("value", each["value"])} for each in row["headers"] or ()],
+    }
+    return json_bytes(record)
+
+
+def _as_text(name: str, content: bytes | None) -> dict[str, str | None]:
+    """A member of an object: ``key``, or ``keyBase64`` if the bytes are not UTF-8."""
+    try:
+        return {name: None if content is None else content.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}Base64": base64.b64encode(content or b"").decode()}
 
 
 def _wants(form: dict[str, str], part: str) -> bool:

@@ -22,7 +22,14 @@ READER_PROPERTIES: Final = {"parse.key": "false", "key.separator": "\t", "ignore
 _KNOWN: Final = ", ".join(f"{key} ({value!r})" for key, value in READER_PROPERTIES.items())
 
 
-@command("kafka-console-producer", "Send the lines of standard input as records.")
+@command(
+    "kafka-console-producer",
+    "Send the lines of standard input as records.",
+    """\
+examples
+  {command} --bootstrap-server localhost:9092 --topic events < lines.txt
+  {command} --bootstrap-server localhost:9092 --topic events --property parse.key=true < lines-with-tabs.txt""",
+)
 @option("--topic", required=True, help="the topic to write to")
 @flag("--sync", help="wait for each line to be acknowledged")
 @option(

@@ -5,6 +5,7 @@ from typing import Final
 
 from spark_kafka_native._client.admin.committed_offsets import fetch_offsets
 from spark_kafka_native._client.admin.groups import (
+    GroupDescription,
     GroupListing,
     delete_group,
     delete_offsets,
@@ -14,29 +15,39 @@ from spark_kafka_native._client.admin.groups import (
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, complain, say
+from spark_kafka_native._command_line.output import ToolError, complain, say, say_json
 from spark_kafka_native._command_line.parameters import flag, option
 from spark_kafka_native._protocol.consumer_protocol import CONSUMER_PROTOCOL
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._tools.connection import on_cluster
 from spark_kafka_native._tools.group_tables import (
-    print_groups,
-    print_members,
-    print_new_offsets,
-    print_offsets,
-    print_outcomes,
-    print_state,
+    complain_of_state,
+    groups_table,
+    members_table,
+    new_offsets_table,
+    offsets_table,
+    outcomes_table,
+    state_table,
 )
 from spark_kafka_native._tools.offset_reset import chosen_partitions, position_options, reset
 from spark_kafka_native._tools.options import ACTIONS, chosen, cluster_options, command, timeout_option
+from spark_kafka_native._tools.tables import Table, json_flag
 
 _PROTOCOL_TYPES: Final = frozenset({"", CONSUMER_PROTOCOL})
 _TYPES: Final = frozenset({"", "classic", "consumer"})
 """Of groups of consumers. Brokers before 3.8 do not say a type."""
 
 
-@command("kafka-consumer-groups", "List, describe, reset and delete consumer groups.")
+@command(
+    "kafka-consumer-groups",
+    "List, describe, reset and delete consumer groups.",
+    """\
+examples
+  {command} --bootstrap-server localhost:9092 --list --state
+  {command} --bootstrap-server localhost:9092 --describe --group etl
+  {command} --bootstrap-server localhost:9092 --reset-offsets --group etl --topic events --to-earliest --execute""",
+)
 @flag("--list", group=ACTIONS, help="print the ids of groups")
 @flag("--describe", group=ACTIONS, help="print offsets and lag, members or state")
 @flag("--delete", group=ACTIONS, help="delete groups without members")
@@ -77,6 +88,7 @@ _TYPES: Final = frozenset({"", "classic", "consumer"})
 )
 @flag("--all-topics", help="all partitions for which the group has committed offsets")
 @position_options
+@json_flag
 @cluster_options()
 @timeout_option
 @on_cluster
@@ -101,11 +113,14 @@ def _list(cluster: Cluster, options: Options) -> None:
         for group in groups
         if (not wanted or group.state.lower() in wanted) and (not types or group.type.lower() in types)
     ]
-    if options.state is None and options.type is None:
+    if options.as_json:
+        groups_table(found, types=True, states=True).show(as_json=True)
+    elif options.state is None and options.type is None:
         for group in found:
             say(group.group_id)
-        return
-    print_groups(found, types=options.type is not None, states=options.state is not None)
+    else:
+        shown = groups_table(found, types=options.type is not None, states=options.state is not None)
+        shown.show(as_json=False, blank_line=False)
 
 
 def _consumer_groups(cluster: Cluster) -> list[GroupListing]:
@@ -125,16 +140,21 @@ def _groups(cluster: Cluster, options: Options) -> list[str]:
 def _describe(cluster: Cluster, options: Options) -> None:
     for group_id in _groups(cluster, options):
         group = describe_group(cluster, group_id)
-        if options.members:
-            print_members(group, verbose=options.verbose)
-        elif options.state is not None and not options.offsets:
-            node = cluster.metadata([]).brokers.get(group.coordinator)
-            print_state(group, str(node.address) if node else "-", verbose=options.verbose)
-        else:
-            committed = fetch_offsets(cluster, group_id)
-            assigned = {partition for member in group.members for partition in member.partitions}
-            ends = _ends(cluster, {*committed, *assigned})
-            print_offsets(group, committed, ends, verbose=options.verbose)
+        complain_of_state(group)
+        table = _description(cluster, group, options)
+        if table.rows or options.members:
+            table.show(as_json=options.as_json)
+
+
+def _description(cluster: Cluster, group: GroupDescription, options: Options) -> Table:
+    if options.members:
+        return members_table(group, verbose=options.verbose)
+    if options.state is not None and not options.offsets:
+        node = cluster.metadata([]).brokers.get(group.coordinator)
+        return state_table(group, str(node.address) if node else "-", verbose=options.verbose)
+    committed = fetch_offsets(cluster, group.group_id)
+    assigned = {partition for member in group.members for partition in member.partitions}
+    return offsets_table(group, committed, _ends(cluster, {*committed, *assigned}), verbose=options.verbose)
 
 
 def _ends(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -150,7 +170,10 @@ def _delete(cluster: Cluster, options: Options) -> None:
     for group_id in _groups(cluster, options):
         try:
             delete_group(cluster, group_id)
-            say(f"Deletion of requested consumer groups ('{group_id}') was successful.")
+            if options.as_json:
+                say_json({"group": group_id, "deleted": True})
+            else:
+                say(f"Deletion of requested consumer groups ('{group_id}') was successful.")
         except KafkaError as error:
             complain(f"Error: Deletion of group '{group_id}' failed due to: {error}")
             failed = error
@@ -163,13 +186,13 @@ def _delete_offsets(cluster: Cluster, options: Options) -> None:
     partitions = chosen_partitions(cluster, group_id, options)
     results = delete_offsets(cluster, group_id, partitions)
     failed = next((code for code in results.values() if code is not ErrorCode.NONE), None)
-    if failed is None:
+    if failed is None and not options.as_json:
         say(f"Request succeeded for deleting offsets from group {group_id}.")
     outcomes = {
         partition: "Successful" if code is ErrorCode.NONE else f"Error: {code.name}"
         for partition, code in results.items()
     }
-    print_outcomes(outcomes)
+    outcomes_table(outcomes).show(as_json=options.as_json)
     if failed is not None:
         raise KafkaError(failed, f"group {group_id}: not all offsets could be deleted")
 
@@ -180,7 +203,7 @@ def _reset(cluster: Cluster, options: Options) -> None:
         for group_id in _groups(cluster, options)
         for partition, offset in sorted(reset(cluster, group_id, options).items())
     ]
-    print_new_offsets(offsets)
+    new_offsets_table(offsets).show(as_json=options.as_json)
 
 
 def _one(groups: Sequence[str]) -> Sequence[str]:

@@ -7,19 +7,27 @@ from typing import Any, Final, TypeVar
 from spark_kafka_native._client.admin.delete_records import delete_records
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, ToolFailure, say
+from spark_kafka_native._command_line.output import ToolError, ToolFailure, say, say_json
 from spark_kafka_native._command_line.parameters import PATH, option
 from spark_kafka_native._command_line.properties import file_error
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._tools.connection import on_cluster
 from spark_kafka_native._tools.options import cluster_options, command
+from spark_kafka_native._tools.tables import json_flag
 
 _OPTION: Final = "--offset-json-file"
 _KINDS: Final = {list: "a list", str: "a string", int: "an integer"}
 _T = TypeVar("_T")
 
 
-@command("kafka-delete-records", "Delete the records before given offsets.")
+@command(
+    "kafka-delete-records",
+    "Delete the records before given offsets.",
+    """\
+example
+  echo '{"partitions": [{"topic": "events", "partition": 0, "offset": -1}], "version": 1}' > offsets.json
+  {command} --bootstrap-server localhost:9092 --offset-json-file offsets.json""",
+)
 @option(
     _OPTION,
     required=True,
@@ -27,11 +35,16 @@ _T = TypeVar("_T")
     metavar="FILE",
     help='{"partitions": [{"topic": "t", "partition": 0, "offset": 5}], "version": 1}; -1 is the high watermark',
 )
+@json_flag
 @cluster_options()
 @on_cluster
 def delete_records_command(cluster: Cluster, options: Options) -> None:
     """Print the new first offset of each partition."""
     before = read_offsets(options.offset_json_file)
+    if options.as_json:
+        for partition, first_offset in sorted(delete_records(cluster, before).items()):
+            say_json({"topic": partition.topic, "partition": partition.partition, "lowWatermark": first_offset})
+        return
     say("Executing records delete operation")
     done = delete_records(cluster, before)
     say("Records delete operation completed:")

@@ -14,10 +14,10 @@ from spark_kafka_native._client.admin.topics import delete_topics
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.transactions.describe_transactions import TransactionState, list_transactions
 from spark_kafka_native._command_line.commands import Group, Options
-from spark_kafka_native._command_line.output import ToolFailure, say
+from spark_kafka_native._command_line.output import ToolFailure, say, say_json
 from spark_kafka_native._command_line.parameters import Decorator, argument, flag, together
 from spark_kafka_native._spark.exactly_once.batch import WritePlan
-from spark_kafka_native._spark.exactly_once.commands import recover, release, run_again, status
+from spark_kafka_native._spark.exactly_once.commands import Status, recover, release, run_again, status
 from spark_kafka_native._spark.exactly_once.decision import Decision
 from spark_kafka_native._spark.exactly_once.errors import ExactlyOnceError
 from spark_kafka_native._spark.exactly_once.names import Names, names_of_task, names_of_topic
@@ -25,6 +25,7 @@ from spark_kafka_native._spark.exactly_once.timing import timing_of
 from spark_kafka_native._spark.sink.effects import carry_out
 from spark_kafka_native._tools.connection import on_cluster
 from spark_kafka_native._tools.options import cluster_options
+from spark_kafka_native._tools.tables import json_flag
 
 _TIMING: Final = timing_of(60_000, 0)
 """Of a command's own decision, and of transactions that it aborts."""
@@ -35,6 +36,10 @@ _SHOWN_AT_MOST: Final = 20
     "exactly-once", cls=Group, subcommand_metavar="COMMAND ...",
     help="Show, complete and delete the state of the exactly-once sink in a cluster. PREFIX is the value of option "
     "transactional.id.prefix.",
+    epilog="""\
+examples
+  {command} list --bootstrap-server localhost:9092
+  {command} status orders --bootstrap-server localhost:9092""",
 )  # fmt: skip
 def exactly_once() -> None:
     """The cluster is an option of the command."""
@@ -61,15 +66,19 @@ def _of_prefix(name: str, text: str, *options: Decorator) -> Callable[[_Function
 
 
 @exactly_once.command("list", help="Print the prefixes in a cluster.")
+@json_flag
 @cluster_options()
 @on_cluster
-def _list(cluster: Cluster, _: Options) -> None:
+def _list(cluster: Cluster, options: Options) -> None:
     listings = list_transactions(cluster, states=[TransactionState.ONGOING])
     opened = Counter(names.prefix for listing in listings if (names := names_of_task(listing.transactional_id)))
     topics = cluster.metadata(None).topics
     prefixes = {names.prefix for topic in topics if (names := names_of_topic(topic))}
     for prefix in sorted(prefixes | opened.keys()):
-        say(f"{prefix} ({opened[prefix]} transactions open)")
+        if options.as_json:
+            say_json({"prefix": prefix, "openTransactions": opened[prefix]})
+        else:
+            say(f"{prefix} ({opened[prefix]} transactions open)")
 
 
 def _existing_names(cluster: Cluster, prefix: str, *, topic_needed: bool = False) -> Names:
@@ -96,10 +105,13 @@ def _existing_names(cluster: Cluster, prefix: str, *, topic_needed: bool = False
     return names
 
 
-@_of_prefix("status", "Print the last batch and open transactions; changes nothing.")
+@_of_prefix("status", "Print the last batch and open transactions; changes nothing.", json_flag)
 def _status(cluster: Cluster, options: Options) -> None:
     names = _existing_names(cluster, options.prefix, topic_needed=True)
     found = carry_out(cluster, status(names))
+    if options.as_json:
+        say_json(_record(names, found))
+        return
     say(f"topic of decisions: {names.decisions_topic}")
     say(f"last batch: {_last_batch(found.last)}")
     say(f"open transactions: {len(found.open_ids)}")
@@ -107,6 +119,25 @@ def _status(cluster: Cluster, options: Options) -> None:
         say(f"  {name}")
     if len(found.open_ids) > _SHOWN_AT_MOST:
         say(f"  and {len(found.open_ids) - _SHOWN_AT_MOST} more")
+
+
+def _record(names: Names, found: Status) -> dict[str, object]:
+    """The state of a prefix in JSON."""
+    last = found.last
+    batch = None
+    if last is not None:
+        batch = {
+            "batchId": last.batch_id,
+            "owner": str(last.owner),
+            "committed": last.finished,
+            "transactions": len(last.handles),
+        }
+    return {
+        "prefix": names.prefix,
+        "decisionsTopic": names.decisions_topic,
+        "lastBatch": batch,
+        "openTransactions": [*found.open_ids],
+    }
 
 
 def _last_batch(last: Decision | None) -> str:

@@ -5,20 +5,30 @@ from typing import Final
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, complain, say
+from spark_kafka_native._command_line.output import ToolError, complain, say, say_json
 from spark_kafka_native._command_line.parameters import flag, option
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._tools.connection import on_cluster
 from spark_kafka_native._tools.options import cluster_options, command
+from spark_kafka_native._tools.tables import json_flag
 
 _POSITIONS: Final = {"latest": LATEST, "earliest": EARLIEST, "max-timestamp": MAX_TIMESTAMP}
 
 
-@command("kafka-get-offsets", "Print offsets, as topic:partition:offset.")
+@command(
+    "kafka-get-offsets",
+    "Print offsets, as topic:partition:offset.",
+    """\
+examples
+  {command} --bootstrap-server localhost:9092 --topic events
+  {command} --bootstrap-server localhost:9092 --topic events --time earliest --json
+  {command} --bootstrap-server localhost:9092 --topic events --time 1767225600000""",
+)
 @option("--topic", help="the topic; by default all topics")
 @option("--partitions", metavar="N,N", help="the partitions; by default all partitions")
 @option("--time", default="latest", help="latest (-1), earliest (-2), max-timestamp (-3), or a time in ms (latest)")
 @flag("--exclude-internal-topics", help="leave out internal topics")
+@json_flag
 @cluster_options()
 @on_cluster
 def get_offsets(cluster: Cluster, options: Options) -> None:
@@ -37,7 +47,11 @@ def get_offsets(cluster: Cluster, options: Options) -> None:
     for partition in sorted(wanted - led.keys()):
         complain(f"Skip getting offsets for topic-partition {partition} due to error: {partition} has no leader")
     for partition, found in sorted(list_offsets(cluster, dict.fromkeys(led, position)).items()):
-        say(f"{partition.topic}:{partition.partition}:{found.offset if found.offset >= 0 else ''}")
+        offset = found.offset if found.offset >= 0 else None
+        if options.as_json:
+            say_json({"topic": partition.topic, "partition": partition.partition, "offset": offset})
+        else:
+            say(f"{partition.topic}:{partition.partition}:{'' if offset is None else offset}")
 
 
 def _position(text: str) -> int:

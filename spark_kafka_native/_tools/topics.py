@@ -16,13 +16,14 @@ from spark_kafka_native._client.admin.topics import (
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.cluster.metadata import ClusterMetadata, TopicMetadata
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, say
+from spark_kafka_native._command_line.output import ToolError, say, say_json
 from spark_kafka_native._command_line.parameters import INT16, INT32, flag, option, replaced
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.ids import parse_id
 from spark_kafka_native._protocol.wire import ZERO_UUID
 from spark_kafka_native._tools.connection import open_cluster
 from spark_kafka_native._tools.options import ACTIONS, chosen, cluster_options, command, parse_pairs
+from spark_kafka_native._tools.tables import json_flag
 from spark_kafka_native._tools.topic_descriptions import describe, filters
 
 _COLLISIONS: Final = (
@@ -32,7 +33,15 @@ _COLLISIONS: Final = (
 """The text of Apache Kafka's tool."""
 
 
-@command("kafka-topics", "Create, delete, list, describe and alter topics.")
+@command(
+    "kafka-topics",
+    "Create, delete, list, describe and alter topics.",
+    """\
+examples
+  {command} --bootstrap-server localhost:9092 --create --topic events --partitions 6 --config retention.ms=3600000
+  {command} --bootstrap-server localhost:9092 --describe --topic 'events.*' --json
+  {command} --bootstrap-server localhost:9092 --delete --topic events""",
+)
 @flag("--create", group=ACTIONS, help="create a topic")
 @flag("--delete", group=ACTIONS, help="delete topics")
 @flag("--list", group=ACTIONS, help="print the names of topics")
@@ -56,10 +65,13 @@ _COLLISIONS: Final = (
 @flag("--exclude-internal", help="leave out internal topics")
 @filters
 @replaced("use kafka-configs --alter --topic NAME --delete-config KEY", "--delete-config")
+@json_flag
 @cluster_options()
 def topics(**given: Any) -> None:
     """One action. Errors of the cluster are on stdout, too."""
     options = Options(**given)
+    if options.as_json and not (options.list or options.describe):
+        raise ToolError("--json is an option of --list and --describe")
     actions = {"create": _create, "delete": _delete, "list": _list, "describe": _describe, "alter": _alter}
     try:
         with open_cluster(options) as cluster:
@@ -127,7 +139,10 @@ def _alter(cluster: Cluster, options: Options) -> None:
 
 def _list(cluster: Cluster, options: Options) -> None:
     for topic in _chosen(cluster.metadata(), options, must_exist=False):
-        say(topic.name)
+        if options.as_json:
+            say_json({"topic": topic.name, "internal": topic.internal})
+        else:
+            say(topic.name)
 
 
 def _describe(cluster: Cluster, options: Options) -> None:

@@ -26,6 +26,7 @@ from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._tools.connection import failing, on_cluster
 from spark_kafka_native._tools.options import cluster_options, kafka_version
+from spark_kafka_native._tools.tables import Cell, Column, Table, json_flag
 
 _LISTED: Final = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
 _DESCRIBED: Final = (
@@ -72,6 +73,11 @@ _partition_required = together(
 @click.group(
     "kafka-transactions", cls=Group, subcommand_metavar="ACTION ...",
     help="List, describe and end transactions, and find those that hang.",
+    epilog="""\
+examples
+  {command} --bootstrap-server localhost:9092 list
+  {command} --bootstrap-server localhost:9092 find-hanging --topic events
+  {command} --bootstrap-server localhost:9092 abort --topic events --partition 0 --start-offset 42""",
 )  # fmt: skip
 @kafka_version
 @cluster_options()
@@ -87,6 +93,7 @@ def transactions(**_: object) -> None:
     help="only transactions that are open for longer than this; negative: all",
 )
 @option("--transactional-id-pattern", metavar="RE2", help="only ids that match the whole expression")
+@json_flag
 @on_cluster
 def _list(cluster: Cluster, options: Options) -> None:
     pattern, open_for_ms = options.transactional_id_pattern, options.duration_filter
@@ -98,11 +105,12 @@ def _list(cluster: Cluster, options: Options) -> None:
     except re.error as error:  # brokers before 4.1 leave matching to the client
         raise ToolError(f"--transactional-id-pattern: {pattern!r} is not a regular expression: {error}") from error
     rows = [(item.transactional_id, item.coordinator, item.producer_id, item.state.value) for item in found]
-    _print_table(_LISTED, rows)
+    _print_table(_LISTED, rows, options)
 
 
 @transactions.command("describe", help="Print one transactional id and its transaction.")
 @option("--transactional-id", required=True, metavar="ID", help="the transactional id")
+@json_flag
 @on_cluster
 def _describe(cluster: Cluster, options: Options) -> None:
     key: str = options.transactional_id
@@ -123,17 +131,19 @@ def _describe(cluster: Cluster, options: Options) -> None:
                 found.producer_epoch,
                 found.state.value,
                 found.timeout_ms,
-                found.started_ms if is_open else _NONE,
-                _now_ms() - found.started_ms if is_open else _NONE,
+                found.started_ms if is_open else None,
+                _now_ms() - found.started_ms if is_open else None,
                 ",".join(f"{part.topic}-{part.partition}" for part in sorted(found.partitions)),
             )
         ],
+        options,
     )
 
 
 @transactions.command("describe-producers", help="Print the producers that a partition remembers.")
 @option("--broker-id", type=INT32, metavar="ID", help="send the request to this replica instead of the leader")
 @_partition_required
+@json_flag
 @on_cluster
 def _describe_producers(cluster: Cluster, options: Options) -> None:
     partition = TopicPartition(options.topic, options.partition)
@@ -147,11 +157,11 @@ def _describe_producers(cluster: Cluster, options: Options) -> None:
             producer.coordinator_epoch,
             producer.last_sequence,
             producer.last_timestamp_ms,
-            producer.transaction_start_offset if producer.has_open_transaction else _NONE,
+            producer.transaction_start_offset if producer.has_open_transaction else None,
         )
         for producer in found
     ]
-    _print_table(_PRODUCERS, rows)
+    _print_table(_PRODUCERS, rows, options)
 
 
 @transactions.command("abort", help="Abort a hanging transaction in one partition.")
@@ -216,6 +226,7 @@ def _starting_at(cluster: Cluster, partition: TopicPartition, start_offset: int)
 )
 @option("--topic", help="name of the topic")
 @option("--partition", type=INT32, metavar="N", help="number of the partition")
+@json_flag
 @on_cluster
 def _find_hanging(cluster: Cluster, options: Options) -> None:
     if options.topic is None and options.broker_id is None:
@@ -246,7 +257,7 @@ def _find_hanging(cluster: Cluster, options: Options) -> None:
         )
         for each in found
     ]
-    _print_table(_HANGING, rows)
+    _print_table(_HANGING, rows, options)
 
 
 def _partitions(cluster: Cluster, options: Options) -> list[TopicPartition]:
@@ -282,9 +293,12 @@ def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def _print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Columns as wide as their widest cell, each with a tab after it, as Kafka's tools print them."""
-    table = [header, *([str(cell) for cell in row] for row in rows)]
+def _print_table(header: Sequence[str], rows: Sequence[Sequence[Cell]], options: Options) -> None:
+    """Print JSON, or columns as wide as their widest cell, each with a tab after it, as Kafka's tools print them."""
+    if options.as_json:
+        Table([Column(title) for title in header], rows).show(as_json=True)
+        return
+    table = [header, *([_NONE if cell is None else str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for line in table:
         say("".join(f"{cell:<{width}}\t" for cell, width in zip(line, widths, strict=True)))

@@ -44,15 +44,15 @@ other formats: those of df.write.format(...), such as jdbc, delta or iceberg
   next one writes the same records again with another load_id. The valid ids are in the history of the manifest in
   --state.
 
-examples
-  spark-submit jobs/batch_reload.py --bootstrap-servers k1:9092 --topics events,clicks --target /data/raw
-  spark-submit jobs/batch_reload.py ... --dry-run
-  spark-submit jobs/batch_reload.py ... --from 2026-11-20T00:00:00Z          load again from that time on
-  spark-submit jobs/batch_reload.py ... --from -2h --until -1h               an hour of it
-  spark-submit jobs/batch_reload.py ... --from-offsets '{"events":{"0":4000}}'
-  spark-submit jobs/batch_reload.py ... --verify
-  spark-submit jobs/batch_reload.py --target /data/raw --clean
-  spark-submit jobs/batch_reload.py ... --format jdbc --state /data/state --table events --columns key,value,offset \\
+examples, also with spark-submit jobs/batch_reload.py
+  {command} --bootstrap-servers k1:9092 --topics events,clicks --target /data/raw
+  {command} ... --dry-run
+  {command} ... --from 2026-11-20T00:00:00Z        # load again from that time on
+  {command} ... --from -2h --until -1h             # an hour of it
+  {command} ... --from-offsets '{"events":{"0":4000}}'
+  {command} ... --verify
+  {command} --target /data/raw --clean
+  {command} ... --format jdbc --state /data/state --table events --columns key,value,offset \\
       --write-option url=jdbc:postgresql://db/raw
 
 exit status
@@ -93,6 +93,7 @@ class Arguments:
     version: int | None
     keep_versions: int
     lease_s: float
+    as_json: bool
     origins: Mapping[str, str]
     """Option of the source, in lower case -> what the user has written for it."""
 
@@ -159,6 +160,7 @@ def parse_arguments(given: Options) -> Arguments:
         version=given.version,
         keep_versions=given.keep_versions,
         lease_s=given.lease_minutes * 60.0,
+        as_json=given.as_json,
         origins=_origins(given, properties),
     )
 
@@ -300,6 +302,7 @@ reload_options = together(
         group=_OF_ACTIONS,
         help="for --clean: delete files of runs that have not renewed their lease for N minutes",
     ),
+    flag("--json", "as_json", help="print the result as JSON, and nothing else on stdout"),
 )
 
 

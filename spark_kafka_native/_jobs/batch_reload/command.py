@@ -19,6 +19,7 @@ from spark_kafka_native._client.admin.configs import Resource, ResourceType, des
 from spark_kafka_native._client.cluster.shared import shared_cluster
 from spark_kafka_native._command_line.commands import Command, Options
 from spark_kafka_native._command_line.commands import run as run_command
+from spark_kafka_native._command_line.output import say_json
 from spark_kafka_native._jobs.batch_reload import report
 from spark_kafka_native._jobs.batch_reload.appending import append_rows, append_to, records_of
 from spark_kafka_native._jobs.batch_reload.arguments import ABOUT, EXAMPLES, Arguments, parse_arguments, reload_options
@@ -78,7 +79,8 @@ class RunOutcome:
 
 
 def _run_and_report(options: Options, outcome: RunOutcome) -> int:
-    console = Console(highlight=False, markup=False)
+    # With --json stdout has nothing else.
+    console = Console(highlight=False, markup=False, stderr=options.as_json)
     try:
         given = parse_arguments(options)
         try:
@@ -125,7 +127,7 @@ class Job:
         self._outcome.text = "--clean can be run again"
         with errors_named(self._storage, given.location_option):
             removed = clean(self._storage, now_s=time.time(), lease_s=given.lease_s, keep_versions=given.keep_versions)
-        self._say(report.cleaned_line(removed))
+        self._say(report.cleaned_line(removed), report.cleaned_record(removed))
         return 0
 
     def _load(self) -> int:
@@ -143,12 +145,13 @@ class Job:
             file_format(form.name, given.compression)
         plan = self._plan(base)
         if given.action == "dry-run":
-            self._console.print(report.plan_table(plan))
+            self._show(plan)
             return 0
         if not plan.changes(base):
             at = f" after version {base.version}" if base else ""
             has = "has" if len(plan.partitions) == 1 else "have"
-            self._say(f"nothing to load{at}: {report.count_of(len(plan.partitions), 'partition')} {has} nothing new")
+            text = f"nothing to load{at}: {report.count_of(len(plan.partitions), 'partition')} {has} nothing new"
+            self._say(text, report.loaded_record(base, None, plan))
             return 0
         if plan.replaces and not is_files:
             raise UsageError(
@@ -172,8 +175,16 @@ class Job:
                 made = self._append(base, form, plan, load_id, spark, runner, watch)
             self._outcome.text = f"version {made.version} was published"
             progress.update(bar, completed=len(plan.pieces))
-        self._say(report.loaded_line(made, load_id, plan, given.target or given.table or form.name))
+        where = given.target or given.table or form.name
+        self._say(report.loaded_line(made, load_id, plan, where), report.loaded_record(made, load_id, plan))
         return 0
+
+    def _show(self, plan: Plan) -> None:
+        if self._arguments.as_json:
+            for record in report.plan_records(plan):
+                say_json(record)
+        else:
+            self._console.print(report.plan_table(plan))
 
     def _version(self, number: int | None = None) -> Manifest | None:
         """As ``read_version``; errors name the option of the target, or --version."""
@@ -286,15 +297,11 @@ class Job:
             bar = progress.add_task("verify", total=len(groups))
             runner = SparkRunner(spark, f"verify {self._storage.url}")
             found = check_version(manifest, groups, job, runner, lambda done: progress.update(bar, completed=done))
-        self._console.print(report.report_table(found))
-        for line in report.complaints(found):
-            self._say(line)
-        verdict = "is correct" if found.correct else "is NOT correct"
-        self._say(
-            f"version {found.version} {verdict}: {report.count_of(len(found.checked), 'range')}, "
-            f"{report.count_of(manifest.rows, 'row')}; the records of {report.count_of(found.counted, 'range')} were "
-            "counted in the topics"
-        )
+        if not self._arguments.as_json:
+            self._console.print(report.report_table(found))
+            for line in report.complaints(found):
+                self._console.print(line, soft_wrap=True)
+        self._say(report.verified_line(found, manifest), report.verified_record(found, manifest))
         return 0 if found.correct else 1
 
     def _present_state(self, manifest: Manifest, options: SourceOptions) -> ClusterState:
@@ -330,8 +337,12 @@ class Job:
                 f"{run.holder} also loads into this target (lease of {run.age_s:.0f} s ago); only the first can publish"
             )
 
-    def _say(self, text: str) -> None:
-        self._console.print(text, soft_wrap=True)
+    def _say(self, text: str, record: Mapping[str, object]) -> None:
+        """Print the result of the run."""
+        if self._arguments.as_json:
+            say_json(record)
+        else:
+            self._console.print(text, soft_wrap=True)
 
     @contextlib.contextmanager
     def _spark(self) -> Iterator[SparkSession]:

@@ -1,6 +1,7 @@
 """The output for the user: plan, progress, result of a check, and a line with the result of the run."""
 
 from collections import Counter
+from collections.abc import Iterator
 
 from rich import box
 from rich.console import Console
@@ -52,6 +53,24 @@ def plan_table(plan: Plan) -> Table:
     return table
 
 
+def plan_records(plan: Plan) -> Iterator[dict[str, object]]:
+    """A plan in JSON: an object per partition."""
+    tasks = Counter(piece.topic_partition for piece in plan.pieces)
+    for part in plan.partitions:
+        yield {
+            "action": "dry-run",
+            "topic": part.partition.topic,
+            "partition": part.partition.partition,
+            "from": part.read_from,
+            "until": part.until_offset,
+            "offsets": part.records,
+            "tasks": tasks[part.partition],
+            "startsOver": part.starts_over,
+            "replaces": len(part.replaced),
+            "lost": None if not part.lost else [part.lost[0], part.lost[1]],
+        }
+
+
 def report_table(report: Report) -> Table:
     """A check: verdicts by topic."""
     table = Table(box=box.SIMPLE_HEAD)
@@ -89,6 +108,53 @@ def loaded_line(manifest: Manifest, load_id: str, plan: Plan, where: str) -> str
     has_files = files or not plan.records
     what = f"{count_of(rows, 'record')} in {count_of(files, 'file')}" if has_files else count_of(plan.records, "offset")
     return f"loaded {what} of {count_of(len(plan.partitions), 'partition')} into {where}, version {manifest.version}"
+
+
+def loaded_record(manifest: Manifest | None, load_id: str | None, plan: Plan) -> dict[str, object]:
+    """The result of a load in JSON; ``load_id`` None: there was nothing to load."""
+    mine = [] if manifest is None else [entry for entry in manifest.entries if entry.load_id == load_id]
+    return {
+        "action": "load",
+        "version": None if manifest is None else manifest.version,
+        "loadId": load_id,
+        "records": sum(entry.rows for entry in mine) if mine or load_id is None else plan.records,
+        "files": sum(1 for entry in mine if entry.path),
+        "partitions": len(plan.partitions),
+    }
+
+
+def verified_line(found: Report, manifest: Manifest) -> str:
+    """The result of a check."""
+    verdict = "is correct" if found.correct else "is NOT correct"
+    return (
+        f"version {found.version} {verdict}: {count_of(len(found.checked), 'range')}, "
+        f"{count_of(manifest.rows, 'row')}; the records of {count_of(found.counted, 'range')} were counted in the "
+        "topics"
+    )
+
+
+def verified_record(found: Report, manifest: Manifest) -> dict[str, object]:
+    """The result of a check in JSON."""
+    return {
+        "action": "verify",
+        "version": found.version,
+        "correct": found.correct,
+        "ranges": len(found.checked),
+        "rows": manifest.rows,
+        "rangesCounted": found.counted,
+        "problems": complaints(found),
+    }
+
+
+def cleaned_record(unneeded: Unneeded) -> dict[str, object]:
+    """The result of a clean in JSON."""
+    return {
+        "action": "clean",
+        "files": len(unneeded.files),
+        "bytes": unneeded.bytes,
+        "versions": len(unneeded.versions),
+        "deadLoads": [*unneeded.dead_loads],
+    }
 
 
 def cleaned_line(unneeded: Unneeded) -> str:

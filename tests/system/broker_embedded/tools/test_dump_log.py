@@ -1,3 +1,4 @@
+import json
 import re
 import struct
 from pathlib import Path
@@ -34,6 +35,26 @@ def test_batches_and_records(tool: Tool, tmp_path: Path) -> None:
     assert deep == [first, start, *(line.split(" key: ")[0] for line in lines)]
     short = tool("kafka-dump-log", "--files", str(log), "--print-data-log", "--skip-record-metadata").lines
     assert short[3::2] == ["| key: k1 payload: v1", "| key: k2 payload: v2"]
+
+
+def test_json_has_an_object_for_each_batch_record_and_entry(tool: Tool, tmp_path: Path) -> None:
+    log = written_segment(tool, tmp_path)
+    files = ",".join(str(log.with_suffix(suffix)) for suffix in (".log", ".index", ".timeindex"))
+    dumped = tool("kafka-dump-log", "--files", files, "--print-data-log", "--json")
+    assert (dumped.status, dumped.err) == (0, "")
+    batch, record, *more = [json.loads(line) for line in dumped.lines]
+    assert {
+        "file": str(log),
+        "type": "batch",
+        "baseOffset": 0,
+        "lastOffset": 0,
+        "isvalid": True,
+    }.items() <= batch.items()
+    assert (batch["deleteHorizonMs"], batch["isControl"], batch["compresscodec"]) == (None, False, "none")
+    expected = {"file": str(log), "type": "record", "offset": 0, "headerKeys": [], "key": "k1", "payload": "v1"}
+    assert expected.items() <= record.items()
+    assert [each["type"] for each in more if each["file"] == str(log)] == ["batch", "record"]
+    assert all({"timestamp", "offset"} < each.keys() for each in more if each["file"].endswith(".timeindex"))
 
 
 def test_messages_of_format_v1(tool: Tool, tmp_path: Path) -> None:

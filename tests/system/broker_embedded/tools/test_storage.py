@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,8 @@ def test_a_directory_is_formatted_once_and_a_broker_takes_it(tool: Tool, propert
     assert tool("kafka-storage", "format", "-t", "other", "-c", properties, "--ignore-formatted").status == 0
     info = tool("kafka-storage", "info", "--config", properties)
     assert "cluster.id=my-cluster, node.id=1" in info.out
+    found = json.loads(tool("kafka-storage", "info", "--config", properties, "--json").out)
+    assert found == {"logDirectory": str(tmp_path / "data"), "clusterId": "my-cluster", "nodeId": 1}
     with EmbeddedBroker(tmp_path / "data", settings={"cluster.id": "my-cluster"}):
         pass
 

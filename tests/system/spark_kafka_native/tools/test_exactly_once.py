@@ -1,3 +1,4 @@
+import json
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -88,6 +89,16 @@ def test_recover_commits_the_decided_batch_and_aborts_others(on_broker: Tool, co
         "last batch: 1 of streaming query c0ffee, decided, with 1 transactions that are to be committed",
         "open transactions: 1",
     ]
+    (status,) = command("status", prefix, "--json")
+    assert decided.handle is not None
+    assert json.loads(status) == {
+        "prefix": prefix,
+        "decisionsTopic": f"{prefix}.decisions",
+        "lastBatch": {"batchId": 1, "owner": "streaming query c0ffee", "committed": False, "transactions": 1},
+        "openTransactions": [decided.handle.transactional_id],
+    }
+    listed = [json.loads(line) for line in command("list", "--json")]
+    assert {"prefix": prefix, "openTransactions": 1} in listed
     assert command("recover", prefix) == ["last batch: 1 of streaming query c0ffee, all of it committed"]
     eventually(lambda: committed.values(topic), [b"batch 0", b"batch 1"])
     written = query.write(2)  # and then its driver is never seen again

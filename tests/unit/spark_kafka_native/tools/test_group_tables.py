@@ -6,13 +6,15 @@ from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native._client.admin.groups import GroupDescription, GroupListing, GroupMember
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._tools.group_tables import (
-    print_groups,
-    print_members,
-    print_new_offsets,
-    print_offsets,
-    print_outcomes,
-    print_state,
+    complain_of_state,
+    groups_table,
+    members_table,
+    new_offsets_table,
+    offsets_table,
+    outcomes_table,
+    state_table,
 )
+from spark_kafka_native._tools.tables import Column, Table
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 EMPTY = GroupDescription(group_id="g", state="Empty", type="classic", assignor="", coordinator=1)
@@ -43,12 +45,13 @@ def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 def test_a_list_with_states_begins_with_its_titles(capsys: pytest.CaptureFixture[str]) -> None:
     groups = [GroupListing(group_id="g", protocol_type="consumer", state="Stable", type="classic")]
-    print_groups(groups, types=False, states=True)
+    groups_table(groups, types=False, states=True).show(as_json=False, blank_line=False)
     assert printed(capsys) == [
         "GROUP                     STATE               ",
         "g                         Stable              ",
     ]
-    print_groups([*groups, GroupListing(group_id="x" * 16, protocol_type="")], types=True, states=True)
+    more = [*groups, GroupListing(group_id="x" * 16, protocol_type="")]
+    groups_table(more, types=True, states=True).show(as_json=False, blank_line=False)
     assert printed(capsys) == [
         "GROUP                      TYPE                 STATE               ",
         "g                          Classic              Stable              ",
@@ -59,7 +62,7 @@ def test_a_list_with_states_begins_with_its_titles(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize("verbose", [False, True])
 def test_offsets_have_leader_epochs_with_verbose(capsys: pytest.CaptureFixture[str], verbose: bool) -> None:
     committed = {FIRST: CommittedOffset(offset=4, leader_epoch=7), SECOND: CommittedOffset(offset=1)}
-    print_offsets(CLASSIC, committed, {FIRST: 6}, verbose=verbose)
+    offsets_table(CLASSIC, committed, {FIRST: 6}, verbose=verbose).show(as_json=False)
     lines = printed(capsys)
     parts = ("LEADER-EPOCH    ", "7               ", "-               ") if verbose else ("", "", "")
     assert lines == [
@@ -80,14 +83,15 @@ def test_offsets_have_leader_epochs_with_verbose(capsys: pytest.CaptureFixture[s
 
 
 def test_a_group_without_members_is_reported_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    print_offsets(EMPTY, {}, {}, verbose=False)
+    complain_of_state(EMPTY)
     assert capsys.readouterr() == ("", "\nConsumer group 'g' has no active members.\n")
-    print_members(EMPTY, verbose=False)
+    members_table(EMPTY, verbose=False).show(as_json=False)
     assert printed(capsys) == ["", "GROUP           CONSUMER-ID     HOST            CLIENT-ID       #PARTITIONS     "]
 
 
 def test_members_of_a_group_of_both_protocols(capsys: pytest.CaptureFixture[str]) -> None:
-    print_members(CONSUMERS, verbose=True)
+    complain_of_state(CONSUMERS)
+    members_table(CONSUMERS, verbose=True).show(as_json=False)
     said = capsys.readouterr()
     assert said.err == "\nWarning: Consumer group 'a-group-with-a-long-name' is rebalancing.\n"
     assert said.out.splitlines() == [
@@ -108,13 +112,13 @@ def test_members_of_a_group_of_both_protocols(capsys: pytest.CaptureFixture[str]
 
 
 def test_the_state_of_a_group(capsys: pytest.CaptureFixture[str]) -> None:
-    print_state(EMPTY, "127.0.0.1:9092", verbose=False)
+    state_table(EMPTY, "127.0.0.1:9092", verbose=False).show(as_json=False)
     assert printed(capsys) == [
         "",
         "GROUP           COORDINATOR (ID)          ASSIGNMENT-STRATEGY  STATE                #MEMBERS",
         "g               127.0.0.1:9092  (1)       -                    Empty                0",
     ]
-    print_state(CONSUMERS, "127.0.0.1:9092", verbose=True)
+    state_table(CONSUMERS, "127.0.0.1:9092", verbose=True).show(as_json=False)
     assert printed(capsys) == [
         "",
         (
@@ -129,8 +133,8 @@ def test_the_state_of_a_group(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_new_offsets_and_outcomes(capsys: pytest.CaptureFixture[str]) -> None:
-    print_new_offsets([("g", FIRST, 3)])
-    print_outcomes({SECOND: "Successful"})
+    new_offsets_table([("g", FIRST, 3)]).show(as_json=False)
+    outcomes_table({SECOND: "Successful"}).show(as_json=False)
     assert printed(capsys) == [
         "",
         "GROUP           TOPIC           PARTITION  NEW-OFFSET",
@@ -139,3 +143,47 @@ def test_new_offsets_and_outcomes(capsys: pytest.CaptureFixture[str]) -> None:
         "TOPIC           PARTITION  STATUS         ",
         "orders          1          Successful     ",
     ]
+
+
+def test_rows_in_json_have_values_where_text_has_signs() -> None:
+    committed = {FIRST: CommittedOffset(offset=4, leader_epoch=7), SECOND: CommittedOffset(offset=1)}
+    first, second = offsets_table(CLASSIC, committed, {FIRST: 6}, verbose=True).records()
+    assert first == {
+        "group": "g",
+        "topic": "orders",
+        "partition": 0,
+        "leaderEpoch": 7,
+        "currentOffset": 4,
+        "logEndOffset": 6,
+        "lag": 2,
+        "consumerId": "m",
+        "host": "/127.0.0.1",
+        "clientId": "c",
+    }
+    assert (second["lag"], second["leaderEpoch"], second["consumerId"]) == (None, None, None)
+    (member, _) = members_table(CONSUMERS, verbose=True).records()
+    assert (member["currentAssignment"], member["targetAssignment"], member["upgraded"]) == (
+        {"orders": [0, 1]},
+        {},
+        True,
+    )
+    assert (member["groupInstanceId"], member["partitions"], member["currentEpoch"]) == ("", 2, 3)
+    (plain,) = members_table(CLASSIC, verbose=False).records()
+    assert [*plain] == ["group", "consumerId", "host", "clientId", "partitions"]
+    (state,) = state_table(EMPTY, "127.0.0.1:9092", verbose=False).records()
+    assert (state["coordinator"], state["assignmentStrategy"], state["members"]) == ("127.0.0.1:9092  (1)", None, 0)
+
+
+@pytest.mark.parametrize(
+    ("title", "key"),
+    [
+        ("GROUP", "group"),
+        ("#PARTITIONS", "partitions"),
+        ("LOG-END-OFFSET", "logEndOffset"),
+        ("TransactionalId", "transactionalId"),
+        ("TransactionTimeoutMs", "transactionTimeoutMs"),
+        ("Duration(min)", "durationMin"),
+    ],
+)
+def test_keys_in_json_are_those_of_the_titles(title: str, key: str) -> None:
+    assert [*Table([Column(title)], [["x"]]).records()] == [{key: "x"}]

@@ -1,9 +1,10 @@
 import contextlib
 import errno
 import functools
+import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from pyspark.sql import SparkSession
@@ -42,6 +43,8 @@ class Run:
     def __init__(self, broker: EmbeddedBroker, topic: str, target: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.arguments = ["--bootstrap-servers", broker.bootstrap_servers, "--topics", topic, "--target", str(target)]
         self._capsys = capsys
+        self.lines: list[str] = []
+        """What is on stdout."""
 
     def __call__(self, *more: str) -> tuple[int, str]:
         """``more`` replaces the options of the same name."""
@@ -49,6 +52,7 @@ class Run:
         pairs = zip(self.arguments[::2], self.arguments[1::2], strict=True)
         status = main([*(word for option, value in pairs if option not in more for word in (option, value)), *more])
         out, err = self._capsys.readouterr()
+        self.lines = out.splitlines()
         return status, " ".join((err or out).split())
 
 
@@ -57,6 +61,30 @@ def run(broker: EmbeddedBroker, topics: Topics, tmp_path: Path, capsys: pytest.C
     topic = topics.create(2)
     topics.write(topic, [f"{n}" for n in range(30)], partition=[n % 2 for n in range(30)])
     return Run(broker, topic, tmp_path / "target", capsys)
+
+
+@pytest.mark.spark
+def test_results_in_json(spark: SparkSession, run: Run) -> None:  # the job uses the session
+    def result(*more: str) -> list[dict[str, Any]]:
+        status, given = run("--json", *more)
+        assert status == 0, given
+        return [json.loads(line) for line in run.lines]
+
+    topic = run.arguments[3]
+    plan = result("--dry-run")
+    shared = {"action": "dry-run", "topic": topic, "from": 0, "until": 15, "offsets": 15, "tasks": 1}
+    shared |= {"startsOver": False, "replaces": 0, "lost": None}
+    assert plan == [{**shared, "partition": number} for number in (0, 1)]
+    (loaded,) = result()
+    assert loaded.pop("loadId")
+    assert loaded == {"action": "load", "version": 1, "records": 30, "files": 2, "partitions": 2}
+    (nothing,) = result()
+    assert nothing == {"action": "load", "version": 1, "loadId": None, "records": 0, "files": 0, "partitions": 2}
+    (verified,) = result("--verify")
+    counts = {"ranges": 2, "rows": 30, "rangesCounted": 2}
+    assert verified == {"action": "verify", "version": 1, "correct": True, **counts, "problems": []}
+    (cleaned,) = result("--clean")
+    assert cleaned == {"action": "clean", "files": 0, "bytes": 0, "versions": 0, "deadLoads": []}
 
 
 @pytest.mark.spark
