@@ -37,6 +37,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, Lazy]]] = {
         "topics": TOOLS["kafka-topics"],
         "configs": TOOLS["kafka-configs"],
         "groups": TOOLS["kafka-consumer-groups"],
+        "lag": Lazy("spark_kafka_native._tools.lag:lag", "Print the lag of consumer groups, or of streaming queries."),
         "offsets": TOOLS["kafka-get-offsets"],
         "transactions": TOOLS["kafka-transactions"],
     },

@@ -1,10 +1,12 @@
 """The command ``pykafka``."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
@@ -78,6 +80,22 @@ def test_shells_complete_commands_and_options(words: str, offered: list[str]) ->
     asked = {"_PYKAFKA_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
     done = run_module(asked)
     assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, offered, "")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples_of_help_texts_have_options_that_exist(
+    command: Tool, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    examples = []
+    for each in (name, *(f"{name} {more}" for more in ("consume", "produce") if name == "console")):
+        lines = command(*each.split(), "--help").out.replace("\\\n", " ").splitlines()
+        examples += [line.strip() for line in lines if line.startswith(f"  pykafka {name}")]
+    assert examples or name == "completion"
+    monkeypatch.setattr(click.Command, "invoke", lambda *_: None)
+    for example in examples:
+        words = shlex.split(example.replace(" ... ", " --bootstrap-servers h:1 --topics t --target d "), comments=True)
+        end = next((at for at, word in enumerate(words) if word in {"<", ">"}), len(words))
+        assert command(*words[1:end]).status == 0, (example, command(*words[1:end]).err)
 
 
 def test_the_script_of_a_shell_asks_the_command() -> None:

@@ -1,0 +1,131 @@
+"""``pykafka lag``."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from spark_kafka_native.__main__ import main
+from tests.support.servers.brokers import AnyBroker
+from tests.support.tools import Tool, ToolResult, calling
+
+
+@pytest.fixture
+def topic(on_broker: Tool, name: str) -> str:
+    """A topic with six records, of which the group of its name has read four, and an empty partition."""
+    on_broker("kafka-topics", "--create", "--topic", name, "--replica-assignment", "1,1")
+    on_broker("kafka-console-producer", "--topic", name, stdin=b"1\n2\n3\n4\n5\n6\n")
+    on_broker("kafka-console-consumer", "--topic", name, "--from-beginning", "--group", name, "--max-messages", "4")
+    return name
+
+
+@pytest.fixture
+def lag(any_broker: AnyBroker, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Tool:
+    tool = calling(main, capfd, monkeypatch)
+
+    def call(*arguments: str) -> ToolResult:
+        return tool("lag", "--bootstrap-server", any_broker.bootstrap_servers, *arguments)
+
+    return call
+
+
+def write_checkpoint(directory: Path, *sources: str, batch: int = 10, committed: int = 10, version: str = "v1") -> Path:
+    """As Spark writes one: two lines, and one for each source."""
+    for folder in ("offsets", "commits"):
+        (directory / folder).mkdir(parents=True)
+    (directory / "commits" / f".{committed}.crc").touch()
+    (directory / "commits" / str(committed)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+    for number in range(min(batch, committed) - 1, batch + 1):
+        lines = [version, '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}', *sources]
+        text = "\n".join(lines) if number == committed else "v1\n{}\n-"
+        (directory / "offsets" / str(number)).write_text(text)
+    return directory
+
+
+def test_lag_of_a_group(lag: Tool, topic: str) -> None:
+    time.sleep(1.1)
+    response = lag("--group", topic)
+    title, *rows = [line.split() for line in response.lines if line]
+    assert title == ["GROUP", "TOPIC", "PARTITION", "OFFSET", "END", "LAG", "AGE", "(S)"]
+    lags = {tuple(row[1:3]): row[3:] for row in rows}
+    (unread,) = [row for row in lags.values() if row[2] != "0"]
+    assert (unread[:3], int(unread[3]) in range(1, 60)) == (["4", "6", "2"], True)
+    assert all(row == ["0", "0", "0", "-"] for row in lags.values() if row is not unread)
+
+
+def test_status_3_is_that_of_too_much_lag(lag: Tool, topic: str) -> None:
+    assert lag("--group", topic, "--max-lag", "2").status == 0
+    assert lag("--group", topic, "--max-lag", "1").status == 3
+    started = time.monotonic()
+    assert lag("--group", topic, "--max-lag", "1", "--interval", "60").status == 3
+    assert time.monotonic() - started < 30
+
+
+def test_lag_of_queries(lag: Tool, topic: str, tmp_path: Path) -> None:
+    stored = json.dumps({topic: {"0": 1, "1": 1}})
+    first = write_checkpoint(tmp_path / "first", "-", '{"logOffset":3}', stored, "0", batch=11)
+    named = ("rates:3", f"visits:{json.dumps({topic: {'0': 6}})}", "new:-")
+    second = write_checkpoint(tmp_path / "second", *named, version="v2")
+    response = lag("--checkpoint", f"file://{first}", "--checkpoint", str(second), "--json")
+    assert response.status == 0, response.err
+    found = [json.loads(line) for line in response.lines]
+    assert [each["checkpoint"] for each in found] == [f"file://{first}"] * 2 + [str(second)]
+    full = next(each for each in found if each["end"] == 6 and each["offset"] == 1)
+    assert (full["topic"], full["lag"], full["ageSeconds"] in range(60)) == (topic, 5, True)
+    (empty,) = [each for each in found if each["end"] == 0 and each["offset"] == 1]
+    assert (empty["lag"], empty["ageSeconds"]) == (0, None)
+    number = empty["partition"]
+    assert f"file://{first}: {topic}-{number} ends at 0, before offset 1: was its topic recreated?" in response.err
+
+
+def test_records_that_were_deleted_before_they_were_read_are_named(
+    lag: Tool, on_broker: Tool, topic: str, tmp_path: Path
+) -> None:
+    offsets = [json.loads(line) for line in on_broker("kafka-get-offsets", "--topic", topic, "--json").lines]
+    (number,) = [each["partition"] for each in offsets if each["offset"] == 6]
+    file = tmp_path / "offsets.json"
+    for before, left in ((5, True), (6, False)):
+        file.write_text(json.dumps({"partitions": [{"topic": topic, "partition": number, "offset": before}]}))
+        assert on_broker("kafka-delete-records", "--offset-json-file", str(file)).status == 0
+        response = lag("--group", topic, "--json")
+        assert (
+            f"{topic}: {topic}-{number}: offsets 4 to {before - 1} were deleted before they were read" in response.err
+        )
+        (unread,) = [each for each in map(json.loads, response.lines) if each["partition"] == number]
+        assert (unread["lag"], unread["ageSeconds"] is not None) == (2, left)
+
+
+def test_partitions_that_do_not_exist_have_no_lag(lag: Tool, topic: str, tmp_path: Path) -> None:
+    checkpoint = write_checkpoint(tmp_path / "c", json.dumps({topic: {"0": 0}, "deleted": {"0": 5}}))
+    response = lag("--checkpoint", str(checkpoint), "--json")
+    assert f"{checkpoint}: deleted-0 does not exist, or has no leader" in response.err
+    (deleted,) = [each for each in map(json.loads, response.lines) if each["topic"] == "deleted"]
+    assert (response.status, deleted["end"], deleted["lag"]) == (0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        ((), 2, "one of --group, --checkpoint is required"),
+        (("--group", "g", "--checkpoint", "c"), 2, "--group and --checkpoint cannot be used together"),
+        (("--group", "no-such-group"), 1, "--group no-such-group: the group has no committed offsets"),
+        (("--checkpoint", "{}/none"), 1, "--checkpoint {}/none: not the checkpoint of a streaming query: "),
+        (("--checkpoint", "{}/new"), 1, "--checkpoint {}/new: no batch of the query is completed"),
+        (("--checkpoint", "{}/other"), 1, "--checkpoint {}/other: batch 10 has no offsets of a Kafka source"),
+        (("--checkpoint", "{}/newer"), 1, "--checkpoint {}/newer: the version of its offsets is 'v3', not v1 or v2"),
+        (("--checkpoint", "{}/lost"), 1, "--checkpoint {}/lost: not the checkpoint of a streaming query: "),
+        (("--checkpoint", "{}/binary"), 1, "--checkpoint {}/binary: "),
+        (("--checkpoint", "no-such-scheme://a/b"), 1, "--checkpoint no-such-scheme://a/b: "),
+        (("--group", "g", "--interval", "0"), 2, "Invalid value for '--interval'"),
+    ],
+)
+def test_errors(lag: Tool, tmp_path: Path, arguments: tuple[str, ...], status: int, said: str) -> None:
+    (tmp_path / "new" / "commits").mkdir(parents=True)
+    write_checkpoint(tmp_path / "other", '{"logOffset":3}', "7")
+    write_checkpoint(tmp_path / "newer", '{"t":{"0":1}}', version="v3")
+    (write_checkpoint(tmp_path / "lost", "-") / "offsets" / "10").unlink()
+    (write_checkpoint(tmp_path / "binary", "-") / "offsets" / "10").write_bytes(b"v1\n{}\n\xff")
+    response = lag(*(each.format(tmp_path) for each in arguments))
+    assert (response.status, response.out) == (status, "")
+    assert f"pykafka lag: {said.format(tmp_path)}" in response.err
