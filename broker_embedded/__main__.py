@@ -22,7 +22,7 @@ from broker_embedded._server.run import EndOfRun, lines_at_start, running_broker
 from spark_kafka_native._command_line.commands import Options, ToolCommand, run
 from spark_kafka_native._command_line.output import ToolError, ToolFailure, say
 from spark_kafka_native._command_line.parameters import PATH, flag, option
-from spark_kafka_native._command_line.properties import file_error, read_properties
+from spark_kafka_native._command_line.properties import parse_pairs, properties_in
 
 if TYPE_CHECKING:
     from broker_embedded._testing.command import ControlOptions
@@ -59,14 +59,14 @@ class _Broker(ToolCommand):
 @click.command(
     "broker",
     cls=_Broker,
-    help="A Kafka-compatible broker with an on-disk log. Prints 'listening on HOST:PORT' when it is ready.",
+    help="Run the bundled broker. It prints 'listening on HOST:PORT' when it is ready.",
 )
 @option("--listen", metavar="HOST:PORT", help="address to listen on (127.0.0.1:9092); port 0 is a free port")
 @option("--advertise", metavar="HOST:PORT", help="address that clients connect to, if it is another one")
 @option(
     "--as-version",
     metavar="RELEASE",
-    help=f"the release of Kafka to emulate, {RELEASE_NAMES[0]} to {RELEASE_NAMES[-1]} ({RELEASE_NAMES[-1]})",
+    help=f"the release of Kafka to emulate, {RELEASE_NAMES[0]} to {RELEASE_NAMES[-1]}, which is the default",
 )
 @option("--data-dir", metavar="DIR", help="the data directory, created if it does not exist")
 @option(
@@ -95,7 +95,8 @@ class _Broker(ToolCommand):
     "--log-level",
     type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]),
     default="INFO",
-    help="what to log to stderr (INFO)",
+    show_default=True,
+    help="what to log to stderr",
 )
 def broker(**given_options: Any) -> int:
     """Run a broker until SIGTERM or SIGINT.
@@ -167,7 +168,7 @@ async def _run(config: BrokerConfig, data_dir: str) -> int:
 def _settings(options: Options) -> dict[str, _Given]:
     """The settings: those of --set override those of other options, which override those of the file.
 
-    Raises SettingError and ValueError naming the option or the file.
+    Raises SettingError, ToolError, ToolFailure naming the option or the file.
     """
     given = {} if options.config is None else _file_settings(options.config)
     if options.listen is not None:
@@ -183,20 +184,15 @@ def _settings(options: Options) -> dict[str, _Given]:
         given["metrics.listener"] = _Given(f"127.0.0.1:{port}", "--metrics-port")
     if options.add_scram:
         given["add.scram"] = _all_users(given.get("add.scram"), _Given(" ".join(options.add_scram), "--add-scram"))
-    for item in options.set:
-        key, separator, value = item.partition("=")
-        if not separator:
-            raise SettingError("--set", f"{item!r} is not KEY=VALUE")
-        given[key.strip()] = _Given(value.strip(), f"--set {key.strip()}")
+    for key, value in parse_pairs(options.set, "--set").items():
+        given[key] = _Given(value, f"--set {key}")
     return given
 
 
 def _file_settings(path: Path) -> dict[str, _Given]:
-    """The settings of a file. Raises ValueError naming it: it cannot be read."""
-    try:
-        return {key: _Given(value, f"--config {path}: {key}") for key, value in read_properties(path).items()}
-    except (OSError, ValueError) as error:
-        raise ValueError(f"--config {path}: {file_error(error)}") from None
+    """The settings of a file. Raises ToolFailure naming it: it cannot be read."""
+    entries = properties_in(path, "--config")
+    return {key: _Given(value, f"--config {path}: {key}") for key, value in entries.items()}
 
 
 def _all_users(in_file: _Given | None, added: _Given) -> _Given:

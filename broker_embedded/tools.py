@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from broker_embedded._tools.commands import TOOLS
+from broker_embedded._tools.run_class import TOOLS
 from spark_kafka_native._tools.dispatch import run_tool
 
 

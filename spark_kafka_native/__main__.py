@@ -18,9 +18,10 @@ _COMPLETE: Final = "_PYKAFKA_COMPLETE"
 _BROKER: Final = "broker_embedded._tools"
 _EXIT_STATUS: Final = """\
 exit status
-  0 done   1 it failed   2 a bad option   130 interrupted   141 the reader of the output has closed it
+  0 done   1 it failed   2 a bad option   3 see the help of lag and reload
+  130 interrupted   141 the reader of the output has closed it
 
-Commands of Kafka have the options of Kafka's own tools: `pykafka topics` is kafka-topics."""
+Commands with a script in Apache Kafka take its options: `pykafka topics` is kafka-topics."""
 
 _COMPLETION: Final = f"""\
 In ~/.bashrc:                     eval "$({_NAME} completion bash)"
@@ -45,28 +46,30 @@ SECTIONS: Final[Mapping[str, Mapping[str, Lazy]]] = {
         "console": Lazy(f"{__name__}:console", "Read and write records as text."),
         "delete-records": TOOLS["kafka-delete-records"],
         "reload": Lazy(
-            "spark_kafka_native._jobs.batch_reload.command:batch_reload", "Load topics into files, a job of Spark."
+            "spark_kafka_native._jobs.batch_reload.command:batch_reload",
+            "Load topics into files, each record exactly once.",
         ),
     },
     "Spark": {
         "quickstart": Lazy(
-            "spark_kafka_native._jobs.quickstart:quickstart", "Stream page views from topic to topic, and check them."
+            "spark_kafka_native._jobs.quickstart:quickstart",
+            "Stream page views through two queries, and compare every record.",
         ),
         "exactly-once": TOOLS["exactly-once"],
     },
     "Bundled broker": {
-        "broker": Lazy("broker_embedded.__main__:broker", "Run a broker."),
+        "broker": Lazy("broker_embedded.__main__:broker", "Run the bundled broker."),
         "storage": Lazy(f"{_BROKER}.storage:storage", "Format a data directory, and describe it."),
         "dump": Lazy(f"{_BROKER}.dump_log:dump_log", "Print the files of a partition's directory."),
         "home": Lazy(f"{_BROKER}.home:home", "Make a KAFKA_HOME with scripts of Kafka's names."),
     },
     "Shell": {
-        "completion": Lazy(f"{__name__}:completion", "Print the completions of a shell."),
+        "completion": Lazy(f"{__name__}:completion", "Print a completion script for a shell."),
     },
 }
 
 
-@click.command("completion", cls=ToolCommand, help="Print the completions of a shell.", epilog=_COMPLETION)
+@click.command("completion", cls=ToolCommand, help="Print a completion script for a shell.", epilog=_COMPLETION)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """A script for the shell."""

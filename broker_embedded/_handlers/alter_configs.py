@@ -8,7 +8,7 @@ Other settings are reset to their defaults. Each resource is changed independent
 
 from broker_embedded._handlers.support.registry import RequestContext, handles
 from broker_embedded._handlers.support.responses import alter_each
-from broker_embedded._metadata.config_changes import replaced
+from broker_embedded._metadata.config_changes import unsupported
 from broker_embedded._metadata.config_resources import ConfigResources
 from spark_kafka_native._protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -25,7 +25,7 @@ async def alter_configs(
     """Replace the settings, or only check that they could be replaced."""
 
     async def alter(resource: AlterConfigsResource) -> None:
-        wanted = replaced((config.name, config.value) for config in resource.configs)
+        wanted = unsupported((config.name, config.value) for config in resource.configs)
         kind, name = resource.resource_type, resource.resource_name
         await config_resources.alter(kind, name, lambda _now, _known: wanted, validate_only=request.validate_only)
 

@@ -80,7 +80,7 @@ def changed(
     return result
 
 
-def replaced(entries: Iterable[tuple[str, str | None]]) -> dict[str, str]:
+def unsupported(entries: Iterable[tuple[str, str | None]]) -> dict[str, str]:
     """All settings of an AlterConfigs entry, which replace the present ones: key and value of each.
 
     Raises KafkaError INVALID_REQUEST: a key twice, a value missing.

@@ -25,9 +25,9 @@ from broker_embedded._tools.record_decoders import (
     decode_transaction_record,
     plain_decoder,
 )
-from spark_kafka_native._command_line.commands import Options
+from spark_kafka_native._command_line.commands import Options, warn
 from spark_kafka_native._command_line.output import FAILED, ToolError, ToolFailure, complain
-from spark_kafka_native._command_line.parameters import INT32, Decorator, flag, option, replaced, together
+from spark_kafka_native._command_line.parameters import INT32, Decorator, flag, option, together, unsupported
 from spark_kafka_native._records.batch import (
     MAGIC,
     BatchHeader,
@@ -65,7 +65,7 @@ def _decoder_option(part: str) -> Decorator:
 
 _never_written = together(
     *(
-        replaced(f"the bundled broker never writes such records, because {why}", name)
+        unsupported(f"the bundled broker never writes such records, because {why}", name)
         for name, why in _NEVER_WRITTEN.items()
     )
 )
@@ -73,7 +73,7 @@ _never_written = together(
 
 @command(
     "kafka-dump-log",
-    "Print the batches of segments, and the entries of the files beside them.",
+    "Print the files of a partition's directory: batches of segments, and entries of the files beside them.",
     """\
 examples
   {command} --files kafka-data/events-0/00000000000000000000.log --print-data-log
@@ -172,7 +172,7 @@ class _Dump:
             self._complain_of_batch(error)
 
     def _complain_of_batch(self, error: UnreadableBatch) -> None:
-        complain(f"kafka-dump-log: {error}")
+        warn(str(error))
         # A running broker may not have written the last batch completely. Apache Kafka ends with 0 then, too.
         self.has_invalid_batches = self.has_invalid_batches or not isinstance(error, IncompleteBatch)
 

@@ -17,7 +17,7 @@ class DumpOutput:
         self._file = ""
 
     def begin(self, file: str) -> None:
-        """All that is printed now is of this file."""
+        """Name the file of the following output."""
         self._file = file
         self.note(f"Dumping {file}")
 
@@ -26,17 +26,17 @@ class DumpOutput:
         if not self._as_json:
             say(text)
 
-    def fields(self, fields: Mapping[str, object], *, prefix: str = "", kind: str | None = None) -> None:
+    def fields(self, fields: Mapping[str, object], *, prefix: str = "", kind: str = "entry") -> None:
         """Print a line. Only JSON has ``kind``, as ``type``, and only text has ``prefix``."""
         if self._as_json:
-            say_json({"file": self._file, **({} if kind is None else {"type": kind}), **fields})
+            say_json({"file": self._file, "type": kind, **fields})
         else:
             say(" ".join([*filter(None, (prefix,)), *_words(fields)]))
 
     def producer(self, fields: Mapping[str, object], batches: Sequence[Mapping[str, object]]) -> None:
         """Print the entry of a producer with its last batches, which follow on its line."""
         if self._as_json:
-            say_json({"file": self._file, **fields, "batches": batches})
+            say_json({"file": self._file, "type": "entry", **fields, "batches": batches})
         else:
             say(" ".join(word for each in (fields, *batches) for word in _words(each)))
 

@@ -11,9 +11,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from broker_embedded._tools.commands import SCRIPTS
+from broker_embedded._tools.run_class import SCRIPTS
 from broker_embedded._tools.server_stop import HOME_VARIABLE
-from spark_kafka_native._command_line.output import ToolError, ToolFailure, complain, say
+from spark_kafka_native._command_line.commands import warn
+from spark_kafka_native._command_line.output import ToolError, ToolFailure, say
 from spark_kafka_native._command_line.parameters import PATH, argument
 from spark_kafka_native._command_line.properties import file_error
 from spark_kafka_native._tools.options import command
@@ -37,8 +38,8 @@ log.dirs={data_dir}
 
 @command(
     "home",
-    "Create a directory with Kafka's scripts, for programs that launch Kafka. DIRECTORY does not exist, is empty, or "
-    "has scripts of this command, which are updated; config/ is kept then.",
+    "Make a KAFKA_HOME with scripts of Kafka's names. It is for programs that launch Kafka. DIRECTORY does not exist, "
+    "is empty, or has scripts of this command, which are updated; config/ is kept then.",
     """\
 example
   {command} ./kafka-home
@@ -52,7 +53,7 @@ def home(directory: Path) -> None:
     except (OSError, ValueError) as error:
         raise ToolFailure(f"{directory}: {file_error(error)}") from error
     if not is_new:
-        complain(f"home: the scripts in {directory} are updated; its config/server.properties is kept")
+        warn(f"the scripts in {directory} are updated; its config/server.properties is kept")
     say(f"KAFKA_HOME={directory.resolve()}")
 
 

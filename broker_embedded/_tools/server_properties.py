@@ -18,7 +18,7 @@ from broker_embedded._config.settings import Setting, SettingError, no_such_sett
 from broker_embedded._config.unused_settings import unused_settings
 from broker_embedded._tools.jaas_file import jaas_settings
 from spark_kafka_native._command_line.output import ToolError
-from spark_kafka_native._tools.options import properties_in
+from spark_kafka_native._command_line.properties import properties_in
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,8 @@ from broker_embedded._tools.server_properties import ServerProperties, read_serv
 from broker_embedded._tools.server_stop import registered
 from spark_kafka_native._command_line.output import ToolFailure
 from spark_kafka_native._command_line.parameters import PATH, argument, option
-from spark_kafka_native._tools.options import command, parse_pairs
+from spark_kafka_native._command_line.properties import parse_pairs
+from spark_kafka_native._tools.options import command
 
 _TOOL: Final = "kafka-server-start"
 _LOG_FORMAT: Final = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)"

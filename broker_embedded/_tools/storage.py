@@ -25,13 +25,14 @@ from spark_kafka_native._command_line.parameters import PATH, flag, option
 from spark_kafka_native._net.secret import Secret
 from spark_kafka_native._protocol.ids import format_id, new_id
 from spark_kafka_native._tools.options import kafka_version
+from spark_kafka_native._tools.tables import json_flag
 
 
 @click.group(
     "kafka-storage",
     cls=Group,
     subcommand_metavar="ACTION ...",
-    help="Format data directories, and describe them.",
+    help="Format a data directory, and describe it.",
     epilog="""\
 example
   {command} format --config server.properties --cluster-id "$({command} random-uuid)\"""",
@@ -51,13 +52,13 @@ def _random_uuid() -> None:
 
 @storage.command("info", help="Print the cluster and the node of the data directory.")
 @_config_option
-@flag("--json", "as_json", help="print JSON")
+@json_flag
 def _info(config: Path, *, as_json: bool) -> None:
     with _failures():
         found = read_storage_properties(config)
         meta = read_meta_properties(Platform().file_system, os.path.join(found.data_dir, META_PROPERTIES))
     if meta is None:
-        raise ToolFailure(f"{found.data_dir} is not formatted; format it with kafka-storage format")
+        raise ToolFailure(f"{found.data_dir} is not formatted; format it with `pykafka storage format`")
     if as_json:
         say_json({"logDirectory": found.data_dir, "clusterId": meta.cluster_id, "nodeId": meta.node_id})
         return

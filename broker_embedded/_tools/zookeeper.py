@@ -20,7 +20,8 @@ from broker_embedded._tools.server_stop import registered, stop_servers
 from spark_kafka_native._command_line.commands import ToolCommand
 from spark_kafka_native._command_line.output import ToolError
 from spark_kafka_native._command_line.parameters import PATH, argument
-from spark_kafka_native._tools.options import command, properties_in
+from spark_kafka_native._command_line.properties import properties_in
+from spark_kafka_native._tools.options import command
 
 logger = logging.getLogger("org.apache.zookeeper.server.NIOServerCnxnFactory")
 

@@ -4,7 +4,7 @@ import os
 import pkgutil
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
@@ -45,19 +45,20 @@ class _Failed(click.ClickException):
 
 
 class Command(click.Command):
-    """A command. Options are given once, unless they collect values, and groups of options are respected."""
-
-    def __init__(self, *args: Any, context_settings: dict[str, Any] | None = None, **settings: Any) -> None:
-        settings["context_settings"] = {"max_content_width": _MAX_HELP_WIDTH, **(context_settings or {})}
-        super().__init__(*args, **settings)
+    """Refuses repeated options without ``multiple``, and checks OptionGroups."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not ctx.resilient_parsing:
-            _, _, given = self.make_parser(ctx).parse_args(list(args))
-            if not any(param.is_eager for param in given):
-                self._check_repeated(ctx, given)
-                self._check_groups(ctx, given)
-        return super().parse_args(ctx, args)
+        try:
+            if not ctx.resilient_parsing:
+                # click does not report repeated options: this is what was given, with repetitions.
+                _, _, given = self.make_parser(ctx).parse_args(list(args))
+                if not any(param.is_eager for param in given):
+                    self._check_repeated(ctx, given)
+                    self._check_groups(ctx, given)
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # some errors of click lack it
+            raise
 
     def _check_repeated(self, ctx: click.Context, given: Sequence[click.Parameter]) -> None:
         for param, times in Counter(given).items():
@@ -87,13 +88,13 @@ class Command(click.Command):
                 formatter.write_dl(rows[title])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """As it is written, because examples have lines of their own. ``{command}`` is how the command was called."""
+        """Write the epilog unwrapped. ``{command}`` becomes the command path."""
         if self.epilog:
             formatter.write_paragraph()
             formatter.write(f"{self.epilog.replace('{command}', ctx.command_path)}\n")
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """As in click, but written as all output is."""
+        """As in click, but errors of stdout are reported as those of other output: click would raise OSError."""
         found = super().get_help_option(ctx)
         if found is not None:
             found.callback = _show_help
@@ -137,7 +138,7 @@ class Group(Command, click.Group):
 
 
 class Lazy(NamedTuple):
-    """A command of which the module is imported when it runs: ``module:attribute``, and its line of the help."""
+    """Import path ``module:attribute`` of a command, and its summary."""
 
     where: str
     summary: str
@@ -154,6 +155,7 @@ class LazyGroup(Group):
     def __init__(self, sections: Mapping[str, Mapping[str, Lazy]], **settings: Any) -> None:
         self._sections = sections
         self._lazy = {name: lazy for commands in sections.values() for name, lazy in commands.items()}
+        # Stubs, so that help and completion import no tool.
         shown = {name: click.Command(name, short_help=lazy.summary) for name, lazy in self._lazy.items()}
         super().__init__(commands=shown, **settings)
 
@@ -170,22 +172,25 @@ class LazyGroup(Group):
 
 
 def given_options() -> Options:
-    """The options of the command that runs, and those of the groups that it is in."""
-    return Options(**{name: value for ctx in _contexts() for name, value in ctx.params.items()})
-
-
-def _contexts() -> Iterator[click.Context]:
-    """From the outermost group to the command."""
-    found: list[click.Context] = []
+    """The options of the command that runs, and where it has none, those of the groups that it is in."""
+    found: dict[str, Any] = {}
     ctx: click.Context | None = click.get_current_context()
     while ctx is not None:
-        found.append(ctx)
+        found = {
+            **ctx.params,
+            **{name: value for name, value in found.items() if value is not None or name not in ctx.params},
+        }
         ctx = ctx.parent
-    yield from reversed(found)
+    return Options(**found)
+
+
+def warn(text: str) -> None:
+    """Print a line on stderr that begins with the path of the command that runs. Raises OutputClosed."""
+    complain(f"{click.get_current_context().command_path}: {text}")
 
 
 def version_flag(text: str, help_text: str) -> Decorator:
-    """``--version``: print ``text``, and end the program."""
+    """``--version``: print ``text``, and end the program. As for help, errors of stdout are reported as always."""
 
     def show(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # as in click
         if value and not ctx.resilient_parsing:
@@ -222,7 +227,7 @@ def run(command: click.Command, name: str, arguments: Sequence[str]) -> int:
 
 def _status(command: click.Command, name: str, arguments: Sequence[str]) -> int:
     try:
-        with command.make_context(name, list(arguments)) as ctx:
+        with command.make_context(name, list(arguments), max_content_width=_MAX_HELP_WIDTH) as ctx:
             return command.invoke(ctx) or 0
     except click.exceptions.Exit as error:
         return error.exit_code

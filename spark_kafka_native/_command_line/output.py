@@ -19,17 +19,25 @@ class OutputClosed(Exception):
 
 
 class OutputFailed(Exception):
-    """Stdout cannot be written, as on a full disk. As ToolError. No OSError, because tools report those."""
+    """Stdout cannot be written, as on a full disk; ``str()`` is for the user. No OSError: tools report those."""
 
 
 class ToolFailure(Exception):
-    """The options are valid and the tool failed: a request was refused, a file cannot be read. As ToolError."""
+    """The options are valid and the tool failed: a request was refused, a file cannot be read. As for ToolError."""
 
 
 def say(text: str) -> None:
     """Print a line of a tool's output at once. Raises OutputClosed, OutputFailed."""
     with _output():
         print(text, flush=True)  # noqa: T201  # what a command line tool is for
+
+
+def say_record(record: Mapping[str, object], text: str, *, as_json: bool) -> None:
+    """Print a line: an object of JSON, or text. Raises OutputClosed, OutputFailed."""
+    if as_json:
+        say_json(record)
+    else:
+        say(text)
 
 
 def say_json(record: Mapping[str, object]) -> None:

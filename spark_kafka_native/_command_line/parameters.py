@@ -30,7 +30,7 @@ PATH: Final = click.Path(path_type=Path)
 
 
 class OptionGroup(NamedTuple):
-    """Options that the help shows together. At most one of them can be given; if ``required``, one must be."""
+    """A section of the help. ``exclusive``: at most one option can be given; with ``required``: exactly one."""
 
     title: str
     exclusive: bool = False
@@ -106,8 +106,8 @@ def together(*decorators: Decorator) -> Decorator:
     return decorate
 
 
-def replaced(hint: str, *names: str) -> Decorator:
-    """Refuse options of Apache Kafka's tool that this one does not have. ``hint`` is what to use in their place."""
+def unsupported(hint: str, *names: str) -> Decorator:
+    """Refuse options of Apache Kafka's tool that this one does not have. ``hint`` says why, or what to use instead."""
 
     def refuse(ctx: click.Context, param: click.Parameter, value: object) -> None:
         if value is not None and not ctx.resilient_parsing:

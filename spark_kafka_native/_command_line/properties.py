@@ -1,8 +1,11 @@
-"""Properties files, in the format of Java."""
+"""Properties: files in the format of Java, and options with pairs."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
+
+from spark_kafka_native._command_line.output import ToolError, ToolFailure
 
 _KEY: Final = re.compile(r"\s*((?:\\.|[^\\=:\s])*)", re.DOTALL)
 
@@ -12,6 +15,28 @@ def file_error(error: OSError | ValueError) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.object[error.start]:#04x} at position {error.start} is not UTF-8"
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def properties_in(path: Path, option: str = "") -> dict[str, str]:
+    """As ``read_properties``. Raises ToolFailure naming the option and the file."""
+    try:
+        return read_properties(path)
+    except (OSError, ValueError) as error:
+        raise ToolFailure(f"{option} {path}: {file_error(error)}".lstrip()) from error
+
+
+def parse_pairs(items: Iterable[str], option: str, *, strip_values: bool = True) -> dict[str, str]:
+    """Options of the form ``KEY=VALUE``; a later one replaces an earlier one of the same key.
+
+    Raises ToolError naming the option, but not the value, which may be a secret.
+    """
+    pairs: dict[str, str] = {}
+    for item in items:
+        key, separator, value = item.partition("=")
+        if not separator or not key.strip():
+            raise ToolError(f"{option}: KEY=VALUE is expected")
+        pairs[key.strip()] = value.strip() if strip_values else value
+    return pairs
 
 
 def read_properties(path: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The quick start: page views into a topic, two streaming queries out of it, and a check record by record.
+"""Stream page views through two queries, and compare every record.
 
 ``pykafka quickstart --bootstrap-servers HOST:PORT`` runs it on any cluster, in three topics of its own that it deletes
 afterwards unless ``--keep`` is given. ``spark-submit jobs/quickstart.py`` does the same. Without

@@ -40,6 +40,7 @@ class Entity:
 
 
 _ENTITY: Final = OptionGroup("Entity")
+# --entity-name and --entity-default share a list, because their order says to which type each belongs.
 entity_options = together(
     option("--entity-type", "entity_types", multiple=True, group=_ENTITY, help=f"one of {', '.join(TYPES)}"),
     option(
@@ -64,7 +65,7 @@ entity_options = together(
 
 def read_entities(options: Options) -> tuple[Entity, ...]:
     """The entity that the options name, or a user and a client. Raises ToolError."""
-    found = _by_type(options.entity_types or (), options.entity_names or ())
+    found = _by_type(options.entity_types, options.entity_names)
     short = [Entity(kind, name) for kind, one in TYPES.items() if (name := getattr(options, one)) is not None]
     short += [Entity(kind, None, True) for kind in _WITH_DEFAULT if getattr(options, f"{TYPES[kind]}_defaults")]
     if found and short:
@@ -80,7 +81,7 @@ def read_entities(options: Options) -> tuple[Entity, ...]:
     return tuple(found)
 
 
-def _by_type(types: Sequence[str], names: Sequence[str | None]) -> list[Entity]:
+def _by_type(types: Sequence[str], names: Sequence[str]) -> list[Entity]:
     """The names belong to the types in the order of the options. Types after the last name stand for all.
 
     An empty name is the default of the type, as in Kafka's tool.

@@ -14,14 +14,13 @@ from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._command_line.commands import Options
 from spark_kafka_native._command_line.output import ToolError, say, say_json
 from spark_kafka_native._command_line.parameters import PATH, flag, option
+from spark_kafka_native._command_line.properties import parse_pairs, properties_in
 from spark_kafka_native._tools.config_entities import Entity, entity_options, read_entities
 from spark_kafka_native._tools.connection import on_cluster
 from spark_kafka_native._tools.options import (
     ACTIONS,
     cluster_options,
     command,
-    parse_pairs,
-    properties_in,
     split_list,
 )
 from spark_kafka_native._tools.quota_configs import alter_client, describe_client
@@ -33,7 +32,7 @@ _ENTITY_TYPES: Final = {kind: name for name, kind in _TYPES.items()}
 
 @command(
     "kafka-configs",
-    "Describe and alter settings of topics, brokers and groups, quotas, and users of SCRAM.",
+    "Describe and alter settings of topics, brokers and groups, quotas, and SCRAM users.",
     """\
 examples
   {command} --bootstrap-server localhost:9092 --describe --topic events --all

@@ -13,12 +13,13 @@ from spark_kafka_native._client.config_def import INT32_MAX
 from spark_kafka_native._client.java_properties import REFUSED, WITHOUT_EFFECT
 from spark_kafka_native._command_line.commands import Options, given_options
 from spark_kafka_native._command_line.output import ToolError, ToolFailure, complain
+from spark_kafka_native._command_line.properties import properties_in
 from spark_kafka_native._net.address import HostPort
 from spark_kafka_native._net.dialing import reason_of
 from spark_kafka_native._net.errors import AuthenticationFailed, ConfigError
 from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.nearest import did_you_mean
-from spark_kafka_native._tools.options import FILES, properties_in
+from spark_kafka_native._tools.options import FILES
 
 _SERVERS: Final = "--bootstrap-server"
 _CLIENT: Final = "spark_kafka_native._client"

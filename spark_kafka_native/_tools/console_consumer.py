@@ -17,14 +17,15 @@ from spark_kafka_native._client.admin.committed_offsets import CommittedOffset, 
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.cursor import PartitionRange
 from spark_kafka_native._client.consumer.fetcher import Fetcher
-from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, offsets_at
 from spark_kafka_native._command_line.commands import Options
 from spark_kafka_native._command_line.output import ToolError, complain, json_bytes, say_bytes
-from spark_kafka_native._command_line.parameters import INT32, INT64, OptionGroup, flag, option, replaced
+from spark_kafka_native._command_line.parameters import INT32, INT64, OptionGroup, flag, option, unsupported
+from spark_kafka_native._command_line.properties import parse_pairs
 from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._tools.connection import open_cluster
-from spark_kafka_native._tools.options import cluster_options, command, parse_pairs, with_defaults
+from spark_kafka_native._tools.options import cluster_options, command, with_defaults
 from spark_kafka_native._tools.tables import json_flag
 
 _POLL_MS: Final = 100.0
@@ -52,7 +53,7 @@ _KNOWN: Final = ", ".join(f"{key} ({value!r})" for key, value in FORMAT_PROPERTI
 
 @command(
     "kafka-console-consumer",
-    "Print records, one a line.",
+    "Print records as text. By default a line is the value of a record.",
     """\
 examples
   {command} --bootstrap-server localhost:9092 --topic events --from-beginning --max-messages 10 --json
@@ -81,7 +82,7 @@ examples
     metavar="KEY=VALUE",
     help="a property of the client",
 )
-@replaced(
+@unsupported(
     "this tool runs no Java classes; --formatter-property KEY=VALUE chooses what is printed of a record",
     *("--formatter", "--formatter-config", "--key-deserializer", "--value-deserializer"),
 )
@@ -214,7 +215,7 @@ def _start(cluster: Cluster, options: Options) -> dict[TopicPartition, int]:
     if position >= 0:
         return dict.fromkeys(partitions, position) | positions
     left = {partition: position for partition in partitions if partition not in positions}
-    return positions | {partition: found.offset for partition, found in list_offsets(cluster, left).items()}
+    return positions | offsets_at(cluster, left)
 
 
 def _position(options: Options) -> int:
@@ -250,5 +251,4 @@ def _partitions(cluster: Cluster, options: Options) -> list[TopicPartition]:
 
 
 def _ends(cluster: Cluster, positions: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-    ends = list_offsets(cluster, dict.fromkeys(positions, LATEST))
-    return {partition: found.offset for partition, found in sorted(ends.items())}
+    return dict(sorted(offsets_at(cluster, dict.fromkeys(positions, LATEST)).items()))

@@ -10,9 +10,10 @@ import pyarrow as pa
 from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._command_line.commands import Options
 from spark_kafka_native._command_line.output import ToolError, ToolFailure
-from spark_kafka_native._command_line.parameters import flag, option, replaced
+from spark_kafka_native._command_line.parameters import flag, option, unsupported
+from spark_kafka_native._command_line.properties import parse_pairs
 from spark_kafka_native._tools.connection import open_cluster
-from spark_kafka_native._tools.options import cluster_options, command, parse_pairs, with_defaults
+from spark_kafka_native._tools.options import cluster_options, command, with_defaults
 
 _LINES_AT_ONCE: Final = 10_000
 READER_PROPERTIES: Final = {"parse.key": "false", "key.separator": "\t", "ignore.error": "false", "null.marker": ""}
@@ -24,7 +25,7 @@ _KNOWN: Final = ", ".join(f"{key} ({value!r})" for key, value in READER_PROPERTI
 
 @command(
     "kafka-console-producer",
-    "Send the lines of standard input as records.",
+    "Send lines of text as records. They are those of standard input.",
     """\
 examples
   {command} --bootstrap-server localhost:9092 --topic events < lines.txt
@@ -49,7 +50,7 @@ examples
     metavar="KEY=VALUE",
     help="a property of the client",
 )
-@replaced(
+@unsupported(
     "this tool runs no Java classes; --reader-property KEY=VALUE says how lines are read",
     *("--line-reader", "--reader-config"),
 )

@@ -13,9 +13,9 @@ from spark_kafka_native._client.admin.groups import (
     list_groups,
 )
 from spark_kafka_native._client.cluster.cluster import Cluster
-from spark_kafka_native._client.consumer.offsets import LATEST, list_offsets
+from spark_kafka_native._client.consumer.offsets import LATEST, offsets_at
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, complain, say, say_json
+from spark_kafka_native._command_line.output import ToolError, complain, say, say_record
 from spark_kafka_native._command_line.parameters import flag, option
 from spark_kafka_native._protocol.consumer_protocol import CONSUMER_PROTOCOL
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
@@ -23,15 +23,15 @@ from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._tools.connection import on_cluster
 from spark_kafka_native._tools.group_tables import (
     complain_of_state,
+    deleted_offsets_table,
     groups_table,
     members_table,
     new_offsets_table,
     offsets_table,
-    outcomes_table,
     state_table,
 )
 from spark_kafka_native._tools.offset_reset import chosen_partitions, position_options, reset
-from spark_kafka_native._tools.options import ACTIONS, chosen, cluster_options, command, timeout_option
+from spark_kafka_native._tools.options import ACTIONS, chosen_action, cluster_options, command, timeout_option
 from spark_kafka_native._tools.tables import Table, json_flag
 
 _PROTOCOL_TYPES: Final = frozenset({"", CONSUMER_PROTOCOL})
@@ -101,7 +101,7 @@ def consumer_groups(cluster: Cluster, options: Options) -> None:
         "delete_offsets": _delete_offsets,
         "reset_offsets": _reset,
     }
-    chosen(actions, options)(cluster, options)
+    chosen_action(actions, options)(cluster, options)
 
 
 def _list(cluster: Cluster, options: Options) -> None:
@@ -151,7 +151,7 @@ def _description(cluster: Cluster, group: GroupDescription, options: Options) ->
         return members_table(group, verbose=options.verbose)
     if options.state is not None and not options.offsets:
         node = cluster.metadata([]).brokers.get(group.coordinator)
-        return state_table(group, str(node.address) if node else "-", verbose=options.verbose)
+        return state_table(group, str(node.address) if node else None, verbose=options.verbose)
     committed = fetch_offsets(cluster, group.group_id)
     assigned = {partition for member in group.members for partition in member.partitions}
     return offsets_table(group, committed, _ends(cluster, {*committed, *assigned}), verbose=options.verbose)
@@ -159,10 +159,8 @@ def _description(cluster: Cluster, group: GroupDescription, options: Options) ->
 
 def _ends(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """The ends of the partitions that have a leader. Partitions without one, or that do not exist, are left out."""
-    topics = sorted({partition.topic for partition in partitions})
-    led = cluster.metadata(topics, missing_ok=True).leaders(partitions)
-    found = list_offsets(cluster, dict.fromkeys(led, LATEST))
-    return {partition: end.offset for partition, end in found.items()}
+    led = cluster.metadata({partition.topic for partition in partitions}, missing_ok=True).leaders(partitions)
+    return offsets_at(cluster, dict.fromkeys(led, LATEST))
 
 
 def _delete(cluster: Cluster, options: Options) -> None:
@@ -170,10 +168,8 @@ def _delete(cluster: Cluster, options: Options) -> None:
     for group_id in _groups(cluster, options):
         try:
             delete_group(cluster, group_id)
-            if options.as_json:
-                say_json({"group": group_id, "deleted": True})
-            else:
-                say(f"Deletion of requested consumer groups ('{group_id}') was successful.")
+            text = f"Deletion of requested consumer groups ('{group_id}') was successful."
+            say_record({"group": group_id, "deleted": True}, text, as_json=options.as_json)
         except KafkaError as error:
             complain(f"Error: Deletion of group '{group_id}' failed due to: {error}")
             failed = error
@@ -188,11 +184,7 @@ def _delete_offsets(cluster: Cluster, options: Options) -> None:
     failed = next((code for code in results.values() if code is not ErrorCode.NONE), None)
     if failed is None and not options.as_json:
         say(f"Request succeeded for deleting offsets from group {group_id}.")
-    outcomes = {
-        partition: "Successful" if code is ErrorCode.NONE else f"Error: {code.name}"
-        for partition, code in results.items()
-    }
-    outcomes_table(outcomes).show(as_json=options.as_json)
+    deleted_offsets_table(group_id, results).show(as_json=options.as_json)
     if failed is not None:
         raise KafkaError(failed, f"group {group_id}: not all offsets could be deleted")
 

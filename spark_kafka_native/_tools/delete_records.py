@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 from spark_kafka_native._client.admin.delete_records import delete_records
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, ToolFailure, say, say_json
+from spark_kafka_native._command_line.output import ToolError, ToolFailure, say, say_record
 from spark_kafka_native._command_line.parameters import PATH, option
 from spark_kafka_native._command_line.properties import file_error
 from spark_kafka_native._protocol.topic import TopicPartition
@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 @command(
     "kafka-delete-records",
-    "Delete the records before given offsets.",
+    "Delete the records of partitions before an offset.",
     """\
 example
   echo '{"partitions": [{"topic": "events", "partition": 0, "offset": -1}], "version": 1}' > offsets.json
@@ -41,15 +41,14 @@ example
 def delete_records_command(cluster: Cluster, options: Options) -> None:
     """Print the new first offset of each partition."""
     before = read_offsets(options.offset_json_file)
-    if options.as_json:
-        for partition, first_offset in sorted(delete_records(cluster, before).items()):
-            say_json({"topic": partition.topic, "partition": partition.partition, "lowWatermark": first_offset})
-        return
-    say("Executing records delete operation")
+    if not options.as_json:
+        say("Executing records delete operation")
     done = delete_records(cluster, before)
-    say("Records delete operation completed:")
+    if not options.as_json:
+        say("Records delete operation completed:")
     for partition, first_offset in sorted(done.items()):
-        say(f"partition: {partition}\tlow_watermark: {first_offset}")
+        record = {"topic": partition.topic, "partition": partition.partition, "lowWatermark": first_offset}
+        say_record(record, f"partition: {partition}\tlow_watermark: {first_offset}", as_json=options.as_json)
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, int]:

@@ -8,11 +8,11 @@ from spark_kafka_native._command_line.commands import Lazy, LazyGroup, run
 _PACKAGE: Final = "spark_kafka_native._tools"
 TOOLS: Final[Mapping[str, Lazy]] = {
     "exactly-once": Lazy(
-        f"{_PACKAGE}.exactly_once:exactly_once", "Show, complete and delete the state of queries with exactly-once."
+        f"{_PACKAGE}.exactly_once:exactly_once", "Show, complete and delete the state of exactly-once sinks."
     ),
     "kafka-configs": Lazy(
         f"{_PACKAGE}.configs:configs",
-        "Describe and alter settings of topics, brokers and groups, quotas, and users of SCRAM.",
+        "Describe and alter settings of topics, brokers and groups, quotas, and SCRAM users.",
     ),
     "kafka-console-consumer": Lazy(f"{_PACKAGE}.console_consumer:console_consumer", "Print records as text."),
     "kafka-console-producer": Lazy(f"{_PACKAGE}.console_producer:console_producer", "Send lines of text as records."),

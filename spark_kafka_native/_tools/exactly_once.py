@@ -1,6 +1,6 @@
 """``exactly-once``: show, complete and delete the state of the exactly-once sink for a prefix.
 
-python -m spark_kafka_native.tools exactly-once status PREFIX --bootstrap-server HOST:PORT
+pykafka exactly-once status PREFIX --bootstrap-server HOST:PORT
 """
 
 import functools
@@ -14,7 +14,7 @@ from spark_kafka_native._client.admin.topics import delete_topics
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.transactions.describe_transactions import TransactionState, list_transactions
 from spark_kafka_native._command_line.commands import Group, Options
-from spark_kafka_native._command_line.output import ToolFailure, say, say_json
+from spark_kafka_native._command_line.output import ToolFailure, say, say_json, say_record
 from spark_kafka_native._command_line.parameters import Decorator, argument, flag, together
 from spark_kafka_native._spark.exactly_once.batch import WritePlan
 from spark_kafka_native._spark.exactly_once.commands import Status, recover, release, run_again, status
@@ -34,15 +34,16 @@ _SHOWN_AT_MOST: Final = 20
 
 @click.group(
     "exactly-once", cls=Group, subcommand_metavar="COMMAND ...",
-    help="Show, complete and delete the state of the exactly-once sink in a cluster. PREFIX is the value of option "
+    help="Show, complete and delete the state of exactly-once sinks. PREFIX is the value of option "
     "transactional.id.prefix.",
     epilog="""\
 examples
   {command} list --bootstrap-server localhost:9092
   {command} status orders --bootstrap-server localhost:9092""",
 )  # fmt: skip
-def exactly_once() -> None:
-    """The cluster is an option of the command."""
+@cluster_options()
+def exactly_once(**_: object) -> None:
+    """The options of the cluster are here or those of the command."""
 
 
 _Function = Callable[[Cluster, Options], None]
@@ -75,10 +76,8 @@ def _list(cluster: Cluster, options: Options) -> None:
     topics = cluster.metadata(None).topics
     prefixes = {names.prefix for topic in topics if (names := names_of_topic(topic))}
     for prefix in sorted(prefixes | opened.keys()):
-        if options.as_json:
-            say_json({"prefix": prefix, "openTransactions": opened[prefix]})
-        else:
-            say(f"{prefix} ({opened[prefix]} transactions open)")
+        record = {"prefix": prefix, "openTransactions": opened[prefix]}
+        say_record(record, f"{prefix} ({opened[prefix]} transactions open)", as_json=options.as_json)
 
 
 def _existing_names(cluster: Cluster, prefix: str, *, topic_needed: bool = False) -> Names:

@@ -3,9 +3,9 @@
 from typing import Final
 
 from spark_kafka_native._client.cluster.cluster import Cluster
-from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
+from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, offsets_at
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, complain, say, say_json
+from spark_kafka_native._command_line.output import ToolError, complain, say_record
 from spark_kafka_native._command_line.parameters import flag, option
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._tools.connection import on_cluster
@@ -17,7 +17,7 @@ _POSITIONS: Final = {"latest": LATEST, "earliest": EARLIEST, "max-timestamp": MA
 
 @command(
     "kafka-get-offsets",
-    "Print offsets, as topic:partition:offset.",
+    "Print first, last and other offsets of partitions. A line is topic:partition:offset.",
     """\
 examples
   {command} --bootstrap-server localhost:9092 --topic events
@@ -46,12 +46,10 @@ def get_offsets(cluster: Cluster, options: Options) -> None:
     led = metadata.leaders(wanted)
     for partition in sorted(wanted - led.keys()):
         complain(f"Skip getting offsets for topic-partition {partition} due to error: {partition} has no leader")
-    for partition, found in sorted(list_offsets(cluster, dict.fromkeys(led, position)).items()):
-        offset = found.offset if found.offset >= 0 else None
-        if options.as_json:
-            say_json({"topic": partition.topic, "partition": partition.partition, "offset": offset})
-        else:
-            say(f"{partition.topic}:{partition.partition}:{'' if offset is None else offset}")
+    for (topic, number), found in sorted(offsets_at(cluster, dict.fromkeys(led, position)).items()):
+        offset = found if found >= 0 else None
+        text = f"{topic}:{number}:{'' if offset is None else offset}"
+        say_record({"topic": topic, "partition": number, "offset": offset}, text, as_json=options.as_json)
 
 
 def _position(text: str) -> int:

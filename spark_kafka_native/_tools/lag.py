@@ -10,36 +10,29 @@ from spark_kafka_native._client.admin.committed_offsets import fetch_offsets
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.cursor import PartitionRange
 from spark_kafka_native._client.consumer.fetcher import Fetcher
-from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, offsets_at
 from spark_kafka_native._client.errors import OffsetOutOfRange
 from spark_kafka_native._command_line.commands import Options
 from spark_kafka_native._command_line.output import ToolFailure, complain
 from spark_kafka_native._command_line.parameters import INT64, OptionGroup, option
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._tools.connection import open_cluster
+from spark_kafka_native._tools.group_tables import LAG_COLUMNS, PARTITION, TOPIC
 from spark_kafka_native._tools.options import cluster_options, command
 from spark_kafka_native._tools.query_checkpoint import committed_offsets
 from spark_kafka_native._tools.tables import Cell, Column, Table, json_flag
 
 _ABOVE_LIMIT: Final = 3
 """The exit status if the lag of a partition is above --max-lag."""
-_WHOSE: Final = OptionGroup("Whose lag", exclusive=True, required=True)
-_COLUMNS: Final = (
-    Column("TOPIC", 15, grows=True),
-    Column("PARTITION", 10),
-    Column("OFFSET", 15),
-    Column("END", 15),
-    Column("LAG", 15),
-    Column("AGE (S)", key="ageSeconds"),
-)
+_WHOSE: Final = OptionGroup("Group or checkpoint", exclusive=True, required=True)
 _ONE_BATCH: Final = {"max.partition.fetch.bytes": "1"}
 """Brokers return at least one batch of a partition, and no more for this limit."""
 
 
 @command(
     "lag",
-    "Print the lag of consumer groups, or of streaming queries of Spark: the records between what they have read and "
-    "the ends of their partitions. AGE is how long ago the next record to read was written.",
+    "Print the lag of consumer groups, or of streaming queries. It is the number of records between what they have "
+    "read and the ends of their partitions. AGE is how long ago the next record to read was written.",
     """\
 examples
   {command} --bootstrap-server localhost:9092 --group etl
@@ -81,7 +74,7 @@ def lag(**given: Any) -> int:
 
 
 def _offsets(cluster: Cluster, options: Options) -> dict[str, Mapping[TopicPartition, int]]:
-    """What each group or query has read. Raises ToolFailure: it has read nothing."""
+    """The next offset of each partition, by group or checkpoint. Raises ToolFailure: no committed offsets."""
     found: dict[str, Mapping[TopicPartition, int]] = {each: committed_offsets(each) for each in options.checkpoint}
     for group in options.group:
         committed = fetch_offsets(cluster, group)
@@ -92,12 +85,12 @@ def _offsets(cluster: Cluster, options: Options) -> dict[str, Mapping[TopicParti
 
 
 def _show(cluster: Cluster, whose: str, offsets: Mapping[TopicPartition, int], options: Options) -> int:
-    """Print the lag of one group or query; the largest of a partition."""
+    """Print the lag of one group or checkpoint; return the largest of a partition."""
     topics = cluster.metadata({partition.topic for partition in offsets}, missing_ok=True)
     led = topics.leaders(offsets)
     for partition in sorted(offsets.keys() - led.keys()):
         complain(f"{whose}: {partition} does not exist, or has no leader")
-    ends = {partition: each.offset for partition, each in list_offsets(cluster, dict.fromkeys(led, LATEST)).items()}
+    ends = offsets_at(cluster, dict.fromkeys(led, LATEST))
     for partition, end in sorted(ends.items()):
         if offsets[partition] > end:
             problem = f"{partition} ends at {end}, before offset {offsets[partition]}: was its topic recreated?"
@@ -109,8 +102,15 @@ def _show(cluster: Cluster, whose: str, offsets: Mapping[TopicPartition, int], o
         [whose, part.topic, part.partition, offset, ends.get(part), lags.get(part), ages.get(part)]
         for part, offset in sorted(offsets.items())
     ]
-    title = "GROUP" if options.group else "CHECKPOINT"
-    Table([Column(title, 15, grows=True), *_COLUMNS], rows).show(as_json=options.as_json)
+    name = "group" if options.group else "checkpoint"
+    columns = [
+        Column(name.upper(), name, 15, grows=True),
+        TOPIC,
+        PARTITION,
+        *LAG_COLUMNS,
+        Column("AGE (S)", "ageSeconds"),
+    ]
+    Table(columns, rows).show(as_json=options.as_json)
     return max(lags.values(), default=0)
 
 
@@ -118,9 +118,8 @@ def _ages(
     cluster: Cluster, whose: str, unread: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """How many seconds ago the next record of each partition was written; none if all records were deleted."""
-    listed = list_offsets(cluster, dict.fromkeys(unread, EARLIEST))
-    firsts = {partition: each.offset for partition, each in sorted(listed.items())}
-    for partition, first in firsts.items():
+    firsts = offsets_at(cluster, dict.fromkeys(unread, EARLIEST))
+    for partition, first in sorted(firsts.items()):
         if first > unread[partition]:
             lost = f"offsets {unread[partition]} to {first - 1} were deleted before they were read"
             complain(f"{whose}: {partition}: {lost}")

@@ -7,7 +7,7 @@ from typing import Final
 from spark_kafka_native._client.admin.committed_offsets import CommittedOffset, commit_offsets, fetch_offsets
 from spark_kafka_native._client.admin.groups import describe_group
 from spark_kafka_native._client.cluster.cluster import Cluster
-from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, offsets_at
 from spark_kafka_native._command_line.commands import Options
 from spark_kafka_native._command_line.output import ToolError, ToolFailure, complain
 from spark_kafka_native._command_line.parameters import INT64, OptionGroup, flag, option, together
@@ -20,7 +20,7 @@ Offsets = dict[TopicPartition, int]
 
 
 _WHERE: Final = OptionGroup("New offsets", exclusive=True)
-_DOING: Final = OptionGroup("Whether to commit them", exclusive=True)
+_DOING: Final = OptionGroup("Commit", exclusive=True)
 position_options = together(
     flag("--to-earliest", group=_WHERE, help="to the earliest offsets"),
     flag("--to-latest", group=_WHERE, help="to the latest offsets"),
@@ -95,8 +95,8 @@ def chosen_partitions(cluster: Cluster, group_id: str, options: Options) -> list
 def new_offsets(cluster: Cluster, group_id: str, partitions: list[TopicPartition], options: Options) -> Offsets:
     """The offsets that the options of ``position_options`` stand for, within what the partitions have."""
     _refuse_leaderless(cluster, group_id, partitions)
-    first = _listed(cluster, dict.fromkeys(partitions, EARLIEST))
-    last = _listed(cluster, dict.fromkeys(partitions, LATEST))
+    first = offsets_at(cluster, dict.fromkeys(partitions, EARLIEST))
+    last = offsets_at(cluster, dict.fromkeys(partitions, LATEST))
     if options.to_earliest:
         return first
     if options.to_latest:
@@ -124,7 +124,7 @@ def _wanted(
         return dict.fromkeys(partitions, options.to_offset)
     if options.to_datetime is not None or options.by_duration is not None:
         since_ms = _since_ms(options)
-        found = _listed(cluster, dict.fromkeys(partitions, since_ms))
+        found = offsets_at(cluster, dict.fromkeys(partitions, since_ms))
         return {partition: offset if offset >= 0 else last[partition] for partition, offset in found.items()}
     there = fetch_offsets(cluster, group_id, partitions)
     committed = {partition: found.offset for partition, found in there.items()}
@@ -170,10 +170,6 @@ def _refuse_leaderless(cluster: Cluster, group_id: str, partitions: list[TopicPa
     if without:
         names = ", ".join(map(str, without))
         raise ToolFailure(f"group {group_id}: no offset was reset, because these partitions have no leader: {names}")
-
-
-def _listed(cluster: Cluster, wanted: Offsets) -> Offsets:
-    return {partition: found.offset for partition, found in list_offsets(cluster, wanted).items()}
 
 
 def _state(cluster: Cluster, group_id: str) -> str:

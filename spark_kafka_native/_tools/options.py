@@ -1,15 +1,21 @@
-"""Options of tools, and the properties that options or the files they name have."""
+"""Options that several tools have, and their values."""
 
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
 from spark_kafka_native._command_line.commands import PACKAGE_VERSION, Options, ToolCommand, version_flag
-from spark_kafka_native._command_line.output import ToolError, ToolFailure
-from spark_kafka_native._command_line.parameters import INT64, PATH, Decorator, OptionGroup, option, replaced, together
-from spark_kafka_native._command_line.properties import file_error, read_properties
+from spark_kafka_native._command_line.output import ToolError
+from spark_kafka_native._command_line.parameters import (
+    INT64,
+    PATH,
+    Decorator,
+    OptionGroup,
+    option,
+    together,
+    unsupported,
+)
 from spark_kafka_native._protocol.nearest import did_you_mean
 
 _T = TypeVar("_T")
@@ -26,7 +32,7 @@ _CLUSTER: Final = OptionGroup("Cluster")
 
 kafka_version = version_flag(
     f"{KAFKA_VERSION} ({PACKAGE_VERSION})",
-    "print the release of Apache Kafka with the same tool, and the version of this package",
+    "print the release of Apache Kafka with the same tool, and this package's version",
 )
 """``--version`` of Kafka's tools. Programs read the first version."""
 
@@ -41,7 +47,7 @@ def command(name: str, summary: str, epilog: str = "") -> Callable[[Callable[...
     return decorate
 
 
-def chosen(actions: Mapping[str, _T], options: Options) -> _T:
+def chosen_action(actions: Mapping[str, _T], options: Options) -> _T:
     """Of the actions that options name, the one that is given."""
     return next(action for name, action in actions.items() if getattr(options, name))
 
@@ -56,10 +62,10 @@ def cluster_options(older_name: str = "") -> Decorator:
     return together(
         option(
             "--bootstrap-server", "--broker-list", "bootstrap_server", metavar="HOST:PORT[,...]", group=_CLUSTER,
-            help="brokers of the cluster",
+            help="brokers of the cluster (required)",
         ),
         *files,
-        replaced("use --bootstrap-server HOST:PORT", "--zookeeper"),
+        unsupported("use --bootstrap-server HOST:PORT", "--zookeeper"),
     )  # fmt: skip
 
 
@@ -69,28 +75,6 @@ timeout_option = option(
     metavar="MS",
     help="longest time for one call, its retries included (default.api.timeout.ms)",
 )
-
-
-def properties_in(path: Path, option: str = "") -> dict[str, str]:
-    """The entries of a properties file.
-
-    Raises ToolFailure naming the option and the file: it cannot be read, or is malformed.
-    """
-    try:
-        return read_properties(path)
-    except (OSError, ValueError) as error:
-        raise ToolFailure(f"{option} {path}: {file_error(error)}".lstrip()) from error
-
-
-def parse_pairs(items: Iterable[str], option: str) -> dict[str, str]:
-    """Parse options of the form ``key=value``. Raises ToolError naming the option."""
-    pairs: dict[str, str] = {}
-    for item in items:
-        key, separator, value = item.partition("=")
-        if not separator or not key.strip():
-            raise ToolError(f"{option}: {item!r} is not KEY=VALUE")
-        pairs[key.strip()] = value.strip()
-    return pairs
 
 
 def with_defaults(items: Iterable[str], defaults: Mapping[str, str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from spark_kafka_native._command_line.output import ToolFailure
 from spark_kafka_native._spark.offsets import OffsetMap, parse_offsets
 
 _NAMES_PRECEDE: Final = {"v1": False, "v2": True}
-"""By the versions of files of offsets."""
+"""Whether names of sources precede their offsets, by the version of the file."""
 
 
 def committed_offsets(location: str) -> OffsetMap:
@@ -33,7 +33,7 @@ def committed_offsets(location: str) -> OffsetMap:
         listed = files.get_file_info(pa.fs.FileSelector(f"{path}/commits"))
         batches = [int(info.base_name) for info in listed if info.base_name.isdecimal()]
         if not batches:
-            raise ToolFailure(f"--checkpoint {location}: no batch of the query is completed")
+            raise ToolFailure(f"--checkpoint {location}: the query has no completed batch")
         with files.open_input_stream(f"{path}/offsets/{max(batches)}") as stream:
             lines = stream.read().decode().splitlines()
     except FileNotFoundError as error:

@@ -7,7 +7,7 @@ from typing import Final
 from spark_kafka_native._client.admin.quotas import ANY_NAME, alter_quotas, describe_quotas
 from spark_kafka_native._client.admin.scram_users import Password, alter_scram_user, describe_scram_users
 from spark_kafka_native._client.cluster.cluster import Cluster
-from spark_kafka_native._command_line.output import ToolError, say, say_json
+from spark_kafka_native._command_line.output import ToolError, say_record
 from spark_kafka_native._net.sasl.scram import HASHES, MAX_STORED_ITERATIONS, MIN_ITERATIONS
 from spark_kafka_native._net.secret import Secret
 from spark_kafka_native._protocol.nearest import did_you_mean
@@ -25,19 +25,17 @@ def describe_client(cluster: Cluster, entities: Sequence[Entity], *, as_json: bo
     wanted = {_QUOTA_TYPES[entity.type]: ANY_NAME if entity.is_all else entity.name for entity in entities}
     for parts, quotas in describe_quotas(cluster, wanted).items():
         names = dict(parts)
-        if as_json:
-            say_json({"entity": names, "quotas": quotas})  # a name that is null is that of the default
-            continue
         shown = ", ".join(_shown(kind, names[kind]) for kind in wanted if kind in names)
-        say(f"Quota configs for {shown} are {', '.join(f'{key}={value}' for key, value in quotas.items())}")
+        text = f"Quota configs for {shown} are {', '.join(f'{key}={value}' for key, value in quotas.items())}"
+        # A name that is null is that of the default.
+        say_record({"entity": names, "quotas": quotas}, text, as_json=as_json)
     user = entities[0]
     if len(entities) == 1 and user.type == "users" and not user.is_default:
         for name, mechanisms in sorted(describe_scram_users(cluster, user.name).items()):
-            if as_json:
-                say_json({"entity": {"user": name}, "scramIterations": dict(sorted(mechanisms.items()))})
-                continue
-            shown = ", ".join(f"{mechanism}=iterations={count}" for mechanism, count in sorted(mechanisms.items()))
-            say(f"SCRAM credential configs for user-principal '{name}' are {shown}")
+            iterations = dict(sorted(mechanisms.items()))
+            shown = ", ".join(f"{mechanism}=iterations={count}" for mechanism, count in iterations.items())
+            text = f"SCRAM credential configs for user-principal '{name}' are {shown}"
+            say_record({"entity": {"user": name}, "scramIterations": iterations}, text, as_json=as_json)
 
 
 def alter_client(

@@ -1,7 +1,6 @@
 """Tables that tools print: as Apache Kafka's tools do, or as JSON, an object per row."""
 
 import dataclasses
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -10,7 +9,6 @@ from spark_kafka_native._command_line.parameters import flag
 from spark_kafka_native._protocol.topic import TopicPartition, by_topic
 
 _NONE: Final = "-"
-_WORD: Final = re.compile("[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 Cell = str | int | bool | None | Sequence[TopicPartition]
 """A value of a row. Text has partitions as ``a:0,1;b:2``, JSON as ``{"a": [0, 1], "b": [2]}``."""
 
@@ -18,13 +16,16 @@ json_flag = flag("--json", "as_json", help="print JSON, an object per line")
 
 
 class Column(NamedTuple):
-    """A column: its title, and its least width. Unless it ``grows``, longer cells move the rest of their line."""
+    """A column: title of the text, key of the JSON, and the least width of the text.
 
-    title: str
+    Unless it ``grows``, longer cells move the rest of their line. JSON has no column without a key, text none without a
+    title.
+    """
+
+    title: str | None
+    key: str | None
     width: int = 0
     grows: bool = False
-    key: str = ""
-    """The name in JSON, by default that of the title: CURRENT-OFFSET is currentOffset."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,23 +48,19 @@ class Table:
 
     def records(self) -> Iterable[dict[str, Any]]:
         """The rows as JSON has them."""
-        keys = [column.key or _key(column.title) for column in self.columns]
         for row in self.rows:
-            yield {key: _value(cell) for key, cell in zip(keys, row, strict=True) if key}
+            yield {column.key: _value(cell) for column, cell in zip(self.columns, row, strict=True) if column.key}
 
     def lines(self) -> list[str]:
         """Titles and rows, with cells that fill their columns, trailing blanks included: Apache Kafka prints them."""
-        table = [[column.title for column in self.columns], *([_text(cell) for cell in row] for row in self.rows)]
+        shown = [(index, column) for index, column in enumerate(self.columns) if column.title is not None]
+        titles = [column.title or "" for _, column in shown]
+        table = [titles, *([_text(row[index]) for index, _ in shown] for row in self.rows)]
         widths = [
             max(column.width, *(len(line[index]) for line in table)) if column.grows else column.width
-            for index, column in enumerate(self.columns)
+            for index, (_, column) in enumerate(shown)
         ]
         return [" ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in table]
-
-
-def _key(title: str) -> str:
-    words: list[str] = [word.lower() for word in _WORD.findall(title)] or [""]
-    return words[0] + "".join(word.capitalize() for word in words[1:])
 
 
 def _value(cell: Cell) -> Any:

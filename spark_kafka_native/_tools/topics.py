@@ -16,13 +16,14 @@ from spark_kafka_native._client.admin.topics import (
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.cluster.metadata import ClusterMetadata, TopicMetadata
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, say, say_json
-from spark_kafka_native._command_line.parameters import INT16, INT32, flag, option, replaced
+from spark_kafka_native._command_line.output import ToolError, say, say_record
+from spark_kafka_native._command_line.parameters import INT16, INT32, flag, option, unsupported
+from spark_kafka_native._command_line.properties import parse_pairs
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.ids import parse_id
 from spark_kafka_native._protocol.wire import ZERO_UUID
 from spark_kafka_native._tools.connection import open_cluster
-from spark_kafka_native._tools.options import ACTIONS, chosen, cluster_options, command, parse_pairs
+from spark_kafka_native._tools.options import ACTIONS, chosen_action, cluster_options, command
 from spark_kafka_native._tools.tables import json_flag
 from spark_kafka_native._tools.topic_descriptions import describe, filters
 
@@ -64,7 +65,7 @@ examples
 @flag("--if-exists", help="with --alter, --delete, --describe: do nothing if the topic does not exist")
 @flag("--exclude-internal", help="leave out internal topics")
 @filters
-@replaced("use kafka-configs --alter --topic NAME --delete-config KEY", "--delete-config")
+@unsupported("use kafka-configs --alter --topic NAME --delete-config KEY", "--delete-config")
 @json_flag
 @cluster_options()
 def topics(**given: Any) -> None:
@@ -75,7 +76,7 @@ def topics(**given: Any) -> None:
     actions = {"create": _create, "delete": _delete, "list": _list, "describe": _describe, "alter": _alter}
     try:
         with open_cluster(options) as cluster:
-            chosen(actions, options)(cluster, options)
+            chosen_action(actions, options)(cluster, options)
     except KafkaError as error:
         _announce(error)
         raise
@@ -139,10 +140,7 @@ def _alter(cluster: Cluster, options: Options) -> None:
 
 def _list(cluster: Cluster, options: Options) -> None:
     for topic in _chosen(cluster.metadata(), options, must_exist=False):
-        if options.as_json:
-            say_json({"topic": topic.name, "internal": topic.internal})
-        else:
-            say(topic.name)
+        say_record({"topic": topic.name, "internal": topic.internal}, topic.name, as_json=options.as_json)
 
 
 def _describe(cluster: Cluster, options: Options) -> None:

@@ -28,35 +28,40 @@ from spark_kafka_native._tools.connection import failing, on_cluster
 from spark_kafka_native._tools.options import cluster_options, kafka_version
 from spark_kafka_native._tools.tables import Cell, Column, Table, json_flag
 
-_LISTED: Final = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
+_LISTED: Final = (
+    ("TransactionalId", "transactionalId"),
+    ("Coordinator", "coordinator"),
+    ("ProducerId", "producerId"),
+    ("TransactionState", "transactionState"),
+)
 _DESCRIBED: Final = (
-    "CoordinatorId",
-    "TransactionalId",
-    "ProducerId",
-    "ProducerEpoch",
-    "TransactionState",
-    "TransactionTimeoutMs",
-    "CurrentTransactionStartTimeMs",
-    "TransactionDurationMs",
-    "TopicPartitions",
+    ("CoordinatorId", "coordinatorId"),
+    ("TransactionalId", "transactionalId"),
+    ("ProducerId", "producerId"),
+    ("ProducerEpoch", "producerEpoch"),
+    ("TransactionState", "transactionState"),
+    ("TransactionTimeoutMs", "transactionTimeoutMs"),
+    ("CurrentTransactionStartTimeMs", "currentTransactionStartTimeMs"),
+    ("TransactionDurationMs", "transactionDurationMs"),
+    ("TopicPartitions", "topicPartitions"),
 )
 _PRODUCERS: Final = (
-    "ProducerId",
-    "ProducerEpoch",
-    "LatestCoordinatorEpoch",
-    "LastSequence",
-    "LastTimestamp",
-    "CurrentTransactionStartOffset",
+    ("ProducerId", "producerId"),
+    ("ProducerEpoch", "producerEpoch"),
+    ("LatestCoordinatorEpoch", "latestCoordinatorEpoch"),
+    ("LastSequence", "lastSequence"),
+    ("LastTimestamp", "lastTimestamp"),
+    ("CurrentTransactionStartOffset", "currentTransactionStartOffset"),
 )
 _HANGING: Final = (
-    "Topic",
-    "Partition",
-    "ProducerId",
-    "ProducerEpoch",
-    "CoordinatorEpoch",
-    "StartOffset",
-    "LastTimestamp",
-    "Duration(min)",
+    ("Topic", "topic"),
+    ("Partition", "partition"),
+    ("ProducerId", "producerId"),
+    ("ProducerEpoch", "producerEpoch"),
+    ("CoordinatorEpoch", "coordinatorEpoch"),
+    ("StartOffset", "startOffset"),
+    ("LastTimestamp", "lastTimestamp"),
+    ("Duration(min)", "durationMinutes"),
 )
 _NONE: Final = "None"
 _MS_PER_MINUTE: Final = 60_000
@@ -72,7 +77,7 @@ _partition_required = together(
 
 @click.group(
     "kafka-transactions", cls=Group, subcommand_metavar="ACTION ...",
-    help="List, describe and end transactions, and find those that hang.",
+    help="List, describe and end transactions. find-hanging prints those that no coordinator will end.",
     epilog="""\
 examples
   {command} --bootstrap-server localhost:9092 list
@@ -82,7 +87,7 @@ examples
 @kafka_version
 @cluster_options()
 def transactions(**_: object) -> None:
-    """The cluster is that of the action."""
+    """The options of the cluster are here, as in Kafka's tool, or those of the action."""
 
 
 @transactions.command("list", help="Print the transactional ids of all brokers.")
@@ -94,6 +99,7 @@ def transactions(**_: object) -> None:
 )
 @option("--transactional-id-pattern", metavar="RE2", help="only ids that match the whole expression")
 @json_flag
+@cluster_options()
 @on_cluster
 def _list(cluster: Cluster, options: Options) -> None:
     pattern, open_for_ms = options.transactional_id_pattern, options.duration_filter
@@ -111,6 +117,7 @@ def _list(cluster: Cluster, options: Options) -> None:
 @transactions.command("describe", help="Print one transactional id and its transaction.")
 @option("--transactional-id", required=True, metavar="ID", help="the transactional id")
 @json_flag
+@cluster_options()
 @on_cluster
 def _describe(cluster: Cluster, options: Options) -> None:
     key: str = options.transactional_id
@@ -133,17 +140,18 @@ def _describe(cluster: Cluster, options: Options) -> None:
                 found.timeout_ms,
                 found.started_ms if is_open else None,
                 _now_ms() - found.started_ms if is_open else None,
-                ",".join(f"{part.topic}-{part.partition}" for part in sorted(found.partitions)),
+                sorted(found.partitions),
             )
         ],
         options,
     )
 
 
-@transactions.command("describe-producers", help="Print the producers that a partition remembers.")
+@transactions.command("describe-producers", help="Print the producer state of a partition.")
 @option("--broker-id", type=INT32, metavar="ID", help="send the request to this replica instead of the leader")
 @_partition_required
 @json_flag
+@cluster_options()
 @on_cluster
 def _describe_producers(cluster: Cluster, options: Options) -> None:
     partition = TopicPartition(options.topic, options.partition)
@@ -181,6 +189,7 @@ def _describe_producers(cluster: Cluster, options: Options) -> None:
     metavar="EPOCH",
     help="coordinator epoch of the partition's last marker; -1 if there is none",
 )
+@cluster_options()
 @on_cluster
 def _abort(cluster: Cluster, options: Options) -> None:
     partition = TopicPartition(options.topic, options.partition)
@@ -222,11 +231,13 @@ def _starting_at(cluster: Cluster, partition: TopicPartition, start_offset: int)
     type=INT32,
     default=_LONGEST_TIMEOUT_MINUTES,
     metavar="MINUTES",
+    show_default=True,
     help="the longest transaction timeout in the cluster; producers that wrote more recently are left out",
 )
 @option("--topic", help="name of the topic")
 @option("--partition", type=INT32, metavar="N", help="number of the partition")
 @json_flag
+@cluster_options()
 @on_cluster
 def _find_hanging(cluster: Cluster, options: Options) -> None:
     if options.topic is None and options.broker_id is None:
@@ -279,6 +290,7 @@ def _partitions(cluster: Cluster, options: Options) -> list[TopicPartition]:
     "forceTerminateTransaction", help="Fence the producer of a transactional id, which aborts its open transaction."
 )
 @option("--transactionalId", "transactional_id", required=True, metavar="ID", help="the transactional id")
+@cluster_options()
 @on_cluster
 def _force_terminate(cluster: Cluster, options: Options) -> None:
     key: str = options.transactional_id
@@ -293,12 +305,18 @@ def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def _print_table(header: Sequence[str], rows: Sequence[Sequence[Cell]], options: Options) -> None:
+def _print_table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Cell]], options: Options) -> None:
     """Print JSON, or columns as wide as their widest cell, each with a tab after it, as Kafka's tools print them."""
     if options.as_json:
-        Table([Column(title) for title in header], rows).show(as_json=True)
+        Table([Column(*column) for column in columns], rows).show(as_json=True)
         return
-    table = [header, *([_NONE if cell is None else str(cell) for cell in row] for row in rows)]
+    table = [[title for title, _ in columns], *([_text(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for line in table:
         say("".join(f"{cell:<{width}}\t" for cell, width in zip(line, widths, strict=True)))
+
+
+def _text(cell: Cell) -> str:
+    if cell is None:
+        return _NONE
+    return str(cell) if isinstance(cell, str | int) else ",".join(f"{part.topic}-{part.partition}" for part in cell)

@@ -40,6 +40,11 @@ class ListedOffset(NamedTuple):
     leader_epoch: int = -1
 
 
+def offsets_at(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """As ``list_offsets``, only the offsets."""
+    return {partition: found.offset for partition, found in list_offsets(cluster, wanted).items()}
+
+
 def list_offsets(
     cluster: Cluster,
     wanted: Mapping[TopicPartition, int],

@@ -1,13 +1,13 @@
 """The command line of the job."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from spark_kafka_native._command_line.commands import Options
 from spark_kafka_native._command_line.parameters import PATH, POSITIVE, OptionGroup, flag, option, together
-from spark_kafka_native._command_line.properties import file_error, read_properties
+from spark_kafka_native._command_line.properties import parse_pairs, properties_in
 from spark_kafka_native._jobs.batch_reload.bounds import Point, parse_offsets, parse_point
 from spark_kafka_native._jobs.batch_reload.errors import UsageError
 from spark_kafka_native._jobs.batch_reload.formats import COMPRESSIONS
@@ -20,7 +20,7 @@ DEFAULT_KEEP_VERSIONS: Final = 10
 DEFAULT_LEASE_MINUTES: Final = 60
 
 ABOUT: Final = """\
-Load Kafka topics into files, each record exactly once, or into any other Spark format, at least once.
+Load topics into files, each record exactly once. Any other Spark format gets the records at least once.
 
 Each run loads the records since the last one. If a run fails or is killed, start it again; there is no duplicate and no
 gap."""
@@ -130,7 +130,7 @@ _POSITION: Final = re.compile(r"(starting|ending)(offsets|timestamp).*")
 
 
 def parse_arguments(given: Options) -> Arguments:
-    """The values of ``reload_options``. Raises UsageError."""
+    """The values of ``reload_options``. Raises UsageError, ToolError, ToolFailure."""
     action = next((name for name in ("dry-run", "verify", "clean") if getattr(given, name.replace("-", "_"))), "load")
     other = given.format is not None and given.format not in COMPRESSIONS
     _check(given, action, other=other)
@@ -142,7 +142,8 @@ def parse_arguments(given: Options) -> Arguments:
         until=_point("--until", parse_point, given.until),
         location_option="--state" if given.state else "--target",
         location=StorageLocation(
-            url=given.state or given.target, options=_pairs(given.storage_option, "--storage-option")
+            url=given.state or given.target,
+            options=_pairs(given.storage_option, "--storage-option"),
         ),
         target=given.target,
         table=given.table,
@@ -353,12 +354,7 @@ def _origins(given: Options, properties: Iterable[str]) -> dict[str, str]:
 
 def _properties(given: Options) -> dict[str, str]:
     """The entries of --properties-file. It may be a pipe, such as ``<(...)`` of a shell, which can be read once."""
-    if given.properties_file is None:
-        return {}
-    try:
-        return read_properties(given.properties_file)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--properties-file {given.properties_file}: {file_error(error)}") from None
+    return {} if given.properties_file is None else properties_in(given.properties_file, "--properties-file")
 
 
 def _option_of(key: str) -> str:
@@ -381,14 +377,8 @@ def _source_options(given: Options, action: str, properties: Mapping[str, str]) 
     return options | ({"subscribe": given.topics} if given.topics is not None else {})
 
 
-def _pairs(items: Sequence[str], option: str) -> tuple[tuple[str, str], ...]:
-    pairs: list[tuple[str, str]] = []
-    for item in items:
-        key, separator, value = item.partition("=")
-        if not separator or not key.strip():
-            raise UsageError(f"{option}: KEY=VALUE is expected")  # without what was given: it may be a secret
-        pairs.append((key.strip(), value))
-    return tuple(pairs)
+def _pairs(items: Iterable[str], option: str) -> tuple[tuple[str, str], ...]:
+    return tuple(parse_pairs(items, option, strip_values=False).items())
 
 
 def _point(option: str, parse: Callable[[str], Point], text: str | None) -> Point | None:

@@ -10,7 +10,7 @@ _SERVERS: Final = "--bootstrap-server HOST:PORT"
 
 def command(action: str, prefix: str) -> str:
     """The command line that repairs a prefix; ``ExactlyOnceError.at`` inserts the cluster's servers."""
-    return f"python -m spark_kafka_native.tools exactly-once {action} {prefix} {_SERVERS}"
+    return f"pykafka exactly-once {action} {prefix} {_SERVERS}"
 
 
 class ErrorKind(StrEnum):

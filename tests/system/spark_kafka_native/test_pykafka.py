@@ -55,6 +55,8 @@ def test_commands_of_kafka_do_what_their_tools_do(command: Tool) -> None:
         (("topcs",), "pykafka: No such command 'topcs'. Did you mean 'topics'?"),
         (("topics", "--lisst"), "pykafka topics: No such option '--lisst'."),
         (("console", "consume"), "pykafka console consume: one of --topic, --include/--whitelist is required"),
+        (("topics", "--bootstrap-server"), "pykafka topics: Option '--bootstrap-server' requires an argument."),
+        (("transactions", "list", "--duration-filter"), "pykafka transactions list: Option '--duration-filter' requ"),
         (("transactions", "list"), "pykafka transactions list: --bootstrap-server is required"),
         (("broker",), "pykafka broker: --data-dir is required unless log.dirs is set"),
         (("reload", "--target", "/x"), "pykafka reload: --bootstrap-servers is required"),
@@ -110,7 +112,9 @@ def run_module(variables: dict[str, str], *arguments: str) -> subprocess.Complet
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
 
 
-def test_the_names_of_commands_are_those_of_the_page() -> None:
+def test_the_page_and_the_help_of_a_command_have_its_summary() -> None:
     page = Path(__file__).parents[3].joinpath("docs", "tools.md").read_text(encoding="utf-8")
-    for name in COMMANDS:
+    for name, lazy in (each for section in SECTIONS.values() for each in section.items()):
         assert f"| `{name}`" in page or f"| `{name} " in page, name
+        for text in (page, lazy.load().help or ""):
+            assert lazy.summary.rstrip(".") in text, (name, lazy.summary)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded._tools.commands import SCRIPTS
+from broker_embedded._tools.run_class import SCRIPTS
 from tests.support.scripts import free_port, started
 from tests.support.tools import Tool, run_script
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded._tools.commands import SCRIPTS
+from broker_embedded._tools.run_class import SCRIPTS
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._tools.dispatch import TOOLS
 from spark_kafka_native.tools import main

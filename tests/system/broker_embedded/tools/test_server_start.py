@@ -26,7 +26,7 @@ def test_a_setting_that_cannot_be_honoured_is_named(tool: Tool, tmp_path: Path) 
     response = tool("kafka-server-start", str(properties))
     assert response.status == 2
     assert "server.properties: listeners: SSL://:1 needs SSL" in response.err
-    assert "--override: 'x' is not KEY=VALUE" in tool("kafka-server-start", str(properties), "--override", "x").err
+    assert "--override: KEY=VALUE is expected" in tool("kafka-server-start", str(properties), "--override", "x").err
 
 
 def test_a_missing_jaas_file_is_no_bad_setting(tool: Tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

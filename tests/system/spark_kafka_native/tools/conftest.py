@@ -23,9 +23,6 @@ def tool(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def on_broker(tool: Tool, any_broker: AnyBroker) -> Tool:
     def call(name: str, *arguments: str, stdin: bytes = b"") -> ToolResult:
-        servers = ("--bootstrap-server", any_broker.bootstrap_servers)
-        # The commands of exactly-once have the option, not the group of them.
-        ordered = (*arguments, *servers) if name == "exactly-once" else (*servers, *arguments)
-        return tool(name, *ordered, stdin=stdin)
+        return tool(name, "--bootstrap-server", any_broker.bootstrap_servers, *arguments, stdin=stdin)
 
     return call

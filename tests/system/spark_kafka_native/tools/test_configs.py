@@ -107,7 +107,7 @@ def test_what_the_cluster_refuses(on_broker: Tool, topic: str) -> None:
         ),
         (("--describe", "--broker", "one"), "'one' is not the id of a broker"),
         (("--alter", "--topic", "t"), "--alter needs --add-config"),
-        (("--alter", "--topic", "t", "--add-config", "a"), "--add-config: 'a' is not KEY=VALUE"),
+        (("--alter", "--topic", "t", "--add-config", "a"), "--add-config: KEY=VALUE is expected"),
         (
             ("--alter", "--topic", "t", "--add-config", "a=1", "--delete-config", "a"),
             "--add-config and --delete-config both name a",

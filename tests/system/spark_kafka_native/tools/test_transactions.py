@@ -1,3 +1,4 @@
+import json
 import time
 from collections.abc import Iterator
 
@@ -46,6 +47,9 @@ def test_transactions_of_all_brokers(on_broker: Tool, producer: RawProducer) -> 
 
 
 def test_one_transaction(on_broker: Tool, producer: RawProducer) -> None:
+    in_json = json.loads(on_broker("kafka-transactions", "describe", "--transactional-id", "tool-tx", "--json").out)
+    assert (in_json["transactionState"], in_json["topicPartitions"]) == ("Ongoing", {TOPIC: [0]})
+    assert in_json["currentTransactionStartTimeMs"] > 1_700_000_000_000
     (row,) = table(on_broker("kafka-transactions", "describe", "--transactional-id", "tool-tx").lines)
     started, duration = int(row.pop("CurrentTransactionStartTimeMs")), int(row.pop("TransactionDurationMs"))
     assert (started > 1_700_000_000_000, duration >= 0) == (True, True)
@@ -156,6 +160,10 @@ def test_hanging_transactions(tool: Tool, old_manners: EmbeddedBroker) -> None:
         assert (response.status, response.err) == (0, "")
         return table(response.lines)
 
+    hanging = tool("kafka-transactions", "--bootstrap-server", servers, "find-hanging", "--topic", "hung", "--json")
+    in_json = json.loads(hanging.out)
+    assert (in_json["topic"], in_json["partition"], in_json["startOffset"]) == ("hung", 1, 0)
+    assert in_json["durationMinutes"] >= 60
     (row,) = found("--topic", "hung")
     assert int(row.pop("Duration(min)")) >= 60
     assert row == {

@@ -1,7 +1,7 @@
 import pytest
 
 from broker_embedded._config.log_config import LogConfig
-from broker_embedded._metadata.config_changes import changed, incremental, replaced
+from broker_embedded._metadata.config_changes import changed, incremental, unsupported
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from tests.support.refusals import refused
 
@@ -69,8 +69,8 @@ def test_invalid_config_changes_are_refused(entries: list[tuple[str, int, str | 
 
 
 def test_settings_are_replaced() -> None:
-    assert replaced([("a", "1"), ("b", "")]) == {"a": "1", "b": ""}
+    assert unsupported([("a", "1"), ("b", "")]) == {"a": "1", "b": ""}
     with pytest.raises(KafkaError, match="duplicate config keys"):
-        replaced([("a", "1"), ("a", "2")])
+        unsupported([("a", "1"), ("a", "2")])
     with pytest.raises(KafkaError, match="Null value not supported for : b"):
-        replaced([("a", "1"), ("b", None)])
+        unsupported([("a", "1"), ("b", None)])

@@ -27,8 +27,8 @@ from spark_kafka_native._command_line.parameters import (
     argument,
     flag,
     option,
-    replaced,
     together,
+    unsupported,
 )
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 
@@ -54,7 +54,7 @@ VALUES = (
     option("--key", may_be_empty=True),
     flag("--verbose"),
     argument("name", required=False),
-    replaced("use --topic", "--whitelist"),
+    unsupported("use --topic", "--whitelist"),
 )
 
 

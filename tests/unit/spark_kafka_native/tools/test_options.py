@@ -3,9 +3,10 @@ import pytest
 
 from spark_kafka_native._command_line.commands import run
 from spark_kafka_native._command_line.output import ToolError
+from spark_kafka_native._command_line.properties import parse_pairs
 from spark_kafka_native._tools.configs import configs
 from spark_kafka_native._tools.consumer_groups import consumer_groups
-from spark_kafka_native._tools.options import parse_pairs, split_list, with_defaults
+from spark_kafka_native._tools.options import split_list, with_defaults
 from spark_kafka_native._tools.topics import topics
 
 
@@ -15,7 +16,7 @@ def test_key_value_options() -> None:
 
 @pytest.mark.parametrize("item", ["a", "=1", ""])
 def test_invalid_key_value_option_is_named(item: str) -> None:
-    with pytest.raises(ToolError, match=r"--config: .* is not KEY=VALUE"):
+    with pytest.raises(ToolError, match=r"^--config: KEY=VALUE is expected$"):
         parse_pairs([item], "--config")
 
 

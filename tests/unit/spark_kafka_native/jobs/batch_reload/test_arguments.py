@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_native._command_line.commands import Options
+from spark_kafka_native._command_line.output import ToolError, ToolFailure
 from spark_kafka_native._jobs.batch_reload.arguments import Arguments, parse_arguments
 from spark_kafka_native._jobs.batch_reload.bounds import AtOffsets, AtTime
 from spark_kafka_native._jobs.batch_reload.command import batch_reload, main
@@ -112,7 +113,6 @@ def test_clean_and_verify_need_less() -> None:
         ([*PLAIN, "--option", "startingOffsets=latest"], "--option startingOffsets: use --from"),
         ([*PLAIN, "--option", "MinPartitions=4"], "--option MinPartitions: use --min-tasks"),
         ([*PLAIN, "--option", "failOnDataLoss=false"], "use --accept-data-loss"),
-        ([*PLAIN, "--properties-file", "/no/such/file"], "--properties-file"),
         ([*PLAIN, "--format", "parket"], r"^--format: parket is not a file format of this job; did you mean parquet\?"),
         ([*PLAIN, "--format", "jdbc"], "--state is required for positions: jdbc"),
         ([*PLAIN, "--format", "jdbc", "--state", "/s", "--table", "t"], "--table and --target cannot be used together"),
@@ -136,8 +136,13 @@ def test_invalid_combinations_of_arguments(arguments: list[str], said: str) -> N
         read(arguments)
 
 
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(ToolFailure, match=r"^--properties-file /no/such/file: No such file or directory$"):
+        parsed("--properties-file", "/no/such/file")
+
+
 def test_secrets_are_not_repeated() -> None:
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(ToolError) as caught:
         parsed("--storage-option", "geheim")
     assert "geheim" not in str(caught.value)
     assert "geheim" not in repr(

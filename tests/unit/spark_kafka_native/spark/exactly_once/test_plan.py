@@ -90,7 +90,7 @@ def test_aborted_decided_batch_is_lost(kafka: SimulatedKafka) -> None:
     text = str(caught.value)
     assert "2 of its 2 transactions" in text
     assert "rows-0 offsets 0 to 0, rows-1 offsets 0 to 0" in text
-    assert "so the whole batch can run again: python -m spark_kafka_native.tools exactly-once run-again orders" in text
+    assert "so the whole batch can run again: pykafka exactly-once run-again orders" in text
 
 
 def test_partly_aborted_decided_batch_is_lost(kafka: SimulatedKafka) -> None:

@@ -13,14 +13,14 @@ from spark_kafka_native._tools import dispatch
 _PACKAGE: Final = "broker_embedded._tools"
 TOOLS: Final[Mapping[str, Lazy]] = {
     **dispatch.TOOLS,
-    "home": Lazy(f"{_PACKAGE}.home:home", "Make a KAFKA_HOME with scripts of these tools."),
+    "home": Lazy(f"{_PACKAGE}.home:home", "Make a KAFKA_HOME with scripts of Kafka's names."),
     "kafka-dump-log": Lazy(f"{_PACKAGE}.dump_log:dump_log", "Print the files of a partition's directory."),
-    "kafka-run-class": Lazy(f"{_PACKAGE}.commands:run_class", "Run a tool by the name of its Java class."),
+    "kafka-run-class": Lazy(f"{_PACKAGE}.run_class:run_class", "Run a tool by the name of its Java class."),
     "kafka-server-start": Lazy(f"{_PACKAGE}.server_start:server_start", "Start the bundled broker."),
     "kafka-server-stop": Lazy(
         f"{_PACKAGE}.server_stop:server_stop", "Stop the brokers that scripts of this KAFKA_HOME have started."
     ),
-    "kafka-storage": Lazy(f"{_PACKAGE}.storage:storage", "Format a data directory for a cluster."),
+    "kafka-storage": Lazy(f"{_PACKAGE}.storage:storage", "Format a data directory, and describe it."),
     "zookeeper-server-start": Lazy(
         f"{_PACKAGE}.zookeeper:start", "Listen in place of ZooKeeper, for programs that start it before Kafka."
     ),

@@ -1,6 +1,6 @@
 import pytest
 
-from broker_embedded._tools.commands import CLASSES, SCRIPTS, tool_and_arguments
+from broker_embedded._tools.run_class import CLASSES, SCRIPTS, tool_and_arguments
 from spark_kafka_native._command_line.output import ToolError
 from tests.support.tools import Tool
 
