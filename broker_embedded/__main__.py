@@ -108,12 +108,15 @@ def broker(**given_options: Any) -> int:
     logging.basicConfig(
         level=options.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    given = _settings(options)
-    config = _parse(given)
+    try:
+        given = _settings(options)
+        config = _parse(given)
+        control = _control(options)
+    except ValueError as error:
+        raise ToolError(str(error)) from error
     data_dir = options.data_dir or config.log_dirs
     if not data_dir:
         raise ToolError("--data-dir is required unless log.dirs is set")
-    control = _control(options)
     origins = {"listeners": "--listen", "--control-listener": "--control-listener"}
     origins |= {key: setting.origin for key, setting in given.items()}
     try:

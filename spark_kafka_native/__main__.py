@@ -92,7 +92,8 @@ def pykafka() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status."""
-    if instruction := os.environ.get(_COMPLETE):
+    instruction = os.environ.get(_COMPLETE)
+    if instruction and "COMP_WORDS" in os.environ:  # which scripts of completion set, too
         return shell_complete(pykafka, {}, _NAME, _COMPLETE, instruction)
     return run(pykafka, _NAME, sys.argv[1:] if arguments is None else arguments)
 

@@ -26,7 +26,7 @@ from broker_embedded._tools.record_decoders import (
     plain_decoder,
 )
 from spark_kafka_native._command_line.commands import Options, warn
-from spark_kafka_native._command_line.output import FAILED, ToolError, ToolFailure, complain
+from spark_kafka_native._command_line.output import FAILED, ToolError, ToolFailure, complain, json_field
 from spark_kafka_native._command_line.parameters import INT32, Decorator, flag, option, together, unsupported
 from spark_kafka_native._records.batch import (
     MAGIC,
@@ -123,6 +123,9 @@ class _Dump:
         self._output = DumpOutput(as_json=options.as_json)
         self.has_invalid_batches = False
         self._decode = _decoder(options)
+        decoders = (options.offsets_decoder, options.transaction_log_decoder, *_decoder_classes(options))
+        self._in_base64: bool = options.as_json and options.print_data_log and not any(decoders)
+        """Whether keys and values that are no text are printed in base64."""
         self._deep: bool = options.deep_iteration or self._decode is not None
         self._skip_metadata: bool = options.skip_record_metadata
         self._max_bytes: int | None = options.max_bytes
@@ -192,10 +195,16 @@ class _Dump:
         for record, metadata in _records(file, position, header):
             gaps.note(record.offset)
             fields = {} if self._skip_metadata else metadata
-            if self._decode is not None and not header.is_control:
+            if self._in_base64 and not header.is_control:
+                fields = {**fields, **json_field("key", record.key), **json_field("payload", record.value)}
+            elif self._decode is not None and not header.is_control:
                 named = zip(("key", "payload"), self._decode(record), strict=True)
                 fields |= {name: shown for name, shown in named if shown is not None}
             self._output.fields(fields, prefix="|" if fields else "", kind="record")
+
+
+def _decoder_classes(options: Options) -> tuple[str | None, str | None]:
+    return options.key_decoder_class, options.value_decoder_class
 
 
 def _decoder(options: Options) -> Decoder | None:
@@ -204,7 +213,7 @@ def _decoder(options: Options) -> Decoder | None:
         return decode_group_record
     if options.transaction_log_decoder:
         return decode_transaction_record
-    classes = (options.key_decoder_class, options.value_decoder_class)
+    classes = _decoder_classes(options)
     if not options.print_data_log and classes == (None, None):
         return None
     return plain_decoder(*(name or STRING_DECODER for name in classes))

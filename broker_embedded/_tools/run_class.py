@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from spark_kafka_native._command_line.commands import Lazy, ToolCommand, run
+from spark_kafka_native._command_line.commands import Lazy, PassingCommand, run
 from spark_kafka_native._command_line.output import ToolError
 from spark_kafka_native._protocol.nearest import nearest_name
 from spark_kafka_native._tools import dispatch
@@ -56,18 +56,12 @@ CLASSES: Final = {
 """Java class -> tool."""
 
 
-@click.command(
-    "kafka-run-class",
-    cls=ToolCommand,
-    help="Run a tool by the name of its Java class.",
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-)
+@click.command("kafka-run-class", cls=PassingCommand)
 @click.pass_context
 def run_class(ctx: click.Context) -> int:
     """Raises ToolError: no tool has this class."""
     name, left = tool_and_arguments(ctx.args)
-    return run(TOOLS[name].load(), name, left)
+    return run(TOOLS[name], name, left)
 
 
 def tool_and_arguments(arguments: Sequence[str]) -> tuple[str, list[str]]:

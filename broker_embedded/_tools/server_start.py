@@ -16,7 +16,7 @@ from broker_embedded._server.run import EndOfRun, running_broker
 from broker_embedded._tools.background import daemon_flag, report_started, start_in_background
 from broker_embedded._tools.server_properties import ServerProperties, read_server_properties
 from broker_embedded._tools.server_stop import registered
-from spark_kafka_native._command_line.output import ToolFailure
+from spark_kafka_native._command_line.output import ToolError, ToolFailure
 from spark_kafka_native._command_line.parameters import PATH, argument, option
 from spark_kafka_native._command_line.properties import parse_pairs
 from spark_kafka_native._tools.options import command
@@ -38,7 +38,10 @@ def server_start(*, daemon: bool, properties: Path, override: tuple[str, ...]) -
         return start_in_background(_TOOL, [*overriding, "--", str(properties)], _OUTPUT)
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format=_LOG_FORMAT, datefmt=_TIME_FORMAT)
     overrides = parse_pairs(override, "--override")
-    server = read_server_properties(properties, overrides, os.environ.get("KAFKA_OPTS", ""))
+    try:
+        server = read_server_properties(properties, overrides, os.environ.get("KAFKA_OPTS", ""))
+    except ValueError as error:
+        raise ToolError(str(error)) from error
     try:
         with registered(f"kafka-server.{server.config.node_id}"):
             return asyncio.run(_run(server))

@@ -17,7 +17,7 @@ import click
 from broker_embedded._config.addresses import parse_port
 from broker_embedded._tools.background import daemon_flag, report_started, start_in_background
 from broker_embedded._tools.server_stop import registered, stop_servers
-from spark_kafka_native._command_line.commands import ToolCommand
+from spark_kafka_native._command_line.commands import PassingCommand
 from spark_kafka_native._command_line.output import ToolError
 from spark_kafka_native._command_line.parameters import PATH, argument
 from spark_kafka_native._command_line.properties import properties_in
@@ -56,12 +56,7 @@ def stop() -> int:
     return stop_servers("zookeeper", "zookeeper server")
 
 
-@click.command(
-    "zookeeper-shell",
-    cls=ToolCommand,
-    help="Fail, because the bundled broker has no ZooKeeper.",
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-)
+@click.command("zookeeper-shell", cls=PassingCommand)
 def shell() -> None:
     """Every command fails."""
     raise ToolError("this KAFKA_HOME has no ZooKeeper; its brokers keep their metadata in log.dirs")

@@ -2,9 +2,10 @@
 
 import os
 import pkgutil
+import re
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
@@ -48,17 +49,48 @@ class Command(click.Command):
     """Refuses repeated options without ``multiple``, and checks OptionGroups."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = list(self._separated(args))
         try:
             if not ctx.resilient_parsing:
-                # click does not report repeated options: this is what was given, with repetitions.
-                _, _, given = self.make_parser(ctx).parse_args(list(args))
+                # click reports neither repeated options nor one that is the value of another: this is what was given.
+                values, _, given = self.make_parser(ctx).parse_args(list(words))
                 if not any(param.is_eager for param in given):
                     self._check_repeated(ctx, given)
                     self._check_groups(ctx, given)
-            return super().parse_args(ctx, args)
+                self._check_values(ctx, given, values, words)
+            return super().parse_args(ctx, words)
         except click.UsageError as error:
             error.ctx = error.ctx or ctx  # some errors of click lack it
             raise
+
+    def _separated(self, args: Sequence[str]) -> Iterator[str]:
+        """``-t=ID`` as ``-t ID``: for click the equals sign is a part of the value."""
+        short = {name for param in self.params for name in param.opts if re.fullmatch("-[^-]", name)}
+        words = iter(args)
+        for word in words:
+            if word == "--":
+                yield word
+                yield from words
+            elif word[:2] in short and word[2:3] == "=":
+                yield word[:2]
+                yield word[3:]
+            else:
+                yield word
+
+    def _check_values(
+        self, ctx: click.Context, given: Sequence[click.Parameter], values: Mapping[str, Any], words: Sequence[str]
+    ) -> None:
+        """Refuse an option as the value of another, whose own value is missing: a shell variable may not be set."""
+        known = {name for param in self.get_params(ctx) for name in param.opts}
+        for param in dict.fromkeys(given):
+            if not isinstance(param, Option) or param.is_flag:
+                continue
+            found = values[param.name or ""]
+            for value in found if isinstance(found, list) else [found]:
+                if not isinstance(value, str) or any(f"{name}={value}" in words for name in param.opts):
+                    continue
+                if value.partition("=")[0] in known or (value.startswith("--") and value != "--"):
+                    raise click.UsageError(f"{_names(param)} requires an argument; {value} is an option", ctx)
 
     def _check_repeated(self, ctx: click.Context, given: Sequence[click.Parameter]) -> None:
         for param, times in Counter(given).items():
@@ -117,10 +149,18 @@ class ToolCommand(Command):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except (ToolError, ValueError, LocalProtocolError) as error:
+        except (ToolError, UnicodeError, LocalProtocolError) as error:
             raise _Failed(ctx, error, BAD_USAGE) from error
         except (ToolFailure, KafkaError, OSError) as error:
             raise _Failed(ctx, error, FAILED) from error
+
+
+class PassingCommand(ToolCommand):
+    """A command without options: ``ctx.args`` has all of its arguments, ``--`` and options included."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.args = list(args)
+        return ctx.args
 
 
 class Group(Command, click.Group):
@@ -203,7 +243,7 @@ def version_flag(text: str, help_text: str) -> Decorator:
 PACKAGE_VERSION: Final = f"spark-kafka-native {__version__}"
 
 
-def run(command: click.Command, name: str, arguments: Sequence[str]) -> int:
+def run(command: click.Command | Lazy, name: str, arguments: Sequence[str]) -> int:
     """Run a command under a name; its exit status.
 
     0, or what the command returns: done. 1: it failed, or stdout cannot be written. 2: a bad option. 130: interrupted.
@@ -225,10 +265,12 @@ def run(command: click.Command, name: str, arguments: Sequence[str]) -> int:
         _discard_buffers()
 
 
-def _status(command: click.Command, name: str, arguments: Sequence[str]) -> int:
+def _status(command: click.Command | Lazy, name: str, arguments: Sequence[str]) -> int:
     try:
-        with command.make_context(name, list(arguments), max_content_width=_MAX_HELP_WIDTH) as ctx:
-            return command.invoke(ctx) or 0
+        loaded = command.load() if isinstance(command, Lazy) else command
+        settings: dict[str, Any] = {"max_content_width": _MAX_HELP_WIDTH, "help_option_names": ["-h", "--help"]}
+        with loaded.make_context(name, list(arguments), **settings) as ctx:
+            return loaded.invoke(ctx) or 0
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:

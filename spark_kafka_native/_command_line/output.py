@@ -1,5 +1,6 @@
 """What tools print, to stdout and stderr, and the errors that end a tool with a message."""
 
+import base64
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -43,6 +44,14 @@ def say_record(record: Mapping[str, object], text: str, *, as_json: bool) -> Non
 def say_json(record: Mapping[str, object]) -> None:
     """Print an object of JSON on a line. Raises OutputClosed, OutputFailed."""
     say_bytes(json_bytes(record))
+
+
+def json_field(name: str, content: bytes | None) -> dict[str, str | None]:
+    """A member of an object: ``key``, or ``keyBase64`` if the bytes are not UTF-8."""
+    try:
+        return {name: None if content is None else content.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}Base64": base64.b64encode(content or b"").decode()}
 
 
 def json_bytes(record: Mapping[str, object]) -> bytes:

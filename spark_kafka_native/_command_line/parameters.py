@@ -26,7 +26,8 @@ INT16: Final = _SignedInteger(16)
 INT32: Final = _SignedInteger(32)
 INT64: Final = _SignedInteger(64)
 POSITIVE: Final = click.IntRange(min=1)
-PATH: Final = click.Path(path_type=Path)
+PATH: Final = click.Path(path_type=Path, readable=False)
+"""Commands report themselves that they cannot read a file."""
 
 
 class OptionGroup(NamedTuple):

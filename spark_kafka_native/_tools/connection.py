@@ -89,6 +89,8 @@ def open_cluster(options: Options, *more: tuple[str, Mapping[str, str]]) -> Iter
     except ConfigError as error:
         text = error.message if error.option == "bootstrap.servers" else str(error)
         raise ToolError(named(error.option, text)) from error
+    except ValueError as error:
+        raise ToolError(str(error)) from error
 
 
 def _files(options: Options) -> Iterator[tuple[str, dict[str, str]]]:

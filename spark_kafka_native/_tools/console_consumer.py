@@ -4,7 +4,6 @@ Partitions are read directly. With ``--group`` reading begins where that group h
 committed in its name; the tool is no member of the group, so brokers refuse that while the group has some.
 """
 
-import base64
 import functools
 import re
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from spark_kafka_native._client.consumer.cursor import PartitionRange
 from spark_kafka_native._client.consumer.fetcher import Fetcher
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, offsets_at
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, complain, json_bytes, say_bytes
+from spark_kafka_native._command_line.output import ToolError, complain, json_bytes, json_field, say_bytes
 from spark_kafka_native._command_line.parameters import INT32, INT64, OptionGroup, flag, option, unsupported
 from spark_kafka_native._command_line.properties import parse_pairs
 from spark_kafka_native._net.deadline import Deadline
@@ -187,19 +186,11 @@ def to_json(row: dict[str, Any], partition: TopicPartition) -> bytes:
         "offset": row["offset"],
         "timestamp": row["timestamp"],
         "timestampType": _TIMESTAMP_TYPES.get(row["timestamp_type"]),
-        **_as_text("key", row["key"]),
-        **_as_text("value", row["value"]),
-        "headers": [{"key": each["key"], **_as_text("value", each["value"])} for each in row["headers"] or ()],
+        **json_field("key", row["key"]),
+        **json_field("value", row["value"]),
+        "headers": [{"key": each["key"], **json_field("value", each["value"])} for each in row["headers"] or ()],
     }
     return json_bytes(record)
-
-
-def _as_text(name: str, content: bytes | None) -> dict[str, str | None]:
-    """A member of an object: ``key``, or ``keyBase64`` if the bytes are not UTF-8."""
-    try:
-        return {name: None if content is None else content.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}Base64": base64.b64encode(content or b"").decode()}
 
 
 def _wants(form: dict[str, str], part: str) -> bool:

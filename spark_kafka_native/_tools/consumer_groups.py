@@ -35,6 +35,8 @@ from spark_kafka_native._tools.options import ACTIONS, chosen_action, cluster_op
 from spark_kafka_native._tools.tables import Table, json_flag
 
 _PROTOCOL_TYPES: Final = frozenset({"", CONSUMER_PROTOCOL})
+_ALL: Final = "*"
+"""The value of --state and --type without one."""
 _TYPES: Final = frozenset({"", "classic", "consumer"})
 """Of groups of consumers. Brokers before 3.8 do not say a type."""
 
@@ -64,16 +66,14 @@ examples
 @option(
     "--state",
     is_flag=False,
-    flag_value="",
-    may_be_empty=True,
+    flag_value=_ALL,
     metavar="[STATE]",
     help="print the states of groups; with --list STATE: only groups in these states",
 )
 @option(
     "--type",
     is_flag=False,
-    flag_value="",
-    may_be_empty=True,
+    flag_value=_ALL,
     metavar="[TYPE]",
     help="with --list: print the types of groups; with TYPE: only groups of these types",
 )
@@ -106,8 +106,7 @@ def consumer_groups(cluster: Cluster, options: Options) -> None:
 
 def _list(cluster: Cluster, options: Options) -> None:
     groups = _consumer_groups(cluster)
-    wanted = {part.strip().lower() for part in (options.state or "").split(",") if part.strip()}
-    types = {part.strip().lower() for part in (options.type or "").split(",") if part.strip()}
+    wanted, types = _words(options.state), _words(options.type)
     found = [
         group
         for group in groups
@@ -121,6 +120,11 @@ def _list(cluster: Cluster, options: Options) -> None:
     else:
         shown = groups_table(found, types=options.type is not None, states=options.state is not None)
         shown.show(as_json=False, blank_line=False)
+
+
+def _words(text: str | None) -> set[str]:
+    """The states or types of an option, in lower case; empty for all."""
+    return {part.strip().lower() for part in (text or "").split(",")} - {"", _ALL}
 
 
 def _consumer_groups(cluster: Cluster) -> list[GroupListing]:

@@ -35,6 +35,6 @@ def run_tool(package: str, tools: Mapping[str, Lazy], arguments: Sequence[str], 
     """Run ``python -m package TOOL ...``; the exit status. ``hint`` names where more tools are."""
     if arguments and arguments[0] in tools:
         name, *left = arguments  # without the package, as the script of the tool
-        return run(tools[name].load(), name, left)
+        return run(tools[name], name, left)
     everything = LazyGroup({"Tools": tools}, subcommand_metavar="TOOL ...", epilog=hint)
     return run(everything, f"python -m {package}", arguments)

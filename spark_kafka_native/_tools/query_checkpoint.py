@@ -6,6 +6,7 @@ with its offset in JSON. With the setting enableSourceEvolution (version 2) its 
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Final
 
@@ -17,43 +18,96 @@ from spark_kafka_native._spark.offsets import OffsetMap, parse_offsets
 
 _NAMES_PRECEDE: Final = {"v1": False, "v2": True}
 """Whether names of sources precede their offsets, by the version of the file."""
+_MAX_BYTES: Final = 1 << 26
+_TRIES: Final = 3
+"""How often the last batch is looked up: a running query deletes the files of earlier ones."""
+_SECRET: Final = re.compile("(?<=://)[^/@]+(?=@)")
 
 
-def committed_offsets(location: str) -> OffsetMap:
-    """The offsets after the last completed batch, of all Kafka sources of the query.
+class Checkpoint:
+    """A checkpoint by its location: a directory, or a URL of Arrow's file systems: file, s3, gs, abfs, hdfs.
 
-    ``location`` is a directory, or a URL of Arrow's file systems: file, s3, gs, abfs, hdfs. Raises ToolFailure: it
-    cannot be read, is no checkpoint, has no completed batch, or its query reads no topic.
+    ``str()`` is the location without credentials.
     """
-    try:
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+
+    def __str__(self) -> str:
+        return _SECRET.sub("...", self._location)
+
+    def committed_offsets(self) -> OffsetMap:
+        """The offsets after the last completed batch, of all Kafka sources of the query.
+
+        Of a partition that several sources read it is the lowest. Raises ToolFailure: the checkpoint cannot be read, is
+        none, has no completed batch, or its query reads no topic.
+        """
+        try:
+            batch, content = self._last_batch()
+        except FileNotFoundError as error:
+            raise self._failure(f"not the checkpoint of a streaming query: {error}") from error
+        except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
+            raise self._failure(str(error)) from error
+        version, _, *sources = [*content.splitlines(), "", ""]
+        if version not in _NAMES_PRECEDE:
+            raise self._failure(f"the version of its offsets is {version[:20]!r}, not v1 or v2")
+        offsets: OffsetMap = {}
+        for line in sources:
+            text = line.partition(":")[2] if _NAMES_PRECEDE[version] else line
+            for partition, offset in self._offsets_in(text).items():
+                offsets[partition] = min(offset, offsets.get(partition, offset))
+        if not offsets:
+            raise self._failure(f"batch {batch} has no offsets of a Kafka source")
+        return offsets
+
+    def _last_batch(self) -> tuple[int, str]:
+        """The number and the file of offsets of the last completed batch. Raises OSError, ValueError, ToolFailure."""
+        files, path = self._open()
+        tries = _TRIES
+        while True:
+            listed = files.get_file_info(pa.fs.FileSelector(f"{path}/commits"))
+            batches = [int(info.base_name) for info in listed if info.base_name.isdecimal()]
+            if not batches:
+                raise self._failure("the query has no completed batch")
+            tries -= 1
+            try:
+                with files.open_input_stream(f"{path}/offsets/{max(batches)}") as stream:
+                    content = stream.read(_MAX_BYTES + 1)
+            except FileNotFoundError:
+                if not tries:
+                    raise
+                continue
+            if len(content) > _MAX_BYTES:
+                raise self._failure(f"the file of batch {max(batches)} has more than {_MAX_BYTES} bytes")
+            return max(batches), content.decode()
+
+    def _open(self) -> tuple[pa.fs.FileSystem, str]:
+        """The file system, and the path in it. Raises OSError, ValueError."""
+        location = re.sub("^s3[an]://", "s3://", self._location)  # Hadoop's schemes
+        location = re.sub("^file:/(?!/)", "file:///", location)
         if "://" in location:
             files, path = pa.fs.FileSystem.from_uri(location)
-        else:
-            files, path = pa.fs.LocalFileSystem(), str(Path(location).absolute())
-        listed = files.get_file_info(pa.fs.FileSelector(f"{path}/commits"))
-        batches = [int(info.base_name) for info in listed if info.base_name.isdecimal()]
-        if not batches:
-            raise ToolFailure(f"--checkpoint {location}: the query has no completed batch")
-        with files.open_input_stream(f"{path}/offsets/{max(batches)}") as stream:
-            lines = stream.read().decode().splitlines()
-    except FileNotFoundError as error:
-        raise ToolFailure(f"--checkpoint {location}: not the checkpoint of a streaming query: {error}") from error
-    except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
-        raise ToolFailure(f"--checkpoint {location}: {error}") from error
-    version, _, *sources = [*lines, "", ""]
-    if version not in _NAMES_PRECEDE:
-        raise ToolFailure(f"--checkpoint {location}: the version of its offsets is {version!r}, not v1 or v2")
-    offsets: OffsetMap = {}
-    for line in sources:
-        offsets |= _offsets_in(line.partition(":")[2] if _NAMES_PRECEDE[version] else line)
-    if not offsets:
-        raise ToolFailure(f"--checkpoint {location}: batch {max(batches)} has no offsets of a Kafka source")
-    return offsets
+            return files, path
+        return pa.fs.LocalFileSystem(), str(Path(location).absolute())
 
+    def _offsets_in(self, text: str) -> OffsetMap:
+        """Empty for another source, which has other text or, if it has not begun, a dash.
 
-def _offsets_in(line: str) -> OffsetMap:
-    """Empty for the line of another source, which has other JSON or, if it has not begun, a dash."""
-    try:
-        return parse_offsets(json.loads(line))
-    except ValueError:
-        return {}
+        Raises ToolFailure: the file is damaged.
+        """
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            if text.startswith("{"):
+                raise self._failure(f"a line of its offsets is damaged: {text[:80]!r}") from error
+            return {}
+        try:
+            return parse_offsets(found)
+        except ValueError:
+            return {}
+
+    def _failure(self, text: str) -> ToolFailure:
+        """The error. Arrow's text can have the location."""
+        for secret in (self._location, *_SECRET.findall(self._location)):
+            text = text.replace(secret, str(self) if secret == self._location else "...")
+        return ToolFailure(f"--checkpoint {self}: {text}")

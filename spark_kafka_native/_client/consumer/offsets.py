@@ -40,9 +40,11 @@ class ListedOffset(NamedTuple):
     leader_epoch: int = -1
 
 
-def offsets_at(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+def offsets_at(
+    cluster: Cluster, wanted: Mapping[TopicPartition, int], *, isolation: int | None = None
+) -> dict[TopicPartition, int]:
     """As ``list_offsets``, only the offsets."""
-    return {partition: found.offset for partition, found in list_offsets(cluster, wanted).items()}
+    return {partition: found.offset for partition, found in list_offsets(cluster, wanted, isolation=isolation).items()}
 
 
 def list_offsets(

@@ -10,6 +10,7 @@ import click
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native import __version__
 from spark_kafka_native.__main__ import SECTIONS, main
 from tests.support.tools import Tool, calling
 
@@ -26,7 +27,7 @@ def test_help_lists_the_commands(command: Tool) -> None:
     assert (response.status, response.err, response.lines[0]) == (0, "", "Usage: pykafka [OPTIONS] COMMAND [ARGS]...")
     for name in COMMANDS:
         assert any(line.startswith(f"  {name} ") for line in response.lines), name
-    assert command("--version").out == "spark-kafka-native 0.1.0\n"
+    assert command("--version").out == f"spark-kafka-native {__version__}\n"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -98,6 +99,11 @@ def test_examples_of_help_texts_have_options_that_exist(
         words = shlex.split(example.replace(" ... ", " --bootstrap-servers h:1 --topics t --target d "), comments=True)
         end = next((at for at, word in enumerate(words) if word in {"<", ">"}), len(words))
         assert command(*words[1:end]).status == 0, (example, command(*words[1:end]).err)
+
+
+def test_a_variable_of_completion_without_words_has_no_effect() -> None:
+    done = run_module({"_PYKAFKA_COMPLETE": "bash_complete"}, "--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"spark-kafka-native {__version__}\n", "")
 
 
 def test_the_script_of_a_shell_asks_the_command() -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from broker_embedded.testing import EmbeddedBroker
+from tests.support.clients.topics import Topics
 from tests.support.tools import Tool
 from tests.system.broker_embedded.tools.conftest import dumped_files, written_segment
 
@@ -55,6 +57,16 @@ def test_json_has_an_object_for_each_batch_record_and_entry(tool: Tool, tmp_path
     assert expected.items() <= record.items()
     assert [each["type"] for each in more if each["file"] == str(log)] == ["batch", "record"]
     assert all({"timestamp", "offset"} < each.keys() for each in more if each["file"].endswith(".timeindex"))
+
+
+def test_json_has_bytes_that_are_no_text_in_base64(tool: Tool, tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path / "data", topics={"t": 1}) as broker, Topics(broker.bootstrap_servers) as topics:
+        topics.write("t", [b"\xfe", None], keys=[None, b"\xff"])
+    log = tmp_path / "data" / "t-0" / "00000000000000000000.log"
+    dumped = tool("kafka-dump-log", "--files", str(log), "--print-data-log", "--json")
+    records = [each for each in map(json.loads, dumped.lines) if each["type"] == "record"]
+    assert [(each.get("key"), each.get("keyBase64")) for each in records] == [(None, None), (None, "/w==")]
+    assert [(each.get("payload"), each.get("payloadBase64")) for each in records] == [(None, "/g=="), (None, None)]
 
 
 def test_messages_of_format_v1(tool: Tool, tmp_path: Path) -> None:

@@ -40,3 +40,9 @@ def test_the_tool_runs(tool: Tool) -> None:
         assert tool("kafka-run-class", *none).err == "kafka-run-class: the name of a Java class is required\n"
     refused = tool("kafka-run-class", "a.B")
     assert (refused.status, refused.err.startswith("kafka-run-class: no tool has the class a.B")) == (2, True)
+
+
+def test_arguments_are_passed_on_as_they_are(tool: Tool) -> None:
+    response = tool("kafka-run-class", "org.apache.kafka.tools.TopicCommand", "--list", "--", "--create")
+    assert (response.status, "Got unexpected extra argument (--create)" in response.err) == (2, True), response.err
+    assert tool("kafka-run-class", "org.apache.kafka.tools.TopicCommand", "--version").status == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.__main__ import main
 from tests.support.clients.topics import Topics
 from tests.support.servers.brokers import AnyBroker
@@ -46,14 +47,17 @@ def write_checkpoint(directory: Path, *sources: str, batch: int = 10, committed:
 
 
 def test_lag_of_a_group(lag: Tool, topic: str) -> None:
+    title, *rows = [line.split() for line in lag("--group", topic).lines if line]
+    assert title == ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
+    assert sorted(row[3:] for row in rows) == [["0", "0", "0"], ["4", "6", "2"]]
+
+
+def test_the_age_is_that_of_the_next_record(lag: Tool, topic: str) -> None:
     time.sleep(1.1)
-    response = lag("--group", topic)
-    title, *rows = [line.split() for line in response.lines if line]
-    assert title == ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "AGE", "(S)"]
-    lags = {tuple(row[1:3]): row[3:] for row in rows}
-    (unread,) = [row for row in lags.values() if row[2] != "0"]
-    assert (unread[:3], int(unread[3]) in range(1, 60)) == (["4", "6", "2"], True)
-    assert all(row == ["0", "0", "0", "-"] for row in lags.values() if row is not unread)
+    title, *rows = [line.split() for line in lag("--group", topic, "--age").lines if line]
+    assert title[-2:] == ["AGE", "(S)"]
+    ages = {row[5]: row[6] for row in rows}
+    assert (ages["0"], int(ages["2"]) in range(1, 60)) == ("-", True)
 
 
 def test_status_3_is_that_of_too_much_lag(lag: Tool, topic: str) -> None:
@@ -68,13 +72,13 @@ def test_the_lag_is_printed_again_until_it_is_too_much(
     (number,) = [each["partition"] for each in map(json.loads, offsets) if each["offset"] == 6]
 
     def write_later() -> None:
-        time.sleep(1)
+        time.sleep(1.5)
         with Topics(any_broker.bootstrap_servers) as topics:
             topics.write(topic, ["7", "8", "9", "10"], partition=[number] * 4)
 
     with ThreadPoolExecutor(1) as executor:
         writing = executor.submit(write_later)
-        response = lag("--group", topic, "--max-lag", "5", "--interval", "0.1", "--json")
+        response = lag("--group", topic, "--max-lag", "5", "--interval", "1", "--json")
         writing.result()
     lags = [each["lag"] for each in map(json.loads, response.lines) if each["partition"] == number]
     assert (response.status, lags[0], lags[-1]) == (3, 2, 6), response.err
@@ -84,18 +88,19 @@ def test_the_lag_is_printed_again_until_it_is_too_much(
 def test_lag_of_queries(lag: Tool, topic: str, tmp_path: Path) -> None:
     stored = json.dumps({topic: {"0": 1, "1": 1}})
     first = write_checkpoint(tmp_path / "first", "-", '{"logOffset":3}', stored, "0", batch=11)
-    named = ("rates:3", f"visits:{json.dumps({topic: {'0': 6}})}", "new:-")
+    named = ("rates:3", *(f"visits:{json.dumps({topic: {'0': offset}})}" for offset in (6, 2, 5)), "new:-")
     second = write_checkpoint(tmp_path / "second", *named, version="v2")
-    response = lag("--checkpoint", f"file://{first}", "--checkpoint", str(second), "--json")
+    response = lag("--checkpoint", f"file:{first}", "--checkpoint", str(second), "--age", "--json")
     assert response.status == 0, response.err
     found = [json.loads(line) for line in response.lines]
-    assert [each["checkpoint"] for each in found] == [f"file://{first}"] * 2 + [str(second)]
+    assert [each["checkpoint"] for each in found] == [f"file:{first}"] * 2 + [str(second)]
     full = next(each for each in found if each["logEndOffset"] == 6 and each["currentOffset"] == 1)
     assert (full["topic"], full["lag"], full["ageSeconds"] in range(60)) == (topic, 5, True)
+    assert found[2]["currentOffset"] == 2, "the lowest of the three sources"
     (empty,) = [each for each in found if each["logEndOffset"] == 0 and each["currentOffset"] == 1]
-    assert (empty["lag"], empty["ageSeconds"]) == (0, None)
+    assert (empty["lag"], empty["ageSeconds"]) == (None, None)
     number = empty["partition"]
-    assert f"file://{first}: {topic}-{number} ends at 0, before offset 1: was its topic recreated?" in response.err
+    assert f"file:{first}: {topic}-{number} ends at 0, before offset 1: was its topic recreated?" in response.err
 
 
 def test_records_that_were_deleted_before_they_were_read_are_named(
@@ -107,7 +112,7 @@ def test_records_that_were_deleted_before_they_were_read_are_named(
     for before, left in ((5, True), (6, False)):
         file.write_text(json.dumps({"partitions": [{"topic": topic, "partition": number, "offset": before}]}))
         assert on_broker("kafka-delete-records", "--offset-json-file", str(file)).status == 0
-        response = lag("--group", topic, "--json")
+        response = lag("--group", topic, "--age", "--json")
         assert (
             f"{topic}: {topic}-{number}: offsets 4 to {before - 1} were deleted before they were read" in response.err
         )
@@ -121,6 +126,52 @@ def test_partitions_that_do_not_exist_have_no_lag(lag: Tool, topic: str, tmp_pat
     assert f"{checkpoint}: deleted-0 does not exist, or has no leader" in response.err
     (deleted,) = [each for each in map(json.loads, response.lines) if each["topic"] == "deleted"]
     assert (response.status, deleted["logEndOffset"], deleted["lag"]) == (0, None, None)
+    assert lag("--checkpoint", str(checkpoint), "--max-lag", "1000").status == 3, "the lag is unknown"
+
+
+def test_a_partition_that_cannot_be_read_has_a_lag_and_no_age(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    command = calling(main, capfd, monkeypatch)
+    checkpoint = write_checkpoint(tmp_path / "c", json.dumps({"t": {"0": 0, "1": 0}}))
+    with EmbeddedBroker(tmp_path / "data", topics={"t": 2}) as broker:
+        with Topics(broker.bootstrap_servers) as topics:
+            topics.write("t", ["a", "b"], partition=[0, 1])
+        log = tmp_path / "data" / "t-0" / "00000000000000000000.log"
+        damaged = bytearray(log.read_bytes())
+        damaged[-2] ^= 1
+        log.write_bytes(damaged)
+        servers = ("--bootstrap-server", broker.bootstrap_servers)
+        response = command("lag", *servers, "--checkpoint", str(checkpoint), "--age", "--json")
+    found = {each["partition"]: each for each in map(json.loads, response.lines)}
+    assert (response.status, f"{checkpoint}: no age: t-0: " in response.err) == (0, True), response.err
+    assert (found[0]["lag"], found[0]["ageSeconds"], found[1]["ageSeconds"] in range(60)) == (1, None, True)
+
+
+def test_ages_of_many_partitions_take_few_requests(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    command = calling(main, capfd, monkeypatch)
+    checkpoint = write_checkpoint(tmp_path / "c", json.dumps({"t": {str(number): 0 for number in range(500)}}))
+    with EmbeddedBroker(topics={"t": 500}) as broker:
+        with Topics(broker.bootstrap_servers) as topics:
+            topics.write("t", ["a"] * 500, partition=range(500))
+        before = fetches(broker)
+        servers = ("--bootstrap-server", broker.bootstrap_servers)
+        response = command("lag", *servers, "--checkpoint", str(checkpoint), "--age", "--json")
+        assert fetches(broker) - before < 20
+    assert [json.loads(line)["ageSeconds"] is None for line in response.lines] == [False] * 500
+
+
+def fetches(broker: EmbeddedBroker) -> int:
+    """How many Fetch requests the broker has answered."""
+    return len(broker.requests("Fetch"))
+
+
+def test_credentials_in_a_url_are_not_printed(lag: Tool) -> None:
+    for location in ("s3://key:geheim@127.0.0.1:1/x", "s3://key:geheim@[/x", "nope://key:geheim@a/b"):
+        response = lag("--checkpoint", location)
+        assert (response.status, "geheim" in response.err, "://...@" in response.err) == (1, False, True), response.err
 
 
 @pytest.mark.parametrize(
@@ -137,11 +188,16 @@ def test_partitions_that_do_not_exist_have_no_lag(lag: Tool, topic: str, tmp_pat
         (("--checkpoint", "{}/binary"), 1, "--checkpoint {}/binary: "),
         (("--checkpoint", "no-such-scheme://a/b"), 1, "--checkpoint no-such-scheme://a/b: "),
         (("--group", "g", "--interval", "0"), 2, "Invalid value for '--interval'"),
+        (("--group", "g", "--interval", "inf"), 2, "Invalid value for '--interval'"),
+        (("--checkpoint", "{}/cut"), 1, "--checkpoint {}/cut: a line of its offsets is damaged: '{{\"t\":'"),
+        (("--checkpoint", "{}/deep"), 1, "--checkpoint {}/deep: batch 10 has no offsets of a Kafka source"),
     ],
 )
 def test_errors(lag: Tool, tmp_path: Path, arguments: tuple[str, ...], status: int, said: str) -> None:
     (tmp_path / "new" / "commits").mkdir(parents=True)
     write_checkpoint(tmp_path / "other", '{"logOffset":3}', "7")
+    write_checkpoint(tmp_path / "cut", '{"t":')
+    write_checkpoint(tmp_path / "deep", "[" * 200_000)
     write_checkpoint(tmp_path / "newer", '{"t":{"0":1}}', version="v3")
     (write_checkpoint(tmp_path / "lost", "-") / "offsets" / "10").unlink()
     (write_checkpoint(tmp_path / "binary", "-") / "offsets" / "10").write_bytes(b"v1\n{}\n\xff")

@@ -66,8 +66,8 @@ def read(*arguments: str) -> Options:
 
 def test_values_of_options() -> None:
     assert read("--topic", "-1").topic == "-1"
-    assert read("-t=", "--file", "/x", "n") == SimpleNamespace(
-        topic="=", file=Path("/x"), state=None, config=(), key=None, verbose=False, name="n"
+    assert read("-t=x", "--file", "/x", "n") == SimpleNamespace(
+        topic="x", file=Path("/x"), state=None, config=(), key=None, verbose=False, name="n"
     )
     assert read("--config", "a=", "--verbose", "--config", "b", "--verbose").config == ("a=", "b")
     assert (read("--state").state, read("--state", "x").state, read("--state", "--verbose").state) == (
@@ -76,6 +76,8 @@ def test_values_of_options() -> None:
         "all",
     )
     assert read("--key", "").key == ""
+    assert (read("--key=--verbose").key, read("--key", "-x").key, read("--key", "--").key) == ("--verbose", "-x", "--")
+    assert (read("--", "-t=x").name, read("-tx").topic) == ("-t=x", "x")
     assert read("--", "--topic").name == "--topic"
 
 
@@ -89,6 +91,11 @@ def test_values_of_options() -> None:
         (["--whitelist=a", "--topic", ""], "--whitelist is not supported: use --topic"),
         (["--topic", ""], "Invalid value for '--topic' / '-t': must not be empty"),
         (["--topic="], "Invalid value for '--topic' / '-t': must not be empty"),
+        (["-t="], "Invalid value for '--topic' / '-t': must not be empty"),
+        (["--topic", "--verbose"], "--topic/-t requires an argument; --verbose is an option"),
+        (["-t", "--config=a"], "--topic/-t requires an argument; --config=a is an option"),
+        (["--config", "a", "--config", "--vrbose"], "--config requires an argument; --vrbose is an option"),
+        (["--topic", "-t"], "--topic/-t requires an argument; -t is an option"),
         (["--file", ""], "Invalid value for '--file': must not be empty"),
         (["--config", "a", "--config="], "Invalid value for '--config': must not be empty"),
         ([""], "Invalid value for '[NAME]': must not be empty"),
@@ -172,9 +179,9 @@ What:
   --make  make it
 
 Options:
-  --version  print it
-  --a A      an a
-  --help     Show this message and exit.
+  --version   print it
+  --a A       an a
+  -h, --help  Show this message and exit.
 
 examples
   p --make
@@ -188,7 +195,6 @@ examples
     ("error", "status"),
     [
         (ToolError("--a: bad"), 2),
-        (ValueError("--a: bad"), 2),
         (ToolFailure("no such file"), 1),
         (OSError("no such file"), 1),
         (KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "t"), 1),
@@ -200,6 +206,14 @@ def test_errors_are_named_and_have_a_status(error: Exception, status: int, capsy
 
     assert run(click.command("c", cls=ToolCommand)(fail), "p", []) == status
     assert capsys.readouterr().err == f"p: {error}\n"
+
+
+def test_other_errors_are_tracebacks() -> None:
+    def fail() -> None:
+        raise ValueError
+
+    with pytest.raises(ValueError, match=r"^$"):
+        run(click.command("c", cls=ToolCommand)(fail), "p", [])
 
 
 def test_an_interrupted_command() -> None:
