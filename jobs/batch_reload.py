@@ -1,4 +1,4 @@
-"""``spark-submit jobs/batch_reload.py --help``: topics into files; see ``spark_kafka_native.jobs.batch_reload``."""
+"""``spark-submit jobs/batch_reload.py --help``: topics into files; see ``spark_kafka_native/_jobs/batch_reload``."""
 
 import sys
 

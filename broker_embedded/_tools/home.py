@@ -1,6 +1,6 @@
 """A KAFKA_HOME: a directory with scripts as in Apache Kafka, which run the bundled broker and its tools.
 
-    python -m broker_embedded.tools home DIRECTORY
+    pykafka home DIRECTORY
 
 Programs that launch Apache Kafka by its scripts (trivup, pytest-kafka, the fixtures of kafka-python) launch this
 broker if they are configured with the directory. A directory with files that this command did not create is refused.

@@ -216,10 +216,7 @@ def given_options() -> Options:
     found: dict[str, Any] = {}
     ctx: click.Context | None = click.get_current_context()
     while ctx is not None:
-        found = {
-            **ctx.params,
-            **{name: value for name, value in found.items() if value is not None or name not in ctx.params},
-        }
+        found |= {name: value for name, value in ctx.params.items() if found.get(name) is None}
         ctx = ctx.parent
     return Options(**found)
 

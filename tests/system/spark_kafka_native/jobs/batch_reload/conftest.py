@@ -1,3 +1,4 @@
 from tests.support.spark.reload_driver import driver
+from tests.support.spark.reload_run import broker, run, topics
 
-__all__ = ["driver"]
+__all__ = ["broker", "driver", "run", "topics"]
