@@ -1,6 +1,6 @@
 """Columns to records: measured first, because where batches begin depends on sizes, and written once that is known."""
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
@@ -74,16 +74,16 @@ cdef class Measured:
             self.views.append(counted)
             self.content.counts = <const int64_t*>counted.start
             self.first_headers = PyBytes_FromStringAndSize(NULL, rows * sizeof(int64_t))
-            self.content.first_headers = <const int64_t*>PyBytes_AS_STRING(self.first_headers)
+            self.content.first_headers = <const int64_t*>PyBytes_AsString(self.first_headers)
             headers = -1
             if counted.count(sizeof(int64_t)) >= rows:
-                headers = _sum(self.content.counts, rows, <int64_t*>PyBytes_AS_STRING(self.first_headers))
+                headers = _sum(self.content.counts, rows, <int64_t*>PyBytes_AsString(self.first_headers))
             if headers < 0:
                 raise ValueError("rows have no number of headers")
             self._open(&self.content.header_key, header_keys, headers)
             self._open(&self.content.header_value, header_values, headers)
         self.sizes = PyBytes_FromStringAndSize(NULL, rows * sizeof(int64_t))
-        self.size = <int64_t*>PyBytes_AS_STRING(self.sizes)
+        self.size = <int64_t*>PyBytes_AsString(self.sizes)
         with nogil:
             good = _measure(&self.content, self.size)
         if not good:

@@ -2,8 +2,8 @@
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from libc.stdint cimport INT64_MAX, int64_t
+from libc.stdlib cimport free, malloc
 
 
 @cython.no_gc_clear  # the buffer is needed to release it
@@ -26,12 +26,12 @@ cdef class Memory:
     def __cinit__(self, int64_t count, size_t each):
         if not 0 <= count <= INT64_MAX // <int64_t>each:
             raise MemoryError
-        self.start = PyMem_RawMalloc(<size_t>count * each)
+        self.start = malloc(<size_t>count * each or 1)  # NULL may also be the result of malloc(0)
         if self.start is NULL:
             raise MemoryError
 
     def __dealloc__(self):
-        PyMem_RawFree(self.start)
+        free(self.start)
 
 
 cdef View made(object allocate, int64_t size):
