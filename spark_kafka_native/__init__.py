@@ -5,8 +5,6 @@ Everything that is meant for users is in this module, in ``spark_kafka_native.co
 docs/interface.md.
 """
 
-import importlib
-
 __version__ = "0.1.0"
 
 _MODULES = {  # imported at the first use (PEP 562), because each process of a query needs only some of them
@@ -34,7 +32,9 @@ __all__ = ["__version__", *_MODULES]  # noqa: PLE0604  # all are texts
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    from spark_kafka_native._extras import import_with_spark  # noqa: PLC0415  # few processes of a query come here
+
+    return getattr(import_with_spark(f"{__name__}.{_MODULES[name]}", f"{__name__}.{name}"), name)
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,6 @@
 """Commands: their help, the checks of their options, and their exit status."""
 
 import os
-import pkgutil
 import re
 import sys
 from collections import Counter
@@ -25,6 +24,7 @@ from spark_kafka_native._command_line.output import (
     say,
 )
 from spark_kafka_native._command_line.parameters import Decorator, Option, OptionGroup, flag
+from spark_kafka_native._extras import SparkMissing, import_with_spark
 from spark_kafka_native._protocol.errors import KafkaError, LocalProtocolError
 
 Options = SimpleNamespace
@@ -183,9 +183,10 @@ class Lazy(NamedTuple):
     where: str
     summary: str
 
-    def load(self) -> click.Command:
-        """Import the command."""
-        found: click.Command = pkgutil.resolve_name(self.where)
+    def load(self, name: str) -> click.Command:
+        """Import the command ``name``. Raises SparkMissing."""
+        module, _, attribute = self.where.partition(":")
+        found: click.Command = getattr(import_with_spark(module, name), attribute)
         return found
 
 
@@ -203,7 +204,11 @@ class LazyGroup(Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name, command, left = super().resolve_command(ctx, args)
-        return name, self._lazy[name].load() if name is not None and command is not None else None, left
+        return (
+            name,
+            self._lazy[name].load(f"{ctx.command_path} {name}") if name is not None and command is not None else None,
+            left,
+        )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # as in click
         for title, commands in self._sections.items():
@@ -264,7 +269,7 @@ def run(command: click.Command | Lazy, name: str, arguments: Sequence[str]) -> i
 
 def _status(command: click.Command | Lazy, name: str, arguments: Sequence[str]) -> int:
     try:
-        loaded = command.load() if isinstance(command, Lazy) else command
+        loaded = command.load(name) if isinstance(command, Lazy) else command
         settings: dict[str, Any] = {"max_content_width": _MAX_HELP_WIDTH, "help_option_names": ["-h", "--help"]}
         with loaded.make_context(name, list(arguments), **settings) as ctx:
             return loaded.invoke(ctx) or 0
@@ -280,6 +285,9 @@ def _status(command: click.Command | Lazy, name: str, arguments: Sequence[str]) 
     except _Failed as error:
         complain(error.message)
         return error.status
+    except SparkMissing as error:
+        complain(str(error))
+        return FAILED
     except KeyboardInterrupt:
         return _INTERRUPTED
 

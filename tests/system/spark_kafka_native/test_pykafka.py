@@ -122,5 +122,5 @@ def test_the_page_and_the_help_of_a_command_have_its_summary() -> None:
     page = Path(__file__).parents[3].joinpath("docs", "tools.md").read_text(encoding="utf-8")
     for name, lazy in (each for section in SECTIONS.values() for each in section.items()):
         assert f"| `{name}`" in page or f"| `{name} " in page, name
-        for text in (page, lazy.load().help or ""):
+        for text in (page, lazy.load(name).help or ""):
             assert lazy.summary.rstrip(".") in text, (name, lazy.summary)

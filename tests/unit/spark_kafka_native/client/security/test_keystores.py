@@ -140,7 +140,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_a_missing_package_is_an_error_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
     assert (
-        "run `pip install '.[security]'` in a clone"
+        "run `pip install 'spark-kafka-native[security]'`"
         in refusal(store(tmp_path / "a", CLIENT.pkcs12("x"), "PKCS12")).message
     )
     assert load(store(tmp_path / "b", JKS), Secret(KEY_PASSWORD)).has_certificate

@@ -194,7 +194,7 @@ def test_credentials_that_aws_does_not_have(monkeypatch: pytest.MonkeyPatch) -> 
         token_from_aws(None, MSK)
     assert not caught.value.retriable
     monkeypatch.setitem(sys.modules, SIGNER, None)
-    with pytest.raises(SaslError, match=r"`pip install '\.\[aws\]'` in a clone"):
+    with pytest.raises(SaslError, match=r"`pip install 'spark-kafka-native\[aws\]'`"):
         token_from_aws(None, MSK)
 
 

@@ -125,7 +125,9 @@ def test_file_suffixes_and_compressions() -> None:
 
 def test_avro_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "fastavro", None)
-    with pytest.raises(UsageError, match=r"^--format avro needs the package fastavro: run `pip install '\.\[avro\]'`"):
+    with pytest.raises(
+        UsageError, match=r"^--format avro needs the package fastavro: run `pip install 'spark-kafka-native\[avro\]'`"
+    ):
         file_format("avro", None)
 
 

@@ -13,6 +13,5 @@ def test_missing_package_is_named_with_the_command_that_installs_it(monkeypatch:
     with pytest.raises(ModuleNotFoundError) as caught:
         importlib.import_module(f"{PACKAGE}.avro")
     assert str(caught.value) == (
-        "decode_avro and encode_avro need the package fastavro: run `pip install '.[avro]'` in a clone of "
-        "spark-kafka-native"
+        "decode_avro and encode_avro need the package fastavro: run `pip install 'spark-kafka-native[avro]'`"
     )
