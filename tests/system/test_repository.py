@@ -39,7 +39,7 @@ def source(path: Path) -> str:
 
 
 def test_every_module_says_what_it_is() -> None:
-    paths = [*modules(*PACKAGES, "jobs", "docs", "benchmarks", "tests/support"), Path("pyspark_pykafka.py")]
+    paths = [*modules(*PACKAGES, "jobs", "docs", "benchmarks", "release", "tests/support"), Path("pyspark_pykafka.py")]
     assert [str(path) for path in paths if not ast.get_docstring(ast.parse(source(path)))] == []
     compiled = [path for kind in ("pyx", "pxd", "pyi") for path in modules(*PACKAGES, kind=kind)]
     assert [str(path) for path in compiled if not source(path).startswith('"""')] == []
