@@ -18,7 +18,7 @@ BOUND  := timeout --signal=INT --kill-after=60 25m
 export PYSPARK_PYTHON        := $(abspath $(VENV)/bin/pykafka-python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
-.PHONY: help demo test test-without-spark test-spark test-interop test-differential test-kill test-fuzz coverage bench notebooks check docs format wheels clean
+.PHONY: help demo test test-without-spark test-spark test-interop test-differential test-kill test-fuzz test-matrix coverage bench notebooks check docs format wheels clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ test-kill: $(VENV)/.interop  ## Twenty rounds of kill -9, each with a new seed: 
 
 test-fuzz: $(VENV)/.fuzz  ## Frames, messages, records, files of logs and properties, fuzzed: MINUTES (10) each, two at a time
 	$(RUN) -m tests.long.fuzz --minutes $${MINUTES:-10}
+
+test-matrix: wheels  ## The tests with the wheel on every Python and PySpark: two hours; MATRIX="--root DIR --python PATH"
+	$(RUN) -m tests.long.matrix $(MATRIX)
 
 coverage: $(VENV)/.coverage  ## Branch coverage by the test suite, with brokers' and Spark's processes: about half an hour
 	$(RUN) -m tests.long.coverage
