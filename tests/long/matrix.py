@@ -35,6 +35,7 @@ from typing import Any, Final
 from rich.table import Table
 
 from benchmarks.support.machine import ROOT, commit
+from spark_kafka_native._records._kernel import VARIABLE
 from tests.support.features.junit import Outcome, read_cases
 from tests.support.report import RESULTS, ResultPage, table, today
 
@@ -258,6 +259,7 @@ class Environment:
         environment = {
             "PYSPARK_PYTHON": python,
             "PYSPARK_DRIVER_PYTHON": python,
+            VARIABLE: "required",
             "PATH": f"{self.folder}/venv/bin:{os.environ['PATH']}",
         }
         done = run(self.interpreter.root, f"{self.folder}/tree", environment, *words)
@@ -268,7 +270,15 @@ class Environment:
 
 def run(root: Path, folder: str, environment: Mapping[str, str], *words: str) -> "subprocess.CompletedProcess[str]":
     """Run a command in a folder of a root directory; its output is in ``stdout``."""
-    command: list[Any] = ["env", "-C", folder, *(f"{name}={value}" for name, value in environment.items()), *words]
+    command: list[Any] = [
+        "env",
+        "-C",
+        folder,
+        "-u",
+        "PYTHONPATH",
+        *(f"{name}={value}" for name, value in environment.items()),
+        *words,
+    ]
     if root != Path("/"):
         command = ["chroot", root, *command]
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
