@@ -42,7 +42,17 @@ from tests.support.report import RESULTS, ResultPage, table, today
 LOG: Final = RESULTS / "matrix.jsonl"
 SPARKS: Final = ("4.3.0", "4.2.1", "4.2.0")
 """The newest first."""
-WITHOUT_SPARK: Final = ("-n2", "--dist=worksteal", "-m", "not spark and not interop", "tests/unit", "tests/system")
+OF_THE_REPOSITORY: Final = ("--ignore=tests/system/test_repository.py", "--ignore=tests/system/test_distributions.py")
+"""Tests of files that a wheel does not have."""
+WITHOUT_SPARK: Final = (
+    "-n2",
+    "--dist=worksteal",
+    "-m",
+    "not spark and not interop",
+    "tests/unit",
+    "tests/system",
+    *OF_THE_REPOSITORY,
+)
 OF_SPARK: Final = ("-m", "spark and not interop", "tests/system")
 OF_RECORDS: Final = ("-n2", "tests/unit/spark_kafka_native/records", "tests/unit/broker_embedded/records")
 DEMONSTRATION: Final = ("pykafka", "quickstart", "--events", "20000")
@@ -218,15 +228,19 @@ class Environment:
         done = self._run(f"{self.folder}/venv/bin/python", *words, check=False)
         cases = list(read_cases(path)) if path.exists() else []
         outcomes = Counter(case.outcome for case in cases)
-        failed = [f"{case.file}::{case.name}: {case.reason}" for case in cases if case.outcome is Outcome.FAILED]
+        failed = [f"{case.file}::{case.name}: {case.reason:.200}" for case in cases if case.outcome is Outcome.FAILED]
         if done.returncode not in (0, 1) or not cases:
-            failed.append(f"pytest ended with {done.returncode}: {done.stdout[-2000:]}")
+            failed.append(f"pytest ended with {done.returncode}")
+        if failed:
+            print(done.stdout)
         return self._keep(tests, pyspark, dependencies, outcomes, failed)
 
     def demonstrated(self, pyspark: str) -> Row:
         """Run the demonstration, and keep a row of the table."""
         done = self._run(f"{self.folder}/venv/bin/{DEMONSTRATION[0]}", *DEMONSTRATION[1:], check=False)
-        failed = [done.stdout[-2000:]] if done.returncode else []
+        if done.returncode:
+            print(done.stdout)
+        failed = [f"{' '.join(DEMONSTRATION)} ended with {done.returncode}"] if done.returncode else []
         return self._keep("demonstration", pyspark, "newest", {Outcome.PASSED: not failed}, failed)
 
     def _keep(

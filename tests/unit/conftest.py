@@ -24,7 +24,6 @@ OUTSIDE = frozenset(
         "socket.connect",
         "socket.sendto",
         "subprocess.Popen",
-        "time.sleep",
     }
 )
 """Audit events of what leads out of a test's process and time. (Sockets as such are not: event loops have a pair.)"""

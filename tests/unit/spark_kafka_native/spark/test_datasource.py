@@ -1,4 +1,5 @@
 import importlib
+import inspect
 import pickle
 import re
 from typing import Any
@@ -30,11 +31,11 @@ def test_spark_finds_the_source_by_the_name_of_its_module() -> None:
 
 
 def test_the_docstring_lists_the_columns_with_their_types() -> None:
-    _, source_table, sink_table = (PyKafkaDataSource.__doc__ or "").split("    column  ")
+    _, source_table, sink_table = (inspect.getdoc(PyKafkaDataSource) or "").split("\ncolumn  ")
     for name, kind in SPARK_TYPES.items():
-        assert re.search(rf"^ +{name} +{re.escape(kind.simpleString())}(?!\w)", source_table, re.MULTILINE)
+        assert re.search(rf"^{name} +{re.escape(kind.simpleString())}(?!\w)", source_table, re.MULTILINE)
     for name in SINK_COLUMNS:
-        assert re.search(rf"^ +{name}  +\w", sink_table, re.MULTILINE)
+        assert re.search(rf"^{name}  +\w", sink_table, re.MULTILINE)
 
 
 def test_include_headers_adds_the_column_headers() -> None:
