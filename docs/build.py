@@ -1,11 +1,10 @@
-"""Make docs/options.md, and the README's part of it, from the tables in code: ``python -m docs.build``, ``make docs``.
+"""Make docs/options.md from the tables in code: ``python -m docs.build``, ``make docs``.
 
 Every name, default and bound on these pages comes from the table that the parser itself uses, so they are either right
 or not built; a test compares them with what this module makes.
 """
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -26,17 +25,11 @@ from broker_embedded._groups.pattern import (
     MAX_REPETITIONS,
     MAX_UNICODE_CLASSES,
 )
-from docs.marked import replace_between
 from spark_kafka_native._client.config import DEPARTURES, PROPERTIES, WITHOUT_EFFECT
 from spark_kafka_native._client.config_def import Property
 from spark_kafka_native._spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS, Option
 
 PAGE = Path(__file__).with_name("options.md")
-README = Path(__file__).parents[1] / "README.md"
-BEGIN = "<!-- made by make docs; edits up to the next mark are lost -->"
-END = "<!-- end of options -->"
-IN_README = ("acks", "compression.type", "isolation.level", "max.partition.fetch.bytes", "security.protocol")
-"""Client properties that the README shows too."""
 
 _NO_BOUND = {None, -math.inf, *(-most - 1 for most in (SHORT_MAX, INT_MAX, LONG_MAX))}
 _HEAD = """\
@@ -239,35 +232,6 @@ def options_page() -> str:
     )
 
 
-def readme_options() -> str:
-    """What the README shows: every Spark option, each in a sentence, and a few properties."""
-    heads = ("Default", "Values", "Meaning")
-    return "".join(
-        (
-            table(("Source option", *heads), map(_brief_row, SOURCE_OPTIONS)),
-            "\n",
-            table(("Sink option", *heads), map(_brief_row, SINK_OPTIONS)),
-            "\n",
-            table(("Client property", *heads), (_property_row(PROPERTIES[name]) for name in IN_README)),
-        )
-    )
-
-
-def readme(text: str) -> str:
-    """The README with new tables of options."""
-    return replace_between(text, BEGIN, END, readme_options())
-
-
-def _brief_row(option: Option) -> tuple[str, ...]:
-    sentence = re.match(r".*?[.](?= |$)", option.doc)
-    return _code(option.name), option.default, option.type.legal, sentence[0] if sentence else option.doc
-
-
-def _property_row(declared: Property) -> tuple[str, ...]:
-    name, *others = _client_row(declared)
-    return f"`kafka.{name.strip('`')}`", *others
-
-
 def _options(options: Iterable[Option]) -> str:
     return table(("Option", "Default", "Queries", "Values", "Meaning"), map(_option_row, options))
 
@@ -350,4 +314,3 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(options_page(), encoding="utf-8")
-    README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8")

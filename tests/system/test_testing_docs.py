@@ -1,48 +1,29 @@
-import contextlib
-import io
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from broker_embedded._testing.control import Control
 from broker_embedded._testing.restartable import RestartableBroker
 from broker_embedded.testing import BrokerProcess, EmbeddedBroker
+from tests.support.pages import read_blocks
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
-FENCE = re.compile(r"(?P<mark><!-- run -->\n)?^```(?P<kind>[\w ]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 KINDS = {"python", "python test", "sh"}
 BROKER, CONTROL = "127.0.0.1:9092", "127.0.0.1:8123"
 """Addresses on the page."""
 
 
-class Block(NamedTuple):
-    line: int
-    kind: str
-    marked: bool
-    code: str
-
-
-def read_blocks() -> list[Block]:
-    text = PAGE.read_text(encoding="utf-8")
-    assert 2 * len(FENCE.findall(text)) == len(re.findall(r"^```", text, re.MULTILINE))
-    return [
-        Block(text.count("\n", 0, match.start("code")) + 1, match["kind"], match["mark"] is not None, match["code"])
-        for match in FENCE.finditer(text)
-    ]
-
-
-BLOCKS = read_blocks()
+BLOCKS = read_blocks(PAGE)
 
 
 def test_every_block_is_of_a_kind_that_is_run() -> None:
     assert {block.kind for block in BLOCKS} == KINDS
-    assert sum(block.marked for block in BLOCKS) == 2
+    assert sum(block.is_marked for block in BLOCKS) == 2
 
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # kafka-python
@@ -52,10 +33,7 @@ def test_python_runs_from_top_to_bottom() -> None:
     try:
         for block in BLOCKS:
             if block.kind == "python":
-                output = io.StringIO()
-                with contextlib.redirect_stdout(output):
-                    exec(compile("\n" * (block.line - 1) + block.code, str(PAGE), "exec"), namespace)
-                assert output.getvalue().splitlines() == re.findall(r"# -> (.*)", block.code)
+                assert block.run(namespace) == block.promised
     finally:
         broker = namespace["broker"]
         assert isinstance(broker, EmbeddedBroker)
@@ -82,7 +60,7 @@ def process(tmp_path: Path) -> Iterator[BrokerProcess]:
 def test_commands_on_the_page_have_the_responses_on_the_page(process: BrokerProcess) -> None:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
-    script = "\n".join(block.code for block in BLOCKS if block.marked)
+    script = "\n".join(block.code for block in BLOCKS if block.is_marked)
     for ours, theirs in ((CONTROL, process.control_url.removeprefix("http://")), (BROKER, process.bootstrap_servers)):
         script = script.replace(ours, theirs)
     response = subprocess.run(["sh", "-eu", "-c", script], capture_output=True, text=True, check=False, timeout=120)
