@@ -2,7 +2,7 @@
 
     python -m benchmarks.results [--check]
 
-Reads ``benchmarks/results/*.json`` and writes ``benchmarks/RESULTS.md`` and the marked part of ``README.md``.
+Reads ``benchmarks/results/*.json`` and writes ``docs/results.md`` and the marked part of ``README.md``.
 ``--check`` writes nothing, and fails if either is not what the JSON says.
 """
 
@@ -18,7 +18,7 @@ from docs.marked import replace_between
 
 ROOT: Final = Path(__file__).parents[1]
 RESULTS: Final = Path("benchmarks/results")
-PAGE: Final = Path("benchmarks/RESULTS.md")
+PAGE: Final = Path("docs/results.md")
 README: Final = Path("README.md")
 BEGIN: Final = "<!-- made by python -m benchmarks.results; edits up to the next mark are lost -->"
 END: Final = "<!-- end of results -->"
@@ -87,7 +87,7 @@ def _place(name: str) -> tuple[int, str]:
 
 
 def page(results: Sequence[Result], root: Path) -> str:
-    """``RESULTS.md``."""
+    """``docs/results.md``."""
     parts = [_HEAD]
     if not results:
         parts.append(_NOTHING)
@@ -105,13 +105,13 @@ def page(results: Sequence[Result], root: Path) -> str:
 
 def _section(result: Result, root: Path) -> Iterator[str]:
     machine = "; ".join(f"{name}: {value}" for name, value in result["machine"].items())
-    yield f'\n## {result["title"]}\n\n<a id="{result["name"]}"></a>`{result["command"]}`, '
-    yield f"commit {result['commit']}, {result['date']}\n\n"
+    yield f"\n## {result['name']}\n\n**{result['title']}**\n\n"
+    yield f"`{result['command']}`, commit {result['commit']}, {result['date']}\n\n"
     yield f"{machine}\n"
     for note in result["notes"]:
         yield f"\n{note}\n"
     if (root / RESULTS / f"{result['name']}.png").exists():
-        yield f"\n![{result['title']}](results/{result['name']}.png)\n"
+        yield f"\n![{result['title']}](../{RESULTS}/{result['name']}.png)\n"
     for table in result["tables"]:
         yield f"\n### {table['title']}\n\n" if table["title"] else "\n"
         yield _table(table["columns"], table["rows"])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-_RESULTS: Final = (":!benchmarks/results", ":!benchmarks/RESULTS.md", ":!tests/results")
+_RESULTS: Final = (":!benchmarks/results", ":!docs/results.md", ":!tests/results")
 PACKAGES = ("pyspark", "pyarrow", "numpy", "confluent-kafka", "aiokafka", "kafka-python")
 
 

@@ -71,6 +71,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(results, "IN_README", ("source, 100 B",))
     (tmp_path / "README.md").write_text(f"before\n{results.BEGIN}\nold\n{results.END}\nafter\n")
     (tmp_path / results.RESULTS).mkdir(parents=True)
+    (tmp_path / results.PAGE).parent.mkdir()
     return tmp_path
 
 
@@ -89,7 +90,7 @@ def test_a_report_becomes_a_section_and_a_headline(root: Path) -> None:
     report(root, "another", found=1.5)
     results.write(root)
     page = (root / results.PAGE).read_text()
-    assert page.index("## All about source") < page.index("## All about another")
+    assert page.index("## source\n\n**All about source**") < page.index("## another\n")
     assert "1 of 2 were reached" in page
     assert "commit 0123456789, " in page
     assert "| pykafka | 1,234,567 | 0.123 |" in page
@@ -101,7 +102,7 @@ def test_a_report_becomes_a_section_and_a_headline(root: Path) -> None:
     assert readme.startswith("before\n")
     assert readme.endswith("after\n")
     assert "old" not in readme
-    assert "| [source, 100 B](benchmarks/RESULTS.md#source) | 3.12 million rows/s | Kafka: 312,000 | 10 x |" in readme
+    assert "| [source, 100 B](docs/results.md#source) | 3.12 million rows/s | Kafka: 312,000 | 10 x |" in readme
     assert "source, start" not in readme
     assert "| [source, start](#source) | 0.5 s | the other: 2 | 4 x |" in page
     assert results.stale(root) == []
@@ -111,7 +112,7 @@ def test_a_result_that_is_not_on_the_page_is_an_error(root: Path) -> None:
     results.write(root)
     assert results.stale(root) == []
     report(root)
-    assert results.stale(root) == ["benchmarks/RESULTS.md", "README.md"]
+    assert results.stale(root) == ["docs/results.md", "README.md"]
 
 
 def test_tiny_sizes_are_no_result(root: Path) -> None:

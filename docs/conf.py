@@ -1,0 +1,30 @@
+"""Sphinx's configuration: ``make docs`` builds the site from the pages in this directory."""
+
+import spark_kafka_native
+
+project = "spark-kafka-native"
+copyright = "the authors of spark-kafka-native"  # noqa: A001  # Sphinx's name
+version = release = spark_kafka_native.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+myst_heading_anchors = 3
+nitpicky = True
+# Types of other packages, and those that are no public names.
+nitpick_ignore_regex = [
+    ("py:class", r"(collections|os|pathlib|pyspark|rich|uuid|spark_kafka_native\._|broker_embedded\._)\..*|.*\._.*"),
+    ("py:class", r"SparkSession|StructType|PyKafka(Stream)?(Reader|Writer)"),
+]
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"{project} {version}"
+html_show_sourcelink = False
+html_theme_options = {
+    "navbar_align": "left",
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "switcher": {"json_url": "../versions.json", "version_match": version},
+    "check_switcher": False,  # docs/site.py makes it after the pages
+    "navbar_end": ["version-switcher", "theme-switcher"],
+}
