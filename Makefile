@@ -68,10 +68,11 @@ check: $(VENV)/.developer  ## Lint, types and layers
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
-docs: $(VENV)/.developer  ## Make the parts of pages that come from tables in code, from docstrings and from the tests
+docs: $(VENV)/.developer  ## The site in build/docs, after the parts of pages that come from code, docstrings and tests
 	$(RUN) -m docs.build
 	$(RUN) -m docs.features
 	$(RUN) -m docs.interface
+	$(RUN) -m docs.site
 
 format: $(VENV)/.developer  ## Fix lint and format
 	$(VENV)/bin/ruff check --fix
