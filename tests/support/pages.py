@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 RUN_MARK: Final = "<!-- run -->"
 _FENCE: Final = re.compile(
-    rf"(?P<mark>{RUN_MARK}\n+)?^```(?P<kind>[\w ]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+    rf"(?P<mark>{RUN_MARK}\n+)?^```(?P<kind>[^\n`]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 
 
