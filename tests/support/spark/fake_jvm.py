@@ -6,6 +6,7 @@ JSON, and writes a line for each.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -93,6 +94,8 @@ class FakeJvm:
 
 
 def _main() -> None:
+    for ignored in (signal.SIGINT, signal.SIGQUIT):  # by those that a shell has started in the background
+        signal.signal(ignored, signal.SIG_DFL)
     started: dict[int, tuple[subprocess.Popen[str], Path]] = {}
     for number, line in enumerate(sys.stdin):
         request = json.loads(line)
