@@ -3,12 +3,14 @@
 import contextlib
 import io
 import re
+import textwrap
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 RUN_MARK: Final = "<!-- run -->"
 _FENCE: Final = re.compile(
-    rf"(?P<mark>{RUN_MARK}\n+)?^```(?P<kind>[^\n`]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+    rf"(?P<mark>{RUN_MARK}\n+)?^(?P<indent> *)```(?P<kind>[^\n`]*)\n(?P<code>.*?)^(?P=indent)```$",
+    re.MULTILINE | re.DOTALL,
 )
 
 
@@ -41,11 +43,15 @@ def read_blocks(page: Path) -> list[Block]:
     """The blocks of a page, in their order. Raises ValueError: a fence has no end."""
     text = page.read_text(encoding="utf-8")
     found = list(_FENCE.finditer(text))
-    if 2 * len(found) != len(re.findall(r"^```", text, re.MULTILINE)):
+    if 2 * len(found) != len(re.findall(r"^ *```", text, re.MULTILINE)):
         raise ValueError(f"{page}: a fence has no end")
     return [
         Block(
-            page, text.count("\n", 0, match.start("code")) + 1, match["kind"], match["mark"] is not None, match["code"]
+            page=page,
+            line=text.count("\n", 0, match.start("code")) + 1,
+            kind=match["kind"],
+            is_marked=match["mark"] is not None,
+            code=textwrap.dedent(match["code"]),
         )
         for match in found
     ]

@@ -65,7 +65,7 @@ def reader(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("PYSPARK_PYTHON", os.environ["PYSPARK_PYTHON"])
     arrow = "spark.sql.execution.arrow.maxBytesPerBatch"
     before = spark.conf.get(arrow)
-    topics = {"visits": 1, "orders": 1, "orders-copy": 1, "orders-out": 1, "events": 1, "clicks": 1}
+    topics = dict.fromkeys(("visits", "visits-copy", "orders", "orders-copy", "orders-out", "events", "clicks"), 1)
     with EmbeddedBroker(topics=topics) as broker, StubRegistry() as registry:
         registry.add("orders-value", ORDER)
         try:
@@ -77,7 +77,15 @@ def reader(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_every_page_with_python_is_run_somewhere() -> None:
-    assert set(PAGES) - RUN_ELSEWHERE == {"batch-reload", "confluent", "deployment", "exactly-once", "performance"}
+    assert set(PAGES) - RUN_ELSEWHERE == {
+        "batch-reload",
+        "confluent",
+        "deployment",
+        "exactly-once",
+        "migration",
+        "operations",
+        "performance",
+    }
 
 
 @pytest.mark.spark
@@ -104,10 +112,19 @@ def test_confluent(reader: Reader) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("page", ["deployment", "performance"])
-def test_reading(reader: Reader, page: str) -> None:
+@pytest.mark.parametrize("page", ["deployment", "operations", "performance"])
+def test_pages_that_need_records_only(reader: Reader, page: str) -> None:
     write(reader, "visits", "/docs")
     reader.run(page)
+
+
+@pytest.mark.spark
+def test_migration(reader: Reader) -> None:
+    reader.run("migration")
+    query = reader.names["query"]
+    write(reader, "visits", "/docs")
+    query.processAllAvailable()
+    assert query.exception() is None
 
 
 @pytest.mark.spark

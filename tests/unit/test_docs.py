@@ -6,6 +6,7 @@ Examples on other pages define their names, or the text says what they are.
 import ast
 import builtins
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ def names_of(code: str) -> tuple[set[str], set[str]]:
     return defined, used
 
 
-PYTHON = re.compile(r"^```python[ \w]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PYTHON = re.compile(r"^(?P<indent> *)```python[ \w]*\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("page", [page for page, text in PAGES.items() if PYTHON.search(text)])
@@ -82,10 +83,10 @@ def test_names_in_examples_are_defined_before_or_explained(page: str) -> None:
     text = PAGES[page]
     known = set(dir(builtins))
     for block in PYTHON.finditer(text):
-        defined, used = names_of(block[1])
+        defined, used = names_of(textwrap.dedent(block["code"]))
         known |= defined
         unknown = used - known
-        assert {name for name in unknown if f"`{name}`" not in text[: block.start()]} == set(), block[1]
+        assert {name for name in unknown if f"`{name}`" not in text[: block.start()]} == set(), block["code"]
 
 
 def test_every_table_is_there_whole(sections: dict[str, list[list[str]]]) -> None:
