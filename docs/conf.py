@@ -1,5 +1,9 @@
 """Sphinx's configuration: ``make docs`` builds the site from the pages in this directory."""
 
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
 import spark_kafka_native
 
 project = "spark-kafka-native"
@@ -20,11 +24,25 @@ autodoc_member_order = "bysource"
 html_theme = "pydata_sphinx_theme"
 html_title = f"{project} {version}"
 html_show_sourcelink = False
+html_sidebars = {"**": ["globaltoc.html"]}  # every page in the menu, instead of its section
 html_theme_options = {
-    "navbar_align": "left",
+    "navbar_center": [],
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
     "switcher": {"json_url": "../versions.json", "version_match": version},
     "check_switcher": False,  # docs/site.py makes it after the pages
     "navbar_end": ["version-switcher", "theme-switcher"],
 }
+
+_PAGES_OF_ROOT = {"CHANGELOG.md": "changes.md", "CONTRIBUTING.md": "contributing.md", "DESIGN.md": "design.md"}
+"""Files of the repository's root, and the pages that include them."""
+
+
+def setup(app: Sphinx) -> None:
+    """Let links between files of the root lead to their pages."""
+    app.connect("include-read", _link_pages)
+
+
+def _link_pages(_app: Sphinx, _path: Path, _page: str, content: list[str]) -> None:
+    for file, page in _PAGES_OF_ROOT.items():
+        content[0] = content[0].replace(f"]({file})", f"]({page})")
