@@ -54,6 +54,19 @@ class DataLossKind(StrEnum):
     TOPIC_RECREATED = "TOPIC_RECREATED"
 
 
+class AfterRestart(StrEnum):
+    """What a query does about a loss if it is started again with its checkpoint; the values are for the error."""
+
+    FINDS_IT = (
+        "a restart meets the same gap. Set option 'failOnDataLoss' to false to continue with the records that are left"
+    )
+    CONTINUES = "a restarted query does not find the loss again, and continues where this one stopped"
+    READS_OLD_OFFSETS = (
+        "a restarted stream does not find the loss: it continues at offsets of the old topic, below which it does not "
+        "read the new one. Start it with a new checkpointLocation. Option 'commitOffsetsToGroup' lets a restart find it"
+    )
+
+
 class DataLossError(PicklableError, RuntimeError):
     """Records that a query would read were deleted, and ``failOnDataLoss`` is true or does not apply."""
 
@@ -63,19 +76,10 @@ class DataLossError(PicklableError, RuntimeError):
         super().__init__(f"[{code}] {message}")
 
     @classmethod
-    def of(cls, kind: DataLossKind, reason: str, *, lasting: bool = True) -> "DataLossError":
-        """The error for ``failOnDataLoss=true``: the reason, and how to continue without the records.
-
-        ``lasting``: a restarted query finds the same loss.
-        """
-        again = (
-            "so nothing else was lost and a restart meets the same gap. Set option 'failOnDataLoss' to false to "
-            "continue with the records that are left"
-            if lasting
-            else "so nothing else was lost; a restarted query does not find the loss again, and continues where this "
-            "one stopped"
-        )
-        return cls(f"KAFKA_DATA_LOSS.{kind.value}", f"{reason}. The query stopped before it read past the gap, {again}")
+    def of(cls, kind: DataLossKind, reason: str, restart: AfterRestart = AfterRestart.FINDS_IT) -> "DataLossError":
+        """The error for ``failOnDataLoss=true``: the reason, and how to continue without the records."""
+        stopped = "The query stopped before it read past the gap, so nothing else was lost"
+        return cls(f"KAFKA_DATA_LOSS.{kind.value}", f"{reason}. {stopped}; {restart.value}")
 
 
 def redacted(message: str, option: str, value: object) -> str:

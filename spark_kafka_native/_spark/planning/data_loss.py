@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from spark_kafka_native._protocol.ids import format_id
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._spark.errors import DataLossError, DataLossKind, listed
+from spark_kafka_native._spark.errors import AfterRestart, DataLossError, DataLossKind, listed
 from spark_kafka_native._spark.offsets import OffsetMap
 from spark_kafka_native._spark.planning.ranges import OffsetRange, range_of
 from spark_kafka_native._spark.planning.topic_ids import Recreated
@@ -23,8 +23,7 @@ class DataLoss:
 
     kind: DataLossKind
     reason: str
-    lasting: bool = True
-    """Whether a restarted query finds the same loss."""
+    restart: AfterRestart = AfterRestart.FINDS_IT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +99,7 @@ def plan_replayed_first_batch(
 def accept_or_raise(loss: DataLoss, *, fail: bool) -> None:
     """Raise a loss as DataLossError if ``fail`` (``failOnDataLoss``) is set; otherwise log it."""
     if fail:
-        raise DataLossError.of(loss.kind, loss.reason, lasting=loss.lasting)
+        raise DataLossError.of(loss.kind, loss.reason, loss.restart)
     _log.warning(
         "[KAFKA_DATA_LOSS.%s] %s; failOnDataLoss is false, so the query continues", loss.kind.value, loss.reason
     )
@@ -131,20 +130,26 @@ def truncated(tp: TopicPartition, diverged_at: int, known_until: int) -> DataLos
     )
 
 
-def range_recreated(tp: TopicPartition, from_offset: int, until_offset: int) -> DataLoss:
+def range_recreated(tp: TopicPartition, from_offset: int, until_offset: int, *, commits_ids: bool) -> DataLoss:
     """The topic of the planned offsets ``[from_offset, until_offset)`` was deleted and created again."""
     return DataLoss(
         kind=DataLossKind.TOPIC_RECREATED,
         reason=f"offsets [{from_offset}, {until_offset}) of {tp} are gone: the topic was deleted and created again",
+        restart=AfterRestart.FINDS_IT if commits_ids else AfterRestart.READS_OLD_OFFSETS,
     )
 
 
 def topic_recreated(
-    change: Recreated, start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
+    change: Recreated,
+    start: Mapping[TopicPartition, int],
+    latest: Mapping[TopicPartition, int],
+    *,
+    commits_ids: bool,
 ) -> DataLoss:
     """A topic that was read up to ``start`` was created again; it ends at ``latest``.
 
-    If it ends before ``start``, the kind of loss is the same as without topic ids.
+    If it ends before ``start``, the kind of loss is the same as without topic ids. ``commits_ids``: a restarted query
+    knows the ids of the topics that it has read.
     """
     shorter = [tp for tp in change.partitions if latest.get(tp, start[tp]) < start[tp]]
     ends = "".join(f"; the end of {tp} was changed from {start[tp]} to {latest[tp]}" for tp in shorter[:1])
@@ -153,6 +158,7 @@ def topic_recreated(
         reason=f"topic {change.topic} was deleted and created again (its id was {format_id(change.old_id)}, it is "
         f"{format_id(change.new_id)} now){ends}. Unread records of the old topic are lost. The new topic is read from "
         "its first offset, because offsets of the old topic are not valid in it",
+        restart=AfterRestart.FINDS_IT if shorter or commits_ids else AfterRestart.READS_OLD_OFFSETS,
     )
 
 

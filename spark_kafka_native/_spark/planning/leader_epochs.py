@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from spark_kafka_native._client.cluster.metadata import NO_EPOCH, PartitionLeader
 from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.errors import AfterRestart
 from spark_kafka_native._spark.offsets import OffsetMap
 from spark_kafka_native._spark.planning.bounds import OffsetSource
 from spark_kafka_native._spark.planning.data_loss import DataLoss, truncated
@@ -40,7 +41,10 @@ class LeaderEpochs:
             if end < start[tp]:
                 self._cuts[tp] = (start[tp], end)
         self._leaders |= leaders
-        losses = [replace(truncated(tp, cut, begin), lasting=False) for tp, (begin, cut) in sorted(self._cuts.items())]
+        losses = [
+            replace(truncated(tp, cut, begin), restart=AfterRestart.CONTINUES)
+            for tp, (begin, cut) in sorted(self._cuts.items())
+        ]
         return [self._from_cut(piece) for piece in ranges], losses
 
     def _epochs_before(

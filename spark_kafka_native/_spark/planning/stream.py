@@ -277,7 +277,8 @@ class StreamOffsets:
     def _find_recreated(self, start: OffsetMap, latest: OffsetMap) -> None:
         ids = self._source.topic_ids({tp.topic for tp in start})
         for change in self._ids.find_recreated(start, ids):
-            accept_or_raise(topic_recreated(change, start, latest), fail=self._options.fail_on_data_loss)
+            loss = topic_recreated(change, start, latest, commits_ids=self._progress is not None)
+            accept_or_raise(loss, fail=self._options.fail_on_data_loss)
             self._ids.accept(change, self._earliest([tp for tp in change.partitions if tp in latest]), start)
 
     def _replay(self, start: OffsetMap, end: OffsetMap) -> tuple[OffsetMap, OffsetMap]:

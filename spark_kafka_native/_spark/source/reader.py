@@ -24,7 +24,7 @@ from spark_kafka_native._client.errors import (
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._protocol.wire import ZERO_UUID
-from spark_kafka_native._spark.errors import TaskError, listed
+from spark_kafka_native._spark.errors import AfterRestart, TaskError, listed
 from spark_kafka_native._spark.garbage_collection import task_begins
 from spark_kafka_native._spark.gathering import gathered
 from spark_kafka_native._spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, OffsetMap
@@ -130,7 +130,7 @@ class _TaskReader:
             case OffsetOutOfRange():
                 fetcher.assign(_wanted(piece, from_offset=self._after_gap(piece, error)))
             case LogTruncated():
-                self._accept(replace(truncated(tp, error.diverged_at, error.position), lasting=False))
+                self._accept(replace(truncated(tp, error.diverged_at, error.position), restart=AfterRestart.CONTINUES))
                 # The new records at the offsets of the lost ones have not been read.
                 from_offset = max(error.diverged_at, piece.from_offset)
                 fetcher.assign(_wanted(piece, from_offset=from_offset, is_same_log=False))
@@ -145,7 +145,8 @@ class _TaskReader:
             case TopicRecreated():
                 # The topic of rows that were fetched by its name is unknown (``named_topics``).
                 lost_from = piece.from_offset if fetcher.named_topics else position
-                self._accept(range_recreated(tp, lost_from, piece.until_offset))
+                commits_ids = self._options.commit_to_group
+                self._accept(range_recreated(tp, lost_from, piece.until_offset, commits_ids=commits_ids))
                 fetcher.remove(tp)
             case _:
                 self._skip_or_raise([self._pieces[tp]], error)

@@ -3,7 +3,7 @@ from uuid import UUID
 import pytest
 
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._spark.errors import DataLossError, DataLossKind
+from spark_kafka_native._spark.errors import AfterRestart, DataLossError, DataLossKind
 from spark_kafka_native._spark.offsets import OffsetMap
 from spark_kafka_native._spark.planning.data_loss import (
     BatchPlan,
@@ -29,15 +29,21 @@ CHANGE = Recreated(topic="a", old_id=UUID(int=1), new_id=UUID(int=2), partitions
 
 @pytest.mark.feature("better.recreated")
 def test_recreated_topic_is_a_loss() -> None:
-    longer = topic_recreated(CHANGE, {A0: 3, A1: 1}, {A0: 3, A1: 9})
+    longer = topic_recreated(CHANGE, {A0: 3, A1: 1}, {A0: 3, A1: 9}, commits_ids=False)
     assert longer.kind is DataLossKind.TOPIC_RECREATED
     assert longer.reason.startswith(
         "topic a was deleted and created again (its id was AAAAAAAAAAAAAAAAAAAAAQ, it is AAAAAAAAAAAAAAAAAAAAAg now). "
     )
-    assert topic_recreated(CHANGE, {A0: 3, A1: 1}, {A0: 3}).kind is DataLossKind.TOPIC_RECREATED
-    shorter = topic_recreated(CHANGE, {A0: 3, A1: 1}, {A0: 4, A1: 0})
+    assert topic_recreated(CHANGE, {A0: 3, A1: 1}, {A0: 3}, commits_ids=False).kind is DataLossKind.TOPIC_RECREATED
+    shorter = topic_recreated(CHANGE, {A0: 3, A1: 1}, {A0: 4, A1: 0}, commits_ids=False)
     assert shorter.kind is DataLossKind.OFFSET_CHANGED
     assert "; the end of a-1 was changed from 1 to 0. " in shorter.reason
+    with_ids = topic_recreated(CHANGE, {A0: 3, A1: 1}, {A0: 3, A1: 9}, commits_ids=True)
+    assert [loss.restart for loss in (longer, shorter, with_ids)] == [
+        AfterRestart.READS_OLD_OFFSETS,  # no query without ids could find it
+        AfterRestart.FINDS_IT,
+        AfterRestart.FINDS_IT,
+    ]
 
 
 def test_ranges_between_two_offsets() -> None:
