@@ -26,7 +26,14 @@ from spark_kafka_native._spark.exactly_once.effects import (
     ReadDecisions,
     Steps,
 )
-from spark_kafka_native._spark.exactly_once.errors import ErrorKind, ExactlyOnceError, command, is_fenced, is_refused
+from spark_kafka_native._spark.exactly_once.errors import (
+    ErrorKind,
+    ExactlyOnceError,
+    before_another_run,
+    command,
+    is_fenced,
+    is_refused,
+)
 from spark_kafka_native._spark.exactly_once.names import Names
 
 TAIL: Final = 64
@@ -161,7 +168,8 @@ def driver_error(names: Names, error: KafkaError) -> KafkaError | ExactlyOnceErr
     return ExactlyOnceError(
         ErrorKind.FENCED,
         f"prefix {names.prefix}: {why}, or the decision took longer than its transaction timeout. This run ends "
-        f"without a decision. The next start reads the last decision, and no record is written twice ({error})",
+        f"without a decision ({error}). A query reads the last decision at its next start, and no record is written "
+        f"twice. {before_another_run(names.prefix)}",
     )
 
 

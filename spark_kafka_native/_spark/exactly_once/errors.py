@@ -13,6 +13,11 @@ def command(action: str, prefix: str) -> str:
     return f"pykafka exactly-once {action} {prefix} {_SERVERS}"
 
 
+def before_another_run(prefix: str) -> str:
+    """What to do before a batch write runs again, whose decision may have been made: a query finds out by itself."""
+    return f"A batch write that runs again writes its rows again; before that, see {command('status', prefix)}"
+
+
 class ErrorKind(StrEnum):
     """The reason for which a batch stops."""
 

@@ -27,7 +27,7 @@ from spark_kafka_native._spark.exactly_once.batch import TaskMessage, TaskOutcom
 from spark_kafka_native._spark.exactly_once.commit import commit
 from spark_kafka_native._spark.exactly_once.decision import Owner, OwnerKind
 from spark_kafka_native._spark.exactly_once.effects import Steps
-from spark_kafka_native._spark.exactly_once.errors import ErrorKind, ExactlyOnceError
+from spark_kafka_native._spark.exactly_once.errors import ErrorKind, ExactlyOnceError, before_another_run
 from spark_kafka_native._spark.exactly_once.plan import plan
 from spark_kafka_native._spark.exactly_once.task import task
 from spark_kafka_native._spark.garbage_collection import task_begins
@@ -202,14 +202,16 @@ def _abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None],
 
 
 def _carry_out(options: SinkOptions, steps: Steps[T], what: str) -> T:
+    prefix = _chosen(options).names.prefix
     try:
         return carry_out(shared_cluster(options.client), steps)
     except KafkaError as error:
         raise ExactlyOnceError(
             ErrorKind.UNKNOWN,
-            f"prefix {_chosen(options).names.prefix}: {what} failed: {error}. The next start reads the last decision; "
-            f"no row is lost or written twice if that happens before the transactions time out{_advice(error)}",
-        ) from error
+            f"prefix {prefix}: {what} failed: {error}. A query reads the last decision at its next start; no row is "
+            "lost or written twice if that happens before the transactions time out. "
+            f"{before_another_run(prefix)}{_advice(error)}",
+        ).at(",".join(map(str, options.client.bootstrap_servers))) from error
 
 
 def _messages(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:
