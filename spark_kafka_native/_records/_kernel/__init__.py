@@ -34,6 +34,9 @@ _WARNING = (
     "The compiled kernel of the package in %s cannot be imported: %s. Records are read and written in plain Python, "
     "ten to a hundred times as slow. %s; or set %s=off to have no warning."
 )
+_REQUIRED = (
+    "{variable} is required, but the compiled kernel of the package in {own} cannot be imported: {error}. {advice}"
+)
 _BUILD = (
     "To build it, run `pip install --verbose --force-reinstall --no-deps .` in a clone of spark-kafka-native, which "
     "shows the compiler's errors"
@@ -59,11 +62,11 @@ def if_wanted(wish: str, load: Callable[[], T]) -> T | None:
     try:
         return load()
     except ImportError as error:
+        own = Path(__file__).parents[3]
         if wish == "required":
-            raise
+            raise ImportError(_REQUIRED.format(variable=VARIABLE, own=own, error=error, advice=_advice(own))) from error
         if not _reasons:
             _reasons.append(str(error))
-            own = Path(__file__).parents[3]
             logger.warning(_WARNING, own, error, _advice(own), VARIABLE)
         return None
 

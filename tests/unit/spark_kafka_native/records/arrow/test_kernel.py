@@ -54,7 +54,7 @@ def test_without_the_kernel_there_is_one_warning(
     assert "cannot be imported: import of spark_kafka_native._records.arrow.compiled halted" in warning
     assert "`pip install --verbose --force-reinstall --no-deps .` in a clone of spark-kafka-native" in warning
     assert "SPARK_KAFKA_NATIVE_KERNEL=off" in warning
-    with pytest.raises(ImportError):
+    with pytest.raises(ImportError, match=r"^SPARK_KAFKA_NATIVE_KERNEL is required, but .* halted; .*`pip install"):
         kernel.choose("required")
 
 
