@@ -58,8 +58,8 @@ _HEAD: Final = """\
 # Results
 
 `python -m benchmarks.results` generates this page from `benchmarks/results/*.json`; edits are lost. `make bench`
-measures everything again. Single benchmarks run in the environment that it installs, as `.venv/bin/python -m
-benchmarks.NAME`; `.venv/bin/python -m benchmarks.all --list` lists them.
+measures everything again. Single benchmarks run in the environment that it installs, for example `.venv/bin/python -m
+benchmarks.source`; `.venv/bin/python -m benchmarks.all --list` lists them.
 
 All rows of a table were measured in turn, in one run on one machine, with brokers and clients on this machine. Compare
 the ratios, because rows per second depend on the machine. The docstring of each module describes what it measures.

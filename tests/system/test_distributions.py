@@ -84,22 +84,16 @@ def test_the_installed_wheel_runs(distributions: Path, tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     venv.create(environment, symlinks=True)
     purelib = Path(sysconfig.get_path("purelib", vars={"base": str(environment), "platbase": str(environment)}))
-    pip: list[str | Path] = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        environment / "bin" / "python",
-        "install",
-        "--no-deps",
-        wheel,
-    ]
-    installed = subprocess.run(pip, capture_output=True, text=True, check=False)
-    assert installed.returncode == 0, installed.stderr
+    python = environment / "bin" / "python"
+    run(tmp_path, sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", wheel)
     (purelib / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
-    alone = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", VARIABLE}}
-    python: list[str | Path] = [environment / "bin" / "python", "-c", USE, purelib]
-    done = subprocess.run(python, cwd=tmp_path, env=alone, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr, done.returncode) == ("t\n", "", 0)
-    command = subprocess.run([environment / "bin" / "pykafka", "--version"], capture_output=True, text=True, check=True)
-    assert command.stdout.startswith("spark-kafka-native ")
+    assert run(tmp_path, python, "-c", USE, purelib) == "t\n"
+    assert run(tmp_path, environment / "bin" / "pykafka", "--version").startswith("spark-kafka-native ")
+
+
+def run(directory: Path, *command: str | Path) -> str:
+    """What a command prints in a directory that has no package of this repository."""
+    environment = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", VARIABLE}}
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout

@@ -85,6 +85,7 @@ def test_every_page_with_python_is_run_somewhere() -> None:
         "migration",
         "operations",
         "performance",
+        "troubleshooting",
     }
 
 
@@ -112,7 +113,7 @@ def test_confluent(reader: Reader) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("page", ["deployment", "operations", "performance"])
+@pytest.mark.parametrize("page", ["deployment", "operations", "performance", "troubleshooting"])
 def test_pages_that_need_records_only(reader: Reader, page: str) -> None:
     write(reader, "visits", "/docs")
     reader.run(page)
