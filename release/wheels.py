@@ -2,9 +2,9 @@
 
     python -m release.wheels [--directory dist]
 
-The wheels are for CPython 3.11 and later on Linux with glibc 2.17 or later. ``zig cc`` from PyPI builds the compiled
-kernel for every machine on any of them, auditwheel checks that it needs nothing else. Exit status 1 and the reason if a
-wheel lacks a part of the kernel, if auditwheel refuses it, or if PyPI would not show its description.
+The wheels are for CPython 3.11 and later on Linux with glibc 2.17 or later. ``zig cc`` from PyPI compiles the kernel
+for both machines on either of them, and auditwheel checks that it needs no other libraries. Exit status 1 and a reason
+if a wheel lacks a part of the kernel, if auditwheel refuses it, or if PyPI would not show its description.
 """
 
 import argparse
@@ -36,8 +36,8 @@ def main() -> int:
     parser.add_argument("--directory", type=Path, default=ROOT / "dist")
     directory: Path = parser.parse_args().directory.absolute()
     directory.mkdir(parents=True, exist_ok=True)
-    os.environ.setdefault("SOURCE_DATE_EPOCH", _run("git", "log", "-1", "--format=%ct").strip())
     try:
+        os.environ.setdefault("SOURCE_DATE_EPOCH", _run("git", "log", "-1", "--format=%ct").strip())
         built = build(directory)
     except BuildError as error:
         print(error, file=sys.stderr)

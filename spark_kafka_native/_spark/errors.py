@@ -62,8 +62,9 @@ class AfterRestart(StrEnum):
     )
     CONTINUES = "a restarted query does not find the loss again, and continues where this one stopped"
     READS_OLD_OFFSETS = (
-        "a restarted stream does not find the loss: it continues at offsets of the old topic, below which it does not "
-        "read the new one. Start it with a new checkpointLocation. Option 'commitOffsetsToGroup' lets a restart find it"
+        "a restarted stream does not find the loss: it continues at the offset in the old topic, and skips records of "
+        "the new topic before that offset. Start it with a new checkpointLocation. With option 'commitOffsetsToGroup' "
+        "later restarts find such a loss"
     )
 
 

@@ -241,14 +241,15 @@ class Environment:
         if done.returncode:
             print(done.stdout)
         failed = [f"{' '.join(DEMONSTRATION)} ended with {done.returncode}"] if done.returncode else []
-        return self._keep("demonstration", pyspark, "newest", {Outcome.PASSED: not failed}, failed)
+        outcome = Outcome.FAILED if failed else Outcome.PASSED
+        return self._keep("demonstration", pyspark, "newest", Counter([outcome]), failed)
 
     def _keep(
         self,
         tests: str,
         pyspark: str,
         dependencies: str,
-        outcomes: Mapping[Outcome, int],
+        outcomes: Counter[Outcome],
         failed: Sequence[str],
     ) -> Row:
         row = Row(
@@ -258,8 +259,8 @@ class Environment:
             pyspark=pyspark,
             dependencies=dependencies,
             tests=tests,
-            passed=int(outcomes.get(Outcome.PASSED, 0)),
-            skipped=outcomes.get(Outcome.SKIPPED, 0),
+            passed=outcomes[Outcome.PASSED],
+            skipped=outcomes[Outcome.SKIPPED],
             failed=failed,
             commit=self.commit,
         )

@@ -1,7 +1,6 @@
 """The examples on the pages of the documentation: Python runs, commands have options that exist.
 
-README.md and getting-started.md are in test_readme.py, testing.md in test_testing_docs.py, and the options of
-security.md in test_security_page.py.
+README.md and getting-started.md are in test_readme.py, testing.md in test_testing_docs.py.
 """
 
 import os
@@ -25,7 +24,7 @@ from tests.support.tools import Tool, calling
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 BLOCKS: Final = {page.stem: read_blocks(page) for page in sorted(DOCS.glob("*.md"))}
-RUN_ELSEWHERE: Final = {"getting-started", "testing", "security"}
+RUN_ELSEWHERE: Final = {"getting-started", "testing"}
 PAGES: Final = [page for page, blocks in BLOCKS.items() if any(block.kind.startswith("python") for block in blocks)]
 ORDER: Final = {
     "type": "record",
@@ -85,6 +84,7 @@ def test_every_page_with_python_is_run_somewhere() -> None:
         "migration",
         "operations",
         "performance",
+        "security",
         "troubleshooting",
     }
 
@@ -117,6 +117,13 @@ def test_confluent(reader: Reader) -> None:
 def test_pages_that_need_records_only(reader: Reader, page: str) -> None:
     write(reader, "visits", "/docs")
     reader.run(page)
+
+
+@pytest.mark.spark
+def test_security(reader: Reader) -> None:
+    """The options that it makes are parsed in test_security_page.py."""
+    reader.names |= dict.fromkeys(("password", "trust_password", "store_password", "secret"), "x")
+    reader.run("security")
 
 
 @pytest.mark.spark
