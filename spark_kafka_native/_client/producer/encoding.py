@@ -1,19 +1,16 @@
-"""Rows to record batches and, when a broker finds one too large, one batch to two."""
+"""Rows to record batches and, when a broker finds one too large, one batch to several."""
 
 from typing import Final
-
-import numpy as np
 
 from spark_kafka_native._client.config import ClientConfig
 from spark_kafka_native._records.arrow.column_reader import COLUMNS
 from spark_kafka_native._records.arrow.decode import decode
 from spark_kafka_native._records.arrow.encode import EncodedBatch, MeasuredRows
 from spark_kafka_native._records.arrow.schema import I64
-from spark_kafka_native._records.batch import read_header
+from spark_kafka_native._records.batch import RECORD_BATCH_OVERHEAD, read_header
 
 NO_TIMESTAMP: Final = -1
 """The default of rows that all have a timestamp."""
-_UNLIMITED: Final = 2**31 - 1
 
 
 def encode_rows(
@@ -35,8 +32,11 @@ def encode_rows(
     )
 
 
-def split_batch(batch: EncodedBatch, config: ClientConfig) -> list[EncodedBatch]:
-    """The records of ``batch``, which has several, as two batches."""
+def split_batch(batch: EncodedBatch, config: ClientConfig, max_bytes: int) -> list[EncodedBatch]:
+    """The records of ``batch``, which has several, as batches of about ``max_bytes``, at most half of its size.
+
+    There are at least two. A batch may be larger if its records compress less, or if it has one record.
+    """
     header = read_header(batch.buffer)
     decoded = decode(
         batch.buffer,
@@ -45,5 +45,7 @@ def split_batch(batch: EncodedBatch, config: ClientConfig) -> list[EncodedBatch]
         columns=COLUMNS,
         check_crcs=False,
     )
-    halves = np.array([0, header.records_count // 2])
-    return encode_rows(MeasuredRows(decoded.records, NO_TIMESTAMP), config, max_batch_bytes=_UNLIMITED, starts=halves)
+    measured = MeasuredRows(decoded.records, NO_TIMESTAMP)
+    payload_share = max(max_bytes - RECORD_BATCH_OVERHEAD, 0) / (len(batch.buffer) - RECORD_BATCH_OVERHEAD)
+    plain_bytes = int(measured.fixed_sizes.sum() * payload_share)
+    return encode_rows(measured, config, max_batch_bytes=RECORD_BATCH_OVERHEAD + plain_bytes)

@@ -17,11 +17,16 @@ gap: before a new epoch begins, every batch that may be written is sent once mor
 broker knows none of them. Nothing is concluded from the acknowledgements of a broker that never answers
 OUT_OF_ORDER_SEQUENCE_NUMBER, because it may not check sequence numbers.
 
+A batch that is too large for the broker is replaced by smaller ones, which share its sequence numbers and are sent
+without a pause. They, and all later batches, have at most half of its size: so a limit that is far below the batches'
+size is found with one refused batch for each halving.
+
 Pure: no socket and no clock; times are seconds that the caller passes in.
 """
 
 import dataclasses
 from collections import deque
+from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Final
 
@@ -33,6 +38,7 @@ from spark_kafka_native._records.arrow.encode import EncodedBatch
 from spark_kafka_native._records.batch import increment_sequence
 
 MAX_EPOCH: Final = 2**15 - 1
+_UNLIMITED: Final = 2**31 - 1
 _DONE: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 
 
@@ -54,6 +60,8 @@ class OutgoingBatch:
     """Whether the broker's last response was that its sequence number is not the next."""
     passed_over: bool = False
     """Whether a later batch was taken although this one was surely not written."""
+    whole_may_be_written: bool = False
+    """Whether it is a piece of a batch that may be written: then the broker does not recognise it as a duplicate."""
 
     @property
     def records_count(self) -> int:
@@ -72,7 +80,7 @@ class BatchOutcome(Enum):
     DONE = auto()
     RETRY = auto()
     SPLIT = auto()
-    """Too large for the broker: send its records in smaller batches."""
+    """Too large for the broker: send its records in batches of at most ``PartitionQueue.max_batch_bytes``."""
     FATAL = auto()
 
 
@@ -95,6 +103,8 @@ class PartitionQueue:
         self.used_up_producer_id: int | None = None
         """The producer id of which the partition has used the last epoch, if any: the next one must be another."""
         self.in_flight: deque[OutgoingBatch] = deque()
+        self.max_batch_bytes = _UNLIMITED
+        """Half of the smallest batch that was too large for the broker."""
         self._idempotent = idempotent
         self._transactional = transactional
         self._max_in_flight = max_in_flight
@@ -138,6 +148,13 @@ class PartitionQueue:
         """Bytes of the batch that ``take`` would return."""
         return self._waiting[0].size_in_bytes
 
+    @property
+    def next_too_large(self) -> OutgoingBatch | None:
+        """The batch that ``take`` would return, if it has to be replaced by smaller ones before."""
+        batch = self._waiting[0]
+        must_stay = batch.records_count == 1 or batch.may_be_written
+        return None if must_stay or batch.size_in_bytes <= self.max_batch_bytes else batch
+
     def wakes_at(self) -> float | None:
         """The end of the queue's pause; None if it waits for responses, or for batches."""
         return self._not_before if self._waiting and (not self._failed or self._must_resend()) else None
@@ -179,17 +196,8 @@ class PartitionQueue:
         """The next batch to send to ``node_id``, stamped with identity and sequence; it counts as in flight."""
         self._node_id = node_id
         batch = self._waiting.popleft()
-        if self._idempotent:
-            assert self.identity is not None
-            if batch.base_sequence is None:
-                batch.base_sequence = self._next_sequence
-                self._next_sequence = increment_sequence(self._next_sequence, batch.records_count)
-                batch.encoded.stamp(
-                    producer_id=self.identity.producer_id,
-                    producer_epoch=self.identity.epoch,
-                    base_sequence=batch.base_sequence,
-                    transactional=self._transactional,
-                )
+        if self._idempotent and batch.base_sequence is None:
+            self._next_sequence = self._stamp(batch, self._next_sequence)
         batch.tries += 1
         self.in_flight.append(batch)
         return batch
@@ -211,15 +219,19 @@ class PartitionQueue:
         if code in _DONE:
             return BatchOutcome.DONE
         if code is ErrorCode.MESSAGE_TOO_LARGE and batch.records_count > 1:
+            self.max_batch_bytes = min(self.max_batch_bytes, batch.size_in_bytes // 2)
             return BatchOutcome.SPLIT
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._idempotent:
             if batch.order < self._acknowledged:
                 return BatchOutcome.FATAL if batch.passed_over else BatchOutcome.DONE
-            return self._want_new_epoch() if self._follows_acknowledged(batch) else BatchOutcome.RETRY
+            if not self._follows_acknowledged(batch):
+                return BatchOutcome.RETRY
+            return BatchOutcome.FATAL if batch.whole_may_be_written else self._want_new_epoch()
         if code is ErrorCode.UNKNOWN_PRODUCER_ID and self._idempotent:
             if log_start_offset == -1 or not self._follows_acknowledged(batch):
                 return BatchOutcome.RETRY
-            return BatchOutcome.FATAL if batch.may_be_written else self._want_new_epoch()
+            may_be_written = batch.may_be_written or batch.whole_may_be_written
+            return BatchOutcome.FATAL if may_be_written else self._want_new_epoch()
         self._new_epoch_wanted = False  # nothing was said about sequence numbers
         return BatchOutcome.RETRY if code.retriable else BatchOutcome.FATAL
 
@@ -249,25 +261,44 @@ class PartitionQueue:
         self._failed.append(batch)
         self._regroup(now)
 
-    def replace(self, batch: OutgoingBatch, pieces: list[OutgoingBatch], now: float) -> None:
-        """Send ``pieces`` instead of the batch: its records in order, which share its sequence numbers."""
-        self.in_flight.remove(batch)
-        pieces[0].last_error = batch.last_error
-        sequence = batch.base_sequence
-        for number, piece in enumerate(pieces):
-            piece.order = (*batch.order, number)
-            if sequence is not None:
-                assert self.identity is not None
-                piece.base_sequence = sequence
-                piece.encoded.stamp(
-                    producer_id=self.identity.producer_id,
-                    producer_epoch=self.identity.epoch,
-                    base_sequence=sequence,
-                    transactional=self._transactional,
-                )
-                sequence = increment_sequence(sequence, piece.records_count)
-            self._failed.append(piece)
-        self._regroup(now)
+    def replace(self, batch: OutgoingBatch, pieces: Sequence[EncodedBatch], now: float) -> None:
+        """Send ``pieces`` instead of a batch in flight, or of the next one: its records in order.
+
+        If the batch has sequence numbers, the pieces share them.
+        """
+        smaller = [
+            dataclasses.replace(
+                batch,
+                encoded=piece,
+                order=(*batch.order, number),
+                tries=0,
+                may_be_written=False,
+                whole_may_be_written=batch.may_be_written or batch.whole_may_be_written,
+            )
+            for number, piece in enumerate(pieces)
+        ]
+        if (sequence := batch.base_sequence) is not None:
+            for piece in smaller:
+                sequence = self._stamp(piece, sequence)
+        if batch in self.in_flight:
+            self.in_flight.remove(batch)
+            self._failed += smaller
+            self._regroup(now)
+        else:
+            self._waiting.popleft()
+            self._waiting.extendleft(reversed(smaller))
+
+    def _stamp(self, batch: OutgoingBatch, base_sequence: int) -> int:
+        """Write identity and sequence number into a batch -> the sequence number after its records."""
+        assert self.identity is not None
+        batch.base_sequence = base_sequence
+        batch.encoded.stamp(
+            producer_id=self.identity.producer_id,
+            producer_epoch=self.identity.epoch,
+            base_sequence=base_sequence,
+            transactional=self._transactional,
+        )
+        return increment_sequence(base_sequence, batch.records_count)
 
     def _follows_acknowledged(self, batch: OutgoingBatch) -> bool:
         return not self._failed and self.in_flight[0] is batch
@@ -289,7 +320,8 @@ class PartitionQueue:
             return
         self._waiting.extendleft(reversed(self._failed))
         self._failed.clear()
-        self._not_before = now + self._backoff.next_ms() / 1000
+        if self._waiting[0].tries:  # else it is a piece of a batch that was too large
+            self._not_before = now + self._backoff.next_ms() / 1000
         if self._new_epoch_wanted:
             self._start_epoch()
 

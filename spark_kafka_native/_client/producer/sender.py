@@ -240,6 +240,8 @@ class Sender:
         for _ in range(len(parts)):
             queue, leader = parts[0]
             if queue.is_ready(now):
+                while (too_large := queue.next_too_large) is not None:
+                    self._split(queue, too_large)
                 if chosen and queue.next_size > space:
                     break
                 space -= queue.next_size
@@ -359,6 +361,7 @@ class Sender:
             case BatchOutcome.RETRY:
                 self._retry(queue, batch, code, part.error_message or code.message, answered=code not in _MAYBE_WRITTEN)
             case BatchOutcome.SPLIT:
+                self.metrics.retries += 1
                 self._split(queue, batch)
             case BatchOutcome.FATAL:
                 before = queue.last_error and f"; the error before: {queue.last_error}"
@@ -375,13 +378,10 @@ class Sender:
             self._busy.pop(queue.partition, None)
 
     def _split(self, queue: PartitionQueue, batch: OutgoingBatch) -> None:
-        pieces = [
-            OutgoingBatch(encoded=encoded, expires_at=batch.expires_at)
-            for encoded in split_batch(batch.encoded, self._config)
-        ]
+        """Send the records of a batch that is too large in smaller ones."""
+        pieces = split_batch(batch.encoded, self._config, queue.max_batch_bytes)
+        self.buffered_bytes += sum(len(piece.buffer) for piece in pieces) - batch.size_in_bytes
         queue.replace(batch, pieces, self.now())
-        self.buffered_bytes += sum(piece.size_in_bytes for piece in pieces) - batch.size_in_bytes
-        self.metrics.retries += 1
 
     def _retry(
         self, queue: PartitionQueue, batch: OutgoingBatch, code: ErrorCode, reason: str, *, answered: bool

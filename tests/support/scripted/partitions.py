@@ -42,6 +42,7 @@ class FakePartition:
     """Producer id -> epoch, first and last sequence number of its last five batches: what is known as a duplicate."""
     lost_producers: bool = False
     """Whether an unknown producer is refused as brokers before 2.5 do, unless it begins at sequence 0."""
+    max_message_bytes: int = 10**9
 
     def append(self, records: object) -> int:
         """Check the producer's sequence and store one batch; its base offset. Raises Refusal."""
@@ -49,6 +50,8 @@ class FakePartition:
         batch = bytearray(records)
         header = read_header(batch)
         assert header.size_in_bytes == len(batch), "a partition's records are one batch"
+        if len(batch) > self.max_message_bytes:
+            raise Refusal(ErrorCode.MESSAGE_TOO_LARGE)
         if header.producer_id >= 0:
             self._check_sequence(header)
         base_offset = self.log_end

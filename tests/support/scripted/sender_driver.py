@@ -28,10 +28,17 @@ class SenderDriver:
         self.sender.now = lambda: unshifted() + self._skipped_s
 
     def add(self, partition: int, *values: str, topic: str = "t") -> Self:
+        """A batch for each value."""
         for value in values:
-            encoded = EncodedBatch(buffer=batch_of([value.encode()]), records_count=1, first_row=0)
-            batch = OutgoingBatch(encoded=encoded, expires_at=self.sender.now() + self.seconds)
-            self.sender.add(TopicPartition(topic, partition), batch)
+            self.add_batch(partition, value, topic=topic)
+        return self
+
+    def add_batch(self, partition: int, *values: str, topic: str = "t") -> Self:
+        """One batch with all values."""
+        buffer = batch_of([value.encode() for value in values])
+        encoded = EncodedBatch(buffer=buffer, records_count=len(values), first_row=0)
+        batch = OutgoingBatch(encoded=encoded, expires_at=self.sender.now() + self.seconds)
+        self.sender.add(TopicPartition(topic, partition), batch)
         return self
 
     def skip(self, seconds: float) -> None:

@@ -1,9 +1,7 @@
 import pytest
 from dirty_equals import IsInt
 
-from broker_embedded._testing.refusals import refusal
 from spark_kafka_native._client.errors import ProduceError
-from spark_kafka_native._client.producer.partition_queue import OutgoingBatch
 from spark_kafka_native._protocol.errors import ErrorCode
 from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native._protocol.messages.produce import (
@@ -13,10 +11,7 @@ from spark_kafka_native._protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from spark_kafka_native._records.arrow.encode import EncodedBatch
-from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import KAFKA_0_11, KAFKA_2_1, KAFKA_4_3, ScriptedCluster, Versions
-from tests.support.scripted.responses import respond
 from tests.support.scripted.sender_driver import PARTITIONS, SenderDriver, T, names, write_and_check
 from tests.support.scripted.steps import Drop, HalfFrame, Refuse, Respond, Silent, Step
 from tests.support.waiting import eventually
@@ -165,27 +160,25 @@ def test_refused_producer_ids_name_enable_idempotence(driver: SenderDriver) -> N
 # --- batches that are too large
 
 
-def test_a_batch_too_large_for_the_broker_is_split(driver: SenderDriver) -> None:
-    def limit(request: ProduceRequest) -> ProduceResponse:
-        """What a broker with max.message.bytes = 130 does."""
-        parts = [part for topic in request.topic_data for part in topic.partition_data]
-        largest = max(len(part.records) for part in parts)  # type: ignore[arg-type]  # the request has records
-        if largest > 130:
-            response = refusal(request, 13, ErrorCode.MESSAGE_TOO_LARGE)
-        else:
-            response = respond(request, 13, driver.brokers.state, 1, driver.brokers.ports)
-        assert isinstance(response, ProduceResponse)
-        return response
-
-    driver.brokers.script(ProduceRequest, *[Respond(limit)] * 50)
-    values = [b"%d" % number * 20 for number in range(8)]
-    for records in ([values[0]], values[1:7], [values[7]]):
-        encoded = EncodedBatch(buffer=batch_of(records), records_count=len(records), first_row=0)
-        driver.sender.add(T[0], OutgoingBatch(encoded=encoded, expires_at=driver.sender.now() + driver.seconds))
+def test_batches_too_large_for_the_broker_are_split(driver: SenderDriver) -> None:
+    driver.brokers.partition("t").max_message_bytes = 130
+    values = [str(number) * 20 for number in range(10, 42)]
+    for first, end in ((0, 1), (1, 17), (17, 31), (31, 32)):
+        driver.add_batch(0, *values[first:end])
     driver.finish()
-    assert [value.encode() for value in driver.stored(0)] == values
-    assert len(driver.brokers.partition("t").batches) > 4
+    assert driver.stored(0) == values
     assert driver.sender.buffered_bytes == 0
+    assert all(header.size_in_bytes <= 130 for header in driver.brokers.partition("t").headers())
+
+
+def test_each_refused_batch_halves_the_size_of_all_later_batches(driver: SenderDriver) -> None:
+    driver.brokers.partition("t").max_message_bytes = 1_100
+    values = [f"{number:0200d}" for number in range(200)]
+    for first in range(0, 200, 100):
+        driver.add_batch(0, *values[first : first + 100])
+    driver.finish()
+    assert driver.stored(0) == values
+    assert driver.sender.metrics.retries == 5, "21 KB, and 10, 5, 2.6 and 1.3 KB, are refused once"
 
 
 def test_a_single_record_too_large_for_the_broker_is_an_error(driver: SenderDriver) -> None:

@@ -1,6 +1,7 @@
 import functools
 import itertools
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
@@ -60,6 +61,26 @@ def test_faults_neither_lose_nor_repeat_nor_reorder(driver: SenderDriver, step: 
 def test_all_faults_one_after_the_other(driver: SenderDriver) -> None:
     driver.brokers.script(ProduceRequest, *[step for fault in FAULTS for step in (fault, Pass(), Pass())])
     write_and_check(driver)
+
+
+@pytest.mark.parametrize("limit", [130, 500, 2_000])
+def test_faults_while_batches_are_split(brokers: ScriptedCluster, limit: int) -> None:
+    """Refused batches have up to four batches after them in flight, which the broker refuses as out of order."""
+    random = Random(limit)
+    for partition in range(PARTITIONS):
+        brokers.partition("t", partition).max_message_bytes = limit
+    with SenderDriver(brokers) as driver:
+        brokers.script(ProduceRequest, *[step for fault in FAULTS for step in [fault, *[Pass()] * 12]])
+        sent: list[list[str]] = [[] for _ in range(PARTITIONS)]
+        for _ in range(20):
+            for partition, values in enumerate(sent):
+                batch = [f"{partition}.{len(values) + number}" for number in range(random.choice([1, 1, 2, 30, 300]))]
+                driver.add_batch(partition, *batch)
+                values.extend(batch)
+        driver.finish()
+        for partition, values in enumerate(sent):
+            assert driver.stored(partition) == values
+            assert all(header.size_in_bytes <= limit for header in brokers.partition("t", partition).headers())
 
 
 @pytest.mark.parametrize("step", [Drop(), HalfFrame(3), Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)], ids=str)

@@ -25,15 +25,16 @@ def config(codec: str = "none") -> ClientConfig:
     return ClientConfig.parse({"bootstrap.servers": "a:1", "compression.type": codec})
 
 
+@pytest.mark.parametrize(("divisor", "counts"), [(2, [3, 1, 1]), (20, [1, 1, 1, 1, 1])])
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_a_split_batch_has_the_same_records_in_smaller_batches(codec: str) -> None:
+def test_a_split_batch_has_the_same_records_in_smaller_batches(codec: str, divisor: int, counts: list[int]) -> None:
     columns = ("key", "value", "headers", "timestamp")
     (whole,) = encode_rows(MeasuredRows(ROWS, 99), config(codec), max_batch_bytes=10**6)
     assert read_header(whole.buffer).compression.name.lower() == codec
     whole.stamp(producer_id=1, producer_epoch=0, base_sequence=0)
     before = decode(whole.buffer, from_offset=0, until_offset=5, columns=columns).records
-    pieces = split_batch(whole, config(codec))
-    assert [piece.records_count for piece in pieces] == [2, 3]
+    pieces = split_batch(whole, config(codec), max_bytes=len(whole.buffer) // divisor)
+    assert [piece.records_count for piece in pieces] == counts
     assert all(len(piece.buffer) < len(whole.buffer) for piece in pieces)
     for piece in pieces:
         piece.stamp(producer_id=1, producer_epoch=0, base_sequence=0)
@@ -42,6 +43,14 @@ def test_a_split_batch_has_the_same_records_in_smaller_batches(codec: str) -> No
         for piece in pieces
     ]
     assert pa.Table.from_batches(after).to_pylist() == before.to_pylist()
+
+
+def test_pieces_of_a_split_batch_nearly_have_the_size_that_is_given() -> None:
+    rows = pa.record_batch({"value": pa.array([b"%0100d" % number for number in range(1000)])})
+    (whole,) = encode_rows(MeasuredRows(rows, 99), config(), max_batch_bytes=10**6)
+    sizes = [len(piece.buffer) for piece in split_batch(whole, config(), max_bytes=10_000)]
+    assert max(sizes) <= 10_000
+    assert min(sizes[:-1]) > 9_000
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])

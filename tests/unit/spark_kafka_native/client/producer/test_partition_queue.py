@@ -47,7 +47,7 @@ class QueueDriver:
         for name in names:
             encoded = EncodedBatch(buffer=batch_of([name.encode()] * records), records_count=records, first_row=0)
             batch = OutgoingBatch(encoded=encoded, expires_at=self.now + 60)
-            self.names[id(batch)] = name
+            self.names[id(encoded)] = name
             self.queue.add(batch)
 
     def send(self) -> list[tuple[str, int, int]]:
@@ -57,7 +57,7 @@ class QueueDriver:
             batch = self.queue.take(NODE)
             header = read_header(batch.encoded.buffer)
             check_crc(batch.encoded.buffer, 0, header)
-            sent.append((self.names[id(batch)], header.producer_epoch, header.base_sequence))
+            sent.append((self.names[id(batch.encoded)], header.producer_epoch, header.base_sequence))
         return sent
 
     def add_and_send(self, *names: str, records: int = 2) -> None:
@@ -69,13 +69,13 @@ class QueueDriver:
         self.wait().send()
 
     def named(self, name: str) -> OutgoingBatch:
-        return next(batch for batch in self.queue.in_flight if self.names[id(batch)] == name)
+        return next(batch for batch in self.queue.in_flight if self.names[id(batch.encoded)] == name)
 
     def response(self, name: str, code: ErrorCode = ErrorCode.NONE, *, log_start_offset: int = -1) -> BatchOutcome:
         batch = self.named(name)
         outcome = self.queue.outcome_of(batch, code, log_start_offset=log_start_offset)
         if outcome is BatchOutcome.DONE:
-            self.proven = [self.names[id(known)] for known in self.queue.acknowledge(batch, self.now)][1:]
+            self.proven = [self.names[id(known.encoded)] for known in self.queue.acknowledge(batch, self.now)][1:]
         elif outcome is BatchOutcome.RETRY:
             self.queue.fail(batch, self.now, code.name, answered=True)
         return outcome
@@ -83,6 +83,14 @@ class QueueDriver:
     def lose(self, *names: str) -> None:
         for name in names:
             self.queue.fail(self.named(name), self.now, "lost", answered=False)
+
+    def split(self, batch: OutgoingBatch, *records: int) -> None:
+        """Replace a batch by pieces of so many records, named after it."""
+        name = self.names[id(batch.encoded)]
+        pieces = [EncodedBatch(buffer=batch_of([b"x"] * count), records_count=count, first_row=0) for count in records]
+        self.queue.replace(batch, pieces, self.now)
+        for number, piece in enumerate(pieces):
+            self.names[id(piece)] = f"{name}-{number}"
 
     def wait(self) -> Self:
         self.now += 1
@@ -330,21 +338,65 @@ def test_sequence_numbers_wrap_around() -> None:
     assert queue.send() == [("a", 0, 2**31 - 1), ("b", 0, 1)]
 
 
-def test_pieces_of_a_batch_share_its_sequence_numbers(queue: QueueDriver) -> None:
+def test_pieces_of_a_batch_share_its_sequence_numbers_and_are_sent_without_a_pause(queue: QueueDriver) -> None:
     queue.add_and_send("a", "big", "c", records=4)
     queue.response("a")
     big = queue.named("big")
-    assert queue.queue.outcome_of(big, ErrorCode.MESSAGE_TOO_LARGE) is BatchOutcome.SPLIT
-    pieces = []
-    for name, records in (("big-1", 1), ("big-2", 3)):
-        encoded = EncodedBatch(buffer=batch_of([b"x"] * records), records_count=records, first_row=0)
-        pieces.append(OutgoingBatch(encoded=encoded, expires_at=60))
-        queue.names[id(pieces[-1])] = name
+    assert queue.response("big", ErrorCode.MESSAGE_TOO_LARGE) is BatchOutcome.SPLIT
     big.last_error = "NOT_LEADER_OR_FOLLOWER"
-    queue.queue.replace(big, pieces, queue.now)
+    queue.split(big, 1, 3)
     assert queue.queue.last_error == "NOT_LEADER_OR_FOLLOWER"
     queue.response("c", GAP)
-    assert queue.wait().send() == [("big-1", 0, 4), ("big-2", 0, 5), ("c", 0, 8)]
+    assert queue.send() == [("big-0", 0, 4), ("big-1", 0, 5), ("c", 0, 8)]
+
+
+def test_a_batch_that_was_too_large_halves_the_size_of_batches(queue: QueueDriver) -> None:
+    queue.add_and_send("a", "b", "c", records=100)
+    a, b, c = queue.queue.in_flight
+    queue.response("a", ErrorCode.MESSAGE_TOO_LARGE)
+    queue.split(a, 40, 40, 20)
+    queue.response("b", ErrorCode.MESSAGE_TOO_LARGE)
+    queue.split(b, 40, 40, 20)
+    assert queue.queue.max_batch_bytes == a.size_in_bytes // 2, "b was in flight when a was refused"
+    queue.response("c", GAP)
+    assert queue.queue.next_too_large is None
+    for _ in range(6):
+        queue.queue.take(NODE)
+    assert queue.queue.next_too_large is c
+
+
+def test_a_batch_that_waits_is_split_before_it_has_sequence_numbers(queue: QueueDriver) -> None:
+    queue.add("a", records=20)
+    queue.queue.max_batch_bytes = 80
+    waiting = queue.queue.next_too_large
+    assert waiting is not None
+    queue.split(waiting, 5, 15)
+    queue.add("b")
+    assert queue.send() == [("a-0", 0, 0), ("a-1", 0, 5), ("b", 0, 20)]
+
+
+def test_batches_that_must_stay_as_they_are_are_not_too_large(queue: QueueDriver) -> None:
+    """One that may be written is a duplicate for the broker only if it is sent unchanged."""
+    queue.add_and_send("lost", records=20)
+    queue.lose("lost")
+    queue.queue.max_batch_bytes = 1
+    assert queue.queue.next_too_large is None
+    queue.wait().send()
+    queue.add("single", records=1)
+    assert queue.queue.next_too_large is None
+
+
+@pytest.mark.parametrize("code", [GAP, ErrorCode.UNKNOWN_PRODUCER_ID])
+def test_pieces_of_a_batch_that_may_be_written_do_not_begin_a_new_epoch(queue: QueueDriver, code: ErrorCode) -> None:
+    """The broker may have written it before max.message.bytes was lowered, and does not know its pieces."""
+    queue.add_and_send("a", records=20)
+    a = queue.named("a")
+    queue.lose_and_send_again("a")
+    queue.response("a", ErrorCode.MESSAGE_TOO_LARGE)
+    queue.split(a, 10, 10)
+    (first, *_) = queue.send()
+    assert first == ("a-0", 0, 0)
+    assert queue.response("a-0", code, log_start_offset=50) is BatchOutcome.FATAL
 
 
 @pytest.mark.parametrize(
@@ -425,12 +477,6 @@ def test_a_transaction_has_the_epoch_that_it_began_with() -> None:
 def test_pieces_of_a_transactional_batch_are_transactional_too() -> None:
     queue = QueueDriver(transactional=True)
     queue.add_and_send("a", records=2)
-    pieces = [
-        OutgoingBatch(
-            encoded=EncodedBatch(buffer=batch_of([b"x"]), records_count=1, first_row=0), expires_at=queue.now + 60
-        )
-        for _ in range(2)
-    ]
-    queue.queue.replace(queue.named("a"), pieces, queue.now)
-    headers = [read_header(piece.encoded.buffer) for piece in pieces]
-    assert [(header.base_sequence, header.is_transactional) for header in headers] == [(0, True), (1, True)]
+    queue.split(queue.named("a"), 1, 1)
+    assert queue.send() == [("a-0", 0, 0), ("a-1", 0, 1)]
+    assert all(read_header(batch.encoded.buffer).is_transactional for batch in queue.queue.in_flight)
