@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, RestatedError, counted
 from spark_kafka_native._protocol.topic import TopicPartition
 
 
@@ -31,7 +31,8 @@ class NoSuchPartition(KafkaError):
         self.partition = partition
         self.count = count
         super().__init__(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} does not exist: the topic has {count} partitions"
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"{partition} does not exist: the topic has {counted(count, 'partition')}",
         )
 
 
@@ -170,8 +171,8 @@ class RecordTooLarge(KafkaError):
         )
 
 
-class ProduceError(KafkaError):
-    """Records could not be written, or whether they were is unknown.
+class ProduceError(RestatedError):
+    """Records could not be written, or whether they were is unknown, because of ``reason``.
 
     ``unacknowledged`` counts every record of the producer that no broker has confirmed; all others were written.
     """
@@ -179,11 +180,13 @@ class ProduceError(KafkaError):
     _retriable = False
     """The producer has tried again for as long as it may."""
 
-    def __init__(self, partition: TopicPartition, code: ErrorCode, detail: str, unacknowledged: int) -> None:
+    def __init__(self, partition: TopicPartition, code: ErrorCode, reason: str, unacknowledged: int) -> None:
         self.partition = partition
-        self.reason = detail
+        self.reason = reason
         self.unacknowledged = unacknowledged
-        super().__init__(code, f"{partition}: {detail}; {unacknowledged} records are not acknowledged")
+        verb = "is" if unacknowledged == 1 else "are"
+        records = f"{counted(unacknowledged, 'record')} {verb} not acknowledged"
+        super().__init__(code, f"{partition}: {reason}; {records}")
 
     def with_unacknowledged(self, unacknowledged: int) -> "ProduceError":
         """The same error with another number of records."""
@@ -192,5 +195,3 @@ class ProduceError(KafkaError):
 
 class DeliveryTimeout(ProduceError):
     """A batch was not acknowledged within ``delivery.timeout.ms``. The client found that out, not a broker."""
-
-    _shows_code = False

@@ -169,6 +169,13 @@ class ErrorCode(IntEnum):
 
 
 _BY_CODE: Final = {code.value: code for code in ErrorCode}
+RESOURCES: Final = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this topic",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "this group",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "the cluster",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "this transactional id",
+}
+"""What the user is not authorized for, by the code of the error."""
 
 
 class ProtocolError(Exception):
@@ -203,19 +210,20 @@ class KafkaError(PicklableError):
     """An error code of a broker, or of the client about a broker.
 
     ``detail`` names the topic-partition, group or option; ``str()`` has the code's name and meaning, too, or
-    ``response_message``, which a response has of its own, in place of the meaning. TransactionError and ProduceError,
-    which are made from another error's code and detail, have none.
+    ``response_message``, which a response has of its own, in place of the meaning. ``operation`` is the ACL operation
+    that the request needs, such as WRITE: an authorization error names it.
     """
 
     _retriable: ClassVar[bool | None] = None
     """Whether a later try may succeed; None: as for the code."""
     _shows_code: ClassVar[bool] = True
 
-    def __init__(self, code: ErrorCode, detail: str = "", response_message: str = "") -> None:
+    def __init__(self, code: ErrorCode, detail: str = "", response_message: str = "", *, operation: str = "") -> None:
         super().__init__(code, detail)
         self.code = code
         self.detail = detail
         self.response_message = response_message
+        self.operation = operation
 
     @property
     def retriable(self) -> bool:
@@ -231,11 +239,28 @@ class KafkaError(PicklableError):
         if not self._shows_code:
             return self.detail
         subject = f"{self.detail.removesuffix('.')}: " if self.detail else ""
-        return f"{subject}{self.response_message or self.code.message} ({self.code.name}, {self.code.value})"
+        meaning = self.response_message or self.code.message
+        if self.operation and self.code in RESOURCES:
+            meaning = f"not authorized for {self.operation} on {RESOURCES[self.code]}"
+        return f"{subject}{meaning} ({self.code.name}, {self.code.value})"
 
 
-def check_code(error_code: int, detail: str, message: str | None = None) -> None:
-    """Raise KafkaError about ``detail`` unless the code of a response is NONE. ``message`` is the response's."""
+class RestatedError(KafkaError):
+    """An error made from another one: ``detail`` is the whole text, which has the code and its meaning already."""
+
+    _shows_code = False
+
+
+def check_code(error_code: int, detail: str, message: str | None = None, *, operation: str = "") -> None:
+    """Raise KafkaError about ``detail`` unless the code of a response is NONE. ``message`` is the response's.
+
+    ``operation``: as of KafkaError.
+    """
     code = ErrorCode.of(error_code)
     if code is not ErrorCode.NONE:
-        raise KafkaError(code, detail, message or "")
+        raise KafkaError(code, detail, message or "", operation=operation)
+
+
+def counted(count: int, noun: str) -> str:
+    """A number and its noun, for a message: ``1 record``, ``2,000 records``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

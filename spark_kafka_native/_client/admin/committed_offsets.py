@@ -83,7 +83,8 @@ def commit_offsets(
         response = connection.call(request, timeout_ms=timeout_ms, max_version=_LAST_COMMIT_BY_NAME)
         for topic in response.topics:
             for part in topic.partitions:
-                _check(part.error_code, f"group {group_id}, {TopicPartition(topic.name, part.partition_index)}")
+                partition = TopicPartition(topic.name, part.partition_index)
+                _check(part.error_code, f"group {group_id}, {partition}", operation="READ")
 
     at_group_coordinator(cluster, group_id, commit, cluster.deadline(timeout_ms))
 
@@ -108,12 +109,12 @@ def fetch_offsets(
         stable = require_stable and connection.version_of(OffsetFetchRequest) >= _FIRST_FETCH_OF_STABLE_OFFSETS
         request = OffsetFetchRequest(group_id=group_id, topics=topics, require_stable=stable)
         response = connection.call(request, timeout_ms=timeout_ms, max_version=_LAST_FETCH_OF_ONE_GROUP)
-        _check(response.error_code, f"group {group_id}")
+        _check(response.error_code, f"group {group_id}", operation="DESCRIBE")
         found = {}
         for topic in response.topics:
             for part in topic.partitions:
                 partition = TopicPartition(topic.name, part.partition_index)
-                _check(part.error_code, f"group {group_id}, {partition}")
+                _check(part.error_code, f"group {group_id}, {partition}", operation="DESCRIBE")
                 if part.committed_offset != _NO_OFFSET:
                     found[partition] = CommittedOffset(
                         offset=part.committed_offset,
@@ -139,8 +140,8 @@ def at_group_coordinator(
     return at_coordinator(cluster, CoordinatorType.GROUP, group_id, action, deadline)
 
 
-def _check(error_code: int, subject: str) -> None:
+def _check(error_code: int, subject: str, *, operation: str) -> None:
     code = ErrorCode.of(error_code)
     if code in _GROUP_IN_USE:
         raise KafkaError(code, f"{subject}: the group has active members, and only they can commit offsets")
-    check_code(error_code, subject)
+    check_code(error_code, subject, operation=operation)

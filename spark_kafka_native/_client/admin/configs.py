@@ -112,7 +112,7 @@ def describe_configs(
     if not response.results:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{resource} is missing from the DescribeConfigs response")
     (result,) = response.results
-    check_code(result.error_code, str(resource), result.error_message)
+    check_code(result.error_code, str(resource), result.error_message, operation="DESCRIBE_CONFIGS")
     return _entries(result)
 
 
@@ -153,11 +153,11 @@ def alter_configs(
         for result in response.responses:
             # A topic that is not there does not come by waiting.
             if result.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                check_code(result.error_code, str(resource), result.error_message)
+                check_code(result.error_code, str(resource), result.error_message, operation="ALTER_CONFIGS")
         return response
 
     for result in retry(attempt, deadline, cluster.backoff()).responses:
-        check_code(result.error_code, str(resource), result.error_message)
+        check_code(result.error_code, str(resource), result.error_message, operation="ALTER_CONFIGS")
 
 
 def _check_broker(cluster: Cluster, resource: Resource, deadline: Deadline) -> None:

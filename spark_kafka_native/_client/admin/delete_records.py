@@ -44,6 +44,7 @@ def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> di
                 if code is ErrorCode.NONE:
                     yield partition, result.low_watermark
                 else:
-                    yield partition, KafkaError(code, f"{partition}, records before {before.get(partition)}")
+                    detail = f"{partition}, records before {before.get(partition)}"
+                    yield partition, KafkaError(code, detail, operation="DELETE")
 
     return ask_leaders(cluster, list(before), request, results)

@@ -79,7 +79,7 @@ def list_groups(cluster: Cluster) -> list[GroupListing]:
         found: dict[str, GroupListing] = {}
         for node_id in cluster.metadata([], timeout_ms=deadline.remaining_ms).brokers:
             response = cluster.send(node_id, ListGroupsRequest(), deadline=deadline)
-            check_code(response.error_code, f"the groups of broker {node_id}")
+            check_code(response.error_code, f"the groups of broker {node_id}", operation="DESCRIBE")
             for group in response.groups:
                 found[group.group_id] = GroupListing(
                     group_id=group.group_id,
@@ -114,7 +114,7 @@ def delete_group(cluster: Cluster, group_id: str) -> None:
     def delete(connection: Connection, timeout_ms: float) -> None:
         response = connection.call(DeleteGroupsRequest(groups_names=(group_id,)), timeout_ms=timeout_ms)
         for result in response.results:
-            check_code(result.error_code, f"group {result.group_id}")
+            check_code(result.error_code, f"group {result.group_id}", operation="DELETE")
 
     at_group_coordinator(cluster, group_id, delete, cluster.deadline())
 
@@ -133,7 +133,7 @@ def delete_offsets(
 
     def delete(connection: Connection, timeout_ms: float) -> dict[TopicPartition, ErrorCode]:
         response = connection.call(OffsetDeleteRequest(group_id=group_id, topics=topics), timeout_ms=timeout_ms)
-        check_code(response.error_code, f"group {group_id}")
+        check_code(response.error_code, f"group {group_id}", operation="DELETE")
         return {
             TopicPartition(topic.name, part.partition_index): ErrorCode.of(part.error_code)
             for topic in response.topics
@@ -147,7 +147,7 @@ def _consumer_group(connection: Connection, group_id: str, timeout_ms: float) ->
     """A group of the newer protocol (KIP-848). Raises KafkaError: it is none, or the broker knows of no such groups."""
     response = connection.call(ConsumerGroupDescribeRequest(group_ids=(group_id,)), timeout_ms=timeout_ms)
     (group,) = response.groups
-    check_code(group.error_code, f"group {group_id}")
+    check_code(group.error_code, f"group {group_id}", operation="DESCRIBE")
     return GroupDescription(
         group_id=group_id,
         state=group.group_state,
@@ -181,7 +181,7 @@ def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
 def _classic_group(connection: Connection, group_id: str, timeout_ms: float) -> GroupDescription:
     response = connection.call(DescribeGroupsRequest(groups=(group_id,)), timeout_ms=timeout_ms)
     (group,) = response.groups
-    check_code(group.error_code, f"group {group_id}")
+    check_code(group.error_code, f"group {group_id}", operation="DESCRIBE")
     if group.group_state == "Dead":
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id}")
     return GroupDescription(

@@ -34,7 +34,7 @@ def describe_quotas(cluster: Cluster, wanted: Mapping[str, str | AnyName | None]
     """The quotas of entities that have exactly the types of ``wanted``. Raises KafkaError."""
     components = tuple(_component(kind, name) for kind, name in wanted.items())
     response = cluster.send(None, DescribeClientQuotasRequest(components=components, strict=True))
-    check_code(response.error_code, "quotas", response.error_message)
+    check_code(response.error_code, "quotas", response.error_message, operation="DESCRIBE_CONFIGS")
     return {
         tuple((part.entity_type, part.entity_name) for part in entry.entity): {
             item.key: item.value for item in entry.values
@@ -52,7 +52,7 @@ def alter_quotas(cluster: Cluster, entity: Entity, changes: Mapping[str, float |
     names = (f"the default {kind}" if name is None else f"{kind} {name}" for kind, name in entity)
     subject = f"quotas of {', '.join(names)}"
     for result in cluster.send(None, AlterClientQuotasRequest(entries=(entry,))).entries:
-        check_code(result.error_code, subject, result.error_message)
+        check_code(result.error_code, subject, result.error_message, operation="ALTER_CONFIGS")
 
 
 def _component(kind: str, name: str | AnyName | None) -> ComponentData:

@@ -39,12 +39,12 @@ def describe_scram_users(cluster: Cluster, name: str | None = None) -> dict[str,
     """
     users = None if name is None else (UserName(name=name),)
     response = cluster.send(None, DescribeUserScramCredentialsRequest(users=users))
-    check_code(response.error_code, "users of SCRAM", response.error_message)
+    check_code(response.error_code, "users of SCRAM", response.error_message, operation="DESCRIBE")
     found = {}
     for result in response.results:
         if result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
             continue
-        check_code(result.error_code, f"user {result.user}", result.error_message)
+        check_code(result.error_code, f"user {result.user}", result.error_message, operation="DESCRIBE")
         infos = result.credential_infos
         found[result.user] = {MECHANISMS.get(info.mechanism, "unknown"): info.iterations for info in infos}
     return found
@@ -59,7 +59,7 @@ def alter_scram_user(
         upsertions=tuple(_upsertion(name, password) for password in passwords),
     )
     for result in cluster.send(None, request).results:
-        check_code(result.error_code, f"user {result.user}", result.error_message)
+        check_code(result.error_code, f"user {result.user}", result.error_message, operation="ALTER")
 
 
 def _upsertion(name: str, password: Password) -> ScramCredentialUpsertion:

@@ -78,7 +78,13 @@ def create_topics(
         return [(topic.name, topic.error_code, topic.error_message) for topic in response.topics]
 
     _until_settled(
-        cluster, wanted, request, outcomes, done_before=ErrorCode.TOPIC_ALREADY_EXISTS, timeout_ms=timeout_ms
+        cluster,
+        wanted,
+        request,
+        outcomes,
+        operation="CREATE",
+        done_before=ErrorCode.TOPIC_ALREADY_EXISTS,
+        timeout_ms=timeout_ms,
     )
 
 
@@ -96,6 +102,7 @@ def delete_topics(cluster: Cluster, names: Iterable[str]) -> None:
         names,
         request,
         outcomes,
+        operation="DELETE",
         done_before=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         max_version=_LAST_DELETE_TOPICS_BY_NAME,
     )
@@ -112,7 +119,15 @@ def create_partitions(cluster: Cluster, totals: Mapping[str, int], *, timeout_ms
         return [(topic.name, topic.error_code, topic.error_message) for topic in response.results]
 
     # If an earlier request was carried out, the broker answers that the topic has this number of partitions.
-    _until_settled(cluster, totals, request, outcomes, done_before=ErrorCode.INVALID_PARTITIONS, timeout_ms=timeout_ms)
+    _until_settled(
+        cluster,
+        totals,
+        request,
+        outcomes,
+        operation="ALTER",
+        done_before=ErrorCode.INVALID_PARTITIONS,
+        timeout_ms=timeout_ms,
+    )
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
@@ -135,6 +150,7 @@ def _until_settled(
     request: Callable[[list[str], int], Request[Any]],
     outcomes: Callable[[Any], list[TopicResult]],
     *,
+    operation: str,
     done_before: ErrorCode,
     max_version: int | None = None,
     timeout_ms: float | None = None,
@@ -150,7 +166,7 @@ def _until_settled(
         left_ms = round(min(deadline.remaining_ms, cluster.config.request_timeout_ms))
         try:
             response = _ask_controller(cluster, request(left, left_ms), deadline, max_version)
-            failed = _errors_of(outcomes(response), left)
+            failed = _errors_of(outcomes(response), left, operation)
         except KafkaError as error:
             if not error.retriable:
                 raise
@@ -176,11 +192,11 @@ def _ask_controller(cluster: Cluster, request: Request[Any], deadline: Deadline,
     return cluster.send_once(controller_id, request, deadline, max_version)
 
 
-def _errors_of(outcomes: list[TopicResult], names: list[str]) -> dict[str, KafkaError]:
+def _errors_of(outcomes: list[TopicResult], names: list[str], operation: str) -> dict[str, KafkaError]:
     failed = {}
     answered = {name: (ErrorCode.of(code), message) for name, code, message in outcomes}
     for name in names:
         code, message = answered.get(name, (ErrorCode.UNKNOWN_SERVER_ERROR, "the response does not name it"))
         if code is not ErrorCode.NONE:
-            failed[name] = KafkaError(code, f"topic {name}", message or "")
+            failed[name] = KafkaError(code, f"topic {name}", message or "", operation=operation)
     return failed

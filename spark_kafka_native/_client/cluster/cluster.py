@@ -121,7 +121,8 @@ class Cluster:
                 response = self._ask_metadata(names, create, deadline)
             except BrokerUnreachable as error:
                 give_up(failure, error)
-            errors = () if missing_ok or names is None else (_topic_error(response, name) for name in names)
+            checked = () if missing_ok or names is None else names
+            errors = (_topic_error(response, name, create=create) for name in checked)
             failure = next(filter(None, errors), None)
             if failure is None:
                 return response
@@ -415,10 +416,11 @@ def _creating_nothing(request: Request[ResponseT], connection: Connection) -> Re
     return cast("Request[ResponseT]", sent)
 
 
-def _topic_error(response: ClusterMetadata, name: str) -> KafkaError | None:
+def _topic_error(response: ClusterMetadata, name: str, *, create: bool = False) -> KafkaError | None:
     topic = response.topics.get(name)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
-    return None if code is ErrorCode.NONE else KafkaError(code, f"topic {name}")
+    operation = "DESCRIBE (or CREATE, if it does not exist)" if create else "DESCRIBE"
+    return None if code is ErrorCode.NONE else KafkaError(code, f"topic {name}", operation=operation)
 
 
 _clusters: "weakref.WeakSet[Cluster]" = weakref.WeakSet()

@@ -48,7 +48,7 @@ def look_up_coordinator(cluster: Cluster, kind: CoordinatorType, key: str, deadl
 
 
 def _learn(cluster: Cluster, kind: CoordinatorType, key: str, found: FindCoordinatorResponse | Coordinator) -> Node:
-    check_code(found.error_code, f"coordinator of {_SUBJECTS[kind]} {key}")
+    check_code(found.error_code, f"coordinator of {_SUBJECTS[kind]} {key}", operation="DESCRIBE")
     node = Node(node_id=found.node_id, host=found.host, port=found.port)
     cluster.coordinators.learn(kind, key, node)
     return node

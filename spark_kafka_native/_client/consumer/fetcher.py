@@ -345,7 +345,7 @@ class Fetcher:
             else:
                 self._retry(cursor, error, self._clock.now())
         elif code is not ErrorCode.NONE:
-            self._retry(cursor, KafkaError(code, str(cursor.partition)), now)
+            self._retry(cursor, KafkaError(code, str(cursor.partition), operation="READ"), now)
         elif part is None:
             detail = f"{cursor.partition} is missing from the Fetch response"
             self._retry(cursor, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail), now)

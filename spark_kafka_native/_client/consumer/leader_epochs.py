@@ -92,7 +92,7 @@ def _results(response: OffsetForLeaderEpochResponse) -> Iterator[tuple[TopicPart
         for part in topic.partitions:
             partition, code = TopicPartition(topic.topic, part.partition), ErrorCode.of(part.error_code)
             if code is not ErrorCode.NONE:
-                yield partition, KafkaError(code, str(partition))
+                yield partition, KafkaError(code, str(partition), operation="DESCRIBE")
             elif part.leader_epoch == NO_EPOCH or part.end_offset < 0:
                 yield partition, None
             else:

@@ -97,9 +97,9 @@ def list_offsets(
 def _results(response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, ListedOffset | KafkaError]]:
     for topic in response.topics:
         for part in topic.partitions:
-            partition = TopicPartition(topic.name, part.partition_index)
-            failed = part.error_code != ErrorCode.NONE
-            yield partition, KafkaError(ErrorCode.of(part.error_code), str(partition)) if failed else _listed(part)
+            partition, code = TopicPartition(topic.name, part.partition_index), ErrorCode.of(part.error_code)
+            failed = code is not ErrorCode.NONE
+            yield partition, KafkaError(code, str(partition), operation="DESCRIBE") if failed else _listed(part)
 
 
 def _listed(part: ListOffsetsPartitionResponse) -> ListedOffset:

@@ -45,7 +45,7 @@ def compare_topic_ids(
             topic = found.get(partition.topic)
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
             if topic is None or code is not ErrorCode.NONE:
-                errors[partition] = KafkaError(code, f"topic {partition.topic}")
+                errors[partition] = KafkaError(code, f"topic {partition.topic}", operation="DESCRIBE")
             # Without an id: a broker before 2.8 answered, in a cluster that is being upgraded.
             elif topic.topic_id not in {planned_id, ZERO_UUID}:
                 errors[partition] = TopicRecreated(partition, str(planned_id), str(topic.topic_id))

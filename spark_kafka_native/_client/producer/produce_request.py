@@ -9,7 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from spark_kafka_native._client.producer.partition_queue import OutgoingBatch, PartitionQueue
-from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -17,6 +17,7 @@ from spark_kafka_native._protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._protocol.wire import ZERO_UUID
 
 REQUEST_OVERHEAD_BYTES: Final = 512
@@ -79,10 +80,14 @@ def pair(load: Iterable[Loaded], response: ProduceResponse) -> list[tuple[Loaded
     return paired
 
 
-def refusal(code: ErrorCode, part: PartitionProduceResponse) -> str:
-    """The broker's error message about a batch, with the first record that it names (KIP-467)."""
-    detail = part.error_message or code.message
+def refusal(partition: TopicPartition, part: PartitionProduceResponse) -> KafkaError:
+    """The broker's error about a batch of ``partition``, or about the first record that it names (KIP-467).
+
+    The text does not name the partition, as ProduceError does.
+    """
+    detail, message = "", part.error_message or ""
     if part.record_errors:
         first = part.record_errors[0]
-        detail += f" (record {first.batch_index} of the batch: {first.batch_index_error_message or 'refused'})"
-    return detail
+        detail, message = f"record {first.batch_index} of the batch", first.batch_index_error_message or message
+    code = ErrorCode.of(part.error_code)
+    return KafkaError(code, detail, message.removeprefix(f"{partition}: "), operation="WRITE")

@@ -28,7 +28,7 @@ from spark_kafka_native._client.producer.produce_request import REQUEST_OVERHEAD
 from spark_kafka_native._client.producer.routing import Rows, check_sizes, group_by_partition, partition_ids, pieces
 from spark_kafka_native._client.producer.sender import ProduceMetrics, Sender
 from spark_kafka_native._client.transactions.scope import TransactionScope
-from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, counted
 from spark_kafka_native._protocol.topic import TopicPartition, topic_name_problem
 from spark_kafka_native._records.arrow.encode import MeasuredRows
 from spark_kafka_native._records.batch import RECORD_BATCH_OVERHEAD
@@ -153,7 +153,7 @@ class Producer:
         if self._closed:
             return
         if self._failure is None and self.unacknowledged:
-            _log.warning("producer aborted: %d records are not acknowledged", self.unacknowledged)
+            _log.warning("producer aborted: %s not acknowledged", counted(self.unacknowledged, "record"))
         self._release()
 
     def discard(self) -> None:

@@ -104,5 +104,5 @@ class ProducerIds:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TRANSACTION_TIMEOUT_MS)
         response = self._cluster.send(None, request, deadline=deadline)
         if response.error_code:
-            raise KafkaError(ErrorCode.of(response.error_code), "InitProducerId")
+            raise KafkaError(ErrorCode.of(response.error_code), "InitProducerId", operation="IDEMPOTENT_WRITE")
         return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)

@@ -35,7 +35,7 @@ from spark_kafka_native._client.transactions.scope import TransactionScope
 from spark_kafka_native._net.blocking import Connection
 from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._net.errors import AuthenticationFailed, ConnectionLost, RequestTimeout, UnsupportedApiVersion
-from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, counted
 from spark_kafka_native._protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._records.compression import CompressionType
@@ -359,13 +359,13 @@ class Sender:
                     self._scope.record_written(queue.partition, part.base_offset, batch.records_count)
                 self._acknowledge(queue, batch)
             case BatchOutcome.RETRY:
-                self._retry(queue, batch, code, part.error_message or code.message, answered=code not in _MAYBE_WRITTEN)
+                self._retry(queue, batch, refusal(queue.partition, part), answered=code not in _MAYBE_WRITTEN)
             case BatchOutcome.SPLIT:
                 self.metrics.retries += 1
                 self._split(queue, batch)
             case BatchOutcome.FATAL:
                 before = queue.last_error and f"; the error before: {queue.last_error}"
-                raise self._error(queue, code, f"{refusal(code, part)}{before}")
+                raise self._error(queue, code, f"{refusal(queue.partition, part)}{before}")
 
     def _acknowledge(self, queue: PartitionQueue, batch: OutgoingBatch) -> None:
         for written in queue.acknowledge(batch, self.now()):
@@ -383,15 +383,13 @@ class Sender:
         self.buffered_bytes += sum(len(piece.buffer) for piece in pieces) - batch.size_in_bytes
         queue.replace(batch, pieces, self.now())
 
-    def _retry(
-        self, queue: PartitionQueue, batch: OutgoingBatch, code: ErrorCode, reason: str, *, answered: bool
-    ) -> None:
+    def _retry(self, queue: PartitionQueue, batch: OutgoingBatch, error: KafkaError, *, answered: bool) -> None:
         if batch.tries > self._config.retries:
             option = f"{self._config.option_prefix}retries"
-            raise self._error(queue, code, f"{reason} ({option} = {self._config.retries} are used up)")
-        if code is not ErrorCode.CONCURRENT_TRANSACTIONS:  # that is not about leaders
+            raise self._error(queue, error.code, f"{error} ({option} = {self._config.retries} are used up)")
+        if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS:  # that is not about leaders
             self._cluster.mark_stale(queue.partition.topic)
-        queue.fail(batch, self.now(), reason, answered=answered)
+        queue.fail(batch, self.now(), str(error), answered=answered)
 
     def _lose(self, broker: _BrokerConnection, error: KafkaError) -> None:
         """A connection broke: send its batches in flight again."""
@@ -401,7 +399,7 @@ class Sender:
             self._check_authentication(broker.requests[0].load[0].queue, error)
         while broker.requests:
             for item in broker.requests.popleft().load:
-                self._retry(item.queue, item.batch, error.code, error.detail, answered=False)
+                self._retry(item.queue, item.batch, error, answered=False)
 
     # --- time
 
@@ -417,7 +415,7 @@ class Sender:
             if now >= queue.expires_at():
                 last = queue.last_error and f", last error: {queue.last_error}"
                 over = f"{self._config.option_prefix}delivery.timeout.ms ({self._config.delivery_timeout_ms} ms) ended"
-                detail = f"{over} after {queue.attempts} attempt{'' if queue.attempts == 1 else 's'}{last}"
+                detail = f"{over} after {counted(queue.attempts, 'attempt')}{last}"
                 raise DeliveryTimeout(queue.partition, ErrorCode.REQUEST_TIMED_OUT, detail, self.buffered_records)
 
     def _patience_s(self, now: float) -> float:
@@ -446,5 +444,5 @@ class Sender:
         if isinstance(error, AuthenticationFailed):
             raise self._error(queue, error.code, error.detail) from error
 
-    def _error(self, queue: PartitionQueue, code: ErrorCode, detail: str) -> ProduceError:
-        return ProduceError(queue.partition, code, detail, self.buffered_records)
+    def _error(self, queue: PartitionQueue, code: ErrorCode, reason: str) -> ProduceError:
+        return ProduceError(queue.partition, code, reason, self.buffered_records)

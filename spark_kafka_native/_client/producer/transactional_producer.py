@@ -294,11 +294,10 @@ class TransactionalProducer:
 
 
 def _failure(handle: TransactionHandle, ending: Ending, *, commit: bool) -> TransactionError:
-    reason = f"{'commit' if commit else 'abort'}: {ending.reason}"
     if not ending.is_closed:
-        return TransactionInDoubt(handle, commit=commit, code=ending.code, reason=reason)
+        return TransactionInDoubt(handle, commit=commit, code=ending.code, reason=ending.reason)
     kind = ProducerFenced if ending.was_fenced else ProducerFailed
-    return kind(handle.transactional_id, ending.code, reason)
+    return kind(handle.transactional_id, ending.code, ending.reason)
 
 
 def _sum(one: ProduceMetrics, other: ProduceMetrics) -> ProduceMetrics:

@@ -94,7 +94,8 @@ def _results(response: DescribeProducersResponse) -> Iterator[tuple[TopicPartiti
         for result in topic.partitions:
             partition, code = TopicPartition(topic.name, result.partition_index), ErrorCode.of(result.error_code)
             if code is not ErrorCode.NONE:
-                yield partition, KafkaError(code, f"{partition}: its producers", result.error_message or "")
+                detail, message = f"{partition}: its producers", result.error_message or ""
+                yield partition, KafkaError(code, detail, message, operation="READ")
                 continue
             yield (
                 partition,

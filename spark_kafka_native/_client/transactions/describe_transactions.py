@@ -210,7 +210,7 @@ def _describe(
 def _description(item: wire.TransactionState) -> TransactionDescription | KafkaError:
     code = ErrorCode.of(item.error_code)
     if code is not ErrorCode.NONE:
-        return KafkaError(code, f"transactional id {item.transactional_id}")
+        return KafkaError(code, f"transactional id {item.transactional_id}", operation="DESCRIBE")
     return TransactionDescription(
         transactional_id=item.transactional_id,
         state=TransactionState.of(item.transaction_state),

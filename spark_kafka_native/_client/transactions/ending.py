@@ -32,7 +32,7 @@ from spark_kafka_native._client.transactions.handle import TransactionalIdentity
 from spark_kafka_native._client.transactions.requests import max_block_deadline
 from spark_kafka_native._net.blocking import Connection
 from spark_kafka_native._net.deadline import Deadline
-from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, RestatedError
 from spark_kafka_native._protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 _LAST_WITHOUT_NEW_EPOCH: Final = 4
@@ -158,7 +158,7 @@ class _Ends:
             return response
         if code.retriable and code not in _NOT_CARRIED_OUT:
             self.maybe.add(key)
-        return KafkaError(code, f"{'commit' if self._commit else 'abort'} of {self._handles[key]}")
+        return KafkaError(code, operation="WRITE")
 
 
 def _ending(
@@ -174,7 +174,9 @@ def _ending(
         return Ending(
             outcome=EndTxnOutcome.DONE, code=ErrorCode.NONE, committed=commit, identity=_following(handle, response)
         )
-    reason = str(response) if described is None else f"{response}; its coordinator now has {described}"
+    reason = f"{'commit' if commit else 'abort'} of {handle}: {response}"
+    if described is not None:
+        reason += f"; its coordinator now has {described}"
     if response.code is ErrorCode.INVALID_TXN_STATE:
         committed = False if commit else _says_committed(handle, described)
         done = committed is commit
@@ -193,7 +195,7 @@ def _ending(
         return Ending(outcome=EndTxnOutcome.UNKNOWN, code=response.code, reason=reason)
     if response.retriable or response.code is ErrorCode.UNKNOWN_SERVER_ERROR:
         return Ending(outcome=EndTxnOutcome.UNKNOWN, code=response.code, reason=reason, is_closed=False)
-    raise response
+    raise RestatedError(response.code, reason) from response
 
 
 def _following(handle: TransactionalIdentity, response: EndTxnResponse | None = None) -> TransactionalIdentity:

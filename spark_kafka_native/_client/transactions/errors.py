@@ -3,13 +3,13 @@
 from typing import Final
 
 from spark_kafka_native._client.transactions.handle import TransactionalIdentity
-from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.errors import ErrorCode, RestatedError
 
 FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 """Responses to a producer whose epoch is an old one."""
 
 
-class TransactionError(KafkaError):
+class TransactionError(RestatedError):
     """A transaction, or its producer, failed, because of ``reason``."""
 
     _retriable = False

@@ -140,6 +140,6 @@ def abort_transaction(cluster: Cluster, spec: AbortTransactionSpec) -> None:
                     yield partition, None
                 else:
                     detail = f"{partition}: producer {spec.producer_id}, epoch {spec.producer_epoch}"
-                    yield partition, KafkaError(code, detail)
+                    yield partition, KafkaError(code, detail, operation="ALTER")
 
     ask_leaders(cluster, [spec.partition], request, results)

@@ -86,7 +86,7 @@ def init_producer(
             if once:
                 raise _Unanswered(error.code, error.detail) from error
             raise
-        check_code(response.error_code, "no producer id was given")
+        check_code(response.error_code, "no producer id was given", operation="WRITE")
         return TransactionalIdentity(
             transactional_id=transactional_id,
             producer_id=response.producer_id,
@@ -105,8 +105,8 @@ def init_producer(
             reason = f"{option} = {open_ms} is more than the broker's transaction.max.timeout.ms allows"
             raise ProducerFailed(transactional_id, error.code, reason) from error
         if error.code in FENCED:
-            raise ProducerFenced(transactional_id, error.code, error.detail) from error
-        raise ProducerFailed(transactional_id, error.code, error.detail) from error
+            raise ProducerFenced(transactional_id, error.code, str(error)) from error
+        raise ProducerFailed(transactional_id, error.code, str(error)) from error
 
 
 class _Unanswered(KafkaError):
@@ -151,7 +151,7 @@ def add_partitions(
         # One refused partition keeps all others from being attempted.
         for partition, code in codes.items():
             if code is not ErrorCode.OPERATION_NOT_ATTEMPTED:
-                check_code(code, f"{partition} cannot be added to the transaction")
+                check_code(code, f"{partition} cannot be added to the transaction", operation="WRITE")
         for partition, code in codes.items():
             check_code(code, f"{partition} cannot be added to the transaction")
 
@@ -169,7 +169,8 @@ def add_offsets(cluster: Cluster, identity: TransactionalIdentity, group_id: str
 
     def ask(connection: Connection, wait_ms: float) -> None:
         response = connection.call(request, timeout_ms=wait_ms)
-        check_code(response.error_code, f"the offsets of group {group_id} cannot be added to the transaction")
+        subject = f"the offsets of group {group_id} cannot be added to the transaction"
+        check_code(response.error_code, subject, operation=_operation(response.error_code))
 
     _ask(cluster, identity, CoordinatorType.TRANSACTION, identity.transactional_id, ask, deadline)
 
@@ -231,9 +232,15 @@ def commit_offsets_in_transaction(
         for topic in response.topics:
             for part in topic.partitions:
                 partition = TopicPartition(topic.name, part.partition_index)
-                check_code(part.error_code, f"group {group_id}, {partition}: the offset cannot be committed")
+                subject = f"group {group_id}, {partition}: the offset cannot be committed"
+                check_code(part.error_code, subject, operation=_operation(part.error_code))
 
     _ask(cluster, identity, CoordinatorType.GROUP, group_id, ask, deadline)
+
+
+def _operation(error_code: int) -> str:
+    """The ACL operation that offsets in transactions need on their group and topics, or on the transactional id."""
+    return "WRITE" if error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED else "READ"
 
 
 def max_block_deadline(cluster: Cluster, max_block_ms: float | None) -> Deadline:
@@ -244,10 +251,10 @@ def max_block_deadline(cluster: Cluster, max_block_ms: float | None) -> Deadline
 def raise_for(transactional_id: str, error: KafkaError) -> NoReturn:
     """Raise what an error in the middle of a transaction means for it, and for its producer."""
     if error.code in FENCED:
-        raise ProducerFenced(transactional_id, error.code, error.detail) from error
+        raise ProducerFenced(transactional_id, error.code, str(error)) from error
     if error.code in _FATAL or isinstance(error, AuthenticationFailed):
-        raise ProducerFailed(transactional_id, error.code, error.detail) from error
-    raise TransactionFailed(transactional_id, error.code, error.detail) from error
+        raise ProducerFailed(transactional_id, error.code, str(error)) from error
+    raise TransactionFailed(transactional_id, error.code, str(error)) from error
 
 
 def _ask(

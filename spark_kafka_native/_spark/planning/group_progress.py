@@ -129,8 +129,8 @@ class GroupProgress:
     def _refused(self, error: KafkaError) -> PlanError:
         return PlanError(
             "KAFKA_GROUP_COMMIT_REFUSED",
-            f"option 'commitOffsetsToGroup': the broker rejects commits to the group of option 'kafka.group.id', "
-            f"{self._group_id}: {error}. Name a group that no consumer uses and that the user has permission to read, "
+            f"option 'commitOffsetsToGroup': the broker rejects commits to the group of option 'kafka.group.id': "
+            f"{error}. Name a group that no consumer uses and that the user has permission to read, "
             "or remove the option",
         )
 

@@ -32,7 +32,7 @@ from spark_kafka_native._client.transactions.requests import init_producer, tran
 from spark_kafka_native._client.transactions.scope import TransactionScope
 from spark_kafka_native._net.blocking import Connection
 from spark_kafka_native._net.deadline import Deadline
-from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, RestatedError
 from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native._protocol.topic import TopicPartition
@@ -130,7 +130,7 @@ class _Runner:
                 once=effect.once,
             )
         except ProducerFailed as error:
-            raise KafkaError(error.code, error.detail) from error  # retriable if its code is
+            raise RestatedError(error.code, str(error)) from error  # retriable if its code is
         self._version = found.transaction_version
         return ProducerIdAndEpoch(found.producer_id, found.producer_epoch)
 
@@ -277,7 +277,7 @@ class _Runner:
                 except KafkaError as error:
                     return dict.fromkeys(keys, error) | responses
                 begun = code in {ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS}
-                responses[key] = True if begun else KafkaError(code, f"abort of transactional id {key}")
+                responses[key] = True if begun else _not_aborted(code, key)
             return responses
 
         deadline = self._cluster.deadline()
@@ -293,9 +293,13 @@ def _decisions_topic(name: str, brokers: int) -> NewTopic:
     return NewTopic(name=name, partitions=1, replication_factor=min(_REPLICAS, brokers), configs=configs)
 
 
+def _not_aborted(code: ErrorCode, transactional_id: str) -> KafkaError:
+    return KafkaError(code, f"abort of transactional id {transactional_id}", operation="WRITE")
+
+
 def _ended(end: effects.End, ending: Ending) -> effects.Ended:
     if ending.outcome is not EndTxnOutcome.DONE:
-        return KafkaError(ending.code, ending.reason)
+        return RestatedError(ending.code, ending.reason)
     if ending.identity is None:
         return end.producer
     return ProducerIdAndEpoch(ending.identity.producer_id, ending.identity.producer_epoch)

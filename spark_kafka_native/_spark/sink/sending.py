@@ -10,7 +10,7 @@ from spark_kafka_native._client.errors import NoSuchPartition, ProduceError
 from spark_kafka_native._client.producer.partitioner_names import PartitionerError
 from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._net.errors import BrokerUnreachable
-from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.errors import RESOURCES, ErrorCode, KafkaError
 from spark_kafka_native._spark.errors import TaskError
 from spark_kafka_native._spark.garbage_collection import task_begins
 from spark_kafka_native._spark.options.parsed import SinkOptions
@@ -69,7 +69,12 @@ def advice(error: KafkaError | PartitionerError) -> str:
         case PartitionerError():
             return "Option 'partitioner' names it."
         case ProduceError(code=ErrorCode.MESSAGE_TOO_LARGE):
-            return "The topic's max.message.bytes bounds a batch; option 'kafka.batch.size' sets the size of batches."
+            return "Raise the topic's max.message.bytes, or the brokers' message.max.bytes: a single record is larger."
+        case ProduceError(code=ErrorCode.RECORD_LIST_TOO_LARGE):
+            return (
+                "Lower option 'kafka.batch.size' below the topic's segment.bytes, or raise segment.bytes if a single "
+                "record is larger."
+            )
         case ProduceError(code=ErrorCode.INVALID_TIMESTAMP):
             return (
                 "The topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms bound the times of "
@@ -77,5 +82,7 @@ def advice(error: KafkaError | PartitionerError) -> str:
             )
         case KafkaError(retriable=True) | ProduceError(code=ErrorCode(retriable=True)):
             return "Option 'kafka.delivery.timeout.ms' bounds the retries."
+        case KafkaError() if error.code in RESOURCES:
+            return "Give the user this permission."
         case _:
             return "A retry does not help."

@@ -8,6 +8,7 @@ from spark_kafka_native._protocol.errors import (
     LocalProtocolError,
     ProtocolError,
     RemoteProtocolError,
+    RestatedError,
     check_code,
 )
 
@@ -54,6 +55,29 @@ def test_an_error_names_its_subject_the_meaning_and_the_code() -> None:
     error = KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "events-3")
     assert str(error) == f"events-3: {ErrorCode.MESSAGE_TOO_LARGE.message} (MESSAGE_TOO_LARGE, 10)"
     assert str(KafkaError(ErrorCode.MESSAGE_TOO_LARGE)).startswith(ErrorCode.MESSAGE_TOO_LARGE.message)
+
+
+@pytest.mark.parametrize(
+    ("code", "resource"),
+    [
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "this topic"),
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, "this group"),
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "the cluster"),
+        (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "this transactional id"),
+    ],
+)
+def test_an_authorization_error_names_the_missing_permission(code: ErrorCode, resource: str) -> None:
+    error = KafkaError(code, "events-3", "Authorization failed.", operation="DESCRIBE")
+    assert str(error) == f"events-3: not authorized for DESCRIBE on {resource} ({code.name}, {code.value})"
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert "DESCRIBE" not in str(KafkaError(ErrorCode.NOT_COORDINATOR, "group g", operation="DESCRIBE"))
+
+
+def test_an_error_restated_has_the_code_once() -> None:
+    error = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "events-3")
+    restated = RestatedError(error.code, f"commit: {error}")
+    assert str(restated) == f"commit: {error}"
+    assert restated.retriable
 
 
 def test_a_subject_that_is_a_sentence_has_no_full_stop_before_the_colon() -> None:

@@ -57,7 +57,7 @@ def test_a_pump_looks_at_no_deadline_before_the_first_one(
 @pytest.mark.parametrize(
     ("step", "reason"),
     [
-        (Refuse(ErrorCode.NOT_ENOUGH_REPLICAS), "fewer replicas are in sync"),
+        (Refuse(ErrorCode.NOT_ENOUGH_REPLICAS), "(NOT_ENOUGH_REPLICAS, 19); 2 records"),
         (Drop(), "; Produce v13 has no response"),
         (Silent(), "no response to Produce within 30000 ms"),
     ],

@@ -47,7 +47,7 @@ def test_leaving_the_block_by_an_error_logs_unacknowledged_rows(
 
     with caplog.at_level(logging.WARNING), pytest.raises(ZeroDivisionError):
         work()
-    assert [record.getMessage() for record in caplog.records] == ["producer aborted: 3 records are not acknowledged"]
+    assert [record.getMessage() for record in caplog.records] == ["producer aborted: 3 records not acknowledged"]
     assert not any(brokers.values())
 
 
@@ -90,7 +90,7 @@ def test_close_releases_its_connections_if_the_flush_fails(brokers: ScriptedClus
     with Cluster(brokers.config()) as cluster:
         producer = Producer(cluster)
         producer.send("t", rows([b"a"], partition=[0]))
-        with pytest.raises(ProduceError, match="1 records"):
+        with pytest.raises(ProduceError, match="1 record is not"):
             producer.close()
         producer.close()
         assert not producer._sender._connections

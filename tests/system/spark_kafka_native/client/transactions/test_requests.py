@@ -105,7 +105,7 @@ def test_old_brokers_raise_the_epoch_of_anybody() -> None:
         ),
         (ErrorCode.PRODUCER_FENCED, ProducerFenced, "newer producer"),
         (ErrorCode.INVALID_PRODUCER_EPOCH, ProducerFenced, "no producer id"),
-        (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ProducerFailed, "not authorized for this transactional id"),
+        (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ProducerFailed, "not authorized for WRITE on"),
     ],
 )
 def test_a_producer_id_may_be_refused(

@@ -1,4 +1,5 @@
 import uuid
+from dataclasses import replace
 
 import pytest
 
@@ -74,9 +75,24 @@ def test_a_missing_response_is_none() -> None:
 
 def test_a_refusal_names_the_broker_s_reason_and_the_first_bad_record() -> None:
     code = ErrorCode.INVALID_RECORD
-    assert refusal(code, PartitionProduceResponse()) == code.message
-    part = PartitionProduceResponse(
-        error_message="One or more records have been rejected",
-        record_errors=(BatchIndexAndErrorMessage(batch_index=4, batch_index_error_message="no key"),),
+    partition = TopicPartition("t", 2)
+    part = PartitionProduceResponse(error_code=code)
+    assert str(refusal(partition, part)) == f"{code.message} (INVALID_RECORD, 87)"
+    part = replace(part, error_message="t-2: one record has no key")
+    assert str(refusal(partition, part)) == "one record has no key (INVALID_RECORD, 87)"
+    bad = BatchIndexAndErrorMessage(batch_index=4)
+    assert (
+        str(refusal(partition, replace(part, record_errors=(bad,))))
+        == "record 4 of the batch: one record has no key (INVALID_RECORD, 87)"
     )
-    assert refusal(code, part) == "One or more records have been rejected (record 4 of the batch: no key)"
+    bad = replace(bad, batch_index_error_message="no key")
+    assert (
+        str(refusal(partition, replace(part, record_errors=(bad,))))
+        == "record 4 of the batch: no key (INVALID_RECORD, 87)"
+    )
+
+
+def test_a_refusal_names_the_missing_permission() -> None:
+    part = PartitionProduceResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    text = "not authorized for WRITE on this topic (TOPIC_AUTHORIZATION_FAILED, 29)"
+    assert str(refusal(TopicPartition("t", 2), part)) == text

@@ -129,7 +129,7 @@ def test_rejected_first_commit_fails_the_query(cluster: FakeCluster, error: Kafk
     cluster.commit_error = error
     running = query(cluster).start()
     with pytest.raises(
-        PlanError, match=r"option 'commitOffsetsToGroup': the broker rejects commits .*'kafka\.group\.id', g: "
+        PlanError, match=r"option 'commitOffsetsToGroup': the broker rejects commits .*'kafka\.group\.id': group g"
     ) as c:
         running.trigger()
     assert c.value.code == "KAFKA_GROUP_COMMIT_REFUSED"

@@ -145,10 +145,11 @@ def test_client_properties_that_are_refused_by_name(name: str) -> None:
         (BrokerUnreachable({HostPort("broker", 9092): "connection refused"}), "'kafka.max.block.ms'"),
         (RecordTooLarge("t", 3, 2_000_000, 1_048_576), "A retry does not help."),
         (NoSuchPartition(TopicPartition("t", 7), 4), "column 'partition'"),
-        (ProduceError(T0, ErrorCode.MESSAGE_TOO_LARGE, "too large", 5), "max.message.bytes"),
+        (ProduceError(T0, ErrorCode.MESSAGE_TOO_LARGE, "too large", 5), "Raise the topic's max.message.bytes"),
         (ProduceError(T0, ErrorCode.REQUEST_TIMED_OUT, "no response", 5), "'kafka.delivery.timeout.ms'"),
         (KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic t"), "'kafka.max.block.ms'"),
-        (ProduceError(T0, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no", 5), "A retry does not help."),
+        (ProduceError(T0, ErrorCode.RECORD_LIST_TOO_LARGE, "too large", 5), "Lower option 'kafka.batch.size'"),
+        (ProduceError(T0, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no", 5), "Give the user this permission."),
     ],
 )
 @pytest.mark.parametrize("at", ["send", "flush"])
@@ -174,5 +175,5 @@ def test_commit_and_abort_count_what_tasks_wrote(caplog: pytest.LogCaptureFixtur
     assert caplog.text == ""
     batch_writer.abort(messages)
     stream_writer.abort(messages, 7)
-    assert "6 rows of tasks that succeeded stay in their topics" in caplog.messages[0]
-    assert "batch 7 failed; 6 rows" in caplog.messages[1]
+    assert "rows of tasks that succeeded stay in their topics: 6" in caplog.messages[0]
+    assert "batch 7 failed; rows" in caplog.messages[1]

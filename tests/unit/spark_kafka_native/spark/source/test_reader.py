@@ -258,7 +258,7 @@ def test_poll_timeout_bounds_the_wait_for_records(log: Log) -> None:
         (BatchTooLarge(T0, 10, 1_000), "'maxDecompressedBatchBytes'"),
         (CorruptRecords(T0, 10, "bad CRC"), "'kafka.check.crcs'"),
         (KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "t-0"), "'kafka.default.api.timeout.ms'"),
-        (KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "t"), "A retry does not help."),
+        (KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "t"), "Give the user this permission."),
     ],
 )
 @pytest.mark.parametrize("parsed", [options(), CARELESS])
