@@ -360,7 +360,7 @@ class Transactions:
         missing = await self._write_markers(decided, self._missing.pop(name, decided.partitions))
         if missing:
             logger.log(
-                level, "%d markers of %s's transaction cannot be written yet, will be retried", len(missing), name
+                level, "markers of %s's transaction cannot be written yet, will be retried: %d", name, len(missing)
             )
         else:
             over = decisions.complete(decided, self._clock.now_ms())

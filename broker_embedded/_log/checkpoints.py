@@ -100,7 +100,8 @@ def read_rows(files: FileSystem, path: str, width: int) -> list[list[str]]:
         raise CorruptCheckpoint(path, f"format {lines[0]!r} is not {_FORMAT}")
     rows = [line.split() for line in lines[2:] if line]
     if len(lines) < 2 or lines[1] != str(len(rows)):
-        raise CorruptCheckpoint(path, f"holds {len(rows)} entries, but says {''.join(lines[1:2]) or 'nothing'}")
+        says = "".join(lines[1:2]) or "nothing"
+        raise CorruptCheckpoint(path, f"the number of entries is {len(rows)}, the file says {says}")
     if any(len(row) != width for row in rows):
         raise CorruptCheckpoint(path, f"an entry does not have {width} words")
     return rows

@@ -47,7 +47,7 @@ from broker_embedded._log.opening import open_log
 from broker_embedded._platform.periodic import PeriodicTask
 from broker_embedded._platform.platform import FileSystem, Platform
 from broker_embedded._platform.worker_threads import OnDisk
-from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, counted
 from spark_kafka_native._protocol.topic import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -185,7 +185,7 @@ class LogManager:
         self.cleaned_offsets.load()
         partitions = self._directory.find_logs(self._deleted, self._platform.clock.elapsed_ms())
         if partitions and not clean_shutdown:
-            logger.warning("%s was not closed cleanly: recovering %d logs", self.data_dir, len(partitions))
+            logger.warning("%s was not closed cleanly: recovering %s", self.data_dir, counted(len(partitions), "log"))
         for partition in partitions:
             self._logs[partition] = open_log(
                 self._directory.file(str(partition)),

@@ -7,7 +7,7 @@ from broker_embedded._config.log_config import LogConfig
 from broker_embedded._log.leader_epochs import LeaderEpochFileCache
 from broker_embedded._log.local_log import LocalLog
 from broker_embedded._log.segment import LogSegment
-from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, counted
 from spark_kafka_native._records.batch import UnreadableBatch
 
 logger = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class Retention:
         if not count:
             return ()
         start_offset = local.view.bases[count]
-        logger.info("%s: deleting %d segments below offset %d: %s", local, count, start_offset, reason)
+        logger.info("%s: deleting %s below offset %d: %s", local, counted(count, "segment"), start_offset, reason)
         self._move_start(start_offset)
         return local.drop_first(count)
 

@@ -21,7 +21,7 @@ from broker_embedded._metadata.controller import TopicDefaults, plan_partitions,
 from broker_embedded._metadata.files.topics import TOPICS
 from broker_embedded._metadata.image import ClusterImage, TopicImage, log_config
 from broker_embedded._metadata.store import MetadataStore
-from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, counted
 from spark_kafka_native._protocol.ids import new_id
 from spark_kafka_native._protocol.messages.create_partitions import CreatePartitionsTopic
 from spark_kafka_native._protocol.messages.create_topics import CreatableTopic
@@ -70,7 +70,7 @@ class Topics:
     async def create(self, wanted: CreatableTopic) -> TopicImage:
         """Create a topic. Raises KafkaError: it was not created."""
         topic = await self._commit(lambda _: self.plan(wanted))
-        logger.info("created topic %s with %d partitions", topic.name, len(topic.partitions))
+        logger.info("created topic %s with %s", topic.name, counted(len(topic.partitions), "partition"))
         return topic
 
     async def require(self, wanted: CreatableTopic) -> TopicImage:
@@ -86,7 +86,7 @@ class Topics:
     async def add_partitions(self, wanted: CreatePartitionsTopic) -> TopicImage:
         """Add partitions to a topic. Raises KafkaError: none was added."""
         topic = await self._commit(lambda _: self.plan_partitions(wanted))
-        logger.info("topic %s has %d partitions now", topic.name, len(topic.partitions))
+        logger.info("topic %s has %s now", topic.name, counted(len(topic.partitions), "partition"))
         return topic
 
     async def configure(self, name: str, change: ConfigChange, *, validate_only: bool = False) -> None:

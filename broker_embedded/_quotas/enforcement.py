@@ -128,7 +128,7 @@ class Mutations:
             return
         if self._strict and (owed_ms := bucket.owed_ms(limit, now_ms)) > 0:
             self._owed_ms, self._owed_at_ms = owed_ms, now_ms
-            detail = f"the quota of {limit:g} partitions a second is exceeded; retry in {owed_ms} ms"
+            detail = f"the quota controller_mutation_rate = {limit:g} is exceeded; retry in {owed_ms} ms"
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, detail)
         bucket.take(partitions, limit, now_ms)
         if not self._strict:

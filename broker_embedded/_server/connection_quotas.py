@@ -14,6 +14,7 @@ from broker_embedded._config.config import BrokerConfig
 from broker_embedded._platform.open_files import connection_share
 from broker_embedded._quotas.limits import NOT_LIMITED
 from broker_embedded._quotas.rates import SampledRate
+from spark_kafka_native._protocol.errors import counted
 
 NO_RATE_LIMIT: Final = 2**31 - 1
 _FORGET_RATES_AFTER: Final = 1000
@@ -69,7 +70,7 @@ class ConnectionQuotas:
         config = self._config()
         allowed = self._overrides_of(config).get(ip, config.max_connections_per_ip)
         if self._per_ip[ip] >= allowed:
-            reason = f"its address has {self._per_ip[ip]} connections (max.connections.per.ip)"
+            reason = f"its address has {counted(self._per_ip[ip], 'connection')} (max.connections.per.ip)"
             raise TooManyConnections("max.connections.per.ip", reason)
         self._check_rate(ip, now_ms)
         self.total += 1
@@ -99,7 +100,7 @@ class ConnectionQuotas:
         excess_ms = rate.excess_ms(limit, now_ms)
         if excess_ms:
             rate.record(-1, now_ms)  # a refused connection does not count
-            reason = f"its address may open {limit:g} connections a second (connection_creation_rate)"
+            reason = f"its address may open no more a second (connection_creation_rate = {limit:g})"
             raise TooManyConnections("connection_creation_rate", reason, min(excess_ms, self._window_ms))
 
     def _overrides_of(self, config: BrokerConfig) -> Mapping[str, int]:

@@ -140,7 +140,7 @@ class BrokerServer:
         if self._connection_quotas.is_full(len(self._refused)):
             if not self._is_full:
                 total, reason = self._connection_quotas.total, self._connection_quotas.limit[1]
-                logger.warning("%d connections are open (%s): new connections wait in the backlog", total, reason)
+                logger.warning("open connections: %d (%s): new connections wait in the backlog", total, reason)
             self._is_full = True
             return False
         self._is_full = False
@@ -256,7 +256,7 @@ class BrokerServer:
         logs = self.broker.logs
         if not self._has_failed and logs.logs and logs.offline_count == len(logs.logs):
             self._has_failed = True
-            logger.critical("stopping: all %d logs in %s are offline", logs.offline_count, logs.data_dir)
+            logger.critical("stopping: all logs in %s are offline (%d)", logs.data_dir, logs.offline_count)
             self._on_failed()
 
     def _check_connections(self) -> None:

@@ -31,6 +31,7 @@ from typing import NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
+from spark_kafka_native._protocol.errors import counted
 from spark_kafka_native._protocol.producer_id import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from spark_kafka_native._records.compression import Buffer, CompressionType
 from spark_kafka_native._records.errors import CorruptBatch, IncompleteBatch, OldFormatBatch, UnreadableBatch
@@ -364,7 +365,9 @@ def _check_counts(header: BatchHeader, position: int) -> None:
     elif header.last_offset_delta < 0:
         what = f"negative last offset delta {header.last_offset_delta}"
     elif not 0 <= header.records_count <= header.last_offset_delta + 1:
-        what = f"{header.records_count} records cannot have {header.last_offset_delta + 1} offsets"
+        what = (
+            f"{counted(header.records_count, 'record')} cannot have {counted(header.last_offset_delta + 1, 'offset')}"
+        )
     elif header.base_offset + header.last_offset_delta >= _OFFSETS_END:
         what = "offsets beyond the largest int64"
     else:

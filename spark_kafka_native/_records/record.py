@@ -20,6 +20,7 @@ All integers are zig-zag varints: seven bits a byte, lowest first, the high bit 
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
+from spark_kafka_native._protocol.errors import counted
 from spark_kafka_native._records.batch import BatchHeader, Buffer, TimestampType
 from spark_kafka_native._records.errors import CorruptBatch
 
@@ -111,7 +112,7 @@ def _parse_block(  # noqa: C901, PLR0912 -- a call for a varint of one byte woul
     try:
         for index in indexes:
             if at == size:
-                raise bad_record(index, f"the batch ends before its {header.records_count} records do")
+                raise bad_record(index, f"the batch has fewer than {counted(header.records_count, 'record')}")
             length = block[at]
             if length <= _LAST_BYTE:
                 length, at = _SMALL[length], at + 1

@@ -16,6 +16,7 @@ from spark_kafka_native._client.transactions.describe_transactions import Transa
 from spark_kafka_native._command_line.commands import Group, Options
 from spark_kafka_native._command_line.output import ToolFailure, say, say_json, say_record
 from spark_kafka_native._command_line.parameters import Decorator, argument, flag, together
+from spark_kafka_native._protocol.errors import counted
 from spark_kafka_native._spark.exactly_once.batch import WritePlan
 from spark_kafka_native._spark.exactly_once.commands import Status, recover, release, run_again, status
 from spark_kafka_native._spark.exactly_once.decision import Decision
@@ -77,7 +78,7 @@ def _list(cluster: Cluster, options: Options) -> None:
     prefixes = {names.prefix for topic in topics if (names := names_of_topic(topic))}
     for prefix in sorted(prefixes | opened.keys()):
         record = {"prefix": prefix, "openTransactions": opened[prefix]}
-        say_record(record, f"{prefix} ({opened[prefix]} transactions open)", as_json=options.as_json)
+        say_record(record, f"{prefix} ({counted(opened[prefix], 'open transaction')})", as_json=options.as_json)
 
 
 def _existing_names(cluster: Cluster, prefix: str, *, topic_needed: bool = False) -> Names:
@@ -145,7 +146,7 @@ def _last_batch(last: Decision | None) -> str:
     what = f"{last.batch_id} of {last.owner}"
     if last.finished:
         return f"{what}, all of it committed"
-    return f"{what}, decided, with {len(last.handles)} transactions that are to be committed"
+    return f"{what}, decided, with {counted(len(last.handles), 'transaction')} to commit"
 
 
 @_of_prefix(

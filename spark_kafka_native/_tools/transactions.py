@@ -22,7 +22,7 @@ from spark_kafka_native._client.transactions.requests import init_producer
 from spark_kafka_native._command_line.commands import Group, Options
 from spark_kafka_native._command_line.output import ToolError, ToolFailure, say
 from spark_kafka_native._command_line.parameters import INT16, INT32, INT64, option, together
-from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, counted
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._tools.connection import failing, on_cluster
 from spark_kafka_native._tools.options import cluster_options, kafka_version
@@ -247,7 +247,7 @@ def _find_hanging(cluster: Cluster, options: Options) -> None:
     if options.max_transaction_timeout < 0:
         raise ToolError(f"--max-transaction-timeout: {options.max_transaction_timeout} is negative")
     partitions = _partitions(cluster, options)
-    with failing(f"Failed to find hanging transactions in {len(partitions)} partitions"):
+    with failing(f"Failed to find hanging transactions in {counted(len(partitions), 'partition')}"):
         found = find_hanging_transactions(
             cluster,
             partitions,

@@ -81,7 +81,7 @@ def test_a_batch_write_whose_driver_died_after_its_decision(
     with Topics(servers, "read_committed") as topics:
         assert len(topics.values(topic)) == readable
         output = command(servers, "status", prefix)
-        assert f"decided, with {TASKS} transactions that are to be committed" in output
+        assert f"decided, with {TASKS} transactions to commit" in output
         follow_up(spark, servers, topic, prefix)
         found = Counter(int(value or b"-1") for value in topics.values(topic))
     assert found == Counter(range(ROWS + more))

@@ -22,7 +22,7 @@ from broker_embedded._groups.consumer.records import Entry, to_record
 from broker_embedded._groups.consumer.replay import after
 from broker_embedded._groups.group import CancelTimer, Outcome, Reply, ResponseT, SetTimer, TimerKey
 from broker_embedded._records.coordinator_record import CoordinatorRecord
-from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, counted
 
 REGEX_TIMER: TimerKey = ("regex",)
 """When it fires, `Groups` looks up the group's regular expressions, because a heartbeat must not wait for that."""
@@ -118,7 +118,7 @@ class ConsumerDraft:
         """Raise KafkaError, GROUP_MAX_SIZE_REACHED, if the group is full and this is a new member."""
         members = self.group.members
         if len(members) >= self.config.max_size and member_id not in members:
-            detail = f"group {self.group.group_id!r} has {len(members)} members (group.consumer.max.size)"
+            detail = f"group {self.group.group_id!r} has {counted(len(members), 'member')} (group.consumer.max.size)"
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, detail)
 
     def replace_static_member(self, last: ConsumerMember, member_id: str) -> ConsumerMember:

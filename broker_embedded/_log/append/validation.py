@@ -18,7 +18,7 @@ from broker_embedded._log.append.conversion import convert_batch
 from broker_embedded._log.append.incoming import AppendContext, AppendOrigin, ValidatedBatch, refuse
 from broker_embedded._log.append.message_sets import assign_messages, validate_message_set
 from broker_embedded._log.segment import PlacedBatch
-from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.errors import ErrorCode, counted
 from spark_kafka_native._records.batch import (
     LOG_OVERHEAD,
     MAGIC,
@@ -147,7 +147,8 @@ def _check_client_batch(header: BatchHeader, partition: str) -> None:
         stored = header.size_in_bytes - RECORD_BATCH_OVERHEAD
         problem = f"{header.records_count} records do not fit into {stored} bytes of {header.compression.label}"
     elif header.records_count != header.last_offset_delta + 1:
-        problem = f"the batch has {header.records_count} records, but a last offset delta of {header.last_offset_delta}"
+        delta = header.last_offset_delta
+        problem = f"the batch has {counted(header.records_count, 'record')}, but a last offset delta of {delta}"
     elif header.has_producer_id and header.base_sequence < 0:
         problem = f"the batch has producer id {header.producer_id}, but the sequence number {header.base_sequence}"
     elif header.has_producer_id and header.producer_epoch < 0:

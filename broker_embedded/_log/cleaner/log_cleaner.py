@@ -18,7 +18,7 @@ from broker_embedded._log.cleaner.replacement import CleaningAborted
 from broker_embedded._log.log import Log
 from broker_embedded._log.manager import LogManager
 from broker_embedded._platform.platform import Platform
-from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, counted
 from spark_kafka_native._protocol.topic import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -183,8 +183,8 @@ class Throttler:
 
 def _log_report(log: Log, report: CleanerStats, seconds: float) -> None:
     logger.info(
-        "%s: compacted offsets %d to %d in %.1f s: %d of %d records and %d of %d bytes remain, in %d segments; "
-        "%d keys in the offset map",
+        "%s: compacted offsets %d to %d in %.1f s: %d of %d records and %d of %d bytes remain, in %s; "
+        "%s in the offset map",
         log,
         report.from_offset,
         report.until_offset,
@@ -193,6 +193,6 @@ def _log_report(log: Log, report: CleanerStats, seconds: float) -> None:
         report.records_read,
         report.bytes_written,
         report.bytes_read,
-        report.segments_after,
-        report.map_keys,
+        counted(report.segments_after, "segment"),
+        counted(report.map_keys, "key"),
     )

@@ -21,6 +21,7 @@ from spark_kafka_native._client.producer.key_hashes import (
     murmur2_column,
 )
 from spark_kafka_native._client.producer.partitioner_names import DEFAULT, PartitionerError, partition_function
+from spark_kafka_native._protocol.errors import counted
 from spark_kafka_native._records.arrow.views import byte_spans, nulls
 
 PartitionFunction = Callable[["pa.BinaryArray", int], Any]
@@ -173,7 +174,7 @@ class FunctionPartitioner:
         if not pa.types.is_integer(column.type) or column.null_count:
             raise self._error(f"must return an integer for each key, it returned {column.type} with nulls or fractions")
         if len(ids) != count:
-            raise self._error(f"returned {len(ids)} partitions for {count} keys")
+            raise self._error(f"returned {counted(len(ids), 'partition')} for {counted(count, 'key')}")
         wrong = np.flatnonzero((ids < 0) | (ids >= rows.partitions))
         if len(wrong):
             raise self._error(f"returned partition {ids[wrong[0]]}; the topic has 0 to {rows.partitions - 1}")

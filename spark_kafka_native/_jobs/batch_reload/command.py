@@ -42,7 +42,7 @@ from spark_kafka_native._jobs.interrupts import run_interruptible
 from spark_kafka_native._jobs.java import JavaMissing, ensure_java
 from spark_kafka_native._jobs.session import spark_session
 from spark_kafka_native._net.errors import ConfigError
-from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._protocol.errors import KafkaError, counted
 from spark_kafka_native._spark.errors import OptionError, PlanError
 from spark_kafka_native._spark.options.parsed import SourceOptions
 from spark_kafka_native._spark.options.parsing import Query, parse_source_options
@@ -150,7 +150,7 @@ class Job:
         if not plan.changes(base):
             at = f" after version {base.version}" if base else ""
             has = "has" if len(plan.partitions) == 1 else "have"
-            text = f"nothing to load{at}: {report.count_of(len(plan.partitions), 'partition')} {has} nothing new"
+            text = f"nothing to load{at}: {counted(len(plan.partitions), 'partition')} {has} nothing new"
             self._say(text, report.loaded_record(base, None, plan))
             return 0
         if plan.replaces and not is_files:

@@ -97,7 +97,7 @@ def _run(load: FileLoad, runner: Runner, watch: Watch, lease: Lease) -> list[Wri
     wanted = load.plan.pieces
     if sorted(map(_range, written)) != sorted(map(_range, wanted)):
         raise ReloadError(
-            f"the tasks have written {len(written)} ranges, which are not the {len(wanted)} planned ranges"
+            f"the ranges that the tasks have written ({len(written)}) are not the planned ones ({len(wanted)})"
         )
     return written
 

@@ -12,13 +12,9 @@ from spark_kafka_native._jobs.batch_reload.clean import Unneeded
 from spark_kafka_native._jobs.batch_reload.manifest import Manifest
 from spark_kafka_native._jobs.batch_reload.plan import Plan
 from spark_kafka_native._jobs.batch_reload.verify import RangeVerdict, Report
+from spark_kafka_native._protocol.errors import counted
 
 _SHOWN_AT_MOST = 200
-
-
-def count_of(number: int, noun: str) -> str:
-    """``1 file``, ``2,000 files``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def progress_bar(console: Console) -> Progress:
@@ -95,7 +91,9 @@ def complaints(report: Report) -> list[str]:
     for each in report.checked:
         if not RangeVerdict(each.verdict).correct:
             where = f"{each.topic}-{each.partition} offsets [{each.from_offset}, {each.until_offset})"
-            counts = f": {each.rows:,} rows, {each.counted:,} in the topic" if each.counted != each.rows else ""
+            counts = (
+                f": {counted(each.rows, 'row')}, {each.counted:,} in the topic" if each.counted != each.rows else ""
+            )
             lines.append(f"{where} {each.verdict}{counts}{f' ({each.path})' if each.path else ''}")
     more = len(lines) - _SHOWN_AT_MOST
     return lines if more <= 0 else [*lines[:_SHOWN_AT_MOST], f"and {more:,} more"]
@@ -106,8 +104,8 @@ def loaded_line(manifest: Manifest, load_id: str, plan: Plan, where: str) -> str
     mine = [entry for entry in manifest.entries if entry.load_id == load_id]
     rows, files = sum(entry.rows for entry in mine), sum(1 for entry in mine if entry.path)
     has_files = files or not plan.records
-    what = f"{count_of(rows, 'record')} in {count_of(files, 'file')}" if has_files else count_of(plan.records, "offset")
-    return f"loaded {what} of {count_of(len(plan.partitions), 'partition')} into {where}, version {manifest.version}"
+    what = f"{counted(rows, 'record')} in {counted(files, 'file')}" if has_files else counted(plan.records, "offset")
+    return f"loaded {what} of {counted(len(plan.partitions), 'partition')} into {where}, version {manifest.version}"
 
 
 def loaded_record(manifest: Manifest | None, load_id: str | None, plan: Plan) -> dict[str, object]:
@@ -127,8 +125,8 @@ def verified_line(found: Report, manifest: Manifest) -> str:
     """The result of a check."""
     verdict = "is correct" if found.correct else "is NOT correct"
     return (
-        f"version {found.version} {verdict}: {count_of(len(found.checked), 'range')}, "
-        f"{count_of(manifest.rows, 'row')}; the records of {count_of(found.counted, 'range')} were counted in the "
+        f"version {found.version} {verdict}: {counted(len(found.checked), 'range')}, "
+        f"{counted(manifest.rows, 'row')}; the records of {counted(found.counted, 'range')} were counted in the "
         "topics"
     )
 
@@ -159,6 +157,6 @@ def cleaned_record(unneeded: Unneeded) -> dict[str, object]:
 
 def cleaned_line(unneeded: Unneeded) -> str:
     """The result of a clean."""
-    dead = f", of {count_of(len(unneeded.dead_loads), 'dead run')} among others" if unneeded.dead_loads else ""
-    files = f"{count_of(len(unneeded.files), 'file')} ({count_of(unneeded.bytes, 'byte')}{dead})"
-    return f"removed {files} and {count_of(len(unneeded.versions), 'version')}"
+    dead = f", of {counted(len(unneeded.dead_loads), 'dead run')} among others" if unneeded.dead_loads else ""
+    files = f"{counted(len(unneeded.files), 'file')} ({counted(unneeded.bytes, 'byte')}{dead})"
+    return f"removed {files} and {counted(len(unneeded.versions), 'version')}"

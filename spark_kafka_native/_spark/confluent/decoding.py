@@ -15,6 +15,7 @@ import pyarrow as pa
 from fastavro import schemaless_reader
 from fastavro.types import Schema
 
+from spark_kafka_native._protocol.errors import counted
 from spark_kafka_native._spark.confluent.errors import BadRow, NoSuchSchema, SchemaError
 from spark_kafka_native._spark.confluent.registry import Registry
 from spark_kafka_native._spark.confluent.schemas import AvroSchema, writer_schema
@@ -103,7 +104,7 @@ class AvroDecoder:
         if errors and self.bad_rows is BadRows.FAIL:
             row, text = min(errors.items())
             raise BadRow(
-                f"{len(errors)} values cannot be decoded, the first is number {row} of its batch: {text}. "
+                f"{counted(len(errors), 'value')} cannot be decoded, the first is number {row} of its batch: {text}. "
                 "on_bad='keep' gives such rows an error text, on_bad='null' makes them null"
             )
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from spark_kafka_native._protocol.errors import counted
 from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native._spark.exactly_once.decision import Decision, Handle, Owner, OwnerKind
 from spark_kafka_native._spark.exactly_once.errors import ErrorKind, ExactlyOnceError, command
@@ -134,7 +135,8 @@ def joined(names: Names, messages: Sequence[TaskMessage]) -> Batch:
     handles = tuple(message.handle for message in messages if message.handle is not None)
     if len(about) != 1 or len(skipped) != 1 or len({handle.transactional_id for handle in handles}) != len(handles):
         raise ExactlyOnceError(
-            ErrorKind.MIXED, f"prefix {names.prefix}: the messages of {len(messages)} tasks are not those of one batch"
+            ErrorKind.MIXED,
+            f"prefix {names.prefix}: the messages of {counted(len(messages), 'task')} are not those of one batch",
         )
     [(fence, owner, batch_id)] = about
     return Batch(fence, owner, batch_id, skipped.pop(), sum(message.rows for message in messages), handles)

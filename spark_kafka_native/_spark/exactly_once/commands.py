@@ -51,7 +51,7 @@ def run_again(names: Names, timing: Timing) -> Steps[None]:
         raise _refused(names, "every decided batch is committed, so none can run again")
     states = yield from look_up(last.handles)
     if states.committed:
-        raise _refused(names, f"{len(states.committed)} transactions of batch {last.batch_id} are committed already")
+        raise _refused(names, f"transactions of batch {last.batch_id} are committed already: {len(states.committed)}")
     if not states.gone:
         raise _refused(names, f"batch {last.batch_id} can still be committed: {command('recover', names.prefix)}")
     if states.open:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._protocol.errors import KafkaError, counted
 from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native._spark.exactly_once.batch import Batch, TaskMessage, joined, older_copy
 from spark_kafka_native._spark.exactly_once.decision import Decision, Handle, decision_records
@@ -75,8 +75,8 @@ def _check_skipped(names: Names, batch: Batch) -> Steps[None]:
     if last.rows is not None and last.rows != batch.rows:
         raise older_copy(
             names.prefix,
-            f"batch {batch.batch_id} of {batch.owner} was written with {last.rows} rows, and now it has {batch.rows}: "
-            "the checkpoint is an older copy, or the source's rows have changed",
+            f"batch {batch.batch_id} of {batch.owner} was written with {counted(last.rows, 'row')}, and now it "
+            f"has {batch.rows}: the checkpoint is an older copy, or the source's rows have changed",
         )
 
 

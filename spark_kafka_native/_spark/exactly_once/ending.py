@@ -184,8 +184,8 @@ def _lost(names: Names, decision: Decision, lost: tuple[Handle, ...], *, readabl
     return ExactlyOnceError(
         ErrorKind.LOST,
         f"prefix {names.prefix}: batch {decision.batch_id} of {decision.owner} is decided, but the broker has aborted "
-        f"{len(lost)} of its {len(decision.handles)} transactions, which were open for longer than their timeout or "
-        f"have expired: {text} are not readable under read_committed. {rest} Option 'kafka.transaction.timeout.ms' "
+        f"transactions of it ({len(lost)} of {len(decision.handles)}), which were open for longer than their timeout "
+        f"or have expired: {text} are not readable under read_committed. {rest} Option 'kafka.transaction.timeout.ms' "
         "bounds the time of a restart",
     )
 

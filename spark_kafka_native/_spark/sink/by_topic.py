@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from spark_kafka_native._protocol.errors import counted
 from spark_kafka_native._records.arrow.views import array_of, buffer_of, integers, nulls, validity
 from spark_kafka_native._spark.errors import PlanError
 from spark_kafka_native._spark.gathering import gathered
@@ -99,7 +100,8 @@ def _split_by_topic(rows: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
     if topics.null_count:
         raise PlanError(
             "KAFKA_NULL_TOPIC_IN_DATA",
-            f"{topics.null_count} of {rows.num_rows} rows have a null topic; the option 'topic' sets one for all rows",
+            f"column 'topic' is null in {topics.null_count} of {counted(rows.num_rows, 'row')}; "
+            "the option 'topic' sets one for all rows",
         )
     records = rows.drop_columns(["topic"])
     encoded = topics.dictionary_encode()

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from spark_kafka_native._client.cluster.shared import shared_cluster
 from spark_kafka_native._client.producer.partitioner_names import PartitionerError
 from spark_kafka_native._client.producer.producer import Producer
-from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, counted
 from spark_kafka_native._spark.errors import OptionError, TaskError
 from spark_kafka_native._spark.exactly_once.abort import abort
 from spark_kafka_native._spark.exactly_once.batch import TaskMessage, TaskOutcome, WritePlan
@@ -184,14 +184,15 @@ def _commit(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]
     if len(found) != len(messages) or any(message.batch_id != batch_id for message in found):
         raise ExactlyOnceError(
             ErrorKind.MIXED,
-            f"prefix {chosen.names.prefix}: the messages of {len(messages)} tasks are not those of batch {batch_id}",
+            f"prefix {chosen.names.prefix}: the messages of {counted(len(messages), 'task')} are not those of batch "
+            f"{batch_id}",
         )
     _carry_out(options, commit(chosen.names, found, chosen.timing), "The commit")
-    prefix, rows = chosen.names.prefix, sum(message.rows for message in found)
+    prefix, rows = chosen.names.prefix, counted(sum(message.rows for message in found), "row")
     if found[0].outcome is TaskOutcome.SKIPPED:
-        _log.info("prefix %s: batch %d was written before with %d rows and is skipped", prefix, batch_id, rows)
+        _log.info("prefix %s: batch %d was written before with %s and is skipped", prefix, batch_id, rows)
     else:
-        _log.debug("prefix %s: committed batch %d with %d rows", prefix, batch_id, rows)
+        _log.debug("prefix %s: committed batch %d with %s", prefix, batch_id, rows)
 
 
 def _abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None], what: str) -> None:

@@ -47,11 +47,11 @@ class PyKafkaWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Do nothing: acknowledged rows are readable."""
-        _log.debug("wrote %d rows", total_rows(messages))
+        _log.debug("rows written: %d", total_rows(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Log that rows of tasks that succeeded stay in their topics."""
-        _log.warning("the write failed; %d rows of tasks that succeeded stay in their topics", total_rows(messages))
+        _log.warning("the write failed; rows of tasks that succeeded stay in their topics: %d", total_rows(messages))
 
 
 class PyKafkaStreamWriter(DataSourceStreamArrowWriter):
@@ -69,12 +69,12 @@ class PyKafkaStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
         """Do nothing: acknowledged rows are readable."""
-        _log.debug("batch %d: wrote %d rows", batchId, total_rows(messages))
+        _log.debug("batch %d: rows written: %d", batchId, total_rows(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
         """Log that rows of tasks that succeeded stay in their topics; a repeated batch writes them again."""
         _log.warning(
-            "batch %d failed; %d rows of tasks that succeeded stay in their topics", batchId, total_rows(messages)
+            "batch %d failed; rows of tasks that succeeded stay in their topics: %d", batchId, total_rows(messages)
         )
 
 

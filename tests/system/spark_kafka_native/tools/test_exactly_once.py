@@ -84,9 +84,9 @@ def test_recover_commits_the_decided_batch_and_aborts_others(on_broker: Tool, co
     with pytest.raises(Killed):
         query.commit(decided, killed=True)
     eventually(lambda: committed.values(topic), [b"batch 0"])
-    assert f"{prefix} (1 transactions open)" in command("list")
+    assert f"{prefix} (1 open transaction)" in command("list")
     assert command("status", prefix)[1:3] == [
-        "last batch: 1 of streaming query c0ffee, decided, with 1 transactions that are to be committed",
+        "last batch: 1 of streaming query c0ffee, decided, with 1 transaction to commit",
         "open transactions: 1",
     ]
     (status,) = command("status", prefix, "--json")
@@ -112,7 +112,7 @@ def test_recover_commits_the_decided_batch_and_aborts_others(on_broker: Tool, co
     ]
     assert committed.values(topic) == [b"batch 0", b"batch 1"]
     command("remove", prefix)
-    assert f"{prefix} (0 transactions open)" not in command("list")
+    eventually(lambda: f"{prefix} (0 open transactions)" in command("list"), False)
 
 
 @pytest.mark.parametrize("name", ["{}/other", "{}:other.1.2.3.4.5", ".1.2.3.4.5.{}", "{}.other.01.2.3.4.5"])
@@ -125,7 +125,7 @@ def test_transactions_without_a_prefix_are_not_listed(on_broker: Tool, query: Qu
         producer.flush()
         listed = on_broker("exactly-once", "list")
     assert (listed.status, listed.err) == (0, "")
-    assert [line for line in listed.lines if query.topic in line] == [f"{query.names.prefix} (1 transactions open)"]
+    assert [line for line in listed.lines if query.topic in line] == [f"{query.names.prefix} (1 open transaction)"]
 
 
 @pytest.mark.feature("sink.exactlyOnceRepair")

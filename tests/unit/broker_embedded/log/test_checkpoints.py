@@ -37,9 +37,9 @@ def test_a_checkpoint_without_entries_or_without_a_file_is_empty(disk: MemoryFil
     ("read", "raw", "problem"),
     [
         (checkpoints.read_offsets, b"1\n0\n", "format '1' is not 0"),
-        (checkpoints.read_offsets, b"0\n", "holds 0 entries, but says nothing"),
+        (checkpoints.read_offsets, b"0\n", "the number of entries is 0, the file says nothing"),
         (checkpoints.read_offsets, b"0\n1\na 0 1", "cut off within a line"),
-        (checkpoints.read_offsets, b"0\n2\na 0 1\n", "holds 1 entries, but says 2"),
+        (checkpoints.read_offsets, b"0\n2\na 0 1\n", "the number of entries is 1, the file says 2"),
         (checkpoints.read_offsets, b"0\n1\na 0\n", "does not have 3 words"),
         (checkpoints.read_offsets, b"0\n1\na x 5\n", "invalid literal"),
         (checkpoints.read_offsets, b"0\n1\na 0 five\n", "invalid literal"),

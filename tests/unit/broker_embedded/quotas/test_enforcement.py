@@ -92,7 +92,7 @@ def test_a_strict_request_may_overdraw_once_and_is_refused_then(mutations: Mutat
     asked.take(100, NOW_MS)
     asked.take(30, NOW_MS)
     assert asked.throttle_ms(NOW_MS) == 0
-    with pytest.raises(KafkaError, match="the quota of 10 partitions a second is exceeded; retry in 2000 ms") as caught:
+    with pytest.raises(KafkaError, match="controller_mutation_rate = 10 is exceeded; retry in 2000 ms") as caught:
         asked.take(1, NOW_MS)
     assert caught.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert asked.throttle_ms(NOW_MS) == 2000

@@ -105,7 +105,7 @@ def test_times_beyond_an_int64_wrap_around() -> None:
 @pytest.mark.parametrize(
     ("payload", "message"),
     [
-        (b"", "the batch ends before its 1 records do"),
+        (b"", "the batch has fewer than 1 record"),
         (b"\x00", "impossible record length 0, 0 bytes are left"),
         (b"\x01", "impossible record length -1, 0 bytes are left"),
         (b"\x0e\x00\x00\x00\x01\x01\x00", "the batch ends 1 bytes before the record does"),

@@ -110,10 +110,10 @@ def test_times_beyond_an_int64_wrap_around() -> None:
 @pytest.mark.parametrize(
     ("payload", "count", "message"),
     [
-        (b"", 1, "the batch ends before its 1 records do .record 0"),
+        (b"", 1, "the batch has fewer than 1 record .record 0"),
         (RAW[61:-1], 4, "record 3"),
         (RAW[61:-60], 4, "record 3"),
-        (RAW[61:], 5, "the batch ends before its 5 records do .record 4"),
+        (RAW[61:], 5, "the batch has fewer than 5 records .record 4"),
         (RAW[61:], 3, "bytes are left after the batch's last record"),
         (RAW[61:] + b"\0", 4, "1 bytes are left after the batch's last record"),
         (b"\xff" * 9, 1, "a varint is longer than 5 bytes or out of range .record 0"),

@@ -137,7 +137,7 @@ def test_missing_or_extra_task_results_fail_the_load(driver: ReloadDriver) -> No
         return run_here(task, [*items, items[0]], result, watch)
 
     for runner, written in (forgetful, 3), (twice, 5):
-        with pytest.raises(ReloadError, match=f"written {written} ranges, which are not the 4 planned ranges"):
+        with pytest.raises(ReloadError, match=rf"written \({written}\) are not the planned ones \(4\)"):
             driver.load(max_records_per_task=10, runner=runner)
     assert driver.records() == []
 

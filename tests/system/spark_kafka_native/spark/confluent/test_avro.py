@@ -73,7 +73,7 @@ def test_bad_rows_and_guids_in_spark(
     assert [row.error is None for row in rows] == [True, False, True, True]
     nulls = frame.select("at", decoded("null").alias("order")).orderBy("at").collect()
     assert [row.order is None for row in nulls] == [False, True, False, True]
-    with pytest.raises(PythonException, match="1 values cannot be decoded") as caught:
+    with pytest.raises(PythonException, match="1 value cannot be decoded") as caught:
         frame.select(decoded("fail")).collect()
     assert "s3cret" not in str(caught.value)
 

@@ -120,7 +120,7 @@ def test_values_out_of_range_are_bad_rows() -> None:
     decoded = decoder(None, schema, framed=False, bad_rows=BadRows.KEEP).decode(values)
     assert decoded.values.cast(pa.int64()).to_pylist() == [0, None, 5000]
     assert list(decoded.errors) == [1]
-    with pytest.raises(BadRow, match="1 values cannot be decoded, the first is number 1"):
+    with pytest.raises(BadRow, match="1 value cannot be decoded, the first is number 1"):
         decoder(None, schema, framed=False).decode(values)
 
 

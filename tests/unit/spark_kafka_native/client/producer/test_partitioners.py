@@ -182,7 +182,7 @@ def test_a_function_of_the_users_decides() -> None:
 @pytest.mark.parametrize(
     ("function", "complaint"),
     [
-        ("short", "returned 1 partitions for 2 keys"),
+        ("short", "returned 1 partition for 2 keys"),
         ("beyond", "returned partition 7; the topic has 0 to 6"),
         ("below", "returned partition -1; the topic has 0 to 6"),
         ("text", "must return an integer for each key"),

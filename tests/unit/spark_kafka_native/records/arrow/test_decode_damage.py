@@ -79,7 +79,7 @@ GOOD = body(b"\x00", *varints(0, 0, -1, -1, 0))
         (GOOD + b"\x80" * 9, "a varint is longer than 5 bytes"),
         (GOOD + b"\x0c" + b"\x00" * 6 + GOOD, "offset 10 is not greater than the previous record's offset 10"),
         (GOOD + body(b"\x00", *varints(0, 1, 0, 0, 0)) + GOOD, "7 bytes are left after the batch's last record"),
-        (body(b"\x00", *varints(0, 0, -1, 9), bytes(9), *varints(0)), "the batch ends before its 2 records do"),
+        (body(b"\x00", *varints(0, 0, -1, 9), bytes(9), *varints(0)), "the batch has fewer than 2 records"),
     ],
 )
 @pytest.mark.parametrize("codec", CODECS)

@@ -92,7 +92,7 @@ def test_committable_batch_cannot_run_again(kafka: SimulatedKafka) -> None:
 
 def test_partly_committed_batch_cannot_run_again(kafka: SimulatedKafka, found: WritePlan) -> None:
     kafka.advance(seconds=61)
-    with pytest.raises(ExactlyOnceError, match="1 transactions of batch 0 are committed already"):
+    with pytest.raises(ExactlyOnceError, match="transactions of batch 0 are committed already: 1"):
         kafka.run(run_again(NAMES, TIMING))
 
 

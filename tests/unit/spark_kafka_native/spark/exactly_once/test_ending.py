@@ -121,7 +121,7 @@ def test_transaction_with_an_end_txn_error_is_looked_up(
         steps.send((found,))
     assert caught.value.kind is kind
     if kind is ErrorKind.LOST:
-        assert "1 of its 3 transactions" in str(caught.value)
+        assert "transactions of it (1 of 3)" in str(caught.value)
         assert "t-1 offsets 5 to 8 are not readable" in str(caught.value)
 
 

@@ -88,7 +88,7 @@ def test_aborted_decided_batch_is_lost(kafka: SimulatedKafka) -> None:
         with pytest.raises(ExactlyOnceError, match=r"\.LOST\] ") as caught:
             planned(kafka)
     text = str(caught.value)
-    assert "2 of its 2 transactions" in text
+    assert "transactions of it (2 of 2)" in text
     assert "rows-0 offsets 0 to 0, rows-1 offsets 0 to 0" in text
     assert "so the whole batch can run again: pykafka exactly-once run-again orders" in text
 
@@ -103,7 +103,7 @@ def test_partly_aborted_decided_batch_is_lost(kafka: SimulatedKafka) -> None:
     with pytest.raises(ExactlyOnceError) as caught:
         planned(kafka)
     assert caught.value.kind is ErrorKind.LOST
-    assert "1 of its 2 transactions" in str(caught.value)
+    assert "transactions of it (1 of 2)" in str(caught.value)
     assert "rows-1 offsets 0 to 0 are not readable" in str(caught.value)
     assert "recover --accept-loss orders" in str(caught.value)
 
@@ -117,7 +117,7 @@ def test_batch_with_an_aborted_transaction_is_not_committed(kafka: SimulatedKafk
     kafka.run_until(steps, EndTransactions, times=2)
     kafka.advance(seconds=41)
     assert kafka.open_ids() == ["orders.1.0.0.1.0"]
-    with pytest.raises(ExactlyOnceError, match=r"1 of its 2 transactions.*run-again orders"):
+    with pytest.raises(ExactlyOnceError, match=r"transactions of it \(1 of 2\).*run-again orders"):
         planned(kafka)
     assert kafka.open_ids() == ["orders.1.0.0.1.0"]
     assert kafka.readable() == []

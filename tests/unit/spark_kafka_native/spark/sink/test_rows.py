@@ -145,7 +145,7 @@ def test_topic_column_with_one_topic() -> None:
 def test_null_topic_is_an_error() -> None:
     batch = pa.RecordBatch.from_pydict({"value": pa.array([b"0", b"1"]), "topic": ["x", None]})
     rows = sink_rows(schema(value=BinaryType(), topic=StringType()), None)
-    with pytest.raises(PlanError, match="1 of 2 rows have a null topic; the option 'topic'") as caught:
+    with pytest.raises(PlanError, match="column 'topic' is null in 1 of 2 rows; the option 'topic'") as caught:
         list(by_topic(rows, [batch]))
     assert caught.value.code == "KAFKA_NULL_TOPIC_IN_DATA"
 
