@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 from spark_kafka_native._net.address import HostPort
 from spark_kafka_native._net.channel_security import PLAINTEXT, ChannelSecurity
 from spark_kafka_native._net.deadline import Deadline
-from spark_kafka_native._net.errors import BrokerUnreachable, PropertyReason
+from spark_kafka_native._net.errors import BrokerUnreachable, PropertyReason, UnknownHost
 from spark_kafka_native._net.response_cache import ResponseCache
 from spark_kafka_native._protocol.errors import RemoteProtocolError
 
@@ -85,7 +85,7 @@ def targets_of(address: HostPort) -> list[Target]:
     try:
         return [Target(*found) for found in socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)]
     except (OSError, UnicodeError) as error:
-        raise BrokerUnreachable({address: f"the host name is unknown ({reason_of(error)})"}) from error
+        raise BrokerUnreachable({address: UnknownHost(f"the host name is unknown ({reason_of(error)})")}) from error
 
 
 def first_to_succeed(

@@ -21,6 +21,12 @@ class PropertyReason(str):
     __slots__ = ()
 
 
+class UnknownHost(str):
+    """A reason: the host name of the address cannot be resolved."""
+
+    __slots__ = ()
+
+
 class BrokerUnreachable(KafkaError):
     """No connection could be made. ``tried`` has the reason for every address, ``after`` the error before, if any.
 

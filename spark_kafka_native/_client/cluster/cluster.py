@@ -28,7 +28,7 @@ from spark_kafka_native._client.retry import Backoff, FailedAttempts, give_up, r
 from spark_kafka_native._net.address import HostPort
 from spark_kafka_native._net.blocking import Connection
 from spark_kafka_native._net.deadline import Deadline
-from spark_kafka_native._net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout, Throttled
+from spark_kafka_native._net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout, Throttled, UnknownHost
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from spark_kafka_native._protocol.schema import Request, Response
@@ -271,12 +271,17 @@ class Cluster:
         return self._pool.borrow_idle(node.address)
 
     def borrow(self, node: Node, deadline: Deadline) -> Connection:
-        """A connection that only the caller uses, until ``give_back``. Raises BrokerUnreachable."""
+        """A connection that only the caller uses, until ``give_back``.
+
+        Raises BrokerUnreachable, which names the advertised.listeners of a broker that is no bootstrap server.
+        """
         try:
             return self._pool.borrow(node.address, deadline)
-        except BrokerUnreachable:
+        except BrokerUnreachable as error:
             self._forget_broker(node)
-            raise
+            if node.address in self.config.bootstrap_servers:
+                raise
+            raise BrokerUnreachable({node.address: _advertised(node, error.tried[node.address])}) from error
 
     def note_timeout(self, address: HostPort) -> None:
         """Ask other brokers first, because this one did not respond in time.
@@ -414,6 +419,14 @@ def _creating_nothing(request: Request[ResponseT], connection: Connection) -> Re
     if connection.version_of(MetadataRequest) < _CREATING_IS_OPTIONAL_SINCE:
         sent = MetadataRequest(topics=None if request.topics else request.topics, allow_auto_topic_creation=True)
     return cast("Request[ResponseT]", sent)
+
+
+def _advertised(node: Node, reason: str) -> str:
+    """A reason why no connection could be made to an address from a Metadata or FindCoordinator response."""
+    setting = f"{reason}; broker {node.node_id} has it in advertised.listeners"
+    if isinstance(reason, UnknownHost):
+        return f"{setting}, where clients need names that they can resolve"
+    return type(reason)(setting)
 
 
 def _topic_error(response: ClusterMetadata, name: str, *, create: bool = False) -> KafkaError | None:

@@ -415,8 +415,9 @@ class Sender:
             if now >= queue.expires_at():
                 last = queue.last_error and f", last error: {queue.last_error}"
                 over = f"{self._config.option_prefix}delivery.timeout.ms ({self._config.delivery_timeout_ms} ms) ended"
-                detail = f"{over} after {counted(queue.attempts, 'attempt')}{last}"
-                raise DeliveryTimeout(queue.partition, ErrorCode.REQUEST_TIMED_OUT, detail, self.buffered_records)
+                when = f"after {counted(queue.attempts, 'attempt')}" if queue.attempts else "before the first attempt"
+                reason = f"{over} {when}{last}"
+                raise DeliveryTimeout(queue.partition, ErrorCode.REQUEST_TIMED_OUT, reason, self.buffered_records)
 
     def _patience_s(self, now: float) -> float:
         """Seconds until the next pause, throttle or deadline ends."""

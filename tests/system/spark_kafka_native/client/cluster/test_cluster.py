@@ -10,6 +10,7 @@ import pytest
 from dirty_equals import IsInstance, IsTrueLike
 
 from spark_kafka_native._client.cluster.cluster import UNKNOWN_TOPIC_TRIES, Cluster
+from spark_kafka_native._client.cluster.metadata import Node
 from spark_kafka_native._client.errors import BrokerNotAvailable, NoSuchPartition
 from spark_kafka_native._net import blocking
 from spark_kafka_native._net.blocking import Connection
@@ -377,6 +378,24 @@ def test_a_broker_that_stays_away_is_named(brokers: ScriptedCluster, cluster: Cl
     brokers.brokers[2].stop()
     with pytest.raises(BrokerUnreachable, match=f"127.0.0.1:{port}: connection refused"):
         cluster.send(2, ASK_FOR_ID, deadline=Deadline.after_ms(1_000))
+
+
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [
+        (
+            "no-such-host.invalid",
+            r"the host name is unknown \(.*\); broker 7 has it in advertised\.listeners, where clients need names that",
+        ),
+        ("127.0.0.1", r"connection refused; broker 7 has it in advertised\.listeners\)"),
+    ],
+)
+def test_an_advertised_address_that_cannot_be_reached_is_named_as_such(
+    cluster: Cluster, dead_ports: list[int], host: str, reason: str
+) -> None:
+    node = Node(node_id=7, host=host, port=dead_ports[0])
+    with pytest.raises(BrokerUnreachable, match=rf"{host}:{dead_ports[0]}: {reason}"):
+        cluster.borrow(node, Deadline.after_ms(60_000))
 
 
 def test_a_silent_broker_is_named_when_time_is_up(brokers: ScriptedCluster, cluster: Cluster) -> None:
