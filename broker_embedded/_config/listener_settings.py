@@ -138,8 +138,9 @@ class ListenerSettings(ConsumerGroupSettings):
             if protocol not in {PLAINTEXT, SASL_PLAINTEXT}:
                 key = "listeners" if name == protocol else "listener.security.protocol.map"
                 listener = f"{name}://" if name == protocol else f"{name}:{protocol}"
-                problem = f"{listener}: {protocol} is not supported; {PLAINTEXT} and {SASL_PLAINTEXT} are"
-                raise SettingError(key, problem)
+                served = f"{protocol} is not supported; {PLAINTEXT} and {SASL_PLAINTEXT} are"
+                tls = "for TLS, use a proxy that terminates it, and set advertised.listeners to its address"
+                raise SettingError(key, f"{listener}: {served}: {tls}")
             if protocol == SASL_PLAINTEXT and _SASL_HANDSHAKE not in release(as_version).offered:
                 raise SettingError("listeners", f"{name} has SASL, which Kafka {as_version} (as.version) does not have")
         for name, endpoint in self.advertised().items():

@@ -137,7 +137,7 @@ def test_log_roll_hours_is_segment_ms() -> None:
         ({"listeners": "INSIDE://a:1"}, "listener INSIDE has no security protocol"),
         (
             {"listeners": "SSL://a:1", "listener.security.protocol.map": "SSL:SSL"},
-            r"listeners: SSL://: SSL is not supported; PLAINTEXT and SASL_PLAINTEXT are",
+            r"listeners: SSL://: SSL is not supported; PLAINTEXT and SASL_PLAINTEXT are: for TLS, use a proxy",
         ),
         ({"advertised.listeners": "OTHER://a:1"}, "listener OTHER is not in listeners"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "no client can reach 0.0.0.0"),
