@@ -7,6 +7,7 @@ with a warning, so that options written for the JVM connector keep working. Defa
 """
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Mapping
 from dataclasses import MISSING
@@ -181,6 +182,7 @@ class ClientConfig(SecurityConfig):
             option_prefix=option_prefix,
             servers_option=servers_option or f"{option_prefix}bootstrap.servers",
         )
+        _warn_of_unused_security(config)
         if config.security_protocol != "PLAINTEXT":
             from spark_kafka_native._client.security.factory import check_security  # noqa: PLC0415 -- a tenth of a worker's start
 
@@ -209,8 +211,20 @@ class ClientConfig(SecurityConfig):
 PROPERTIES: Final[Mapping[str, Property]] = MappingProxyType(dict(properties_of(ClientConfig)))
 """The honoured properties by Kafka name."""
 
-_logged: set[str] = set()
-"""Properties without effect that were logged in this process."""
+
+@functools.cache
+def _warn(text: str) -> None:
+    """Log a warning once per process, because Spark parses the options of a query several times."""
+    _log.warning("%s", text)
+
+
+def _warn_of_unused_security(config: ClientConfig) -> None:
+    """Warn of TLS or SASL without ``security.protocol``. Kafka's clients ignore these properties: it is no error."""
+    unused = sorted(name for name in config.given if name.startswith(("sasl.", "ssl.")))
+    if unused and "security.protocol" not in config.given:
+        prefix = config.option_prefix
+        names = ", ".join(f"{prefix}{name}" for name in unused)
+        _warn(f"{prefix}security.protocol is not set, so it is PLAINTEXT, and these options have no effect: {names}")
 
 
 def _fold_names(options: Mapping[str, object], prefix: str) -> dict[str, object]:
@@ -231,9 +245,7 @@ def _check_name(name: str, prefix: str) -> None:
     if name in PROPERTIES:
         return
     if name in WITHOUT_EFFECT:
-        if name not in _logged:
-            _logged.add(name)
-            _log.warning("client property %s has no effect: %s", name, WITHOUT_EFFECT[name])
+        _warn(f"client property {name} has no effect: {WITHOUT_EFFECT[name]}")
         return
     if name in REFUSED:
         raise ConfigError(name, f"is not supported: {REFUSED[name]}")

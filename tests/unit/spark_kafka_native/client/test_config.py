@@ -1,5 +1,4 @@
 import dataclasses
-import logging
 import pickle
 import re
 from collections.abc import Mapping
@@ -163,15 +162,32 @@ def test_refused_properties_have_a_reason(name: str) -> None:
     assert "is not supported: " in refusal(SERVERS | {name: "x"}).message
 
 
-def test_java_properties_without_effect_are_accepted_with_one_warning(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(config_module, "_logged", set())
-    with caplog.at_level(logging.WARNING):
-        for _ in range(3):
-            config = ClientConfig.parse(SERVERS | {"session.timeout.ms": "45000", "metric.reporters": "x"})
+@pytest.fixture
+def warnings(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """The log, as if no warning was logged in this process yet."""
+    config_module._warn.cache_clear()
+    return caplog
+
+
+def test_java_properties_without_effect_are_accepted_with_one_warning(warnings: pytest.LogCaptureFixture) -> None:
+    for _ in range(3):
+        config = ClientConfig.parse(SERVERS | {"session.timeout.ms": "45000", "metric.reporters": "x"})
     assert config == ClientConfig.parse(SERVERS)
-    assert [record.getMessage().split()[2] for record in caplog.records] == ["session.timeout.ms", "metric.reporters"]
+    assert [message.split()[2] for message in warnings.messages] == ["session.timeout.ms", "metric.reporters"]
+
+
+def test_security_properties_without_a_protocol_are_accepted_with_one_warning(
+    warnings: pytest.LogCaptureFixture,
+) -> None:
+    options = SERVERS | {"sasl.mechanism": "PLAIN", "sasl.jaas.config": 'PlainLoginModule required username="alice";'}
+    for _ in range(3):
+        assert ClientConfig.parse(options, option_prefix="kafka.").security_protocol == "PLAINTEXT"
+    (message,) = warnings.messages
+    assert message.startswith("kafka.security.protocol is not set, so it is PLAINTEXT, and these options ")
+    assert message.endswith(": kafka.sasl.jaas.config, kafka.sasl.mechanism")
+    warnings.clear()
+    ClientConfig.parse(options | {"security.protocol": "PLAINTEXT"})
+    assert warnings.messages == [], "it is set on purpose"
 
 
 @pytest.mark.parametrize(
