@@ -65,11 +65,13 @@ class TokenServer:
             with error:
                 detail = without_secrets(_error_of(error.read(_MAX_BYTES)), self.client_secret)
             worth = error.code in _WORTH_ANOTHER_TRY
-            raise SaslError(f"{self._address} answers {error.code}{detail}", OPTION, retriable=worth) from None
+            reason = f"{self._address} answers {error.code}{detail}"
+            raise SaslError(reason, OPTION, retriable=worth, local=True) from None
         except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "reason", None) or error
-            untrusted = isinstance(reason, ssl.SSLCertVerificationError)
-            raise SaslError(f"{self._address} cannot be reached: {reason}", OPTION, retriable=not untrusted) from None
+            cause = getattr(error, "reason", None) or error
+            worth = not isinstance(cause, ssl.SSLCertVerificationError)
+            reason = f"{self._address} cannot be reached: {cause}"
+            raise SaslError(reason, OPTION, retriable=worth, local=True) from None
         return _token_in(body, self._address)
 
     def _request(self) -> urllib.request.Request:
@@ -110,7 +112,7 @@ def _token_in(body: bytes, place: str) -> BearerToken:
         response: dict[str, Any] = json.loads(body)
         value = str(response.get("access_token") or response["id_token"])
     except (ValueError, KeyError, AttributeError):
-        raise SaslError(f"{place} sends no access_token", OPTION) from None
+        raise SaslError(f"{place} sends no access_token", OPTION, local=True) from None
     expires_at = expiry_of(value)
     if expires_at is None and str(response.get("expires_in", "")).isdigit():
         expires_at = time.time() + int(response["expires_in"])

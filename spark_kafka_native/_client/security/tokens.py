@@ -41,7 +41,8 @@ def token_from_function(function: str | Callable[..., Any], extensions: Mapping[
         return result
     value, expires_at = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
     if not isinstance(value, str) or not isinstance(expires_at, int | float | None):
-        raise SaslError(f"{_name(function)} must return a token, or a token and the time of its end", FUNCTION)
+        reason = f"{_name(function)} must return a token, or a token and the time of its end"
+        raise SaslError(reason, FUNCTION, local=True)
     ends = expiry_of(value) if expires_at is None else float(expires_at)
     return BearerToken(value=Secret(value), expires_at=ends, extensions=extensions)
 
@@ -52,7 +53,8 @@ def token_from_file(url: str) -> BearerToken:
     try:
         value = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise SaslError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}", ENDPOINT) from None
+        reason = f"{path} cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise SaslError(reason, ENDPOINT, local=True) from None
     return BearerToken(value=Secret(value), expires_at=expiry_of(value))
 
 
@@ -71,9 +73,10 @@ def unsecured_token(module: LoginModule) -> BearerToken:
                 if option.startswith(f"{_UNSECURED}{kind}Claim_"):
                     claims[option.partition("_")[2]] = read(given.reveal())
     except ValueError:
-        raise SaslError("an unsecuredLogin option is not a number") from None
+        raise SaslError("an unsecuredLogin option is not a number", local=True) from None
     if name not in claims:
-        raise SaslError(f"OAuthBearerLoginModule needs {_UNSECURED}StringClaim_{name}, or another source of tokens")
+        reason = f"OAuthBearerLoginModule needs {_UNSECURED}StringClaim_{name}, or another source of tokens"
+        raise SaslError(reason, local=True)
     now = time.time()
     claims = {"iat": now, "exp": now + lifetime_s, scope: claims.get(scope, [])} | claims
     if not claims[scope]:
@@ -118,7 +121,7 @@ def token_from_aws(module: LoginModule | None, address: HostPort) -> BearerToken
         name = type(error).__name__
         # AWS could not be reached, as opposed to having no credentials for this client.
         may_pass = isinstance(error, OSError) or "Connect" in name or "Timeout" in name
-        raise SaslError(f"AWS gives no token: {name}", retriable=may_pass) from None
+        raise SaslError(f"AWS gives no token: {name}", retriable=may_pass, local=True) from None
     return BearerToken(value=Secret(value), expires_at=expires_ms / 1000)
 
 

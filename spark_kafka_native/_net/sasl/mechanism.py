@@ -9,7 +9,7 @@ class SaslError(Exception):
     """A mechanism that cannot begin or continue: no token can be had, or the broker's response is wrong.
 
     ``option`` is the Kafka property to look at, ``retriable`` whether a later try may succeed,
-    ``local`` whether something is missing on this machine, whatever the broker is. The text has no secret.
+    ``local`` whether the broker has no part in it, for example because a file is missing. The text has no secret.
     """
 
     def __init__(

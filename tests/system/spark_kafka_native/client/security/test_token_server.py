@@ -63,6 +63,7 @@ def refusal(token_server: TokenServer) -> SaslError:
     assert "hunter2" not in str(caught.value)
     assert "tenant" not in str(caught.value)
     assert caught.value.option == "sasl.oauthbearer.token.endpoint.url"
+    assert caught.value.local, "the error names no broker"
     return caught.value
 
 

@@ -86,8 +86,9 @@ def test_a_file_is_read_each_time(tmp_path: Path) -> None:
     path.write_text("two")
     assert token_from_file(path.as_uri()).value.reveal() == "two"
     path.unlink()
-    with pytest.raises(SaslError, match="cannot be read: No such file"):
+    with pytest.raises(SaslError, match="a token cannot be read: No such file") as caught:
         token_from_file(path.as_uri())
+    assert caught.value.local, "the error names no broker"
 
 
 # --- unsecured tokens
