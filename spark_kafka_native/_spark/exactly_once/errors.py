@@ -21,6 +21,8 @@ def before_another_run(prefix: str) -> str:
 class ErrorKind(StrEnum):
     """The reason for which a batch stops."""
 
+    NOT_PLANNED = "NOT_PLANNED"
+    """A request failed before anything was written."""
     FENCED = "FENCED"
     """Another run uses the prefix now. This run makes no decision."""
     NOT_ALIVE = "NOT_ALIVE"

@@ -130,10 +130,9 @@ def plan_write(options: SinkOptions) -> WritePlan:
     except (ExactlyOnceError, OptionError) as error:
         raise PlanningFailed(str(error)) from error
     except KafkaError as error:
-        raise PlanningFailed(
-            f"option '{PREFIX}' = {chosen.names.prefix}: the write could not be planned, and nothing was written: "
-            f"{error}{_advice(error)}"
-        ) from error
+        failed = f"option '{PREFIX}' = {chosen.names.prefix}: the write could not be planned, and nothing was written"
+        text = f"{failed}: {error}{_advice(error)}"
+        raise PlanningFailed(str(ExactlyOnceError(ErrorKind.NOT_PLANNED, text))) from error
 
 
 def _advice(error: KafkaError) -> str:

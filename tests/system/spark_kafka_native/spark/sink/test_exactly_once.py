@@ -231,15 +231,15 @@ def test_planning_errors_name_the_prefix(sink: Sink, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(exactly_once, "check_cluster", check)
 
     fails(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "broker 1"))
-    with pytest.raises(PlanningFailed, match=r"broker 1.* 'kafka.default.api.timeout.ms'") as caught:
+    with pytest.raises(PlanningFailed, match=r"NOT_PLANNED\] .*broker 1.* 'kafka.default.api.timeout.ms'") as caught:
         pickle.dumps(sink.stream_writer())
     assert isinstance(caught.value, pickle.PickleError), "or Spark would put words of its own before ours"
     fails(AuthenticationFailed(HostPort("broker", 9092), "kafka.sasl.jaas.config", "PLAIN: invalid credentials"))
     with pytest.raises(PlanningFailed) as caught:
         pickle.dumps(sink.stream_writer())
     assert str(caught.value) == (
-        f"option 'transactional.id.prefix' = {sink.prefix}: the write could not be planned, and nothing was written: "
-        "broker:9092: kafka.sasl.jaas.config: PLAIN: invalid credentials"
+        f"[PYKAFKA_EXACTLY_ONCE.NOT_PLANNED] option 'transactional.id.prefix' = {sink.prefix}: the write could not be "
+        "planned, and nothing was written: broker:9092: kafka.sasl.jaas.config: PLAIN: invalid credentials"
     )
     fails(OptionError("kafka.transaction.timeout.ms", "too long"))
     with pytest.raises(PlanningFailed, match=r"option 'kafka\.transaction\.timeout\.ms': too long"):
@@ -252,7 +252,7 @@ def test_planning_warns_while_no_broker_can_be_reached(
     monkeypatch.setattr(Deadline, "pause", lambda *_: False)
     options = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"}
     asked = options | {"delivery.guarantee": "exactly-once", "transactional.id.prefix": "unreachable"}
-    with pytest.raises(PlanningFailed, match="connection refused"):
+    with pytest.raises(PlanningFailed, match=r"NOT_PLANNED\] .*connection refused"):
         pickle.dumps(PyKafkaDataSource(asked).streamWriter(SCHEMA, overwrite=False))
     assert "no broker of kafka.bootstrap.servers can be reached (127.0.0.1:1: connection refused)" in caplog.text
 
