@@ -152,13 +152,16 @@ class PyKafkaDataSource(DataSource):
 def register(spark: "SparkSession") -> None:
     """Register ``format("pykafka")`` in a session, unless Spark has found it, as it does in an installed package.
 
-    A second registration has no effect.
+    Make the session the active one of a thread that has none. Spark looks for the format of ``df.write`` in the active
+    session, so a thread that the program starts calls this before it writes. A second call has no effect.
 
     >>> register(spark)
     """
     # Spark would log a warning about a second registration, and one more at each start of a stream.
     if not _is_known(spark):
         spark.dataSource.register(PyKafkaDataSource)
+    if hasattr(spark, "_jsparkSession") and type(spark).getActiveSession() is None:
+        spark.createDataFrame([], "a int")  # makes the session the thread's active one; there is no method for that
 
 
 def _is_known(spark: Any) -> bool:

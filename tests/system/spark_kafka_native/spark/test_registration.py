@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._spark.datasource import PyKafkaDataSource, register
 from spark_kafka_native._spark.worker_python import PYTHON_VARIABLES
 
@@ -50,6 +52,22 @@ def test_a_source_that_spark_has_found_is_not_registered(spark: SparkSession, mo
     monkeypatch.setattr(type(spark), "dataSource", registry)
     register(spark)
     assert registry.registered == []
+
+
+@pytest.mark.spark
+def test_a_thread_without_an_active_session_can_write_after_register(spark: SparkSession) -> None:
+    """Spark looks for the format of a batch write in the thread's active session."""
+    rows = spark.createDataFrame([("ann",)], "value string")
+
+    def write(cluster: dict[str, str]) -> None:
+        assert type(spark).getActiveSession() is None
+        register(spark)
+        rows.write.format("pykafka").options(**cluster, topic="t").mode("append").save()
+
+    with EmbeddedBroker(topics={"t": 1}) as broker, ThreadPoolExecutor(1) as thread:
+        cluster = {"kafka.bootstrap.servers": broker.bootstrap_servers}
+        thread.submit(write, cluster).result()
+        assert spark.read.format("pykafka").options(**cluster, subscribe="t").load().count() == 1
 
 
 @pytest.mark.spark
