@@ -146,9 +146,7 @@ def _handshake(sock: ssl.SSLSocket, address: HostPort, tls: Tls, deadline: Deadl
             events = select.POLLIN
         except ssl.SSLWantWriteError:
             events = select.POLLOUT
-        except ssl.SSLZeroReturnError as error:
-            raise BrokerUnreachable({address: "the broker closed the TLS session in its handshake"}) from error
-        except _ENDS as error:
+        except _ENDS as error:  # Python 3.11.2 raises SSLZeroReturnError without a close_notify, too
             raise BrokerUnreachable({address: PropertyReason(ended)}) from error
         except ssl.SSLError as error:
             option, reason = explain(error, address, tls)
