@@ -217,6 +217,15 @@ class OffsetIndex(_SparseIndex):
             raise CorruptIndex(self.path, f"entry {entry} is not before the last one, {last}")
         return found[1]
 
+    def first_from(self, position: int) -> OffsetPosition | None:
+        """The entry of the first indexed batch at or after a position. Raises OSError, CorruptIndex."""
+        count, read = self._checked_reader()
+        found = bisect_left(range(count), position, key=lambda index: read(index)[1])
+        if found == count:
+            return None
+        relative_offset, indexed = read(found)
+        return OffsetPosition(self.base_offset + relative_offset, indexed)
+
     def truncate_to(self, offset: int) -> None:
         """Drop the entries from ``offset`` on. Raises OSError, CorruptIndex."""
         self._keep_below(offset - self.base_offset, 0)

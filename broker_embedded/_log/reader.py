@@ -42,8 +42,9 @@ class LogReader:
 
         No batch ends after ``upper_bound_offset``, by default the high watermark. At most ``max_bytes``, except for
         the first batch, see ``first_batch``; the last batch may be incomplete. An ``offset`` between the bound and the
-        end of the log gives no batch. ``with_aborted`` adds the aborted transactions up to the bound, for consumers
-        with read_committed. They are looked up in the same view, because compaction drops them with their records.
+        end of the log gives no batch. ``with_aborted`` adds the aborted transactions with records in these batches, for
+        consumers with read_committed. They are looked up in the same view, because compaction drops them with their
+        records.
 
         Raises KafkaError: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE.
         """
@@ -52,7 +53,9 @@ class LogReader:
             self.check_range(offset, view)
             until = view.end_offset if upper_bound_offset is None else min(upper_bound_offset, view.end_offset)
             found = view.slice(offset, until_offset=until, max_bytes=max_bytes, first_batch=first_batch)
-            return replace(found, aborted=tuple(view.aborted_transactions(offset, until))) if with_aborted else found
+            if not with_aborted:
+                return found
+            return replace(found, aborted=tuple(view.aborted_transactions(offset, until, found.regions)))
 
         return self._reading(slice_of)
 

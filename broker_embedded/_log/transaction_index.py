@@ -10,6 +10,8 @@ of the marker. ``last_stable_offset`` is the one after the marker.
 """
 
 import struct
+from bisect import bisect_left
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from broker_embedded._log.index import CorruptIndex
@@ -17,6 +19,7 @@ from broker_embedded._platform.open_files import OpenFiles
 from broker_embedded._platform.platform import File, FileSystem, remove_if_exists
 
 _ENTRY: Final = struct.Struct(">hqqqq")
+_BLOCK_ENTRIES: Final = 1024
 
 
 class AbortedTransaction(NamedTuple):
@@ -29,7 +32,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """One ``.txnindex`` file. It is read as a whole, because aborts are rare. The first entry creates it."""
+    """One ``.txnindex`` file. The first entry creates it."""
 
     __slots__ = ("_file_system", "_open_files", "exists", "path")
 
@@ -72,26 +75,38 @@ class TransactionIndex:
 
     def entries(self) -> list[AbortedTransaction]:
         """Every entry, in order. Raises OSError. CorruptIndex: an unknown version."""
-        if not self.exists:
-            return []
+        return list(self._entries_from(0)) if self.exists else []
+
+    def _entries_from(self, index: int) -> Iterator[AbortedTransaction]:
         file = self._open_files.of(self)
-        data = file.read_at(0, file.size())
-        whole = len(data) - len(data) % _ENTRY.size
-        found = []
-        for version, *rest in _ENTRY.iter_unpack(data[:whole]):
-            if version != 0:
-                raise CorruptIndex(self.path, f"version {version} of an entry is not known")
-            found.append(AbortedTransaction(*rest))
-        return found
+        while True:
+            data = file.read_at(index * _ENTRY.size, _BLOCK_ENTRIES * _ENTRY.size)
+            whole = len(data) - len(data) % _ENTRY.size
+            if not whole:
+                return
+            for version, *rest in _ENTRY.iter_unpack(data[:whole]):
+                if version != 0:
+                    raise CorruptIndex(self.path, f"version {version} of an entry is not known")
+                yield AbortedTransaction(*rest)
+            index += whole // _ENTRY.size
 
     def overlapping(self, from_offset: int, until_offset: int) -> tuple[list[AbortedTransaction], bool]:
         """The aborted transactions with records in a range, and whether later segments need not be searched.
 
-        Raises OSError, CorruptIndex.
+        Only the entries of the range are read. Raises OSError, CorruptIndex.
         """
-        found = []
-        for entry in self.entries():
-            if entry.last_offset >= from_offset and entry.first_offset < until_offset:
+        found: list[AbortedTransaction] = []
+        if not self.exists:
+            return found, False
+        file = self._open_files.of(self)
+
+        def last_offset(index: int) -> int:
+            last: int = _ENTRY.unpack(file.read_at(index * _ENTRY.size, _ENTRY.size))[3]
+            return last
+
+        start = bisect_left(range(file.size() // _ENTRY.size), from_offset, key=last_offset)
+        for entry in self._entries_from(start):
+            if entry.first_offset < until_offset:
                 found.append(entry)
             if entry.last_stable_offset >= until_offset:
                 return found, True

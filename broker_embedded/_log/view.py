@@ -1,18 +1,19 @@
 """The view of a log that readers use: an immutable value that appends, rolls and retention replace."""
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, cast
 
+from broker_embedded._log.index import CorruptIndex
 from broker_embedded._log.segment import LogSegment
 from broker_embedded._log.timestamp_lookup import Lookup, first_at_or_after, first_of_largest
 from broker_embedded._log.transaction_index import AbortedTransaction
 from broker_embedded._platform.cancellation import Cancellation
 from broker_embedded._platform.platform import File
 from spark_kafka_native._protocol.wire import FileRegion
-from spark_kafka_native._records.batch import BatchHeader
+from spark_kafka_native._records.batch import BatchHeader, UnreadableBatch
 
 _MAX_REGIONS: Final = 16
 """Upper bound of the segments that one read returns regions of."""
@@ -163,8 +164,16 @@ class LogView:
                 count -= 1
         return [max(base, log_start_offset) for base in reversed(self.bases[:count])]
 
-    def aborted_transactions(self, from_offset: int, until_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records in a range. Raises OSError, CorruptIndex."""
+    def aborted_transactions(
+        self, from_offset: int, until_offset: int, regions: Sequence[FileRegion] = ()
+    ) -> list[AbortedTransaction]:
+        """The aborted transactions with records in a range, which ends after ``regions``, those of a slice if given.
+
+        Some may begin after the regions, none at or after ``until_offset``. Raises OSError, CorruptIndex.
+        """
+        if not any(segment.transaction_index.exists for segment in self.segments[self.floor(from_offset) :]):
+            return []
+        until_offset = min(until_offset, self._offset_after(regions))
         aborted: list[AbortedTransaction] = []
         for segment in self.segments[self.floor(from_offset) :]:
             found, complete = segment.transaction_index.overlapping(from_offset, until_offset)
@@ -172,6 +181,32 @@ class LogView:
             if complete:
                 break
         return aborted
+
+    def _offset_after(self, regions: Sequence[FileRegion]) -> int:
+        """An offset after all batches in the regions of a slice, and maybe after some further batches."""
+        if not regions:
+            return self.end_offset
+        last = regions[-1]
+        index = next(index for index, segment in enumerate(self.segments) if segment is last.owner)
+        indexed = _offset_from(self.segments[index], last.position + last.length, self.end_of(index))
+        if indexed is not None:
+            return indexed + 1
+        return self.bases[index + 1] if index + 1 < len(self.bases) else self.end_offset
+
+
+def _offset_from(segment: LogSegment, position: int, end: int) -> int | None:
+    """The last offset of an indexed batch at or soon after a position; None if none is indexed there.
+
+    The entry is compared with the log, so that a damaged index gives no offset. Raises OSError.
+    """
+    try:
+        indexed = segment.offset_index.first_from(position)
+        if indexed is None or not position <= indexed.position < end:
+            return None
+        _, header = next(segment.headers(indexed.position, end))
+    except (CorruptIndex, UnreadableBatch):
+        return None
+    return header.last_offset if header.last_offset == indexed.offset else None
 
 
 def bytes_of(regions: Iterable[FileRegion]) -> bytes:

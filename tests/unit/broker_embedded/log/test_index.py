@@ -107,6 +107,14 @@ def test_lookups_find_the_last_entry_at_or_before(steps: list[int], written: int
         assert index.lookup(target) == (entries[found - 1][1] if found else 0)
 
 
+def test_the_first_entry_from_a_position_on(disk: Disk) -> None:
+    index = disk.offset_index()
+    for step in range(1, 6):
+        index.append(BASE + step * 10, step * 1000)
+    found = [index.first_from(position) for position in (0, 1000, 1001, 5000, 5001)]
+    assert found == [(1010, 1000), (1010, 1000), (1020, 2000), (1050, 5000), None]
+
+
 def test_offsets_too_far_for_an_entry_are_after_all_entries(disk: Disk) -> None:
     index = disk.offset_index()
     index.append(BASE + 2**31 - 1, 2**31 - 1)

@@ -1,4 +1,5 @@
 import os
+import struct
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -7,15 +8,17 @@ from typing import cast
 import pytest
 
 from broker_embedded._config.log_config import LogConfig
-from broker_embedded._log.append.incoming import AppendConditions
+from broker_embedded._log.append.incoming import AppendConditions, AppendOrigin
 from broker_embedded._log.append.producer_state import ProducerStates
 from broker_embedded._log.log import Log
 from broker_embedded._log.opening import open_log
 from broker_embedded._log.view import bytes_of
 from broker_embedded._platform.platform import Clock, Platform
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
-from tests.support.broker.log_driver import DIRECTORY, LogDriver, offset_for_timestamp
+from spark_kafka_native._records.control import ControlType
+from tests.support.broker.log_driver import DIRECTORY, LogDriver, offset_for_timestamp, slice_bytes
 from tests.support.records.log_batches import batch, rows
+from tests.support.records.record_batches import marker
 from tests.support.refusals import refused
 
 SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}
@@ -160,3 +163,46 @@ def test_a_transaction_that_begins_meanwhile_is_not_stable(driver: LogDriver, mo
     monkeypatch.setattr(ProducerStates, "first_unstable_offset", property(asked))
     assert driver.log.last_stable_offset == end
     assert driver.log.log_end_offset == end + 1
+
+
+COORDINATOR = AppendConditions(origin=AppendOrigin.COORDINATOR)
+
+
+@pytest.fixture
+def aborting() -> LogDriver:
+    """Sixty transactions of two records, one after the other, all aborted."""
+    driver = LogDriver({"segment.bytes": 2000, "index.interval.bytes": 300})
+    for number in range(60):
+        records = batch(b"a", b"b", producer_id=number, producer_epoch=0, base_sequence=0, transactional=True)
+        driver.log.append(records, leader_epoch=0, conditions=AppendConditions(verified=True))
+        driver.log.append(marker(ControlType.ABORT, number), leader_epoch=0, conditions=COORDINATOR)
+    return driver
+
+
+def aborted_in(driver: LogDriver, offset: int, max_bytes: int) -> tuple[list[int], int]:
+    """The producers of aborted transactions in a read, and the last offset of its complete batches."""
+    found = driver.log.reader.read(offset, max_bytes=max_bytes, with_aborted=True)
+    return [each.producer_id for each in found.aborted], rows(slice_bytes(found))[-1].offset
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2, 30, 91, 170])
+@pytest.mark.parametrize("max_bytes", [1, 400, 1000, 5000])
+def test_a_read_has_the_aborted_transactions_of_its_batches_and_few_further_ones(
+    aborting: LogDriver, offset: int, max_bytes: int
+) -> None:
+    producers, last_offset = aborted_in(aborting, offset, max_bytes)
+    first, last = offset // 3, last_offset // 3
+    assert producers[: last - first + 1] == list(range(first, last + 1))
+    assert producers == list(range(first, min(last + 4, 59) + 1))[: len(producers)]
+
+
+def test_with_a_damaged_index_a_read_has_all_aborted_transactions_of_the_segment(aborting: LogDriver) -> None:
+    intact, last_offset = aborted_in(aborting, 0, 1)
+    path = f"{DIRECTORY}/00000000000000000000.index"
+    aborting.log.local.flush()
+    size = aborting.disk.open(path).size()
+    aborting.disk.open(path).write_at(0, struct.pack(">ii", 1, 100) * (size // 8))
+    aborting.log.local.platform.open_files.forget(path)
+    damaged, _ = aborted_in(aborting, 0, 1)
+    assert len(damaged) > len(intact) > last_offset // 3
+    assert damaged[: len(intact)] == intact
