@@ -4,8 +4,9 @@ import asyncio
 import logging
 import os
 import threading
+import time
 from collections.abc import Coroutine, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AsyncExitStack, suppress
 from typing import Any, Final, TypeVar
 
@@ -21,6 +22,7 @@ from broker_embedded._testing.restartable import RestartableBroker
 logger = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S: Final = 60.0
+_SIGNAL_S: Final = 0.2
 ResultT = TypeVar("ResultT")
 
 
@@ -170,10 +172,11 @@ class EmbeddedBroker(ControlledBroker):
             return
         self._is_stopping = True
         try:
-            if self._started.exception(STOP_TIMEOUT_S) is None:
+            _await(self._started)
+            if self._started.exception() is None:
                 with suppress(RuntimeError):  # the event loop is closed: an earlier call was interrupted
                     self._loop.call_soon_threadsafe(self._end.set)
-            self._ended.result(STOP_TIMEOUT_S)  # Python 3.11 takes a thread for ended if `join` is interrupted
+            _await(self._ended)  # Python 3.11 takes a thread for ended if `join` is interrupted
         except TimeoutError:
             raise TimeoutError(f"the broker did not stop within {STOP_TIMEOUT_S} s") from None
         thread.join()
@@ -200,6 +203,17 @@ class EmbeddedBroker(ControlledBroker):
     @property
     def _server(self) -> BrokerServer:
         return self._broker.server
+
+
+def _await(future: "Future[None]") -> None:
+    """Wait until a future is done, in short waits: a signal that comes just before a wait is handled after it.
+
+    Raises TimeoutError.
+    """
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while not wait([future], _SIGNAL_S).done:
+        if time.monotonic() > deadline:
+            raise TimeoutError
 
 
 _running: Final[set[EmbeddedBroker]] = set()
