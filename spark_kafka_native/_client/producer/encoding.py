@@ -2,15 +2,18 @@
 
 from typing import Final
 
+import numpy as np
+
 from spark_kafka_native._client.config import ClientConfig
 from spark_kafka_native._records.arrow.column_reader import COLUMNS
 from spark_kafka_native._records.arrow.decode import decode
 from spark_kafka_native._records.arrow.encode import EncodedBatch, MeasuredRows
 from spark_kafka_native._records.arrow.schema import I64
-from spark_kafka_native._records.batch import RECORD_BATCH_OVERHEAD, read_header
+from spark_kafka_native._records.batch import read_header
 
 NO_TIMESTAMP: Final = -1
 """The default of rows that all have a timestamp."""
+_UNLIMITED: Final = 2**31 - 1
 
 
 def encode_rows(
@@ -32,10 +35,10 @@ def encode_rows(
     )
 
 
-def split_batch(batch: EncodedBatch, config: ClientConfig, max_bytes: int) -> list[EncodedBatch]:
-    """The records of ``batch``, which has several, as batches of about ``max_bytes``, at most half of its size.
+def split_batch(batch: EncodedBatch, config: ClientConfig, pieces: int) -> list[EncodedBatch]:
+    """The records of ``batch``, which has several, as ``pieces`` batches of about the same size before compression.
 
-    There are at least two. A batch may be larger if its records compress less, or if it has one record.
+    They are fewer, but at least two, if there are not enough records, or some are much larger than others.
     """
     header = read_header(batch.buffer)
     decoded = decode(
@@ -46,6 +49,8 @@ def split_batch(batch: EncodedBatch, config: ClientConfig, max_bytes: int) -> li
         check_crcs=False,
     )
     measured = MeasuredRows(decoded.records, NO_TIMESTAMP)
-    payload_share = max(max_bytes - RECORD_BATCH_OVERHEAD, 0) / (len(batch.buffer) - RECORD_BATCH_OVERHEAD)
-    plain_bytes = int(measured.fixed_sizes.sum() * payload_share)
-    return encode_rows(measured, config, max_batch_bytes=RECORD_BATCH_OVERHEAD + plain_bytes)
+    rows, count = header.records_count, min(pieces, header.records_count)
+    ends, numbers = np.cumsum(measured.fixed_sizes), np.arange(1, count)
+    # At least one record before each start, and after it.
+    starts = ends.searchsorted(ends[-1] * numbers / count, side="right").clip(numbers, rows - count + numbers)
+    return encode_rows(measured, config, max_batch_bytes=_UNLIMITED, starts=np.unique([0, *starts]))

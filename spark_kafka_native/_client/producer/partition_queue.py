@@ -18,8 +18,8 @@ broker knows none of them. Nothing is concluded from the acknowledgements of a b
 OUT_OF_ORDER_SEQUENCE_NUMBER, because it may not check sequence numbers.
 
 A batch that is too large for the broker is replaced by smaller ones, which share its sequence numbers and are sent
-without a pause. They, and all later batches, have at most half of its size: so a limit that is far below the batches'
-size is found with one refused batch for each halving.
+without a pause. So is each later batch that is not smaller than a refused one, before it is sent. The new batches have
+half of the refused size, so that a limit far below the size of batches is found with few refused batches.
 
 Pure: no socket and no clock; times are seconds that the caller passes in.
 """
@@ -35,7 +35,7 @@ from spark_kafka_native._protocol.errors import ErrorCode
 from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._records.arrow.encode import EncodedBatch
-from spark_kafka_native._records.batch import increment_sequence
+from spark_kafka_native._records.batch import RECORD_BATCH_OVERHEAD, increment_sequence
 
 MAX_EPOCH: Final = 2**15 - 1
 _UNLIMITED: Final = 2**31 - 1
@@ -80,7 +80,7 @@ class BatchOutcome(Enum):
     DONE = auto()
     RETRY = auto()
     SPLIT = auto()
-    """Too large for the broker: send its records in batches of at most ``PartitionQueue.max_batch_bytes``."""
+    """Too large for the broker: send its records in several batches (see ``PartitionQueue.pieces_of``)."""
     FATAL = auto()
 
 
@@ -103,8 +103,8 @@ class PartitionQueue:
         self.used_up_producer_id: int | None = None
         """The producer id of which the partition has used the last epoch, if any: the next one must be another."""
         self.in_flight: deque[OutgoingBatch] = deque()
-        self.max_batch_bytes = _UNLIMITED
-        """Half of the smallest batch that was too large for the broker."""
+        self.too_large_bytes = _UNLIMITED
+        """The size of the smallest batch that was too large for the broker."""
         self._idempotent = idempotent
         self._transactional = transactional
         self._max_in_flight = max_in_flight
@@ -153,7 +153,12 @@ class PartitionQueue:
         """The batch that ``take`` would return, if it has to be replaced by smaller ones before."""
         batch = self._waiting[0]
         must_stay = batch.records_count == 1 or batch.may_be_written
-        return None if must_stay or batch.size_in_bytes <= self.max_batch_bytes else batch
+        return None if must_stay or batch.size_in_bytes < self.too_large_bytes else batch
+
+    def pieces_of(self, batch: OutgoingBatch) -> int:
+        """How many batches to make of one that is too large: at least two, of about half of the refused size."""
+        size, refused = (each - RECORD_BATCH_OVERHEAD for each in (batch.size_in_bytes, self.too_large_bytes))
+        return round(2 * size / refused)
 
     def wakes_at(self) -> float | None:
         """The end of the queue's pause; None if it waits for responses, or for batches."""
@@ -219,7 +224,7 @@ class PartitionQueue:
         if code in _DONE:
             return BatchOutcome.DONE
         if code is ErrorCode.MESSAGE_TOO_LARGE and batch.records_count > 1:
-            self.max_batch_bytes = min(self.max_batch_bytes, batch.size_in_bytes // 2)
+            self.too_large_bytes = min(self.too_large_bytes, batch.size_in_bytes)
             return BatchOutcome.SPLIT
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._idempotent:
             if batch.order < self._acknowledged:

@@ -379,7 +379,7 @@ class Sender:
 
     def _split(self, queue: PartitionQueue, batch: OutgoingBatch) -> None:
         """Send the records of a batch that is too large in smaller ones."""
-        pieces = split_batch(batch.encoded, self._config, queue.max_batch_bytes)
+        pieces = split_batch(batch.encoded, self._config, queue.pieces_of(batch))
         assert len(pieces) > 1, "a batch of several records is split until it has one"
         self.buffered_bytes += sum(len(piece.buffer) for piece in pieces) - batch.size_in_bytes
         queue.replace(batch, pieces, self.now())

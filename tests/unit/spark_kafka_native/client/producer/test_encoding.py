@@ -25,15 +25,15 @@ def config(codec: str = "none") -> ClientConfig:
     return ClientConfig.parse({"bootstrap.servers": "a:1", "compression.type": codec})
 
 
-@pytest.mark.parametrize(("divisor", "counts"), [(2, [3, 1, 1]), (20, [1, 1, 1, 1, 1])])
+@pytest.mark.parametrize(("count", "counts"), [(2, [3, 2]), (3, [3, 2]), (9, [1, 1, 1, 1, 1])])
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_a_split_batch_has_the_same_records_in_smaller_batches(codec: str, divisor: int, counts: list[int]) -> None:
+def test_a_split_batch_has_the_same_records_in_smaller_batches(codec: str, count: int, counts: list[int]) -> None:
     columns = ("key", "value", "headers", "timestamp")
     (whole,) = encode_rows(MeasuredRows(ROWS, 99), config(codec), max_batch_bytes=10**6)
     assert read_header(whole.buffer).compression.name.lower() == codec
     whole.stamp(producer_id=1, producer_epoch=0, base_sequence=0)
     before = decode(whole.buffer, from_offset=0, until_offset=5, columns=columns).records
-    pieces = split_batch(whole, config(codec), max_bytes=len(whole.buffer) // divisor)
+    pieces = split_batch(whole, config(codec), count)
     assert [piece.records_count for piece in pieces] == counts
     assert all(len(piece.buffer) < len(whole.buffer) for piece in pieces)
     for piece in pieces:
@@ -45,12 +45,22 @@ def test_a_split_batch_has_the_same_records_in_smaller_batches(codec: str, divis
     assert pa.Table.from_batches(after).to_pylist() == before.to_pylist()
 
 
-def test_pieces_of_a_split_batch_nearly_have_the_size_that_is_given() -> None:
+def test_pieces_of_a_split_batch_have_about_the_same_size() -> None:
     rows = pa.record_batch({"value": pa.array([b"%0100d" % number for number in range(1000)])})
     (whole,) = encode_rows(MeasuredRows(rows, 99), config(), max_batch_bytes=10**6)
-    sizes = [len(piece.buffer) for piece in split_batch(whole, config(), max_bytes=10_000)]
-    assert max(sizes) <= 10_000
-    assert min(sizes[:-1]) > 9_000
+    pieces = split_batch(whole, config(), 7)
+    assert sorted({piece.records_count for piece in pieces}) == [142, 143]
+    assert [piece.first_row for piece in pieces] == [0, 142, 285, 428, 571, 714, 857]
+
+
+@pytest.mark.parametrize("sizes", [[9_000, 1], [1, 9_000], [1, 9_000, 1, 1], [9_000, 1, 1], [1, 1, 9_000]])
+@pytest.mark.parametrize("count", [2, 3, 50])
+def test_a_batch_with_one_large_record_has_several_pieces(sizes: list[int], count: int) -> None:
+    rows = pa.record_batch({"value": pa.array([b"x" * size for size in sizes])})
+    (whole,) = encode_rows(MeasuredRows(rows, 99), config(), max_batch_bytes=10**6)
+    pieces = split_batch(whole, config(), count)
+    assert 2 <= len(pieces) <= count
+    assert sum(piece.records_count for piece in pieces) == len(sizes)
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])

@@ -350,24 +350,30 @@ def test_pieces_of_a_batch_share_its_sequence_numbers_and_are_sent_without_a_pau
     assert queue.send() == [("big-0", 0, 4), ("big-1", 0, 5), ("c", 0, 8)]
 
 
-def test_a_batch_that_was_too_large_halves_the_size_of_batches(queue: QueueDriver) -> None:
+def test_batches_as_large_as_a_refused_one_are_split_before_they_are_sent(queue: QueueDriver) -> None:
     queue.add_and_send("a", "b", "c", records=100)
     a, b, c = queue.queue.in_flight
     queue.response("a", ErrorCode.MESSAGE_TOO_LARGE)
-    queue.split(a, 40, 40, 20)
+    assert queue.queue.pieces_of(a) == 2
+    queue.split(a, 50, 50)
     queue.response("b", ErrorCode.MESSAGE_TOO_LARGE)
-    queue.split(b, 40, 40, 20)
-    assert queue.queue.max_batch_bytes == a.size_in_bytes // 2, "b was in flight when a was refused"
+    queue.split(b, 50, 50)
     queue.response("c", GAP)
     assert queue.queue.next_too_large is None
-    for _ in range(6):
-        queue.queue.take(NODE)
-    assert queue.queue.next_too_large is c
+    refused = queue.queue.take(NODE)
+    assert queue.response("a-0", ErrorCode.MESSAGE_TOO_LARGE) is BatchOutcome.SPLIT
+    queue.split(refused, 25, 25)
+    queue.queue.take(NODE)
+    queue.queue.take(NODE)
+    waiting = queue.queue.next_too_large
+    assert waiting is not None
+    assert queue.names[id(waiting.encoded)] == "a-1", "it is as large as a-0"
+    assert (queue.queue.pieces_of(waiting), queue.queue.pieces_of(c)) == (2, 4)
 
 
 def test_a_batch_that_waits_is_split_before_it_has_sequence_numbers(queue: QueueDriver) -> None:
     queue.add("a", records=20)
-    queue.queue.max_batch_bytes = 80
+    queue.queue.too_large_bytes = 80
     waiting = queue.queue.next_too_large
     assert waiting is not None
     queue.split(waiting, 5, 15)
@@ -379,7 +385,7 @@ def test_batches_that_must_stay_as_they_are_are_not_too_large(queue: QueueDriver
     """One that may be written is a duplicate for the broker only if it is sent unchanged."""
     queue.add_and_send("lost", records=20)
     queue.lose("lost")
-    queue.queue.max_batch_bytes = 1
+    queue.queue.too_large_bytes = 1
     assert queue.queue.next_too_large is None
     queue.wait().send()
     queue.add("single", records=1)
