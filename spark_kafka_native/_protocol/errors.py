@@ -169,7 +169,7 @@ class ErrorCode(IntEnum):
 
 
 _BY_CODE: Final = {code.value: code for code in ErrorCode}
-RESOURCES: Final = {
+AUTHORIZATION_ERRORS: Final = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this topic",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "this group",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "the cluster",
@@ -240,8 +240,8 @@ class KafkaError(PicklableError):
             return self.detail
         subject = f"{self.detail.removesuffix('.')}: " if self.detail else ""
         meaning = self.response_message or self.code.message
-        if self.operation and self.code in RESOURCES:
-            meaning = f"not authorized for {self.operation} on {RESOURCES[self.code]}"
+        if self.operation and self.code in AUTHORIZATION_ERRORS:
+            meaning = f"not authorized for {self.operation} on {AUTHORIZATION_ERRORS[self.code]}"
         return f"{subject}{meaning} ({self.code.name}, {self.code.value})"
 
 

@@ -10,7 +10,7 @@ from spark_kafka_native._client.errors import NoSuchPartition, ProduceError
 from spark_kafka_native._client.producer.partitioner_names import PartitionerError
 from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._net.errors import BrokerUnreachable
-from spark_kafka_native._protocol.errors import RESOURCES, ErrorCode, KafkaError
+from spark_kafka_native._protocol.errors import AUTHORIZATION_ERRORS, ErrorCode, KafkaError
 from spark_kafka_native._spark.errors import TaskError
 from spark_kafka_native._spark.garbage_collection import task_begins
 from spark_kafka_native._spark.options.parsed import SinkOptions
@@ -82,7 +82,7 @@ def advice(error: KafkaError | PartitionerError) -> str:
             )
         case KafkaError(retriable=True) | ProduceError(code=ErrorCode(retriable=True)):
             return "Option 'kafka.delivery.timeout.ms' bounds the retries."
-        case KafkaError() if error.code in RESOURCES:
+        case KafkaError() if error.code in AUTHORIZATION_ERRORS:
             return "Give the user this permission."
         case _:
             return "A retry does not help."

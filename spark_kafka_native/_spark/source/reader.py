@@ -21,7 +21,7 @@ from spark_kafka_native._client.errors import (
     OffsetOutOfRange,
     TopicRecreated,
 )
-from spark_kafka_native._protocol.errors import RESOURCES, ErrorCode, KafkaError
+from spark_kafka_native._protocol.errors import AUTHORIZATION_ERRORS, ErrorCode, KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._protocol.wire import ZERO_UUID
 from spark_kafka_native._spark.errors import AfterRestart, TaskError, listed
@@ -243,7 +243,7 @@ def _advice(error: KafkaError) -> str:
             return "Load the DataFrame again to read the present topics: its partitions were determined by load()."
         case KafkaError(retriable=True):
             return "Option 'kafka.default.api.timeout.ms' bounds the retries."
-        case KafkaError() if error.code in RESOURCES:
+        case KafkaError() if error.code in AUTHORIZATION_ERRORS:
             return "Give the user this permission."
         case _:
             return "A retry does not help."
