@@ -123,9 +123,10 @@ def test_errors_that_are_not_retriable_name_the_group(
 
 
 def test_a_retriable_error_is_raised_after_the_deadline(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    cluster.metadata([], timeout_ms=60_000)  # a connection is open before the deadline begins
     brokers.script(FindCoordinatorRequest, *[Refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)] * 5_000)
     with pytest.raises(KafkaError, match=r"coordinator of group g.*\(COORDINATOR_NOT_AVAILABLE, "):
-        find_coordinator(cluster, "g", Deadline.after_ms(600))
+        find_coordinator(cluster, "g", Deadline.after_ms(2_000))
 
 
 def test_an_unreachable_coordinator_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
