@@ -1,4 +1,4 @@
-"""All benchmarks, one after the other, and the page of their results.
+"""All benchmarks, one after the other, and the page and the plots of their results.
 
     python -m benchmarks.all [--list] [--only source,sink] [--more] [--quick] [--results DIR]
 
@@ -61,13 +61,13 @@ ENTRIES: Final = (
 
 
 def main() -> None:
-    """Run the selected benchmarks, and make the page."""
+    """Run the selected benchmarks, and make the page and the plots."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="what there is, and nothing more")
     parser.add_argument("--only", type=lambda names: names.split(","), help="names with commas between them")
     parser.add_argument("--more", action="store_true", help="those without targets, too")
     parser.add_argument("--quick", action="store_true", help="tiny sizes and one round, to see that all works; no page")
-    parser.add_argument("--results", type=Path, metavar="DIR", help="where JSON and plots go; no page unless here")
+    parser.add_argument("--results", type=Path, metavar="DIR", help="where JSON goes; no page and no plots unless here")
     options = parser.parse_args()
     if unknown := set(options.only or ()) - {entry.name for entry in ENTRIES}:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
@@ -83,6 +83,7 @@ def main() -> None:
     if not options.quick and options.results is None:
         try:
             results.write()
+            results.draw()
         except results.ResultsError as error:
             sys.exit(str(error))
     if failed:

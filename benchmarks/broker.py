@@ -22,14 +22,13 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from benchmarks.idle_connections import resident_bytes
 from benchmarks.support import perf_tools
 from benchmarks.support.brokers import Running, apache_kafka, bundled, topic
-from benchmarks.support.plots import times_axis
 from benchmarks.support.report import Cell, Report, arguments, parse
 from benchmarks.support.rounds import Case, measure
 from tests.support.servers.apache_kafka import apache_kafka_unavailable
@@ -239,22 +238,6 @@ def compare(medians: dict[str, dict[str, float]]) -> list[list[Cell]]:
     return lines
 
 
-def draw(lines: list[list[Cell]]) -> Callable[[Any], None]:
-    """Lines from even: how many times as good as Apache Kafka."""
-    compared = [(str(what), times) for what, _, _, times in lines if isinstance(times, float)]
-
-    def on(figure: Any) -> None:
-        axes = figure.subplots()
-        names, times = [what for what, _ in compared], [times for _, times in compared]
-        axes.hlines(names, 1.0, times, linewidth=3)
-        axes.plot(times, names, "o")
-        axes.set_title("The bundled broker beside Apache Kafka")
-        axes.invert_yaxis()
-        times_axis(axes, "times as good as Apache Kafka")
-
-    return on
-
-
 def main() -> None:
     """Measure, and print the table."""
     parser = arguments(__doc__)
@@ -287,7 +270,7 @@ def main() -> None:
     lines = compare(medians)
     report.table(["", OURS, THEIRS, "times as good"], lines)
     _targets(report, medians)
-    report.keep({name: each.values for name, each in found.items()}).plot(draw(lines)).save()
+    report.keep({name: each.values for name, each in found.items()}).save()
 
 
 def _targets(report: Report, medians: dict[str, dict[str, float]]) -> None:

@@ -29,11 +29,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from benchmarks.support.brokers import Running, apache_kafka_or_bundled, fill, topic
 from benchmarks.support.fetchers import BASE, NOTHING, OURS, RECEIVED, TO_ARROW, Client, Place, clients
-from benchmarks.support.plots import times_axis
 from benchmarks.support.report import Cell, Report, arguments, parse
 from benchmarks.support.rounds import Case, measure, ratio
 from benchmarks.support.shapes import BYTES, ROWS, Shape
@@ -118,26 +117,6 @@ def times(seconds: Seconds, ours: str = f"{OURS}, {TO_ARROW}", theirs: str = f"{
     return ratio(seconds[ours], seconds[theirs]) if theirs in seconds else None
 
 
-def draw(rows: Sequence[Sequence[Cell]]) -> Callable[[Any], None]:
-    """A line of points for each topic: how many times as fast as confluent-kafka the clients are, Arrow from all."""
-
-    def on(figure: Any) -> None:
-        axes = figure.subplots()
-        points: dict[Cell, list[tuple[Cell, str]]] = {}
-        for size, kind, codec, partitions, output, client, *_, against in rows:
-            if output == TO_ARROW and client != BASE:
-                points.setdefault(client, []).append((against, f"{size}, {kind}, {codec}, {partitions}"))
-        for client, found in points.items():
-            axes.plot([against for against, _ in found], [name for _, name in found], "o", label=client)
-        axes.invert_yaxis()
-        axes.grid(axis="y", linewidth=0.4)
-        axes.set_title("Fetch to Arrow")
-        times_axis(axes, "rows per second, as a multiple of confluent-kafka's, Arrow from both")
-        figure.legend(loc="outside lower center", ncols=3)
-
-    return on
-
-
 def main() -> None:
     """Measure everything and print one table."""
     parser = arguments(__doc__)
@@ -162,7 +141,7 @@ def main() -> None:
     report.table(titles, bench.rows)
     _tell(report, bench.seconds)
     report.keep({"seconds": {str(shape): seconds for shape, seconds in bench.seconds.items()}})
-    report.plot(draw(bench.rows)).save()
+    report.save()
 
 
 def _tell(report: Report, found: Mapping[Shape, Seconds]) -> None:

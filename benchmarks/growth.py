@@ -22,10 +22,10 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -254,25 +254,6 @@ def rows_of(found: dict[int, Measured]) -> list[list[Cell]]:
     ]
 
 
-def draw(found: dict[str, dict[int, Measured]]) -> Callable[[Any], None]:
-    """A line for each thing that is done, over what grows; flat is even."""
-
-    def on(figure: Any) -> None:
-        for axes, (what, by_size) in zip(figure.subplots(1, len(found), squeeze=False)[0], found.items(), strict=True):
-            for name in next(iter(by_size.values())).costs:
-                axes.plot(
-                    list(by_size), [measured.ratio(name) for measured in by_size.values()], marker="o", label=name
-                )
-            axes.set_xscale("log")
-            axes.set_ylim(bottom=0)
-            axes.set_xlabel(what)
-            axes.legend(fontsize=7)
-        figure.suptitle("What a record or a lookup costs as things grow")
-        figure.supylabel("time, as a multiple of the smallest size's", fontsize=9)
-
-    return on
-
-
 def _broker(directory: Path, *, apache: bool) -> AbstractContextManager[Running]:
     return apache_kafka() if apache else bundled(directory)
 
@@ -313,7 +294,7 @@ def main() -> None:
         for name in largest.costs:
             report.target(f"{size:,} records, {name}, x smallest", FLAT, largest.ratio(name), at_most=True)
     kept = {what: {size: one._asdict() for size, one in found.items()} for what, found in bench.found.items()}
-    report.keep({"microseconds": kept}).plot(draw(bench.found)).save()
+    report.keep({"microseconds": kept}).save()
 
 
 if __name__ == "__main__":

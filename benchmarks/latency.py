@@ -10,8 +10,7 @@ difference, by one machine's clock. A consumer that is not ours reads both times
 Both connectors work in one Spark session, a query after the other, alternating; with and without
 ``asyncProgressTrackingEnabled``, which Spark has to be configured to allow for a sink that is not its own. "JVM tuned"
 has ``kafka.fetch.max.wait.ms=10``. Every query has a warm-up of its own that does not count, and begins with a
-checkpoint of its own. Percentiles are those of all records of a round, and of these the median of the rounds; the plot
-has the records of all rounds.
+checkpoint of its own. Percentiles are those of all records of a round, and of these the median of the rounds.
 
 A record that comes while a micro-batch runs waits for the next one, so the duration of a micro-batch decides. The
 second table has what Spark reports for it (``durationMs``), medians of the micro-batches with rows: ``addBatch`` is the
@@ -26,11 +25,11 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
@@ -260,25 +259,6 @@ def send(producer: Producer, topic: str, rate: float, records: int) -> list[int]
     return times
 
 
-def draw(found: dict[str, Latencies]) -> Callable[[Any], None]:
-    """The share of records that are through after so many milliseconds."""
-
-    def on(figure: Any) -> None:
-        axes = figure.subplots()
-        for name, latencies in found.items():
-            values = sorted(itertools.chain.from_iterable(latencies.rounds))
-            shares = [(number + 1) / len(values) for number in range(len(values))]
-            axes.plot(values, shares, linestyle="-" if name.startswith(OURS) else "--", label=name)
-        axes.set_xscale("log")
-        axes.set_xlabel("milliseconds from the producer to the sink topic")
-        axes.set_title("From topic to topic through a streaming query")
-        axes.set_ylabel("share of records")
-        axes.grid(visible=True, alpha=0.3)
-        axes.legend()
-
-    return on
-
-
 def main() -> None:
     """Measure all ways and print the table."""
     parser = arguments(__doc__)
@@ -342,7 +322,7 @@ def _tell(report: Report, ways: Sequence[Way], found: dict[str, Latencies], leas
             "milliseconds": {name: each.rounds for name, each in found.items()},
             "durations": {name: each.durations for name, each in {**found, STUB: least}.items()},
         }
-    ).plot(draw(found))
+    )
 
 
 if __name__ == "__main__":

@@ -282,25 +282,6 @@ def speed_up(lines: Lines, name: str) -> float | None:
     return statistics.median(theirs.seconds) / statistics.median(lines[name].seconds)
 
 
-def draw(results: dict[int, Lines]) -> Callable[[Any], None]:
-    """Seconds over partitions, a line for each case."""
-
-    def on(figure: Any) -> None:
-        axes = figure.subplots()
-        for name in dict.fromkeys(name for lines in results.values() for name in lines):
-            counts = [count for count, lines in results.items() if name in lines]
-            medians = [statistics.median(results[count][name].seconds) for count in counts]
-            axes.plot(counts, medians, marker="o", linestyle="--" if f" {JVM}:" in name else "-", label=name)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlabel("partitions")
-        axes.set_title("Planning: ours, and dashed Spark's JVM connector")
-        axes.set_ylabel("seconds")
-        axes.legend(fontsize=7)
-
-    return on
-
-
 def main() -> None:
     """Run all cases and print the table."""
     parser = arguments(__doc__)
@@ -368,7 +349,6 @@ def _tell(report: Report, results: dict[int, Lines], options: argparse.Namespace
         name = f"{BATCH_TARGET_PARTITIONS:,} partitions, {PLANNER_BATCH}, s"
         report.target(name, BATCH_TARGET_S, seconds, at_most=True)
     report.keep({str(count): {name: line.seconds for name, line in lines.items()} for count, lines in results.items()})
-    report.plot(draw(results))
 
 
 if __name__ == "__main__":

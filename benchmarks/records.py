@@ -261,29 +261,6 @@ class Bench:
             )
 
 
-def draw(medians: dict[tuple[str, str], dict[tuple[str, str], float]]) -> Callable[[Any], None]:
-    """Bars: decoding without compression as a multiple of a memory copy, by shape."""
-
-    def on(figure: Any) -> None:
-        chosen = {shape: found for (shape, codec), found in medians.items() if codec == "none"}
-        chosen = chosen or {shape: found for (shape, _), found in medians.items()}
-        makers = [who for what, who in next(iter(chosen.values())) if what == DECODE]
-        axes = figure.subplots()
-        height = 0.8 / len(makers)
-        for index, who in enumerate(makers):
-            multiples = [found[DECODE, who] / found[COPY, COPY] for found in chosen.values()]
-            axes.barh([row + index * height for row in range(len(chosen))], multiples, height, label=who)
-        axes.set_yticks([row + 0.4 for row in range(len(chosen))], list(chosen))
-        axes.invert_yaxis()
-        axes.set_xscale("log")
-        axes.set_xlim(left=1)
-        axes.set_title("Record batches to Arrow, or to Python objects")
-        axes.set_xlabel("time to decode, as a multiple of a copy of the same bytes")
-        axes.legend()
-
-    return on
-
-
 def main() -> None:
     """Measure everything and print one table."""
     parser = arguments(__doc__, rounds=7)
@@ -311,7 +288,7 @@ def main() -> None:
         _targets(report, bench)
     else:
         report.note("the kernel has not been built: plain Python alone")
-    report.keep({"cpu seconds of a call": bench.seconds}).plot(draw(bench.medians)).save()
+    report.keep({"cpu seconds of a call": bench.seconds}).save()
 
 
 def _targets(report: Report, bench: Bench) -> None:

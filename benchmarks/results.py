@@ -1,8 +1,9 @@
-"""The page of all results, and the part of the README that shows the most important: made from JSON, never by hand.
+"""The page of all results, their plots, and the part of the README that shows the most important: made from JSON alone.
 
     python -m benchmarks.results [--check]
 
-Reads ``benchmarks/results/*.json`` and writes ``docs/results.md`` and the marked part of ``README.md``.
+Reads ``benchmarks/results/*.json``, writes ``docs/results.md`` and the marked part of ``README.md``, and draws
+``benchmarks/results/*.png``.
 ``--check`` writes nothing, and fails if either is not what the JSON says.
 """
 
@@ -57,9 +58,9 @@ IN_README: Final = (
 _HEAD: Final = """\
 # Results
 
-`python -m benchmarks.results` generates this page from `benchmarks/results/*.json`; edits are lost. `make bench`
-measures everything again. Single benchmarks run in the environment that it installs, for example `.venv/bin/python -m
-benchmarks.source`; `.venv/bin/python -m benchmarks.all --list` lists them.
+`python -m benchmarks.results` makes this page and its plots from `benchmarks/results/*.json`; edits are lost. `make
+bench` measures everything again. Single benchmarks run in the environment that it installs, for example
+`.venv/bin/python -m benchmarks.source`; `.venv/bin/python -m benchmarks.all --list` lists them.
 
 All rows of a table were measured in turn, in one run on one machine, with brokers and clients on this machine. Compare
 the ratios, because rows per second depend on the machine. The docstring of each module describes what it measures.
@@ -198,14 +199,22 @@ def write(root: Path = ROOT) -> None:
         (root / name).write_text(text, encoding="utf-8")
 
 
+def draw(root: Path = ROOT) -> None:
+    """Draw the plots."""
+    from benchmarks.support.plots import draw_all  # noqa: PLC0415  # matplotlib, which the page does not need
+
+    draw_all(root / RESULTS)
+
+
 def main() -> None:
-    """Write, or check."""
+    """Write and draw, or check."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")
     options = parser.parse_args()
     try:
         if not options.check:
             write()
+            draw()
         elif names := stale():
             sys.exit(f"not what the JSON says: {', '.join(names)}; python -m benchmarks.results makes them")
     except ResultsError as error:

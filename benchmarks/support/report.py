@@ -1,4 +1,4 @@
-"""What a benchmark tells: tables in the terminal, and all of it as JSON and a plot in ``benchmarks/results``.
+"""What a benchmark tells: tables in the terminal, and all of it as JSON in ``benchmarks/results``.
 
 `arguments` gives a benchmark the options that all have, `Report` takes what it found. A cell of a table is text, a
 number or None, which means that this was not measured. JSON keeps numbers as they are; `format_cell` shortens
@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,8 +40,8 @@ def arguments(description: str | None, *, rounds: int | None = 5) -> argparse.Ar
     shared.add_argument(
         "--quick", action="store_true", help="tiny sizes, to see that it works; saves to --results only"
     )
-    shared.add_argument("--results", type=Path, metavar="DIR", help="where JSON and plot go (benchmarks/results)")
-    shared.add_argument("--no-save", action="store_true", help="neither JSON nor plot")
+    shared.add_argument("--results", type=Path, metavar="DIR", help="where JSON goes (benchmarks/results)")
+    shared.add_argument("--no-save", action="store_true", help="no JSON")
     return parser
 
 
@@ -103,7 +103,6 @@ class Report:
         self.comparisons: list[Comparison] = []
         self.notes: list[str] = []
         self.measured: dict[str, Any] = {}
-        self._draw: Callable[[Any], None] | None = None
 
     @property
     def command(self) -> str:
@@ -151,11 +150,6 @@ class Report:
         self.measured |= measured
         return self
 
-    def plot(self, figure_maker: Callable[[Any], None]) -> Self:
-        """``figure_maker`` draws on the matplotlib Figure that it is given, once the report is saved."""
-        self._draw = figure_maker
-        return self
-
     def save(self) -> Path | None:
         """Print machine and command, and write what is to be kept; the JSON file, if there is one."""
         self.console.print(", ".join(f"{name} {value}" for name, value in self.machine.items()))
@@ -167,8 +161,6 @@ class Report:
         directory.mkdir(parents=True, exist_ok=True)
         file: Path = directory / f"{self.name}.json"
         file.write_text(_readable(json.dumps(self._content(), indent=1, default=_plain)) + "\n", encoding="utf-8")
-        if self._draw is not None:
-            _paint(self._draw, file.with_suffix(".png"))
         self.console.print(f"saved to {file}")
         return file
 
@@ -222,14 +214,3 @@ def _without(argv: Sequence[str], option: str) -> list[str]:
         else:
             kept.append(argument)
     return kept
-
-
-def _paint(draw: Callable[[Any], None], file: Path) -> None:
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415  # an extra, which numbers do not need
-    except ImportError:
-        Console(stderr=True).print("matplotlib is not installed: no plot")
-        return
-    figure = Figure(figsize=(9, 5), layout="constrained")
-    draw(figure)
-    figure.savefig(file, dpi=120)

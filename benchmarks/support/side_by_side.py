@@ -27,7 +27,6 @@ from benchmarks.support.speeds import (
     Found,
     beside,
     columns,
-    draw,
     fits,
     lines,
     rival,
@@ -153,7 +152,6 @@ class Comparison:
         report.keep(
             {mode: {str(shape): seconds for shape, seconds in by_shape.items()} for mode, by_shape in found.items()}
         )
-        report.plot(lambda figure: draw(figure, f"{self.title} on two cores", found))
 
 
 def _tell_cpu(report: Report, meter: CpuMeter, what: str, shape: Shape, rounds: int, seconds: Found) -> None:

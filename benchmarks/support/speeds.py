@@ -1,15 +1,15 @@
-"""Tables, fits and plots of rows per second: connectors of Spark side by side, by the shape of their rows."""
+"""Tables and fits of rows per second: connectors of Spark side by side, by the shape of their rows."""
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from benchmarks.support.report import Cell, Report
 from benchmarks.support.rounds import ratio
-from benchmarks.support.shapes import KEYED, Shape
+from benchmarks.support.shapes import Shape
 
 OURS: Final = "pykafka"
 JVM, TUNED, TUNED_OTHER = "JVM", "JVM tuned", "JVM tuned, other API"
@@ -106,28 +106,3 @@ def fits(mode: str, found: ByShape) -> Iterator[list[Cell]]:
         for name in names:
             each = fit({shape: found[shape][name] for shape in shapes})
             yield [f"{mode}, {size:,} B", name, each.query_s, each.task_ms, each.row_us, f"{each.error:.0%}"]
-
-
-def draw(figure: Any, title: str, found: Mapping[str, ByShape]) -> None:
-    """Rows per second of all connectors in each mode, a panel for each size; whiskers: slowest and fastest round."""
-    first = next(iter(found.values()))
-    panels = [shape for shape in first if shape.is_usual]
-    names = list(dict.fromkeys(name for by_shape in found.values() for name in by_shape[panels[0]]))
-    width = 1 / (len(names) + 1)
-    for axes, shape in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        for index, name in enumerate(names):
-            speeds = {
-                place + index * width: sorted(shape.count / each / 1e6 for each in by_shape[shape][name])
-                for place, by_shape in enumerate(found.values())
-                if name in by_shape[shape]
-            }
-            middles = [statistics.median(each) for each in speeds.values()]
-            below = [middle - each[0] for middle, each in zip(middles, speeds.values(), strict=True)]
-            above = [each[-1] - middle for middle, each in zip(middles, speeds.values(), strict=True)]
-            axes.bar(list(speeds), middles, width=width, yerr=(below, above), capsize=2, label=name)
-        middle = (len(names) - 1) * width / 2
-        axes.set_xticks([place + middle for place in range(len(found))], [mode.replace("-", "\n") for mode in found])
-        axes.set_title(f"{shape.value_bytes:,} B, {KEYED}")
-    figure.axes[0].set_ylabel("million rows/s")
-    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(names))
-    figure.suptitle(title)

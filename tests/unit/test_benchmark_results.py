@@ -4,6 +4,7 @@ import argparse
 import importlib
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -28,6 +29,15 @@ def test_the_page_and_the_readme_say_what_the_json_says() -> None:
 def test_the_readme_shows_what_is_measured() -> None:
     measured = {each["what"] for result in results.load(ROOT) for each in result["comparisons"]}
     assert set(results.IN_README) - measured == set()
+
+
+def test_the_plots_are_drawn_from_the_json(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    kept = ROOT / results.RESULTS
+    shutil.copytree(kept, tmp_path / results.RESULTS, ignore=shutil.ignore_patterns("*.png"))
+    results.draw(tmp_path)
+    drawn = {path.name for path in (tmp_path / results.RESULTS).glob("*.png")}
+    assert drawn == {path.name for path in kept.glob("*.png")}
 
 
 @pytest.mark.parametrize("name", MODULES)
