@@ -4,7 +4,7 @@
     broker.faults.delay("Fetch", ms=500)
     with broker.faults.drop("JoinGroup", when="after", on_call=2) as fault:
         ...
-    assert fault.hits == 1
+        assert fault.hits == 1
 
 A fault affects requests of one API (``"*"`` is any), optionally with a ``topic``, ``partition`` or ``group``, or from a
 ``client_id``. Only the affected part of a request fails. It applies to every such request; with ``times=n``, to the
