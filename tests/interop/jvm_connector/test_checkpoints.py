@@ -6,15 +6,28 @@ from types import MappingProxyType
 
 import pytest
 
+from broker_embedded.testing import EmbeddedBroker
 from tests.support.clients.confluent import ConfluentClient
 from tests.support.clients.interface import Record
 from tests.support.spark.hard_topics import HardTopics
 from tests.support.spark.jvm_connector import JVM, OURS, BothConnectors
-from tests.support.spark.session_functions import Run, await_failure, begin_and_fail, last_offsets, stream
+from tests.support.spark.session_functions import (
+    Run,
+    Write,
+    await_failure,
+    begin_and_fail,
+    copy,
+    last_offsets,
+    stream,
+    write,
+)
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
 CHECKPOINT = "checkpoint"
+NOTEBOOK = Path(__file__).parents[3] / "notebooks" / "jvm-checkpoint"
+VISITS = "SELECT 'user-' || pmod(id * 7919, 500) AS key, 'visit-' || id AS value FROM range({first}, {end})"
+"""The rows of notebooks/migration.ipynb."""
 
 
 class Written:
@@ -104,3 +117,23 @@ def test_the_jvm_connector_can_finish_its_own_first_batch_after_a_refusal(from_l
     assert from_latest.run(OURS).error is not None
     from_latest.takes(JVM, values)
     from_latest.takes(OURS, from_latest.write(5))
+
+
+def test_the_notebook_on_migration_has_the_checkpoint_that_the_jvm_connector_writes(
+    both: BothConnectors, tmp_path: Path
+) -> None:
+    with EmbeddedBroker(topics={"visits": 3, "visits-copy": 3}) as broker:
+        cluster = {"kafka.bootstrap.servers": broker.bootstrap_servers}
+        visits = Write(VISITS.format(first=0, end=6_000), {**cluster, "topic": "visits"})
+        assert both.ask(write, OURS, {OURS: visits}) is None
+        source = {**cluster, "subscribe": "visits", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "2000"}
+        copied = Write("SELECT key, value FROM records", {**cluster, "topic": "visits-copy"})
+        assert both.ask(copy, JVM, source, {JVM: copied}, tmp_path) is None
+    assert _offsets_by_file(tmp_path / JVM) == _offsets_by_file(NOTEBOOK)
+
+
+def _offsets_by_file(checkpoint: Path) -> dict[str, str]:
+    """The last line of each file of a checkpoint but the query's id, which is another one in each query."""
+    files = [path for path in checkpoint.rglob("*") if path.is_file() and path.suffix != ".crc"]
+    lines = {path.relative_to(checkpoint).as_posix(): path.read_text().splitlines()[-1] for path in files}
+    return {name: line for name, line in lines.items() if name != "metadata"}
