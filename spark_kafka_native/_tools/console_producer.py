@@ -1,8 +1,8 @@
 """``kafka-console-producer.sh``: lines from standard input become records."""
 
-import itertools
+import select
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from spark_kafka_native._command_line.properties import parse_pairs
 from spark_kafka_native._tools.connection import open_cluster
 from spark_kafka_native._tools.options import cluster_options, command, with_defaults
 
-_LINES_AT_ONCE: Final = 10_000
+_READ_BYTES: Final = 1024 * 1024
 READER_PROPERTIES: Final = {"parse.key": "false", "key.separator": "\t", "ignore.error": "false", "null.marker": ""}
 """What ``--property`` knows, and its defaults. An empty null.marker stands for none."""
 
@@ -63,9 +63,13 @@ def console_producer(**given: Any) -> None:
     if sys.stdin is None:
         raise ToolFailure("stdin is closed")
     with open_cluster(options, *_producer_properties(options)) as cluster, Producer(cluster) as producer:
-        for lines in _in_pieces(sys.stdin.buffer):
-            producer.send(options.topic, to_records(lines, reading))
-            if sys.stdin.isatty() or options.sync:
+        stdin = sys.stdin.buffer
+        for lines in _lines_of(stdin):
+            for piece in [[line] for line in lines] if options.sync else [lines]:
+                producer.send(options.topic, to_records(piece, reading))
+                if options.sync:
+                    producer.flush()
+            if not select.select([stdin], [], [], 0)[0]:  # the next lines may come much later
                 producer.flush()
 
 
@@ -78,12 +82,18 @@ def _producer_properties(options: Options) -> Iterator[tuple[str, dict[str, str]
         yield "--request-required-acks", {"acks": options.request_required_acks}
 
 
-def _in_pieces(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Lines without their ends; one by one from a terminal, thousands at once from a file."""
-    stripped = (line.rstrip(b"\r\n") for line in lines)
-    at_once = 1 if sys.stdin.isatty() else _LINES_AT_ONCE
-    while piece := list(itertools.islice(stripped, at_once)):
-        yield piece
+def _lines_of(stdin: Any) -> Iterator[list[bytes]]:
+    """The whole lines of each read, without their ends: one from a terminal, thousands from a file, or none."""
+    begun: list[bytes] = []  # of a line whose end has not been read
+    while data := stdin.read1(_READ_BYTES):
+        begun.append(data)
+        lines: list[bytes] = []
+        if b"\n" in data:
+            *lines, rest = b"".join(begun).split(b"\n")
+            begun = [rest]
+        yield [line.removesuffix(b"\r") for line in lines]
+    if last := b"".join(begun):
+        yield [last.removesuffix(b"\r")]
 
 
 def to_records(lines: Sequence[bytes], reading: dict[str, str]) -> pa.RecordBatch:

@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,9 +33,12 @@ def calling(
     """The tools of a package: `tool("kafka-topics", "--list", stdin=b"")` is the tool's response."""
 
     def call(*arguments: str, stdin: bytes = b"") -> ToolResult:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capfd.readouterr()
-        status = main(list(arguments))
+        with tempfile.TemporaryFile() as file:
+            file.write(stdin)
+            file.seek(0)
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))
+            capfd.readouterr()
+            status = main(list(arguments))
         return ToolResult(status, *capfd.readouterr())
 
     return call

@@ -1,7 +1,12 @@
+import subprocess
+import sys
+
 import pytest
 
+from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._command_line.output import ToolError
 from spark_kafka_native._tools.console_producer import READER_PROPERTIES, to_records
+from tests.support.servers.brokers import AnyBroker
 from tests.support.tools import Tool
 
 
@@ -40,6 +45,33 @@ def test_lines_are_produced(on_broker: Tool, name: str) -> None:
         "print.key=true",
     )  # fmt: skip
     assert sorted(read.lines) == ["a\t1", "b\t2", "c\t3"]
+
+
+def test_lines_of_a_pipe_are_sent_when_they_come(any_broker: AnyBroker, on_broker: Tool, name: str) -> None:
+    """As in `tail -f FILE | pykafka console produce`; a line may come in several parts."""
+    command = [sys.executable, "-m", "spark_kafka_native", "console", "produce", "--topic", name]
+    command += ["--bootstrap-server", any_broker.bootstrap_servers]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        for part, come in ((b"1\r\n2\n3", 2), (b"3", 2), (b"3\n4", 3), (b"\n" * 100_000, 100_003)):
+            process.stdin.write(part)
+            process.stdin.flush()
+            read = on_broker("kafka-console-consumer", "--topic", name, "--from-beginning", "--max-messages", str(come))
+            assert len(read.lines) == come
+        process.stdin.write(b"end")
+        process.stdin.close()
+        assert process.wait() == 0
+    read = on_broker("kafka-console-consumer", "--topic", name, "--from-beginning", "--max-messages", "100004")
+    assert sorted(line for line in read.lines if line) == ["1", "2", "333", "4", "end"]
+
+
+def test_with_sync_a_request_has_one_line(tool: Tool) -> None:
+    with EmbeddedBroker(topics={"lines": 1}) as broker:
+        arguments = ("--bootstrap-server", broker.bootstrap_servers, "--topic", "lines")
+        assert tool("kafka-console-producer", *arguments, "--sync", stdin=b"a\n\nb").status == 0
+        assert len(broker.requests("Produce")) == 3
+        assert tool("kafka-console-producer", *arguments, stdin=b"a\n\nb").status == 0
+        assert len(broker.requests("Produce")) == 4
 
 
 @pytest.mark.parametrize(
