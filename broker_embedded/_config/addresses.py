@@ -69,3 +69,9 @@ def addresses_of(host: str) -> set[str]:
         return {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
     except (OSError, UnicodeError):
         return set()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host has addresses, and all of them are loopback addresses."""
+    addresses = set() if host in WILDCARD_HOSTS else addresses_of(host)
+    return bool(addresses) and all(ipaddress.ip_address(address).is_loopback for address in addresses)

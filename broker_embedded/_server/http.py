@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import ipaddress
+import json
 import socket
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import h11
 
@@ -23,6 +26,56 @@ class HttpRequest:
     target: str
     headers: Mapping[bytes, bytes]
     body: bytes
+
+    @property
+    def path(self) -> str:
+        """The path of the target. Raises ValueError: it is malformed."""
+        return unquote(urlsplit(self.target).path)
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of a JSON object in the body, or if that is empty, of the query. Raises ValueError."""
+        if not self.body:
+            return dict(parse_qsl(urlsplit(self.target).query, keep_blank_values=True))
+        try:
+            fields = json.loads(self.body)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"the body is not JSON: {error}") from None
+        if not isinstance(fields, dict):
+            raise ValueError("the body is JSON, but not an object")
+        return fields
+
+    def web_page_problem(self, hosts: Container[str] = ()) -> str | None:
+        """The reason to refuse a request that a web page of another site may have sent, or None.
+
+        Such a page sends an Origin, or has a host name that it resolves to this machine (DNS rebinding). ``hosts`` are
+        names of this machine in lower case; localhost and IP addresses are allowed always.
+        """
+        if b"origin" in self.headers and self._origin() != self._host():
+            return "web pages of other sites may not use this port"
+        host = self._host()
+        name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+        if name != "localhost" and name not in hosts:
+            try:
+                ipaddress.ip_address(name.strip("[]"))
+            except ValueError:
+                return f"the request is for the host {name!r}; address it to an IP address or to localhost"
+        return None
+
+    def _host(self) -> str:
+        return self.headers.get(b"host", b"").decode(errors="replace").lower()
+
+    def _origin(self) -> str:
+        return self.headers[b"origin"].decode(errors="replace").lower().removeprefix("http://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpResponse:
+    """A response: its status, the type of its body, and further headers."""
+
+    status: int = HTTPStatus.OK
+    content_type: str = "text/plain; charset=utf-8"
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class BadRequest(Exception):

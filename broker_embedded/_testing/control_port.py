@@ -7,14 +7,11 @@ pages are refused: a request must be addressed to an IP address or localhost, an
 
 import asyncio
 import contextlib
-import ipaddress
 import json
 import logging
 import socket
-from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from broker_embedded._config.addresses import Endpoint, format_address
 from broker_embedded._server.http import BadRequest, HttpConnection, HttpRequest
@@ -91,44 +88,21 @@ class ControlPort:
         return await connection.respond(response.status, headers, body, close=request is None)
 
     async def _do(self, request: HttpRequest) -> ControlResponse:
-        problem = _stranger(request.headers)
+        problem = request.web_page_problem()
         if problem is not None:
             return ControlResponse(status=HTTPStatus.FORBIDDEN, body={"problem": problem})
         try:
-            parts = urlsplit(request.target)
-            fields = _fields_of_body(request.body) if request.body else _fields_of_query(parts.query)
+            path, fields = request.path, _fields(request)
         except ValueError as error:
             return ControlResponse(status=BAD_REQUEST, body={"problem": str(error)})
-        return await self._control.do(request.method, unquote(parts.path), fields)
+        return await self._control.do(request.method, path, fields)
 
 
-def _stranger(headers: Mapping[bytes, bytes]) -> str | None:
-    """The reason to refuse a request that may be from a web page, or None."""
-    if b"origin" in headers:
-        return "web pages may not use this port"
-    host = headers.get(b"host", b"").decode(errors="replace")
-    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-    if name.lower() != "localhost":
-        try:
-            ipaddress.ip_address(name.strip("[]"))
-        except ValueError:
-            return f"the request is for the host {name!r}; address it to an IP address or to localhost"
-    return None
-
-
-def _fields_of_body(body: bytes) -> dict[str, Any]:
-    try:
-        fields = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"the body is not JSON: {error}") from None
-    if not isinstance(fields, dict):
-        raise ValueError("the body is JSON, but not an object")
+def _fields(request: HttpRequest) -> dict[str, Any]:
+    """The fields of a request; numbers of a query are text. Raises ValueError."""
+    fields = request.fields()
+    if not request.body:
+        for name in _NUMBERS & fields.keys():
+            with contextlib.suppress(ValueError):  # the check of the field reports that it is no number
+                fields[name] = int(fields[name])
     return fields
-
-
-def _fields_of_query(query: str) -> dict[str, Any]:
-    found: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
-    for name in _NUMBERS & found.keys():
-        with contextlib.suppress(ValueError):  # the check of the field reports that it is no number
-            found[name] = int(found[name])
-    return found

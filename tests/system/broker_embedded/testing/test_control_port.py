@@ -80,7 +80,7 @@ def test_errors_are_json_too(http_client: http.client.HTTPConnection) -> None:
 def test_web_pages_are_kept_out(http_client: http.client.HTTPConnection) -> None:
     assert ask(http_client, "POST", "/kill", Origin="http://evil.example") == (
         403,
-        {"problem": "web pages may not use this port"},
+        {"problem": "web pages of other sites may not use this port"},
     )
     status, body = ask(http_client, "GET", "/", Host="evil.example:80")
     assert (status, "'evil.example'" in body["problem"]) == (403, True)
