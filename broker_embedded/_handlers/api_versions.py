@@ -37,6 +37,7 @@ def api_versions(request: ApiVersionsRequest, context: RequestContext, configs: 
     if context.version >= _NAMED_SINCE and not all(map(_SOFTWARE.fullmatch, software)):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     context.session.api_versions_answered()
+    context.client.use(context.client_id, *software)
     release, features = configs.config.release, configs.features
     return ApiVersionsResponse(
         api_keys=tuple(_range(key, api) for key, api in apis_of(release.name).items()),

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, cast
 from broker_embedded._broker import Broker
 from broker_embedded._handlers.api_versions import unsupported_version
 from broker_embedded._handlers.support.quota_charges import charge_time
-from broker_embedded._handlers.support.registry import Api, CloseConnection, RequestContext, Result, apis_of
+from broker_embedded._handlers.support.registry import Api, ClientInfo, CloseConnection, RequestContext, Result, apis_of
 from broker_embedded._handlers.support.request_cost import RequestCost
 from broker_embedded._metadata.image import BrokerNode
 from broker_embedded._platform.cancellation import WorkCancelled
@@ -29,12 +29,14 @@ Frame: TypeAlias = list[Chunk] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """The client at the other end of a connection; the fields are those of `RequestContext`."""
+    """The client at the other end of a connection to ``listener``; the other fields are those of `RequestContext`."""
 
     node: BrokerNode
+    listener: str = ""
     client_host: str = ""
     session: Session = NO_SASL
     presence: ClientPresence = field(default_factory=ClientPresence)
+    client: ClientInfo = field(default_factory=ClientInfo)
 
 
 @dataclass(slots=True)
@@ -101,6 +103,7 @@ class Dispatcher:
             client_host=peer.client_host,
             session=peer.session,
             presence=peer.presence,
+            client=peer.client,
         )
         # Bytes after the request are ignored, as by Apache Kafka: librdkafka sends some after Metadata v13.
         request, _ = decode_from(api.request, header.body, 0, version)

@@ -47,10 +47,11 @@ class HttpRequest:
     def web_page_problem(self, hosts: Container[str] = ()) -> str | None:
         """The reason to refuse a request that a web page of another site may have sent, or None.
 
-        Such a page sends an Origin, or has a host name that it resolves to this machine (DNS rebinding). ``hosts`` are
-        names of this machine in lower case; localhost and IP addresses are allowed always.
+        Such a page sends an Origin or Sec-Fetch-Site, or has a host name that it resolves to this machine (DNS
+        rebinding). ``hosts`` are names of this machine in lower case; localhost and IP addresses are allowed always.
         """
-        if b"origin" in self.headers and self._origin() != self._host():
+        site = self.headers.get(b"sec-fetch-site", b"none")
+        if site in {b"cross-site", b"same-site"} or (b"origin" in self.headers and self._origin() != self._host()):
             return "web pages of other sites may not use this port"
         host = self._host()
         name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import functools
+import ipaddress
 import logging
 import socket
 from collections.abc import Callable
@@ -46,6 +47,11 @@ class Listener:
     def address(self) -> str:
         """``host:port`` with the port that was bound."""
         return format_address(self.host or "0.0.0.0", self.port)  # noqa: S104  # shown, not bound
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it listens on loopback addresses only."""
+        return all(ipaddress.ip_address(sock.getsockname()[0]).is_loopback for sock in self._sockets)
 
     def start(self, accept: Accept, has_space: HasSpace = lambda: True) -> None:
         """Call ``accept`` with each new connection, on the running event loop, while ``has_space``."""

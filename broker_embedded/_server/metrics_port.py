@@ -1,6 +1,6 @@
-"""The port for metrics: HTTP for Prometheus, on the broker's own event loop.
+"""The port for metrics: HTTP for Prometheus and the status page, on the broker's own event loop.
 
-A connection has one request and 10 seconds, and at most 8 connections are open, so that clients of this port cannot
+A connection has one request and 10 seconds, and at most 16 connections are open, so that clients of this port cannot
 slow the broker down.
 """
 
@@ -8,23 +8,28 @@ import asyncio
 import functools
 import logging
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
+from broker_embedded._broker import Broker
 from broker_embedded._config.addresses import Endpoint, format_address
 from broker_embedded._config.config import BrokerConfig
 from broker_embedded._metrics.prometheus import CONTENT_TYPE
 from broker_embedded._server.listener import Listener
 
+if TYPE_CHECKING:  # h11, which they import, takes 7 ms of a start
+    from broker_embedded._server.http import HttpRequest, HttpResponse
+    from broker_embedded._server.status.page import StatusPage
+
 logger = logging.getLogger(__name__)
 
 METRICS_LISTENER: Final = "metrics.listener"
 _PATH: Final = "/metrics"
-_MAX_CONNECTIONS: Final = 8
+_MAX_CONNECTIONS: Final = 16
 _TIMEOUT_S: Final = 10.0
-_MAX_BYTES: Final = 8 * 1024
-"""Of a request's head, and of its body."""
+_MAX_HEAD_BYTES: Final = 16 * 1024
+_MAX_BODY_BYTES: Final = 256 * 1024
 _BACKLOG: Final = 16
 
 
@@ -44,64 +49,86 @@ class MetricsPort:
 
     @property
     def url(self) -> str:
-        """The address of the metrics."""
-        return f"http://{format_address(self._listener.host or '127.0.0.1', self._listener.port)}{_PATH}"
+        """The address of the status page."""
+        return f"http://{format_address(self._listener.host or '127.0.0.1', self._listener.port)}/"
 
-    def start(self, text: Callable[[], Awaitable[str]]) -> None:
-        """Respond, on the running event loop, with what ``text`` returns."""
-        self._listener.start(functools.partial(self._on_connection, text))
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        return self._listener.is_loopback
+
+    @property
+    def metrics_url(self) -> str:
+        """The address of the metrics."""
+        return f"{self.url.rstrip('/')}{_PATH}"
+
+    def start(self, broker: Broker, page: "Callable[[], StatusPage]") -> None:
+        """Respond, on the running event loop. ``page`` returns the status page, at each request for it."""
+        self._listener.start(functools.partial(self._on_connection, _Content(broker, page)))
 
     def give_back(self) -> None:
-        """Stop listening."""
+        """Stop listening, and cancel the requests in progress."""
         self._listener.close()
-
-    async def close(self) -> None:
-        """Stop listening, and close all connections."""
-        self.give_back()
         for conversation in self._conversations:
             conversation.cancel()
+
+    async def close(self) -> None:
+        """Wait until all connections are closed, after ``give_back``."""
         await asyncio.gather(*self._conversations, return_exceptions=True)
 
-    def _on_connection(self, text: Callable[[], Awaitable[str]], sock: socket.socket, peer: str) -> None:
+    def _on_connection(self, content: "_Content", sock: socket.socket, peer: str) -> None:
         if len(self._conversations) >= _MAX_CONNECTIONS:
             logger.warning(
-                "refused the connection from %s: %d other metrics requests are open", peer, len(self._conversations)
+                "refused the connection from %s: %d other requests for metrics or the status page are open",
+                peer,
+                len(self._conversations),
             )
             sock.close()
             return
-        task = asyncio.get_running_loop().create_task(self._converse(sock, text))
+        task = asyncio.get_running_loop().create_task(self._converse(sock, content))
         self._conversations.add(task)
         task.add_done_callback(self._conversations.discard)
+        task.add_done_callback(lambda _: sock.close())  # also of a task that is cancelled before it begins
 
-    async def _converse(self, sock: socket.socket, text: Callable[[], Awaitable[str]]) -> None:
-        with sock:
-            try:
-                async with asyncio.timeout(_TIMEOUT_S):
-                    await _respond(sock, text)
-            except (OSError, TimeoutError) as error:
-                logger.debug("a request for metrics failed: %r", error)
-            except Exception:  # the next request is served all the same
-                logger.exception("a request for metrics failed")
+    async def _converse(self, sock: socket.socket, content: "_Content") -> None:
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                await _respond(sock, content)
+        except (OSError, TimeoutError) as error:
+            logger.debug("a request for metrics or the status page failed: %r", error)
+        except Exception:  # the next request is served all the same
+            logger.exception("a request for metrics or the status page failed")
 
 
-async def _respond(sock: socket.socket, text: Callable[[], Awaitable[str]]) -> None:
-    from broker_embedded._server.http import BadRequest, HttpConnection  # noqa: PLC0415  # h11 takes 7 ms of a start
+class _Content:
+    """What the port serves."""
 
-    connection = HttpConnection(sock, max_head_bytes=_MAX_BYTES, max_body_bytes=_MAX_BYTES)
-    headers: dict[str, str] = {}
-    body = ""
+    def __init__(self, broker: Broker, page: "Callable[[], StatusPage]") -> None:
+        self._broker = broker
+        self._page = page
+
+    async def respond(self, request: "HttpRequest") -> "HttpResponse":
+        from broker_embedded._server.http import HttpResponse  # noqa: PLC0415  # as above
+
+        if request.target.partition("?")[0] != _PATH:
+            return await self._page().respond(request)
+        if request.method not in {"GET", "HEAD"}:
+            return HttpResponse(status=HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "GET, HEAD"})
+        return HttpResponse(content_type=CONTENT_TYPE, body=(await self._broker.metrics_text()).encode())
+
+
+async def _respond(sock: socket.socket, content: _Content) -> None:
+    from broker_embedded._server.http import BadRequest, HttpConnection, HttpResponse  # noqa: PLC0415  # as above
+
+    connection = HttpConnection(sock, max_head_bytes=_MAX_HEAD_BYTES, max_body_bytes=_MAX_BODY_BYTES)
     try:
         request = await connection.next_request()
     except BadRequest as error:
-        status: int = error.status
+        response = HttpResponse(status=error.status)
     else:
         if request is None:
             return
-        if request.target.partition("?")[0] not in {_PATH, "/"}:
-            status = HTTPStatus.NOT_FOUND
-        elif request.method not in {"GET", "HEAD"}:
-            status, headers = HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "GET, HEAD"}
-        else:
-            status, headers, body = HTTPStatus.OK, {"Content-Type": CONTENT_TYPE}, await text()
-    await connection.respond(status, headers, body.encode(), close=True)
+        response = await content.respond(request)
+    headers = {"Content-Type": response.content_type, **response.headers}
+    await connection.respond(response.status, headers, response.body, close=True)
     await connection.finish()

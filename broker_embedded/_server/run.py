@@ -94,9 +94,13 @@ class EndOfRun:
 
 
 def lines_at_start(server: BrokerServer) -> list[str]:
-    """The lines on stdout after the start: the addresses for clients and the URL of the metrics."""
+    """The lines on stdout after the start: addresses for clients, and the URLs of the metrics and the status page."""
     lines = [f"{LISTENING}{address}" for address in server.addresses]
-    return lines if server.metrics_url is None else [*lines, f"metrics at {server.metrics_url}"]
+    if server.metrics_url is not None:
+        lines.append(f"metrics at {server.metrics_url}")
+    if server.status_page_url is not None:
+        lines.append(f"status page at {server.status_page_url}")
+    return lines
 
 
 async def stop_broker(server: BrokerServer) -> None:

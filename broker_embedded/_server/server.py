@@ -7,7 +7,7 @@ import ipaddress
 import logging
 import socket
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from broker_embedded._broker import Broker
 from broker_embedded._config.addresses import WILDCARD_HOSTS
@@ -16,13 +16,17 @@ from broker_embedded._platform.periodic import PeriodicTask, PeriodicTasks
 from broker_embedded._platform.record_threads import ClientPresence
 from broker_embedded._platform.timers import Timer
 from broker_embedded._security.session import Session
-from broker_embedded._server.connection import Connection, Shared
+from broker_embedded._server.connection import Connection, Serve, Shared
 from broker_embedded._server.connection_quotas import ConnectionQuotas, TooManyConnections
 from broker_embedded._server.dispatch import Dispatcher, Peer
 from broker_embedded._server.listener import Listener
 from broker_embedded._server.memory import RequestMemory
 from broker_embedded._server.metrics_port import MetricsPort
 from broker_embedded._server.sasl_authenticator import SaslAuthenticator
+from broker_embedded._server.status.messages import RecentMessages
+
+if TYPE_CHECKING:
+    from broker_embedded._server.status.page import StatusPage
 
 logger = logging.getLogger(__name__)
 
@@ -51,13 +55,19 @@ class BrokerServer:
         """
         self.broker = broker
         self._metrics_port = metrics_port
+        self._page_shows = "none"
+        if metrics_port is not None:
+            self._page_shows = broker.config.status_page_shows(is_loopback=metrics_port.is_loopback)
+        self._messages = RecentMessages()
+        self._status_page: StatusPage | None = None
+        """Created at its first request."""
         self._dispatcher = dispatcher
         self._on_failed = on_failed
         self._has_failed = False
         self._config = broker.config
         self._listeners = listeners
         self._sasl = {listener.name: self._config.sasl_of(listener.name) for listener in listeners}
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, Peer] = {}
         self._all_closed = asyncio.Event()
         self._connection_quotas = ConnectionQuotas(lambda: broker.config, broker.quotas.connection_rate)
         self._refused: set[socket.socket] = set()
@@ -78,7 +88,8 @@ class BrokerServer:
         for listener in self._listeners:
             listener.start(functools.partial(self._on_connection, listener), self._has_space)
         if self._metrics_port is not None:
-            self._metrics_port.start(self.broker.metrics_text)
+            self._messages.start()
+            self._metrics_port.start(self.broker, self._made_status_page)
         self._periodic.start(*self._periodic_tasks(), *self.broker.periodic_tasks())
 
     async def stop(self) -> None:
@@ -97,6 +108,8 @@ class BrokerServer:
                 await asyncio.wait_for(self._all_closed.wait(), _DRAIN_S)
         if self._metrics_port is not None:
             await self._metrics_port.close()
+        if self._status_page is not None:
+            await self._status_page.close()
         for connection in list(self._connections):
             connection.close("the broker stops, and its response took too long", logging.WARNING)
 
@@ -111,6 +124,8 @@ class BrokerServer:
         await asyncio.sleep(0)  # queued work begins, so that it can be cancelled
         for connection in list(self._connections):
             connection.close("the broker is killed")
+        if self._status_page is not None:
+            await self._status_page.close()
 
     @property
     def addresses(self) -> list[str]:
@@ -120,7 +135,21 @@ class BrokerServer:
     @property
     def metrics_url(self) -> str | None:
         """The URL of the metrics, or None."""
-        return None if self._metrics_port is None else self._metrics_port.url
+        return None if self._metrics_port is None else self._metrics_port.metrics_url
+
+    @property
+    def status_page_url(self) -> str | None:
+        """The URL of the status page, or None."""
+        port = self._metrics_port
+        return None if port is None or self._page_shows == "none" else port.url
+
+    def _made_status_page(self) -> "StatusPage":
+        if self._status_page is None:
+            from broker_embedded._server.status.page import Shown, StatusPage  # noqa: PLC0415  # most brokers have none
+
+            shown = Shown(self.broker, self.addresses, self._connections, self._messages)
+            self._status_page = StatusPage(shown, self._page_shows)
+        return self._status_page
 
     # --- connections -----------------------------------------------------------------------------------------------
 
@@ -129,6 +158,9 @@ class BrokerServer:
             listener.close()
         if self._metrics_port is not None:
             self._metrics_port.give_back()
+            self._messages.stop()
+        if self._status_page is not None:
+            self._status_page.kill()
         if self._waiting_for_space is not None:
             self._waiting_for_space.cancel()
         for sock in self._refused:
@@ -163,39 +195,44 @@ class BrokerServer:
             self._refuse(sock, peer, refused)
             return
         self._set_buffers(sock)
-        connection = self._connect(listener, sock, peer, _as_java_writes(ip))
-        self._connections.add(connection)
+        connection, client = self._connect(listener, sock, peer, _as_java_writes(ip))
+        self._connections[connection] = client
         self.broker.traffic.connection_opened()
         connection.start()
 
-    def _connect(self, listener: Listener, sock: socket.socket, peer: str, client_host: str) -> Connection:
+    def _connect(self, listener: Listener, sock: socket.socket, peer: str, client_host: str) -> tuple[Connection, Peer]:
         broker, dispatcher = self.broker, self._dispatcher
         node, presence = self._node(listener, sock), ClientPresence()
         sasl = self._sasl[listener.name]
+        serve: Serve
         if sasl is None:
-            serve = functools.partial(dispatcher.serve, Peer(node=node, client_host=client_host, presence=presence))
-            return Connection(
-                sock, peer, serve=serve, shared=self._shared, presence=presence, on_closed=self._on_closed
+            client = Peer(node=node, listener=listener.name, client_host=client_host, presence=presence)
+            serve = functools.partial(dispatcher.serve, client)
+        else:
+            session = Session(
+                sasl,
+                scram_credential=broker.scram_users.credential,
+                now_ms=broker.timers.elapsed_ms,
+                on_open=lambda: connection.limit_requests(self._shared.max_request_bytes, "socket.request.max.bytes"),
             )
-        session = Session(
-            sasl,
-            scram_credential=broker.scram_users.credential,
-            now_ms=broker.timers.elapsed_ms,
-            on_open=lambda: connection.limit_requests(self._shared.max_request_bytes, "socket.request.max.bytes"),
-        )
-        client = Peer(node=node, client_host=client_host, session=session, presence=presence)
-        serve = functools.partial(dispatcher.serve, client)
-        authenticator = SaslAuthenticator(
-            session, serve, broker.delayed, self._config.connection_failed_authentication_delay_ms
-        )
+            client = Peer(
+                node=node, listener=listener.name, client_host=client_host, session=session, presence=presence
+            )
+            serve = SaslAuthenticator(
+                session,
+                functools.partial(dispatcher.serve, client),
+                broker.delayed,
+                self._config.connection_failed_authentication_delay_ms,
+            )
         connection = Connection(
-            sock, peer, serve=authenticator, shared=self._shared, presence=presence, on_closed=self._on_closed
+            sock, peer, serve=serve, shared=self._shared, presence=presence, on_closed=self._on_closed
         )
-        connection.limit_requests(sasl.max_receive_bytes, "sasl.server.max.receive.size")
-        return connection
+        if sasl is not None:
+            connection.limit_requests(sasl.max_receive_bytes, "sasl.server.max.receive.size")
+        return connection, client
 
     def _on_closed(self, connection: Connection) -> None:
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         self._connection_quotas.dec(_ip_of(connection.peer))
         self.broker.traffic.connection_closed()
         if self._is_full:

@@ -84,6 +84,14 @@ class EmbeddedBroker(ControlledBroker):
             raise RuntimeError("the broker has no control port: create it with control=True, and start it")
         return self._port.url
 
+    @property
+    def status_page_url(self) -> str:
+        """The URL of the status page. Raises RuntimeError: there is none, or the broker does not run."""
+        url = self._broker.server.status_page_url if self._thread is not None and self._broker.is_running else None
+        if url is None:
+            raise RuntimeError("the broker has no status page: set metrics.listener, and start it")
+        return url
+
     def kill(self) -> None:
         """Stop the broker as a crash of its process would. The thread and the control port continue."""
         if self._thread is None or not self._broker.is_running:

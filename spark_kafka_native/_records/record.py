@@ -170,19 +170,22 @@ def read_headers(headers: bytes, index: int = 0) -> list[tuple[bytes, bytes | No
 
     Raises CorruptBatch: a varint or a length that is impossible, a null key, bytes after the last header.
     """
-    found: list[tuple[bytes, bytes | None]] = []
+    return list(iter_headers(headers, index))
+
+
+def iter_headers(headers: bytes, index: int = 0) -> Iterator[tuple[bytes, bytes | None]]:
+    """As ``read_headers``, header by header."""
     count, position = read_varint(headers, 0, len(headers), index)
     if count < 0:
         raise bad_record(index, f"impossible header count {count}")
-    for _ in range(count):  # of at least two bytes each: an impossible count ends at the end of the bytes
+    for number in range(count):  # of at least two bytes each: an impossible count ends at the end of the bytes
         key, position = _read_bytes(headers, position, index)
         if key is None:
-            raise bad_record(index, f"header {len(found)} has no key")
+            raise bad_record(index, f"header {number} has no key")
         value, position = _read_bytes(headers, position, index)
-        found.append((key, value))
+        yield key, value
     if position != len(headers):
         raise bad_record(index, f"{len(headers) - position} bytes are left after the record's {count} headers")
-    return found
 
 
 def _read_bytes(headers: bytes, position: int, index: int) -> tuple[bytes | None, int]:

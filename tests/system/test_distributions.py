@@ -63,7 +63,7 @@ def test_the_source_distribution_has_all_sources(distributions: Path) -> None:
     (path,) = distributions.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    sources = files({".py", ".pyi", ".pyx", ".pxd", ".typed", ".txt"})
+    sources = files({".py", ".pyi", ".pyx", ".pxd", ".typed", ".txt", ".html", ".js", ".css"})
     assert sources - names == set()
     assert {"build_backend/kernel_backend.py", "setup.py", "pyspark_pykafka.py", "README.md"} <= names
     assert {name for name in names if Path(name).suffix in {".so", ".c"}} == set()
@@ -75,7 +75,7 @@ def test_the_wheel_has_the_packages_and_the_kernel_alone(distributions: Path) ->
     with zipfile.ZipFile(path) as archive:
         names = {name for name in archive.namelist() if not name.endswith("/") and ".dist-info/" not in name}
     kernel = {name.removesuffix(".pyx") + ".abi3.so" for name in files({".pyx"})}
-    assert names == files({".py", ".pyi", ".typed", ".txt"}) | kernel | {"pyspark_pykafka.py"}
+    assert names == files({".py", ".pyi", ".typed", ".txt", ".html", ".js", ".css"}) | kernel | {"pyspark_pykafka.py"}
 
 
 def test_the_installed_wheel_runs(distributions: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from spark_kafka_native._protocol.schema import Request, Response, VersionRange
 from spark_kafka_native._protocol.wire import Chunk
 
 _PACKAGE: Final = "broker_embedded._handlers"
+_MAX_INFO_CHARS: Final = 100
 
 
 class CloseConnection(Exception):
@@ -36,13 +37,31 @@ class MissingComponent(Exception):
     """A handler needs a component that the broker does not have; ``str()`` names the module and the parameter."""
 
 
+@dataclass(slots=True)
+class ClientInfo:
+    """The description of a connection's client in its last ApiVersions request (KIP-511), each at most 100 characters.
+
+    Empty before the request. Versions before 3 have no name and version of the software.
+    """
+
+    client_id: str = ""
+    software_name: str = ""
+    software_version: str = ""
+
+    def use(self, client_id: str, software_name: str, software_version: str) -> None:
+        """Set the description."""
+        self.client_id = client_id[:_MAX_INFO_CHARS]
+        self.software_name = software_name[:_MAX_INFO_CHARS]
+        self.software_version = software_version[:_MAX_INFO_CHARS]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContext:
     """The version, the client and the connection of a request.
 
     ``node`` is this broker with the address of the request's listener. ``cost`` has the time and the throttle time
     of the request. ``client_host`` is the client's address, in Java's format. ``session`` has the client's user,
-    ``presence`` whether the client is still connected.
+    ``presence`` whether the client is still connected. ``client`` is for the status page.
     """
 
     version: int
@@ -52,6 +71,7 @@ class RequestContext:
     client_host: str = ""
     session: Session = NO_SASL
     presence: ClientPresence = field(default_factory=ClientPresence)
+    client: ClientInfo = field(default_factory=ClientInfo)
 
     @property
     def user(self) -> str:

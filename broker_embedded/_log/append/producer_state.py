@@ -121,6 +121,11 @@ class ProducerStates:
         return min(self._open.values(), default=None)
 
     @property
+    def first_offsets_of_open(self) -> dict[int, int]:
+        """The first offset of each open transaction, by producer id. Safe to call from any thread."""
+        return dict(self._open)
+
+    @property
     def open_transactions(self) -> int:
         """How many transactions are open."""
         return len(self._open)

@@ -66,6 +66,7 @@ OUR_SETTINGS: Final[Mapping[str, str]] = {
     "group.consumer.regex.refresh.interval.ms": _INTERNAL,
     "metrics.listener": "Kafka has JMX",
     "producer.id.expiration.check.interval.ms": _INTERNAL,
+    "status.page": "Kafka has none",
     "transaction.version": "an option of kafka-storage.sh in Kafka",
 }
 """Settings that only the bundled broker has."""

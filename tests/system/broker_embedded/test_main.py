@@ -146,18 +146,22 @@ def test_the_reason_of_a_failed_start_is_printed_in_one_line(
     assert re.search(r"broker_embedded: --set log\.dirs: .*Not a directory", capsys.readouterr().err)
 
 
-def test_the_address_of_the_metrics_is_printed_at_the_start(tmp_path: Path) -> None:
+def test_the_addresses_of_metrics_and_status_page_are_printed_at_the_start(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "broker_embedded", "--data-dir", str(tmp_path / "data"), "--metrics-port", "0"]
     command += ["--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(2)]
+        lines = [process.stdout.readline() for _ in range(3)]
         with urllib.request.urlopen(lines[1].split()[-1], timeout=60) as response:
             text = response.read().decode()
+        with urllib.request.urlopen(lines[2].split()[-1], timeout=60) as response:
+            page = response.read().decode()
         process.terminate()
     assert lines[0].startswith("listening on 127.0.0.1:")
     assert lines[1].startswith("metrics at http://127.0.0.1:")
+    assert lines[2].startswith("status page at http://127.0.0.1:")
     assert "kafka_server_replicamanager_partitioncount 0\n" in text
+    assert "<title>Broker status</title>" in page
 
 
 def test_settings_come_from_file_then_options_then_set(tmp_path: Path) -> None:

@@ -218,6 +218,29 @@ def test_address_and_port_of_the_metrics() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "on_loopback", "elsewhere"),
+    [
+        ({}, "records", "none"),
+        ({"status.page": "auto"}, "records", "none"),
+        ({"status.page": "none"}, "none", "none"),
+        ({"status.page": "status"}, "status", "status"),
+        ({"status.page": "records"}, "records", "records"),
+        ({"listeners": "PLAINTEXT://:1,SASL_PLAINTEXT://:2"}, "status", "none"),
+        ({"listeners": "SASL_PLAINTEXT://:2", "status.page": "records"}, "records", "records"),
+    ],
+)
+def test_what_the_status_page_shows(given: dict[str, str], on_loopback: str, elsewhere: str) -> None:
+    config = BrokerConfig.parse(given)
+    assert config.status_page_shows(is_loopback=True) == on_loopback
+    assert config.status_page_shows(is_loopback=False) == elsewhere
+
+
+def test_other_values_of_the_status_page_are_refused() -> None:
+    with pytest.raises(SettingError, match=r"status\.page: 'on' is not one of auto, none, status, records"):
+        BrokerConfig.parse({"status.page": "on"})
+
+
+@pytest.mark.parametrize(
     ("given", "magic"),
     [
         ({}, 2),

@@ -1,0 +1,163 @@
+"""The routes of the status page."""
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+from broker_embedded._broker import Broker
+from broker_embedded._server.connection import Connection
+from broker_embedded._server.dispatch import Peer
+from broker_embedded._server.http import HttpRequest, HttpResponse
+from broker_embedded._server.status.browser import RecordBrowser
+from broker_embedded._server.status.coordination import describe_group, list_groups, list_transactions
+from broker_embedded._server.status.messages import RecentMessages
+from broker_embedded._server.status.overview import describe_broker, describe_topic, list_connections, list_topics
+from broker_embedded._server.status.query import Query, Row, StatusError
+from broker_embedded._server.status.record_reader import RecordReader
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+
+_STATIC: Final = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/status.js": ("status.js", "text/javascript; charset=utf-8"),
+    "/status.css": ("status.css", "text/css; charset=utf-8"),
+}
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_RECORDS: Final = "/api/records"
+_STATUS_OF: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: HTTPStatus.NOT_FOUND,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: HTTPStatus.CONFLICT,
+    ErrorCode.OFFSET_OUT_OF_RANGE: HTTPStatus.BAD_REQUEST,
+}
+
+
+class Shown(NamedTuple):
+    """The parts of a running broker that the page shows."""
+
+    broker: Broker
+    addresses: list[str]
+    connections: Mapping[Connection, Peer]
+    messages: RecentMessages
+
+
+class StatusPage:
+    """Answers requests of the page. Belongs to the event loop."""
+
+    def __init__(self, shown: Shown, shows: str) -> None:
+        """``shows`` is what the page shows, by the setting ``status.page``."""
+        self._shown = shown
+        self._shows = shows
+        broker = shown.broker
+        self._reader = RecordReader()
+        self._browser = RecordBrowser(broker, self._reader)
+        self._routes: Mapping[str, Callable[[Query], Row]] = {
+            "/api/broker": self._broker,
+            "/api/topics": functools.partial(list_topics, broker),
+            "/api/topic": functools.partial(describe_topic, broker),
+            "/api/groups": functools.partial(list_groups, broker),
+            "/api/group": functools.partial(describe_group, broker),
+            "/api/transactions": functools.partial(list_transactions, broker),
+            "/api/connections": functools.partial(list_connections, broker, shown.connections),
+        }
+
+    def kill(self) -> None:
+        """End the process that reads records, and refuse requests for them."""
+        self._reader.kill()
+
+    async def close(self) -> None:
+        """Wait for the end of all work, after ``kill``."""
+        await self._shown.broker.threads.on_disk(self._reader.join)
+
+    async def respond(self, request: HttpRequest) -> HttpResponse:
+        """The response to a request for any path."""
+        try:
+            return await self._respond(request)
+        except StatusError as error:
+            return _json(error.status, {"problem": str(error)}, error.headers)
+        except KafkaError as error:
+            status = _STATUS_OF.get(ErrorCode.of(error.code), HTTPStatus.INTERNAL_SERVER_ERROR)
+            return _json(status, {"problem": error.detail or str(error)})
+
+    async def _respond(self, request: HttpRequest) -> HttpResponse:
+        if self._shows == "none":
+            problem = "the status page is off on this address; the setting status.page can allow it"
+            raise StatusError(HTTPStatus.FORBIDDEN, problem)
+        problem_of_origin = request.web_page_problem(self._hosts())
+        if problem_of_origin is not None:
+            raise StatusError(HTTPStatus.FORBIDDEN, problem_of_origin)
+        try:
+            path = request.path
+        except ValueError as error:
+            raise StatusError(HTTPStatus.BAD_REQUEST, str(error)) from None
+        if path in _STATIC:
+            _check_method(request, "GET", "HEAD")
+            return await self._file(*_STATIC[path])
+        if path == _RECORDS:
+            _check_method(request, "GET", "HEAD", "POST")
+            return _response(HTTPStatus.OK, await self._records(_query(request), request.method))
+        route = self._routes.get(path)
+        if route is None:
+            raise StatusError(HTTPStatus.NOT_FOUND, "there is no such page")
+        _check_method(request, "GET", "HEAD")
+        row = route(_query(request))
+        return await self._shown.broker.threads.on_disk(functools.partial(_json, HTTPStatus.OK, row))
+
+    def _hosts(self) -> set[str]:
+        """The names of this machine that requests may be addressed to, apart from IP addresses and localhost."""
+        config = self._shown.broker.config
+        address = config.metrics_address()
+        names = {endpoint.host for endpoint in config.advertised().values()}
+        return {name.lower() for name in names | ({address[0]} if address else set())}
+
+    async def _file(self, name: str, content_type: str) -> HttpResponse:
+        file = files(__package__) / "static" / name
+        body = await self._shown.broker.threads.on_disk(file.read_bytes)
+        return HttpResponse(content_type=content_type, body=body, headers=_HEADERS)
+
+    async def _records(self, query: Query, method: str) -> bytes:
+        if self._shows != "records":
+            raise StatusError(HTTPStatus.FORBIDDEN, "records are not shown; the setting status.page can allow it")
+        if query.has("avro_schema") and method != "POST":  # which pages of other sites cannot send
+            raise StatusError(HTTPStatus.BAD_REQUEST, "avro_schema: send the fields as JSON in the body of a POST")
+        return await self._browser.records(query)
+
+    def _broker(self, query: Query) -> Row:
+        query.finish()
+        shown = self._shown
+        described = describe_broker(shown.broker, shown.addresses, shown.messages)
+        return described | {"shows_records": self._shows == "records"}
+
+
+def _check_method(request: HttpRequest, *allowed: str) -> None:
+    if request.method not in allowed:
+        names = ", ".join(allowed)
+        problem = f"{request.method} is not one of the methods {names}"
+        raise StatusError(HTTPStatus.METHOD_NOT_ALLOWED, problem, {"Allow": names})
+
+
+def _query(request: HttpRequest) -> Query:
+    try:
+        return Query(request.fields())
+    except ValueError as error:
+        raise StatusError(HTTPStatus.BAD_REQUEST, str(error)) from None
+
+
+def _json(status: int, body: Row, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    return _response(status, json.dumps(body, ensure_ascii=False).encode(errors="replace") + b"\n", headers)
+
+
+def _response(status: int, body: bytes, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    return HttpResponse(
+        status=status,
+        content_type="application/json; charset=utf-8",
+        body=body,
+        headers={**_HEADERS, **(headers or {})},
+    )

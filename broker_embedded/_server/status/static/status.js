@@ -1,0 +1,633 @@
+"use strict";
+// The broker's status page. All data of the broker is set as text, never as HTML.
+
+const REFRESH_MS = 5000;
+const MAX_PARTITIONS = 100; // of a topic, that one search reads
+const OVERVIEW_ROWS = 20;
+const MAX_DATE_MS = 8.64e15 - 864e5; // of a Date, in every time zone
+const MAX_INDENT = 20; // levels of JSON
+const MAX_INDENTED = 100000; // characters of JSON that get line breaks
+const DRAW_MS = 300; // between two drawings of the rows of a search
+const PREVIEW = 200; // characters of a key or value in a table
+
+// --- elements ---------------------------------------------------------------------------------------------------------
+
+function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value != null) element.setAttribute(name, value);
+  }
+  element.append(...children.flat().filter((child) => child != null));
+  return element;
+}
+
+const span = (text, kind) => h("span", { class: kind }, text);
+const link = (text, page, fields) => h("a", { href: address(page, fields) }, text);
+
+/** A table. A column is [title, value of a row, class]; a value is text, a number or an element. */
+function table(columns, rows, empty) {
+  if (!rows.length) return h("p", { class: "none" }, empty);
+  const head = h("tr", {}, columns.map(([title, , kind]) => h("th", { scope: "col", class: kind }, title)));
+  const body = rows.map((row) => h("tr", {}, columns.map(([, value, kind]) => h("td", { class: kind }, shown(value(row))))));
+  return h("div", { class: "scroll" }, h("table", {}, h("thead", {}, head), h("tbody", {}, body)));
+}
+
+function shown(value) {
+  if (value == null) return span("–", "none");
+  return typeof value === "number" ? count(value) : value;
+}
+
+function facts(pairs) {
+  return h("dl", { class: "facts" }, pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, shown(value)))));
+}
+
+// --- formats ----------------------------------------------------------------------------------------------------------
+
+const count = (number) => number.toLocaleString("en");
+
+function bytes(number) {
+  if (number == null) return null;
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  while (number >= 1024 && unit < units.length - 1) [number, unit] = [number / 1024, unit + 1];
+  return `${unit ? number.toFixed(1) : number} ${units[unit]}`;
+}
+
+function time(ms) {
+  if (ms == null || ms < 0) return null;
+  if (ms > MAX_DATE_MS) return String(ms);
+  const date = new Date(ms);
+  const local = new Date(ms - date.getTimezoneOffset() * 60000).toISOString().replace("T", " ").replace("Z", "");
+  return h("time", { datetime: date.toISOString(), title: date.toISOString() }, local);
+}
+
+function duration(ms) {
+  if (ms < 1000) return `${ms} ms`;
+  const seconds = ms / 1000;
+  return seconds < 120 ? `${seconds.toFixed(0)} s` : `${(seconds / 60).toFixed(0)} min`;
+}
+
+const alarm = (number) => (number ? span(count(number), "bad") : "0");
+const lag = (number) => (number ? span(count(number), "warn") : number);
+
+// --- requests ---------------------------------------------------------------------------------------------------------
+
+async function ask(path, fields = {}, body) {
+  const given = Object.entries(fields).filter(([, value]) => value != null && value !== "");
+  const query = new URLSearchParams(given).toString();
+  const options = body && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  let response;
+  try {
+    response = await fetch(`api/${path}${query ? `?${query}` : ""}`, options);
+  } catch {
+    throw new Error("the broker does not respond");
+  }
+  const answer = await response.json();
+  if (!response.ok) throw new Error(answer.problem);
+  return answer;
+}
+
+// --- pages ------------------------------------------------------------------------------------------------------------
+
+function address(page, fields = {}) {
+  const given = Object.entries(fields).filter(([, value]) => value != null && value !== "");
+  const query = new URLSearchParams(given).toString();
+  return `#/${page}${query ? `?${query}` : ""}`;
+}
+
+function place() {
+  const [page, query] = location.hash.replace(/^#\//, "").split("?");
+  return { page: page || "overview", fields: Object.fromEntries(new URLSearchParams(query)) };
+}
+
+/** The links to the first and the next rows of a list. */
+function pager(page, fields, name, next) {
+  const links = [];
+  if (fields[name]) links.push(link("First rows", page, { ...fields, [name]: null }));
+  if (next != null) links.push(link("Next rows", page, { ...fields, [name]: next }));
+  return h("p", {}, links.flatMap((each) => [each, " "]));
+}
+
+function filter(page, fields, title) {
+  const input = h("input", { type: "search", value: fields.contains || "" });
+  const use = (event) => {
+    event.preventDefault();
+    location.hash = address(page, { contains: input.value });
+  };
+  return h("form", { onsubmit: use }, h("label", {}, title, input), h("button", {}, "Filter"));
+}
+
+const MESSAGES = [
+  ["Time", (row) => time(row.time_ms)],
+  ["Level", (row) => span(row.level, row.level === "WARNING" ? "warn" : "bad")],
+  ["Message", (row) => row.text, "data"],
+];
+
+const TOPICS = [
+  ["Topic", (row) => link(row.name, "topic", { name: row.name }), "id"],
+  ["Partitions", (row) => row.partitions, "number"],
+  ["Replicas", (row) => row.replication_factor, "number"],
+  ["Under-replicated", (row) => alarm(row.under_replicated), "number"],
+  ["Without leader", (row) => alarm(row.without_leader), "number"],
+  ["Size", (row) => bytes(row.size_bytes), "number"],
+  ["Offsets", (row) => row.offsets, "number"],
+  ["Records in", (row) => row.messages_in, "number"],
+  ["Bytes in", (row) => bytes(row.bytes_in), "number"],
+  ["Bytes out", (row) => bytes(row.bytes_out), "number"],
+];
+
+const GROUPS = [
+  ["Group", (row) => link(row.group_id, "group", { id: row.group_id }), "id"],
+  ["Type", (row) => row.type],
+  ["Protocol", (row) => row.protocol_type],
+  ["State", (row) => row.state],
+  ["Members", (row) => row.members, "number"],
+  ["Partitions", (row) => row.committed, "number"],
+  ["Lag", (row) => lag(row.lag), "number"],
+];
+
+const pages = {
+  async overview() {
+    const broker = await ask("broker");
+    const topics = await ask("topics", { limit: OVERVIEW_ROWS });
+    const groupRows = await ask("groups", { limit: OVERVIEW_ROWS });
+    const groups = broker.groups.map((each) => `${each.count} ${each.state}`).join(", ");
+    const transactions = broker.transactions.map((each) => `${each.count} ${each.state}`).join(", ");
+    return [
+      facts([
+        ["Node", `${broker.node_id}`],
+        ["Cluster id", broker.cluster_id],
+        ["Addresses", broker.addresses.join(", ")],
+        ["Version", `${broker.version}, as Apache Kafka ${broker.as_version}`],
+        ["Data directory", broker.data_dir],
+        ["Topics", link(count(broker.topics), "topics")],
+        ["Partitions", broker.partitions],
+        ["Offline logs", alarm(broker.offline_logs)],
+        ["Groups", groups || "none"],
+        ["Transactional ids", transactions || "none"],
+        ["Connections", link(count(broker.connections.open), "connections")],
+        ["Refused connections", alarm(broker.connections.refused)],
+      ]),
+      h("h2", {}, "Topics"),
+      table(TOPICS, topics.rows, "No topics."),
+      h("p", {}, topics.next ? link("All topics", "topics") : ""),
+      h("h2", {}, "Groups"),
+      table(GROUPS, groupRows.rows, "No groups."),
+      h("p", {}, groupRows.next ? link("All groups", "groups") : ""),
+      h("h2", {}, "Recent warnings and errors"),
+      table(MESSAGES, broker.messages, "None since the start."),
+    ];
+  },
+
+  async requests() {
+    const { requests, delayed_requests: delayed } = await ask("broker");
+    const columns = [
+      ["API", (row) => row.api],
+      ["Requests", (row) => row.requests, "number"],
+      ["Bytes in", (row) => bytes(row.bytes_in), "number"],
+      ["Bytes out", (row) => bytes(row.bytes_out), "number"],
+      ["Median, ms", (row) => row.p50_ms.toFixed(2), "number"],
+      ["99 %, ms", (row) => row.p99_ms.toFixed(2), "number"],
+      ["Errors in responses", (row) => Object.entries(row.errors).map(([code, n]) => `${code} ${count(n)}`).join(", ")],
+    ];
+    return [
+      h("h2", {}, "Requests since the start"),
+      h("p", { class: "muted" }, `Times include waits, such as those of Fetch for records. ${count(delayed)} requests wait now.`),
+      table(columns, requests, "None."),
+    ];
+  },
+
+  async topics(fields) {
+    const answer = await ask("topics", fields);
+    return [
+      h("h2", {}, "Topics"),
+      filter("topics", fields, "Topics that contain"),
+      table(TOPICS, answer.rows, "No topics."),
+      pager("topics", fields, "after", answer.next),
+      h("p", { class: "muted" }, "Offsets: end offsets minus start offsets. Records and bytes are since the start of the broker."),
+    ];
+  },
+
+  async topic(fields) {
+    const topic = await ask("topic", fields);
+    const columns = [
+      ["Partition", (row) => link(String(row.partition), "records", { topic: topic.name, partition: row.partition }), "number"],
+      ["Leader", (row) => (row.leader < 0 ? span("none", "bad") : String(row.leader)), "number"],
+      ["Leader epoch", (row) => row.leader_epoch, "number"],
+      ["Replicas", (row) => row.replicas.join(", ")],
+      ["In sync", (row) => span(row.isr.join(", "), row.isr.length < row.replicas.length ? "bad" : "")],
+      ["Start offset", (row) => row.log_start_offset, "number"],
+      ["Last stable", (row) => row.last_stable_offset, "number"],
+      ["High watermark", (row) => row.high_watermark, "number"],
+      ["End offset", (row) => row.log_end_offset, "number"],
+      ["Size", (row) => bytes(row.size_bytes), "number"],
+      ["Segments", (row) => row.segments, "number"],
+      ["Open transactions", (row) => (row.offline ? span(row.offline, "bad") : row.open_transactions), "number"],
+    ];
+    const settings = Object.entries(topic.configs);
+    return [
+      h("h2", {}, `Topic ${topic.name}`),
+      h("p", {}, link("Browse records", "records", { topic: topic.name }), ` · topic id ${topic.topic_id}`),
+      table(columns, topic.rows, "No partitions."),
+      pager("topic", fields, "from", topic.next),
+      h("h3", {}, "Settings of the topic"),
+      table([["Setting", ([name]) => name], ["Value", ([, value]) => value]], settings, "All settings have their defaults."),
+    ];
+  },
+
+  async groups(fields) {
+    const answer = await ask("groups", fields);
+    return [
+      h("h2", {}, "Groups"),
+      filter("groups", fields, "Groups that contain"),
+      table(GROUPS, answer.rows, "No groups."),
+      pager("groups", fields, "after", answer.next),
+      h("p", { class: "muted" }, "Partitions: those with a committed offset. Lag: high watermarks minus committed offsets."),
+    ];
+  },
+
+  async group(fields) {
+    const group = await ask("group", fields);
+    const offsets = [
+      ["Topic", (row) => link(row.topic, "topic", { name: row.topic }), "id"],
+      ["Partition", (row) => row.partition, "number"],
+      ["Committed", (row) => row.committed_offset, "number"],
+      ["High watermark", (row) => row.end_offset, "number"],
+      ["Lag", (row) => lag(row.lag), "number"],
+      ["Committed at", (row) => time(row.committed_ms)],
+      ["Metadata", (row) => row.metadata, "id"],
+    ];
+    const members = [
+      ["Member", (row) => row.member_id, "id"],
+      ["Instance", (row) => row.instance_id, "id"],
+      ["Client id", (row) => row.client_id, "id"],
+      ["Host", (row) => row.client_host],
+      ["Assigned", (row) => row.partitions.join(", "), "id"],
+    ];
+    return [
+      h("h2", {}, `Group ${group.group_id}`),
+      h("p", {}, `${group.type}, ${group.state}, ${count(group.members)} members`),
+      h("h3", {}, "Committed offsets"),
+      table(offsets, group.rows, "None."),
+      pager("group", fields, "from", group.next),
+      h("h3", {}, "Members"),
+      table(members, group.member_rows, "None."),
+    ];
+  },
+
+  async transactions(fields) {
+    const answer = await ask("transactions", fields);
+    const columns = [
+      ["Transactional id", (row) => row.transactional_id, "id"],
+      ["State", (row) => row.state],
+      ["Producer id", (row) => String(row.producer_id), "number"],
+      ["Epoch", (row) => row.producer_epoch, "number"],
+      ["Started", (row) => time(row.started_ms)],
+      ["Changed", (row) => time(row.updated_ms)],
+      ["Timeout", (row) => duration(row.timeout_ms), "number"],
+      ["Partitions", (row) => row.partitions.join(", ") + (row.partition_count > row.partitions.length ? ", ..." : ""), "id"],
+    ];
+    return [
+      h("h2", {}, "Transactions"),
+      filter("transactions", fields, "Transactional ids that contain"),
+      table(columns, answer.rows, "No transactional ids."),
+      pager("transactions", fields, "after", answer.next),
+    ];
+  },
+
+  async connections() {
+    const answer = await ask("connections", { limit: 500 });
+    const columns = [
+      ["Client", (row) => row.peer],
+      ["Listener", (row) => row.listener],
+      ["User", (row) => row.user, "id"],
+      ["Client id", (row) => row.client_id, "id"],
+      ["Software", (row) => `${row.software_name} ${row.software_version}`, "id"],
+      ["Idle", (row) => duration(row.idle_ms), "number"],
+    ];
+    const more = answer.count > answer.rows.length ? `The first ${answer.rows.length} of ${count(answer.count)}.` : "";
+    return [h("h2", {}, "Connections"), table(columns, answer.rows, "None."), h("p", {}, more)];
+  },
+};
+
+// --- records ----------------------------------------------------------------------------------------------------------
+
+/** JSON with line breaks. Numbers stay as they are written, which JSON.parse would round. Throws if it is not JSON. */
+function indented(text) {
+  JSON.parse(text);
+  const out = [];
+  let depth = 0, before = "";
+  const line = () => out.push("\n", "  ".repeat(Math.min(depth, MAX_INDENT)));
+  for (const token of text.match(/"(?:\\.|[^"\\])*"|[{}[\],:]|[^\s{}[\],:"]+/g)) {
+    const opens = token === "{" || token === "[", closes = token === "}" || token === "]";
+    if (closes) depth -= 1;
+    if (before === "," || (closes ? before !== "{" && before !== "[" : before === "{" || before === "[")) line();
+    out.push(token === ":" ? ": " : token);
+    if (opens) depth += 1;
+    before = token;
+  }
+  return out.join("");
+}
+
+const raw = (data) => (data.text === undefined ? Uint8Array.from(atob(data.base64), (each) => each.charCodeAt(0)) : new TextEncoder().encode(data.text));
+const hex = (data) => Array.from(data, (code) => code.toString(16).padStart(2, "0")).join(" ");
+
+/** Bytes as a hex dump: 16 in a line, with their offset and their ASCII characters. */
+function dump(data) {
+  const lines = [];
+  for (let at = 0; at < data.length; at += 16) {
+    const part = data.subarray(at, at + 16);
+    const text = Array.from(part, (code) => (code >= 32 && code < 127 ? String.fromCharCode(code) : ".")).join("");
+    lines.push(`${at.toString(16).padStart(6, "0")}  ${hex(part).padEnd(47)}  ${text}`);
+  }
+  return lines.join("\n");
+}
+
+/** Bytes in a format: their text, whether they are only the first part, and if they are no text, the first digits. */
+function decoded(data, format) {
+  if (data == null) return { text: "null", kind: "none" };
+  if (format === "avro" && data.avro) return data.avro.json ? { text: data.avro.json } : { text: data.avro.problem, kind: "bad" };
+  const received = raw(data);
+  const partial = received.length < data.size;
+  if (data.text === undefined || format === "hex") {
+    return { text: dump(received), partial, digits: hex(received.subarray(0, PREVIEW)) };
+  }
+  if (format === "json" && !partial && data.text.length <= MAX_INDENTED) {
+    try {
+      return { text: indented(data.text) };
+    } catch {
+      return { text: data.text, kind: "warn" };
+    }
+  }
+  return { text: data.text, partial };
+}
+
+function preview(data, format) {
+  const { text, kind, digits } = decoded(data, format);
+  const line = digits ?? text.replace(/\s+/g, " ");
+  return span(line.length > PREVIEW ? `${line.slice(0, PREVIEW)}…` : line, kind);
+}
+
+function tags(row) {
+  const found = [];
+  if (row.control) found.push(span(`marker ${row.control}`, "tag muted"));
+  if (row.transaction) found.push(span(row.transaction, `tag ${row.transaction === "committed" ? "muted" : "warn"}`));
+  if (row.header_count) found.push(span(`${row.header_count} headers`, "tag muted"));
+  return found.flatMap((each) => [each, " "]);
+}
+
+class Records {
+  constructor(fields, partitions) {
+    this.fields = fields;
+    this.topic = fields.topic;
+    this.partitions = partitions;
+    this.rows = [];
+    this.next = new Map(); // offsets to continue at, by partition
+    this.search = 0; // the number of the search that may show rows
+    this.drawn = 0;
+    this.notes = new Set();
+    this.results = h("div");
+    this.progress = h("span", { class: "muted", role: "status" });
+    this.more = h("button", { type: "button", hidden: true, onclick: () => this.run(true) }, "More records");
+    this.stop = h("button", { type: "button", hidden: true, onclick: () => this.end("Stopped.") }, "Stop");
+    this.form = this.makeForm();
+  }
+
+  elements() {
+    return [
+      h("h2", {}, "Records of ", link(this.topic, "topic", { name: this.topic })),
+      this.form,
+      h("p", {}, this.more, " ", this.stop, " ", this.progress),
+      this.results,
+    ];
+  }
+
+  makeForm() {
+    const { fields } = this;
+    const option = (value, text, chosen) => h("option", { value, selected: value === chosen }, text);
+    const numbers = [...Array(Math.min(this.partitions, MAX_PARTITIONS)).keys()].map(String);
+    const all = this.partitions > MAX_PARTITIONS ? `first ${MAX_PARTITIONS}` : "all";
+    if (fields.partition && !numbers.includes(fields.partition)) numbers.push(fields.partition);
+    const inputs = {
+      partition: h("select", { name: "partition" }, option("", all, fields.partition ?? ""), numbers.map((each) => option(each, each, fields.partition))),
+      start: h("select", { name: "start" }, [["last", "last offsets"], ["offset", "offset"], ["time", "time"]].map(([value, text]) => option(value, text, fields.start || "last"))),
+      offset: h("input", { name: "offset", type: "number", min: 0, value: fields.offset || "0" }),
+      time: h("input", { name: "time", type: "datetime-local", step: 1, value: fields.time || "" }),
+      key: h("input", { name: "key", value: fields.key || "" }),
+      limit: h("input", { name: "limit", type: "number", min: 1, max: 200, value: fields.limit || "50" }),
+      format: h("select", { name: "format" }, [["text", "text"], ["json", "JSON"], ["avro", "Avro"], ["hex", "hex"]].map(([value, text]) => option(value, text, fields.format || "text"))),
+      schema: h("textarea", { name: "schema", spellcheck: "false", placeholder: '{"type": "record", "name": "Event", "fields": [...]}' }, sessionStorage.getItem("schema") || ""),
+      framed: h("input", { name: "framed", type: "checkbox", checked: fields.framed === "true" }),
+    };
+    this.inputs = inputs;
+    const labels = {
+      offset: h("label", {}, "Offset", inputs.offset),
+      time: h("label", {}, "Time", inputs.time),
+      schema: h("label", { class: "wide" }, "Avro schema of the values", inputs.schema),
+      framed: h("label", { class: "check" }, inputs.framed, "Confluent's wire format"),
+    };
+    const update = () => {
+      labels.offset.hidden = inputs.start.value !== "offset";
+      labels.time.hidden = inputs.start.value !== "time";
+      labels.schema.hidden = labels.framed.hidden = inputs.format.value !== "avro";
+    };
+    update();
+    const submit = (event) => {
+      event.preventDefault();
+      sessionStorage.setItem("schema", inputs.schema.value);
+      const given = Object.fromEntries(Object.entries(inputs).filter(([name]) => !["schema", "framed"].includes(name)).map(([name, input]) => [name, input.value]));
+      const hash = address("records", { topic: this.topic, ...given, framed: inputs.framed.checked || null });
+      if (location.hash === hash) this.run(false);
+      else location.hash = hash;
+    };
+    return h("form", { onsubmit: submit, onchange: update },
+      h("label", {}, "Partition", inputs.partition), h("label", {}, "Start at", inputs.start), labels.offset, labels.time,
+      h("label", {}, "Key is", inputs.key), h("label", {}, "Records per partition", inputs.limit), h("label", {}, "Values as", inputs.format),
+      labels.framed, h("button", {}, "Search"), labels.schema);
+  }
+
+  chosen() {
+    const { partition } = this.inputs;
+    return partition.value === "" ? [...Array(Math.min(this.partitions, MAX_PARTITIONS)).keys()] : [Number(partition.value)];
+  }
+
+  request(partition, limit) {
+    const { start, offset, time: from, key, format, schema, framed } = this.inputs;
+    const request = { topic: this.topic, partition, limit };
+    if (key.value !== "") request.key = key.value;
+    if (this.next.has(partition)) request.offset = this.next.get(partition);
+    else if (start.value === "offset") request.offset = offset.value;
+    else if (start.value === "time" && from.value) request.timestamp = new Date(from.value).getTime();
+    else if (key.value === "") request.last = limit;
+    if (format.value === "avro" && schema.value.trim()) {
+      request.avro_schema = schema.value;
+      request.avro_framing = framed.checked ? "confluent" : "none";
+    }
+    return request;
+  }
+
+  /** Search, or continue the last search. A search by key reads on until it has found enough or is stopped. */
+  async run(continues) {
+    const search = ++this.search;
+    if (!continues) {
+      this.rows = [];
+      this.next.clear();
+      this.notes.clear();
+    }
+    this.more.hidden = true;
+    this.stop.hidden = false;
+    this.progress.className = "muted";
+    const limit = Number(this.inputs.limit.value) || 50;
+    let open = false;
+    try {
+      for (const partition of this.chosen()) {
+        let wanted = limit, page, moved;
+        do {
+          page = await ask("records", {}, this.request(partition, wanted));
+          if (search !== this.search) return;
+          this.rows.push(...page.rows.map((row) => ({ partition, ...row })));
+          wanted -= page.rows.length;
+          moved = page.next_offset > page.offset;
+          this.next.set(partition, page.next_offset);
+          if (page.problem) this.notes.add(`Partition ${partition}: ${page.problem}`);
+          this.progress.textContent = `Partition ${partition}: read up to offset ${count(page.next_offset)} of ${count(page.high_watermark)}`;
+          if (Date.now() - this.drawn > DRAW_MS) this.show();
+        } while (wanted > 0 && moved && page.next_offset < page.high_watermark);
+        open ||= page.next_offset < page.high_watermark;
+      }
+      this.show();
+      this.end(`${count(this.rows.length)} records.${open ? "" : " The end is reached."}`);
+    } catch (error) {
+      if (search !== this.search) return;
+      this.show();
+      this.end(error.message);
+      this.progress.className = "bad";
+    }
+  }
+
+  end(text) {
+    this.search += 1;
+    this.stop.hidden = true;
+    this.more.hidden = false;
+    this.progress.textContent = text;
+  }
+
+  show() {
+    this.drawn = Date.now();
+    const format = this.inputs.format.value;
+    if (this.chosen().length > 1) this.rows.sort((one, other) => one.timestamp - other.timestamp || one.partition - other.partition || one.offset - other.offset);
+    const titles = ["Partition", "Offset", "Time", "Key", "Value", ""];
+    const head = h("tr", {}, titles.map((title, index) => h("th", { scope: "col", class: index < 2 ? "number" : null }, title)));
+    const body = h("tbody", {}, this.rows.map((row) => this.line(row, format)));
+    const notes = [...this.notes].map((note) => h("p", { class: "warn" }, note));
+    const rows = this.rows.length ? h("div", { class: "scroll" }, h("table", {}, h("thead", {}, head), body)) : h("p", { class: "none" }, "No records.");
+    this.results.replaceChildren(...notes, rows);
+  }
+
+  line(row, format) {
+    const line = h("tr", {},
+      h("td", { class: "number" }, String(row.partition)),
+      h("td", { class: "number" }, h("button", { class: "link", type: "button", onclick: () => this.toggle(row, line) }, count(row.offset))),
+      h("td", {}, shown(time(row.timestamp))),
+      h("td", { class: "data" }, row.control ? "" : preview(row.key, "text")),
+      h("td", { class: "data" }, row.control ? "" : preview(row.value, format)),
+      h("td", {}, tags(row)));
+    return line;
+  }
+
+  async toggle(row, line) {
+    if (line.nextSibling?.className === "detail") {
+      line.nextSibling.remove();
+      return;
+    }
+    const cell = h("td", { colspan: 6 }, "Reading ...");
+    line.after(h("tr", { class: "detail" }, cell));
+    try {
+      const request = { ...this.request(row.partition, 1), offset: row.offset, bytes: 1048576 };
+      for (const other of ["key", "timestamp", "last"]) delete request[other];
+      const { rows } = await ask("records", {}, request);
+      const same = rows.find((each) => each.offset === row.offset);
+      cell.replaceChildren(...(same ? this.detail(same) : ["The record is no longer there."]));
+    } catch (error) {
+      cell.replaceChildren(span(error.message, "bad"));
+    }
+  }
+
+  detail(row) {
+    const block = (title, data, format) => {
+      const { text, kind, partial } = decoded(data, format);
+      const size = data == null ? "" : `, ${bytes(data.size)}${partial ? ", the first part" : ""}`;
+      return [h("h3", {}, title + size), h("pre", { class: kind }, text)];
+    };
+    const headers = row.headers.map((each) => [preview(each.key, "text"), preview(each.value, "text")]);
+    const { batch, producer } = row;
+    return [
+      ...block("Key", row.key, "text"),
+      ...block("Value", row.value, this.inputs.format.value),
+      h("h3", {}, row.header_count > headers.length ? `Headers, the first ${headers.length} of ${count(row.header_count)}` : "Headers"),
+      row.header_problem && h("p", { class: "bad" }, row.header_problem),
+      table([["Name", ([name]) => name, "data"], ["Value", ([, value]) => value, "data"]], headers, "None."),
+      h("p", { class: "muted" },
+        `${row.timestamp_type} ${row.timestamp}. Batch at offset ${batch.base_offset}: ${bytes(batch.size_bytes)}, `,
+        `compression ${batch.compression}, format v${batch.magic}, leader epoch ${batch.leader_epoch}.`,
+        producer ? ` Producer ${producer.id}, epoch ${producer.epoch}.` : ""),
+    ];
+  }
+}
+
+// --- the page ---------------------------------------------------------------------------------------------------------
+
+let drawing = 0;
+let shownRecords = null; // the search of the page
+
+function report(problem) {
+  const state = document.getElementById("state");
+  state.className = problem ? "failed" : "";
+  state.textContent = problem || `Updated ${new Date().toLocaleTimeString()}`;
+}
+
+async function draw() {
+  const number = ++drawing;
+  shownRecords?.end("");
+  shownRecords = null;
+  const { page, fields } = place();
+  for (const each of document.querySelectorAll("nav a")) {
+    if (each.getAttribute("href") === `#/${page}`) each.setAttribute("aria-current", "page");
+    else each.removeAttribute("aria-current");
+  }
+  const main = document.getElementById("main");
+  try {
+    let content, records = null;
+    if (page === "records") {
+      const topic = await ask("topic", { name: fields.topic, limit: 1 });
+      records = new Records(fields, topic.partitions);
+      content = records.elements();
+    } else if (Object.hasOwn(pages, page)) {
+      content = await pages[page](fields);
+    } else {
+      throw new Error(`there is no page ${page}`);
+    }
+    if (number !== drawing) return;
+    main.replaceChildren(...content);
+    document.title = `Broker status: ${page}`;
+    report("");
+    shownRecords = records;
+    records?.run(false);
+  } catch (error) {
+    if (number !== drawing) return;
+    main.replaceChildren(h("p", { class: "bad" }, error.message));
+    report(error.message);
+  }
+}
+
+async function refresh() {
+  const isTyping = document.activeElement?.closest("form") != null;
+  if (!document.hidden && !isTyping && place().page !== "records") await draw();
+  setTimeout(refresh, REFRESH_MS);
+}
+
+window.addEventListener("hashchange", draw);
+ask("broker").then((broker) => { document.getElementById("node").textContent = broker.node_id; }, () => {});
+draw().then(() => setTimeout(refresh, REFRESH_MS));

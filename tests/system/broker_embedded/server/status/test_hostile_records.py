@@ -1,0 +1,139 @@
+"""Records that clients can write, and that a page must get past without harm to the broker."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from broker_embedded._server.status import record_reader
+from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._records.batch import CompressionType
+from spark_kafka_native._records.conversion import write_batch
+from spark_kafka_native._records.record import LogRecord, encode_headers, varint
+from tests.support.broker.driver import batch, produce_request
+from tests.support.broker.status_page import SETTINGS, Page
+from tests.support.requests.raw_client import RawClient
+from tests.support.waiting import eventually
+
+MAX_BYTES = 40_000_000
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    settings = SETTINGS | {"message.max.bytes": MAX_BYTES}
+    with EmbeddedBroker(tmp_path, topics={"t": 1, "other": 1}, settings=settings) as broker:
+        yield Page(broker)
+
+
+def write(page: Page, records: bytes | bytearray) -> None:
+    """Write a batch as it is."""
+    with RawClient(page.broker.bootstrap_servers) as client:
+        response = client.ask(produce_request("t", records), 9)
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+
+def compressed(*records: LogRecord) -> bytearray:
+    return write_batch(records, base_offset=0, compression=CompressionType.ZSTD)
+
+
+def record(offset: int, value: bytes, headers: bytes = b"\0") -> LogRecord:
+    return LogRecord(offset, 1_700_000_000_000, b"k", value, headers)
+
+
+def values(answer: dict[str, Any]) -> list[str]:
+    return [row["value"]["text"] for row in answer["rows"]]
+
+
+def test_millions_of_headers_are_counted_and_not_read(page: Page) -> None:
+    count = 10_000_000
+    headers = varint(count) + b"\0\0" * count  # of no name and no value
+    write(page, compressed(record(0, b"bomb", headers), record(1, b"after")))
+    answer = page.row("records", topic="t")
+    assert values(answer) == ["bomb", "after"]
+    assert answer["rows"][0]["header_count"] == count
+    assert len(answer["rows"][0]["headers"]) == 100
+
+
+def test_a_batch_that_decompresses_to_too_much_is_skipped_with_its_reason(page: Page) -> None:
+    write(page, compressed(record(0, bytes(100_000_000))))
+    write(page, batch(b"after"))
+    answer = page.row("records", topic="t", offset=0)
+    assert values(answer) == ["after"]
+    assert answer["problem"].startswith("the batch at offset 0 is skipped: ")
+
+
+def test_a_batch_of_too_many_records_is_skipped_with_its_reason(page: Page) -> None:
+    write(page, compressed(*(record(number, b"") for number in range(500_001))))
+    write(page, batch(b"after"))
+    answer = page.row("records", topic="t", offset=250_000)
+    assert values(answer) == ["after"]
+    reason = "it has 500001 records, more than the 500000 that are read"
+    assert answer["problem"] == f"the batch at offset 0 is skipped: {reason}"
+
+
+def test_a_batch_of_too_many_bytes_is_skipped_without_reading_it(page: Page) -> None:
+    write(page, write_batch([record(0, os.urandom(17_000_000))], base_offset=0))
+    write(page, batch(b"after"))
+    answer = page.row("records", topic="t", offset=0)
+    assert (answer["rows"], answer["next_offset"]) == ([], 1)
+    reason = "it is larger than the 16777216 bytes that are read"
+    assert answer["problem"] == f"the batch at offset 0 is skipped: {reason}"
+    assert values(page.row("records", topic="t", offset=1)) == ["after"]
+
+
+def test_a_record_with_malformed_headers_is_shown_with_the_problem(page: Page) -> None:
+    headers = encode_headers([(b"good", b"1")])
+    malformed = varint(2) + headers[1:] + b"\xff"
+    write(page, compressed(record(0, b"bad", malformed), record(1, b"good", headers)))
+    bad, good = page.row("records", topic="t")["rows"]
+    assert [each["key"]["text"] for each in bad["headers"]] == ["good"]
+    assert bad["header_problem"].startswith("bad record: ")
+    assert (good["header_count"], good["header_problem"]) == (1, None)
+
+
+def test_a_response_is_bounded_and_continues(page: Page) -> None:
+    write(page, compressed(*(record(number, b'"' * 1_000_000) for number in range(20))))
+    found, offset = 0, 0
+    while offset < 20:
+        answer = page.ask("api/records", {"topic": "t", "offset": offset, "bytes": 1_000_000})
+        assert answer.status == 200
+        assert len(answer.body) < 8_000_000
+        found += len(answer.row["rows"])
+        offset = answer.row["next_offset"]
+    assert found == 20
+
+
+def test_a_batch_whose_worker_takes_too_long_is_skipped(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_reader, "_TIMEOUT_S", 0.0)
+    write(page, batch(b"slow"))
+    answer = page.row("records", topic="t", offset=0)
+    assert (answer["rows"], answer["next_offset"]) == ([], 1)
+    assert answer["problem"].startswith("the batch at offset 0 is skipped: it cannot be read within 0.0 s")
+
+
+def test_a_killed_worker_is_started_again(page: Page) -> None:
+    write(page, batch(b"1"))
+    assert values(page.row("records", topic="t")) == ["1"]
+    (worker,) = workers()
+    worker.kill()
+    worker.wait(60)
+    assert values(page.row("records", topic="t")) == ["1"]
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_no_worker_is_left(page: Page, end: str) -> None:
+    write(page, batch(b"1"))
+    page.row("records", topic="t")
+    (worker,) = workers()
+    getattr(page.broker, end)()
+    eventually(worker.is_running, False)
+
+
+def workers() -> list[psutil.Process]:
+    """The processes that read records for brokers of this process."""
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if "broker_embedded._server.status.worker" in child.cmdline()]

@@ -1,0 +1,473 @@
+import json
+import logging
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from broker_embedded._server.status import page as status_page
+from broker_embedded.testing import EmbeddedBroker
+from tests.support.broker.status_page import AVRO_SCHEMA, MARKUP, SETTINGS, TIME_MS, VIEWS, Answer, Page, filled_broker
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with filled_broker(tmp_path_factory.mktemp("status") / "data") as broker:
+        yield Page(broker)
+
+
+@pytest.fixture
+def own_page(tmp_path: Path) -> Iterator[Page]:
+    """The page of a broker that a test changes."""
+    with EmbeddedBroker(tmp_path, topics={"t": 1}, settings=SETTINGS) as broker:
+        yield Page(broker)
+
+
+def write(page: Page, value: bytes, **config: object) -> None:
+    """Write a record to the topic t."""
+    producer = Producer({"bootstrap.servers": page.broker.bootstrap_servers, "log_level": 0, **config})
+    producer.produce("t", value=value)
+    assert producer.flush(60) == 0
+
+
+def record(page: Page, topic: str, offset: int, **fields: object) -> dict[str, Any]:
+    """One record."""
+    rows = page.row("records", topic=topic, offset=offset, limit=1, **fields)["rows"]
+    assert [row["offset"] for row in rows] == [offset]
+    found: dict[str, Any] = rows[0]
+    return found
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+class References(HTMLParser):
+    """The addresses that a page loads or links to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, _: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value for name, value in attrs if name in {"href", "src"} and value is not None]
+
+
+def test_the_page_and_its_files_are_served_with_a_policy_against_foreign_scripts(page: Page) -> None:
+    answer = page.ask("")
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "default-src 'none'; script-src 'self'" in answer.headers["Content-Security-Policy"]
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    references = References()
+    references.feed(answer.body.decode())
+    loaded = [found for found in references.found if not found.startswith(("#", "data:"))]
+    assert sorted(set(loaded)) == ["metrics", "status.css", "status.js"]
+    for name in loaded:
+        assert page.ask(name).status == 200
+    assert page.ask("status.js").headers["Content-Type"] == "text/javascript; charset=utf-8"
+    head = page.ask("", method="HEAD")
+    assert (head.status, head.body) == (200, b"")
+
+
+def test_the_script_asks_for_served_paths_and_sets_no_html(page: Page) -> None:
+    script = (files(status_page.__package__) / "static" / "status.js").read_text()
+    paths = set(re.findall(r'ask\("(\w+)"', script))
+    assert paths == {"broker", "topics", "topic", "groups", "group", "transactions", "connections", "records"}
+    assert {page.ask(f"api/{path}").status for path in paths} <= {200, 400}  # 400: a field is required
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|Function\(", script)
+
+
+# --- broker, topics, groups, transactions, connections ----------------------------------------------------------------
+
+
+def test_the_broker_is_described(page: Page) -> None:
+    broker = page.row("broker")
+    assert (broker["node_id"], broker["addresses"]) == (1, [page.broker.bootstrap_servers])
+    assert (broker["topics"], broker["partitions"], broker["offline_logs"]) == (7, 13, 0)
+    assert broker["groups"] == [{"type": "classic", "state": "Stable", "count": 1}]
+    assert broker["transactions"] == [{"state": "Ongoing", "count": 1}]
+    assert broker["shows_records"]
+    produce = next(row for row in broker["requests"] if row["api"] == "Produce")
+    assert produce["requests"] > 0
+    assert produce["p99_ms"] >= produce["p50_ms"] > 0
+    assert produce["errors"] == {}
+
+
+def test_topics_have_sizes_and_offsets(page: Page) -> None:
+    topics = {row["name"]: row for row in page.row("topics")["rows"]}
+    assert list(topics) == sorted(topics)
+    views = topics["views"]
+    assert (views["partitions"], views["replication_factor"], views["offsets"]) == (3, 1, VIEWS)
+    assert (views["under_replicated"], views["without_leader"]) == (0, 0)
+    assert views["size_bytes"] == views["bytes_in"] > VIEWS
+    assert views["messages_in"] == VIEWS
+    assert topics["__consumer_offsets"]["is_internal"]
+    assert not views["is_internal"]
+
+
+def test_rows_are_returned_in_pages_and_filtered(page: Page) -> None:
+    names, after = [], ""
+    while True:
+        answer = page.row("topics", limit=2, after=after)
+        names += [row["name"] for row in answer["rows"]]
+        if answer["next"] is None:
+            break
+        assert len(answer["rows"]) == 2
+        after = answer["next"]
+    assert names == ["__consumer_offsets", "__transaction_state", "avro", "binary", "empty", "orders", "views"]
+    assert [row["name"] for row in page.row("topics", contains="VIEW")["rows"]] == ["views"]
+
+
+def test_partitions_of_a_topic(page: Page) -> None:
+    topic = page.row("topic", name="views", limit=2)
+    assert (topic["partitions"], topic["next"], topic["configs"]) == (3, 2, {})
+    first = topic["rows"][0]
+    assert (first["leader"], first["replicas"], first["isr"]) == (1, [1], [1])
+    assert (first["log_start_offset"], first["high_watermark"], first["segments"]) == (0, VIEWS // 3, 1)
+    assert [row["partition"] for row in page.row("topic", name="views", **{"from": 2})["rows"]] == [2]
+    orders = page.row("topic", name="orders")["rows"][0]
+    assert (orders["last_stable_offset"], orders["high_watermark"], orders["open_transactions"]) == (6, 8, 1)
+
+
+def test_groups_have_their_lag(page: Page) -> None:
+    (row,) = page.row("groups")["rows"]
+    lag = 2 * (VIEWS // 3 - 60)
+    assert (row["group_id"], row["state"], row["members"], row["committed"]) == ("view-report", "Stable", 1, 2)
+    assert row["lag"] == lag
+    group = page.row("group", id="view-report", limit=1)
+    assert group["next"] == 1
+    offset = group["rows"][0]
+    assert (offset["topic"], offset["partition"], offset["committed_offset"]) == ("views", 0, 60)
+    assert (offset["end_offset"], offset["lag"]) == (VIEWS // 3, lag // 2)
+    assert offset["committed_ms"] > TIME_MS
+    (member,) = group["member_rows"]
+    assert member["client_id"] == "reporter"
+    assert member["partitions"] == ["views-0", "views-1", "views-2"]
+
+
+def test_a_consumer_group_of_the_new_protocol_has_its_members(own_page: Page) -> None:
+    servers = own_page.broker.bootstrap_servers
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "new", "group.protocol": "consumer"})
+    try:
+        consumer.subscribe(["t"])
+        while not consumer.assignment():
+            consumer.poll(0.1)
+        group = own_page.row("group", id="new")
+        assert (group["type"], group["members"]) == ("consumer", 1)
+        assert [row["partitions"] for row in group["member_rows"]] == [["t-0"]]
+    finally:
+        consumer.close()
+
+
+def test_transactions(page: Page) -> None:
+    (row,) = page.row("transactions")["rows"]
+    assert (row["transactional_id"], row["state"]) == ("order-writer", "Ongoing")
+    assert (row["partitions"], row["partition_count"]) == (["orders-0"], 1)
+    assert row["started_ms"] > TIME_MS
+
+
+def test_connections_name_their_client(page: Page) -> None:
+    answer = page.row("connections")
+    assert answer["count"] == len(answer["rows"])
+    by_client = {row["client_id"]: row for row in answer["rows"]}
+    row = by_client["orders"]
+    assert (row["listener"], row["user"]) == ("PLAINTEXT", "ANONYMOUS")
+    assert row["software_name"] == "confluent-kafka-python"
+    assert row["idle_ms"] >= 0
+    assert re.fullmatch(r"127\.0\.0\.1:\d+", row["peer"])
+
+
+# --- records ----------------------------------------------------------------------------------------------------------
+
+
+def test_records_of_a_partition(page: Page) -> None:
+    answer = page.row("records", topic="views", partition=1, limit=2)
+    end = VIEWS // 3
+    assert (answer["log_start_offset"], answer["high_watermark"], answer["next_offset"]) == (0, end, end)
+    last = answer["rows"][-1]
+    assert (last["offset"], last["timestamp"], last["timestamp_type"]) == (end - 1, TIME_MS + 1000 * 298, "CreateTime")
+    assert last["key"] == {"size": 7, "text": "user-18"}
+    assert json.loads(last["value"]["text"])["id"] == 9007199254740993 + 298
+    assert last["headers"] == [
+        {"key": {"size": 5, "text": "trace"}, "value": {"size": 3, "text": "298"}},
+        {"key": {"size": 4, "text": "none"}, "value": None},
+    ]
+    assert (last["header_count"], last["transaction"], last["control"], last["producer"]) == (2, None, None, None)
+
+
+def test_a_search_continues_at_the_next_offset(page: Page) -> None:
+    offsets: list[int] = []
+    following = 0
+    while following < VIEWS // 3:
+        answer = page.row("records", topic="views", offset=following, limit=30)
+        offsets += [row["offset"] for row in answer["rows"]]
+        assert answer["next_offset"] > following
+        following = answer["next_offset"]
+    assert offsets == list(range(VIEWS // 3))
+
+
+def test_records_are_found_by_time_and_by_key(page: Page) -> None:
+    wanted = TIME_MS + 1000 * 150
+    rows = page.row("records", topic="views", partition=0, timestamp=wanted, limit=1)["rows"]
+    assert [(row["offset"], row["timestamp"]) for row in rows] == [(50, wanted)]
+    assert page.row("records", topic="views", timestamp=TIME_MS * 2)["rows"] == []
+    found = page.row("records", topic="views", key="user-6")
+    assert [row["offset"] for row in found["rows"]] == [number // 3 for number in range(6, VIEWS, 60)]
+    assert found["next_offset"] == VIEWS // 3
+    assert page.row("records", topic="views", key="user-6", offset=50, limit=1)["rows"][0]["offset"] == 62
+    assert page.row("records", topic="views", key="user-20")["rows"] == []
+
+
+def test_offsets_outside_of_the_log_are_moved_into_it(page: Page) -> None:
+    assert page.row("records", topic="views", offset=10**12)["offset"] == VIEWS // 3
+    assert page.row("records", topic="empty")["rows"] == []
+    assert page.row("records", topic="views", last=10**9, limit=1)["rows"][0]["offset"] == 0
+
+
+def test_bytes_that_are_no_text_are_in_base64_and_long_ones_are_shortened(page: Page) -> None:
+    assert record(page, "binary", 0)["key"] == {"size": 2, "base64": "/wA="}
+    assert record(page, "binary", 1) | {"batch": {}} == record(page, "binary", 1) | {"batch": {}, "value": None}
+    assert record(page, "binary", 1)["key"] == {"size": len(MARKUP), "text": MARKUP}
+    shortened = record(page, "binary", 2, bytes=101)["value"]
+    assert shortened == {"size": 200_000, "text": "é" * 50}  # the 51st character is cut in two
+    assert record(page, "binary", 2, bytes=1_048_576)["value"]["text"] == "é" * 100_000
+
+
+def test_records_show_the_outcome_of_their_transaction_and_markers(page: Page) -> None:
+    rows = page.row("records", topic="orders")["rows"]
+    assert [(row["transaction"], row["control"]) for row in rows] == [
+        ("committed", None),
+        ("committed", None),
+        (None, "COMMIT"),
+        ("aborted", None),
+        ("aborted", None),
+        (None, "ABORT"),
+        ("open", None),
+        ("open", None),
+    ]
+    assert [row["value"]["text"] for row in rows if row["transaction"]] == [
+        "committed",
+        "committed",
+        "aborted",
+        "aborted",
+        "open",
+        "open",
+    ]
+    assert page.row("records", topic="orders", offset=4, limit=1)["rows"][0]["transaction"] == "aborted"
+
+
+# --- Avro -------------------------------------------------------------------------------------------------------------
+
+
+def with_schema(page: Page, schema: object, framing: str = "none", topic: str = "avro") -> Answer:
+    body = {"topic": topic, "avro_schema": json.dumps(schema), "avro_framing": framing}
+    return page.ask("api/records", method="POST", body=body)
+
+
+def decoded(page: Page, schema: object, framing: str = "none", topic: str = "avro") -> list[dict[str, Any]]:
+    answer = with_schema(page, schema, framing, topic)
+    assert answer.status == 200, answer.body
+    return [row["value"]["avro"] for row in answer.row["rows"] if row["value"]]
+
+
+def test_avro_values_are_decoded_with_the_schema_of_the_request(page: Page) -> None:
+    plain = decoded(page, AVRO_SCHEMA)
+    assert [json.loads(value["json"]) for value in plain[::2]] == [
+        {"id": number, "item": "tea", "raw": "0xff01"} for number in range(3)
+    ]
+    assert all("problem" in value for value in plain[1::2])
+    framed = decoded(page, AVRO_SCHEMA, "confluent")
+    assert [json.loads(value["json"])["id"] for value in framed[1::2]] == [0, 1, 2]
+    with_other_magic = decoded(page, "string", "confluent", topic="binary")
+    assert with_other_magic[1] == {"problem": "it has no schema id of Confluent's wire format"}
+
+
+def test_an_invalid_schema_is_an_error(page: Page) -> None:
+    answer = with_schema(page, {"type": "nothing"})
+    assert (answer.status, answer.row) == (
+        400,
+        {"problem": "avro_schema: it is not an Avro schema: {'type': 'nothing'}"},
+    )
+    answer = page.ask("api/records", method="POST", body={"topic": "avro", "avro_schema": "{"})
+    assert answer.status == 400
+    assert answer.row["problem"].startswith("avro_schema: it is not an Avro schema: Expecting property name")
+
+
+def test_a_schema_comes_by_post_which_other_sites_cannot_send(page: Page) -> None:
+    problem = "avro_schema: send the fields as JSON in the body of a POST"
+    assert page.problem("records", topic="avro", avro_schema='"bytes"') == (400, problem)
+
+
+HOSTILE = {
+    "memory": (
+        {"type": "array", "items": "null"},
+        b"\xfe\xff\xff\xff\xff\xff\xff\x7f" + b"\0",  # more items than fit into memory, of no bytes each
+    ),
+    "stack": (
+        {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]},
+        b"\2" * 900_000 + b"\0",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_value_that_breaks_the_decoder_does_not_break_the_broker(own_page: Page, kind: str) -> None:
+    schema, value = HOSTILE[kind]
+    write(own_page, value)
+    answer = with_schema(own_page, schema, topic="t")
+    assert (answer.status, answer.row["next_offset"]) == (200, 1)
+    (row,) = answer.row["rows"]
+    assert "json" not in row["value"].get("avro", {})
+    write(own_page, b"\0")
+    assert own_page.row("records", topic="t", offset=1)["rows"][0]["value"]["size"] == 1
+
+
+def test_values_that_are_too_large_are_not_decoded(tmp_path: Path) -> None:
+    settings = SETTINGS | {"message.max.bytes": 4_000_000}
+    with EmbeddedBroker(tmp_path, topics={"t": 1}, settings=settings) as broker:
+        page = Page(broker)
+        write(page, b"x" * 1_500_000, **{"message.max.bytes": 4_000_000})
+        problem = "the value has 1500000 bytes, more than the 1048576 that are decoded"
+        assert decoded(page, "bytes", topic="t") == [{"problem": problem}]
+
+
+def test_without_fastavro_the_error_says_how_to_install_it(
+    own_page: Page, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden = tmp_path_factory.mktemp("hidden")
+    (hidden / "fastavro.py").write_text("raise ModuleNotFoundError('fastavro')")
+    monkeypatch.syspath_prepend(hidden)
+    write(own_page, b"x")
+    answer = with_schema(own_page, "bytes", topic="t")
+    assert (answer.status, answer.row) == (
+        501,
+        {"problem": "decoding Avro needs the package fastavro: run `pip install 'spark-kafka-native[avro]'`"},
+    )
+
+
+# --- errors and limits ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "status", "problem"),
+    [
+        ("nothing", {}, 404, "there is no such page"),
+        ("topic", {}, 400, "name: the field is required"),
+        ("topic", {"name": "none"}, 404, "there is no topic 'none'"),
+        ("topics", {"limit": "0"}, 400, "limit: '0' is not a number from 1 to 500"),
+        ("topics", {"limit": "many"}, 400, "limit: 'many' is not a number from 1 to 500"),
+        ("topics", {"x": 1}, 400, "'x': there is no such field; the fields are after, contains, limit"),
+        ("broker", {"x": 1}, 400, "'x': there is no such field; the fields are none"),
+        ("group", {"id": "none"}, 404, "there is no group 'none'"),
+        ("records", {"topic": "none"}, 404, "there is no partition none-0"),
+        ("records", {"topic": "views", "partition": 3}, 404, "there is no partition views-3"),
+        (
+            "records",
+            {"topic": "views", "offset": -1},
+            400,
+            "offset: '-1' is not a number from 0 to 9223372036854775807",
+        ),
+        ("records", {"topic": "views", "limit": 201}, 400, "limit: '201' is not a number from 1 to 200"),
+        ("records", {"topic": "views", "offset": 1, "last": 1}, 400, "only one of offset, timestamp, last may be set"),
+        ("records", {"topic": "views", "avro_framing": "x"}, 400, "avro_framing: 'x' is not one of none, confluent"),
+    ],
+)
+def test_errors_name_the_field_or_the_object(
+    page: Page, path: str, fields: dict[str, object], status: int, problem: str
+) -> None:
+    assert page.problem(path, **fields) == (status, problem)
+
+
+def test_other_methods_and_bodies_are_refused(page: Page) -> None:
+    answer = page.ask("api/topics", method="DELETE")
+    assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
+    assert page.ask("api/topics", method="POST", body={}).status == 405
+    assert page.ask("", method="POST", body={}).status == 405
+    answer = page.ask("api/records", method="POST", body=[1])
+    assert (answer.status, answer.row) == (400, {"problem": "the body is JSON, but not an object"})
+    answer = page.ask("api/records", method="POST", body={"topic": 1})
+    assert (answer.status, answer.row) == (400, {"problem": "topic: 1 is not text"})
+    answer = page.ask("api/records", method="POST", body={"topic": "views", "limit": True})
+    assert (answer.status, answer.row) == (400, {"problem": "limit: True is not a number from 1 to 200"})
+    answer = page.ask("api/records", method="POST", body={"topic": ["x" * 1000]})
+    assert (answer.status, answer.row) == (400, {"problem": "topic: list is not text"})
+    answer = page.ask("api/records", method="POST", body={"topic": "views", "key": "\ud800"})
+    assert (answer.status, answer.row["problem"].split(" ")[0]) == (400, "key:")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 403),
+        ({"Host": "localhost:1"}, 200),
+        ({"Host": "192.0.2.7"}, 200),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Host": "127.0.0.1:1", "Origin": "http://127.0.0.1:2"}, 403),
+        ({"Host": "127.0.0.1:1", "Origin": "http://127.0.0.1:1"}, 200),
+        ({"Host": "evil.example", "Origin": "http://evil.example"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Sec-Fetch-Site": "none"}, 200),
+    ],
+)
+def test_pages_of_other_sites_are_refused(page: Page, headers: dict[str, str], status: int) -> None:
+    for path in ("", "api/topics"):
+        assert page.ask(path, headers=headers).status == status
+    assert page.ask("metrics", headers=headers).status == 200  # Prometheus may use any name
+
+
+def test_the_recent_messages_are_the_warnings_of_the_log(own_page: Page) -> None:
+    logging.getLogger("broker_embedded.test").info("not shown")
+    logging.getLogger("broker_embedded.test").warning("disk of %s is slow", "t-0")
+    first = own_page.row("broker")["messages"][0]
+    assert (first["level"], first["logger"], first["text"]) == (
+        "WARNING",
+        "broker_embedded.test",
+        "disk of t-0 is slow",
+    )
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_broker_without_a_page_has_no_url(tmp_path: Path) -> None:
+    broker = EmbeddedBroker(tmp_path, settings=SETTINGS)
+    with pytest.raises(RuntimeError, match=r"set metrics\.listener, and start it"):
+        _ = broker.status_page_url
+    with EmbeddedBroker(tmp_path) as without, pytest.raises(RuntimeError, match=r"set metrics\.listener"):
+        _ = without.status_page_url
+
+
+def test_the_page_can_show_the_status_without_records(tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path, topics={"t": 1}, settings=SETTINGS | {"status.page": "status"}) as broker:
+        page = Page(broker)
+        assert not page.row("broker")["shows_records"]
+        assert page.problem("records", topic="t") == (
+            403,
+            "records are not shown; the setting status.page can allow it",
+        )
+
+
+def test_without_a_page_the_port_serves_metrics_alone(tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path, settings=SETTINGS | {"status.page": "none"}) as broker:
+        with pytest.raises(RuntimeError, match="no status page"):
+            _ = broker.status_page_url
+        assert broker._server.metrics_url is not None
+        with (
+            pytest.raises(urllib.error.HTTPError) as refused,
+            urllib.request.urlopen(broker._server.metrics_url.removesuffix("metrics"), timeout=60),
+        ):
+            pass
+        with refused.value as error:
+            assert error.code == 403
+            assert json.loads(error.read()) == {
+                "problem": "the status page is off on this address; the setting status.page can allow it"
+            }
