@@ -44,14 +44,25 @@ class HttpRequest:
             raise ValueError("the body is JSON, but not an object")
         return fields
 
-    def web_page_problem(self, hosts: Container[str] = ()) -> str | None:
+    @property
+    def is_navigation(self) -> bool:
+        """Whether a browser opens the target as a page of its own, for example by a link of another site."""
+        return (
+            self.method == "GET"
+            and self.headers.get(b"sec-fetch-mode") == b"navigate"
+            and self.headers.get(b"sec-fetch-dest") == b"document"
+        )
+
+    def web_page_problem(self, hosts: Container[str] = (), *, links: bool = False) -> str | None:
         """The reason to refuse a request that a web page of another site may have sent, or None.
 
         Such a page sends an Origin or Sec-Fetch-Site, or has a host name that it resolves to this machine (DNS
         rebinding). ``hosts`` are names of this machine in lower case; localhost and IP addresses are allowed always.
+        ``links``: other sites may have links to the target.
         """
         site = self.headers.get(b"sec-fetch-site", b"none")
-        if site in {b"cross-site", b"same-site"} or (b"origin" in self.headers and self._origin() != self._host()):
+        foreign = site in {b"cross-site", b"same-site"} and not (links and self.is_navigation)
+        if foreign or (b"origin" in self.headers and self._origin() != self._host()):
             return "web pages of other sites may not use this port"
         host = self._host()
         name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host

@@ -1,7 +1,7 @@
 """The port for metrics: HTTP for Prometheus and the status page, on the broker's own event loop.
 
-A connection has one request and 10 seconds, and at most 16 connections are open, so that clients of this port cannot
-slow the broker down.
+A connection has one request, 10 seconds to send it and 10 to take the response, and at most 16 connections are open, so
+that clients of this port cannot slow the broker down.
 """
 
 import asyncio
@@ -92,12 +92,9 @@ class MetricsPort:
 
     async def _converse(self, sock: socket.socket, content: "_Content") -> None:
         try:
-            async with asyncio.timeout(_TIMEOUT_S):
-                await _respond(sock, content)
+            await _respond(sock, content)
         except (OSError, TimeoutError) as error:
             logger.debug("a request for metrics or the status page failed: %r", error)
-        except Exception:  # the next request is served all the same
-            logger.exception("a request for metrics or the status page failed")
 
 
 class _Content:
@@ -122,13 +119,20 @@ async def _respond(sock: socket.socket, content: _Content) -> None:
 
     connection = HttpConnection(sock, max_head_bytes=_MAX_HEAD_BYTES, max_body_bytes=_MAX_BODY_BYTES)
     try:
-        request = await connection.next_request()
-    except BadRequest as error:
-        response = HttpResponse(status=error.status)
-    else:
+        async with asyncio.timeout(_TIMEOUT_S):
+            request = await connection.next_request()
         if request is None:
             return
         response = await content.respond(request)
+    except BadRequest as error:
+        response = HttpResponse(status=error.status, body=f"{error}\n".encode())
+    except (OSError, TimeoutError):
+        raise
+    except Exception:  # the next request is served all the same
+        logger.exception("a request for metrics or the status page failed")
+        status = HTTPStatus.INTERNAL_SERVER_ERROR
+        response = HttpResponse(status=status, body=b"the request failed; the broker's log says why\n")
     headers = {"Content-Type": response.content_type, **response.headers}
-    await connection.respond(response.status, headers, response.body, close=True)
-    await connection.finish()
+    async with asyncio.timeout(_TIMEOUT_S):
+        await connection.respond(response.status, headers, response.body, close=True)
+        await connection.finish()

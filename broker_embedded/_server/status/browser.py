@@ -9,6 +9,7 @@ from broker_embedded._log.log import Log
 from broker_embedded._server.status.query import Query, StatusError
 from broker_embedded._server.status.record_reader import RecordReader
 from broker_embedded._server.status.records import PageRequest
+from spark_kafka_native._protocol.errors import KafkaError
 
 _DEFAULT_RECORDS: Final = 50
 _MAX_RECORDS: Final = 200
@@ -70,7 +71,11 @@ class RecordBrowser:
     async def _start(self, log: Log, end: int, given: dict[str, int], limit: int, *, from_start: bool) -> int:
         """The offset to begin at, within the log."""
         if "timestamp" in given:
-            offset = await self._reader.offset_at(log, given["timestamp"], end)
+            try:
+                offset = await self._reader.offset_at(log, given["timestamp"], end)
+            except KafkaError as error:
+                problem = f"the time cannot be looked up; start at an offset: {error.detail or error}"
+                raise StatusError(HTTPStatus.CONFLICT, problem) from error
         elif "offset" in given:
             offset = given["offset"]
         elif "last" in given or not from_start:

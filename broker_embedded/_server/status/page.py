@@ -90,13 +90,13 @@ class StatusPage:
         if self._shows == "none":
             problem = "the status page is off on this address; the setting status.page can allow it"
             raise StatusError(HTTPStatus.FORBIDDEN, problem)
-        problem_of_origin = request.web_page_problem(self._hosts())
-        if problem_of_origin is not None:
-            raise StatusError(HTTPStatus.FORBIDDEN, problem_of_origin)
         try:
             path = request.path
         except ValueError as error:
             raise StatusError(HTTPStatus.BAD_REQUEST, str(error)) from None
+        problem_of_origin = request.web_page_problem(self._hosts(), links=path in _STATIC)
+        if problem_of_origin is not None:
+            raise StatusError(HTTPStatus.FORBIDDEN, problem_of_origin)
         if path in _STATIC:
             _check_method(request, "GET", "HEAD")
             return await self._file(*_STATIC[path])

@@ -1,17 +1,12 @@
-"""Reading records for the status page: the broker's side of the worker process.
+"""Reading records for the status page: bytes of the log go to a worker process, which makes the page.
 
-One thread reads bytes of the log, sends them to the worker, and waits for the page. One request is served at a time,
-and at most `_MAX_WAITING` wait. The worker is killed if a page takes too long. The first batch of the range is then
-tried alone, without the Avro schema, and is skipped if it fails again: so a search always continues.
+One thread reads the bytes, sends them to the worker, and waits for the page. One request is served at a time, and at
+most `_MAX_WAITING` wait. If the worker cannot read the batches of a request, the first one is tried alone, then without
+the Avro schema, and is skipped if it fails again: so a search always continues.
 """
 
 import asyncio
-import contextlib
 import json
-import os
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,24 +18,23 @@ from broker_embedded._log.log import Log
 from broker_embedded._log.timestamp_lookup import ContinueAt, Lookup
 from broker_embedded._log.view import LogSlice, bytes_of
 from broker_embedded._server.status.query import StatusError
-from broker_embedded._server.status.records import PageRequest
-from broker_embedded._server.status.worker import BAD_SCHEMA, FASTAVRO_MISSING, MEMORY_BYTES, SIZE
+from broker_embedded._server.status.records import PageRequest, skipped
+from broker_embedded._server.status.worker import BAD_SCHEMA, FASTAVRO_MISSING
+from broker_embedded._server.status.worker_process import WorkerFailed, WorkerLost, WorkerProcess
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._records.batch import BatchHeader, CorruptBatch
 from spark_kafka_native._records.formats import read_any
 
 _READ_BYTES: Final = 4 * 1024 * 1024
 _MAX_BATCH_BYTES: Final = 16 * 1024 * 1024
-_MAX_RESPONSE_BYTES: Final = 64 * 1024 * 1024
-_TIMEOUT_S: Final = 2.5
+_HEAD_BYTES: Final = 1024
+_PAGE_S: Final = 30.0
 _LOOKUP_S: Final = 5.0
+_IDLE_S: Final = 60.0
+_TRIES: Final = 2
 _MAX_WAITING: Final = 4
-_MODULE: Final = "broker_embedded._server.status.worker"
 
 T = TypeVar("T")
-
-
-class _WorkerFailed(Exception):
-    """The worker ended, or was killed because it took too long."""
 
 
 class RecordReader:
@@ -48,7 +42,8 @@ class RecordReader:
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="broker-status")
-        self._worker: subprocess.Popen[bytes] | None = None
+        self._worker: WorkerProcess | None = None
+        self._idle: asyncio.TimerHandle | None = None
         self._waiting = 0
         self._closed = False
 
@@ -66,6 +61,8 @@ class RecordReader:
     def kill(self) -> None:
         """End the worker, and refuse requests."""
         self._closed = True
+        if self._idle is not None:
+            self._idle.cancel()
         worker = self._worker
         if worker is not None:
             worker.kill()
@@ -76,118 +73,127 @@ class RecordReader:
         self._end_worker()
 
     async def _run(self, function: Callable[[], T]) -> T:
-        if self._closed or self._waiting >= _MAX_WAITING:
-            problem = "the broker stops" if self._closed else "other searches of this page are running; try again"
-            raise StatusError(HTTPStatus.SERVICE_UNAVAILABLE, problem)
+        if self._closed:
+            raise _broker_stops()
+        if self._waiting >= _MAX_WAITING:
+            problem = "other searches of this page are running; try again"
+            raise StatusError(HTTPStatus.SERVICE_UNAVAILABLE, problem, {"Retry-After": "1"})
+        if self._idle is not None:
+            self._idle.cancel()
+        loop = asyncio.get_running_loop()
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, function)
+            return await loop.run_in_executor(self._executor, function)
         finally:
             self._waiting -= 1
+            if not self._waiting and not self._closed:
+                self._idle = loop.call_later(_IDLE_S, self._executor.submit, self._end_worker)
 
     # --- in the thread -----------------------------------------------------------------------------------------------
 
     def _page(self, log: Log, request: PageRequest) -> bytes:
+        deadline = time.monotonic() + _PAGE_S
         found = _read(log, request, _READ_BYTES)
+        if not found.regions:  # compaction has left nothing up to the end
+            return _page_without_rows(request, request.end)
         if found.size > _MAX_BATCH_BYTES:
             return _skipped(request, found, f"it is larger than the {_MAX_BATCH_BYTES} bytes that are read")
-        alone = _read(log, request, 1)
-        attempts = [(request, found)]
+        try:
+            return self._ask(request, found, deadline)
+        except WorkerFailed as error:
+            reason = str(error)
+        alone = _first_batch(found)
         if alone.size < found.size:
-            attempts.append((request, alone))
+            try:
+                return self._ask(request, alone, deadline)
+            except WorkerFailed as error:
+                reason = str(error)
         if request.avro_schema:
-            attempts.append((replace(request, avro_schema=""), alone))
-        for attempt in attempts:
-            with contextlib.suppress(_WorkerFailed):
-                return self._ask(*attempt)
-        limits = f"it cannot be read within {_TIMEOUT_S} s and {MEMORY_BYTES // 2**20} MiB"
-        return _skipped(request, alone, limits)
+            problem = f"the batch at offset {_header(alone).base_offset} is shown without the Avro schema: {reason}"
+            plain = replace(request, avro_schema="", problems=(problem,))
+            try:
+                return self._ask(plain, alone, deadline)
+            except WorkerFailed as error:
+                reason = str(error)
+        return _skipped(request, alone, reason)
 
-    def _ask(self, request: PageRequest, found: LogSlice) -> bytes:
-        """Send a request to the worker; its page. Raises _WorkerFailed, StatusError, KafkaError."""
+    def _ask(self, request: PageRequest, found: LogSlice, deadline: float) -> bytes:
+        """Send a request to the worker; its page. Raises WorkerFailed, StatusError, KafkaError."""
         try:
             stored = bytes_of(found.regions)
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         aborted = tuple((each.producer_id, each.first_offset, each.last_offset) for each in found.aborted)
         asked = json.dumps(asdict(replace(request, aborted=aborted))).encode()
-        worker = self._running_worker()
-        watch = threading.Timer(_TIMEOUT_S, worker.kill)
-        watch.start()
-        try:
-            response = _exchange(worker, SIZE.pack(len(asked)) + asked, SIZE.pack(len(stored)), stored)
-        except (OSError, ValueError):
-            response = b""
-        finally:
-            watch.cancel()
-        if not response:
-            self._end_worker()
-            raise _WorkerFailed
+        lost = ""
+        for _ in range(_TRIES):
+            try:
+                response = self._running_worker(deadline).ask(asked, stored, deadline)
+                break
+            except WorkerLost as error:
+                self._end_worker()
+                lost = str(error)
+            except BaseException:
+                self._end_worker()
+                raise
+        else:
+            raise WorkerFailed(lost)
         status, body = response[0], response[1:]
         if status in {BAD_SCHEMA, FASTAVRO_MISSING}:
             code = HTTPStatus.BAD_REQUEST if status == BAD_SCHEMA else HTTPStatus.NOT_IMPLEMENTED
             raise StatusError(code, body.decode())
         return body
 
-    def _running_worker(self) -> subprocess.Popen[bytes]:
-        if self._worker is not None and self._worker.poll() is not None:
+    def _running_worker(self, deadline: float) -> WorkerProcess:
+        if self._worker is not None and self._worker.has_ended:
             self._end_worker()
         if self._worker is None:
-            path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
-            try:
-                self._worker = subprocess.Popen(
-                    [sys.executable, "-P", "-m", _MODULE],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    env={**os.environ, "PYTHONPATH": path},
-                    process_group=0,
-                )
-            except OSError as error:
-                problem = f"the process that reads records cannot be started: {error}"
-                raise StatusError(HTTPStatus.SERVICE_UNAVAILABLE, problem) from error
+            self._worker = WorkerProcess()
             if self._closed:  # `kill` has not seen it
-                self._worker.kill()
+                raise _broker_stops()
+            self._worker.wait_until_ready(deadline)
         return self._worker
 
     def _end_worker(self) -> None:
         worker, self._worker = self._worker, None
         if worker is not None:
-            assert worker.stdin is not None
-            assert worker.stdout is not None
-            worker.kill()
-            worker.stdout.close()
-            with contextlib.suppress(OSError):  # it has not read all bytes
-                worker.stdin.close()
-            worker.wait()
+            worker.close()
+
+
+def _broker_stops() -> StatusError:
+    return StatusError(HTTPStatus.SERVICE_UNAVAILABLE, "the broker stops")
 
 
 def _read(log: Log, request: PageRequest, max_bytes: int) -> LogSlice:
     return log.reader.read(request.offset, max_bytes=max_bytes, upper_bound_offset=request.end, with_aborted=True)
 
 
-def _exchange(worker: subprocess.Popen[bytes], *sent: bytes) -> bytes:
-    """Send bytes, and receive a response; nothing if the worker ends. Raises OSError, ValueError."""
-    assert worker.stdin is not None
-    assert worker.stdout is not None
-    for piece in sent:
-        worker.stdin.write(piece)
-    worker.stdin.flush()
-    head = worker.stdout.read(SIZE.size)
-    size = SIZE.unpack(head)[0] if len(head) == SIZE.size else 0
-    if not 0 < size <= _MAX_RESPONSE_BYTES:
-        return b""
-    response = worker.stdout.read(size)
-    return response if len(response) == size else b""
-
-
 def _skipped(request: PageRequest, found: LogSlice, reason: str) -> bytes:
     """A page without records, after the first batch of a slice. Raises KafkaError."""
-    first = found.regions[0]
-    header = read_any(bytes_of((replace(first, length=min(first.length, 1024)),)), whole=False)
-    problem = f"the batch at offset {header.base_offset} is skipped: {reason}"
-    page = {**request.reply, "next_offset": max(request.offset, header.next_offset), "problem": problem, "rows": []}
+    header = _header(found)
+    return _page_without_rows(request, header.next_offset, skipped(header, request.offset, reason))
+
+
+def _page_without_rows(request: PageRequest, next_offset: int, *problems: str) -> bytes:
+    page = {**request.reply, "next_offset": max(request.offset, next_offset), "problems": problems, "rows": []}
     return json.dumps(page, ensure_ascii=False).encode(errors="replace") + b"\n"
+
+
+def _header(found: LogSlice) -> BatchHeader:
+    """The header of a slice's first batch. Raises KafkaError."""
+    head = replace(found.regions[0], length=min(found.regions[0].length, _HEAD_BYTES))
+    try:
+        return read_any(bytes_of((head,)), whole=False)
+    except OSError as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+    except CorruptBatch as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+
+
+def _first_batch(found: LogSlice) -> LogSlice:
+    """The first batch of a slice. Raises KafkaError."""
+    size = _header(found).size_in_bytes
+    return replace(found, regions=(replace(found.regions[0], length=size),), size=size)
 
 
 def _offset_at(log: Log, timestamp: int, end: int) -> int:

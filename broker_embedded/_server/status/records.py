@@ -1,11 +1,12 @@
 """A page of records as JSON, from the bytes of batches. Runs in the worker process (`worker`).
 
-A page ends at its limit of records, at 4 MiB of JSON, or after a second. It then has the offset to continue at. A batch
-that cannot be read, or is larger than the limits here, is skipped, and the page names it.
+A page ends at its limit of records, at 4 MiB of JSON, or a second after its first record was read. It then has the
+offset to continue at. A batch that cannot be read, or is larger than the limits here, is skipped; the page names it.
 """
 
 import base64
 import json
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -26,7 +27,10 @@ _MAX_RECORDS: Final = 500_000
 _MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
 _MAX_CHARS: Final = 4 * 1024 * 1024
 _MAX_S: Final = 1.0
-_CHECK_EVERY: Final = 1000
+_CHECK_AFTER: Final = 1024 * 1024
+_RECORD_COST: Final = 1024
+"""Bytes that take as long as the fixed work for a record."""
+_MAX_PROBLEMS: Final = 10
 _MAX_HEADERS: Final = 100
 _MAX_AVRO_BYTES: Final = 1024 * 1024
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -39,7 +43,7 @@ class PageRequest:
 
     ``shown_bytes`` is the most bytes to return of a key, of a value, and of all headers. ``aborted`` has producer id,
     first and last offset of aborted transactions, ``open`` the first offset of open ones by producer id. ``reply`` is
-    copied into the response.
+    copied into the response, as ``problems`` are.
     """
 
     offset: int
@@ -52,16 +56,17 @@ class PageRequest:
     aborted: tuple[tuple[int, int, int], ...] = ()
     open: Mapping[str, int] = field(default_factory=dict)
     reply: Mapping[str, Any] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
 
 
 def page_of_records(request: PageRequest, stored: memoryview) -> bytes:
-    """The JSON of a page: ``rows``, ``next_offset``, and ``problem``, which is null or about batches that were skipped.
+    """The JSON of a page: ``rows``, ``next_offset``, and ``problems``, texts about batches that were skipped.
 
     Raises SchemaProblem: the Avro schema cannot be used.
     """
     page = _Page(request)
     page.read(stored)
-    parts = {**request.reply, "next_offset": page.next_offset, "problem": page.problem}
+    parts = {**request.reply, "next_offset": page.next_offset, "problems": page.problems}
     head = json.dumps(parts, ensure_ascii=False)
     return f'{head[:-1]}, "rows": [{", ".join(page.rows)}]}}\n'.encode(errors="replace")
 
@@ -70,12 +75,18 @@ class _Page:
     def __init__(self, request: PageRequest) -> None:
         self.rows: list[str] = []
         self.next_offset = request.offset
-        self.problem: str | None = None
+        self._problems = list(request.problems)
         self._request = request
         self._key = None if request.key is None else request.key.encode(errors="surrogatepass")
         self._avro = AvroSchema(request.avro_schema, is_framed=request.is_framed) if request.avro_schema else None
-        self._deadline = time.monotonic() + _MAX_S
-        self._read = self._chars = 0
+        self._deadline = math.inf
+        self._chars = self._unchecked = self._more_problems = 0
+
+    @property
+    def problems(self) -> list[str]:
+        """The first problems, and how many more there are."""
+        more = [f"and {self._more_problems} more batches are skipped"] if self._more_problems else []
+        return self._problems + more
 
     def read(self, stored: memoryview) -> None:
         """Read batches until the page is complete."""
@@ -83,10 +94,12 @@ class _Page:
         try:
             for position, header in iter_any(stored):
                 found = True
-                if self.next_offset >= self._request.end or not self._read_batch(stored, position, header):
+                late = time.monotonic() >= self._deadline
+                if late or self.next_offset >= self._request.end or not self._read_batch(stored, position, header):
                     return
+                self._start_clock()
         except CorruptBatch as error:
-            self.problem = str(error)
+            self._note(str(error))
             return
         if not found:  # compaction has left nothing up to the end
             self.next_offset = self._request.end
@@ -101,19 +114,36 @@ class _Page:
                 if record.offset >= self.next_offset:
                     if self._is_complete():
                         return False
-                    self._read += 1
-                    self.next_offset = record.offset + 1
+                    self._count(record)
                     if self._key is None or (record.key == self._key and not header.is_control):
                         self._add(record, header, described)
         except CorruptBatch as error:
-            self.problem = f"the batch at offset {header.base_offset} is skipped: {error}"
+            self._note(skipped(header, self.next_offset, str(error)))
         self.next_offset = max(self.next_offset, header.next_offset)
         return True
+
+    def _start_clock(self) -> None:
+        if self._deadline == math.inf:
+            self._deadline = time.monotonic() + _MAX_S
+
+    def _count(self, record: LogRecord) -> None:
+        self._start_clock()  # not before: each page reads a batch from its start
+        self._unchecked += _RECORD_COST + len(record.key or b"") + len(record.value or b"") + len(record.headers)
+        self.next_offset = record.offset + 1
 
     def _is_complete(self) -> bool:
         if len(self.rows) >= self._request.limit or self._chars >= _MAX_CHARS:
             return True
-        return self._read > 0 and self._read % _CHECK_EVERY == 0 and time.monotonic() >= self._deadline
+        if self._unchecked < _CHECK_AFTER:
+            return False
+        self._unchecked = 0
+        return time.monotonic() >= self._deadline
+
+    def _note(self, problem: str) -> None:
+        if len(self._problems) < _MAX_PROBLEMS:
+            self._problems.append(problem)
+        else:
+            self._more_problems += 1
 
     def _add(self, record: LogRecord, header: BatchHeader, described: Mapping[str, Any]) -> None:
         most = self._request.shown_bytes
@@ -149,6 +179,12 @@ class _Page:
         if any(owner == producer_id and first <= offset <= last for owner, first, last in self._request.aborted):
             return "aborted"
         return "open" if offset >= self._request.open.get(str(producer_id), offset + 1) else "committed"
+
+
+def skipped(header: BatchHeader, offset: int, reason: str) -> str:
+    """The problem of a batch whose records from ``offset`` on are not shown."""
+    start = f" from offset {offset} on" if offset > header.base_offset else ""
+    return f"the batch at offset {header.base_offset} is skipped{start}: {reason}"
 
 
 def _describe_batch(stored: memoryview, position: int, header: BatchHeader) -> dict[str, Any]:
@@ -212,4 +248,5 @@ def _text_of(data: bytes, *, whole: bool) -> str | None:
 def request_from(text: bytes) -> PageRequest:
     """The request that `asdict` and JSON have made of one."""
     fields = json.loads(text)
-    return PageRequest(**fields | {"aborted": tuple(tuple(each) for each in fields["aborted"])})
+    aborted = tuple(tuple(each) for each in fields["aborted"])
+    return PageRequest(**fields | {"aborted": aborted, "problems": tuple(fields["problems"])})

@@ -1,9 +1,11 @@
-"""The process that reads records for the status page: ``python -m broker_embedded._server.status.worker``.
+"""The process that reads records for the status page: ``python -m broker_embedded._server.status.worker CPU_S``.
 
 A record that a client has written can take much time and memory to read: a few KiB decompress to gigabytes, and a
 schema of the page can overflow the stack. This process keeps that away from the broker, whose event loop also would
-wait for the interpreter's lock. It has limits of memory, a low priority, and ends after a minute without a request.
+wait for the interpreter's lock. It has a low priority, a limit of memory, and one of processor time for each request:
+the kernel ends it with SIGPROF. It ends when the broker closes its standard input.
 
+    ready     `READY`, after the imports
     request   size uint32 | PageRequest as JSON | size uint32 | batches
     response  size uint32 | status uint8: 0 a page, 1 a problem with the schema, 2 fastavro is missing | JSON or text
 """
@@ -11,7 +13,7 @@ wait for the interpreter's lock. It has limits of memory, a low priority, and en
 import contextlib
 import os
 import resource
-import select
+import signal
 import struct
 import sys
 from io import RawIOBase
@@ -21,27 +23,31 @@ from broker_embedded._server.status.avro_values import SchemaProblem
 from broker_embedded._server.status.records import page_of_records, request_from
 
 SIZE: Final = struct.Struct(">I")
+READY: Final = b"ready\n"
 PAGE, BAD_SCHEMA, FASTAVRO_MISSING = range(3)
+OUT_OF_MEMORY: Final = 77
+"""The exit status of a worker that reached its limit of memory."""
 MEMORY_BYTES: Final = 1024 * 1024 * 1024
 _NICE: Final = 10
-_IDLE_S: Final = 60
 
 
 def main() -> int:
     """Answer requests until the broker closes the pipe; the exit status."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    cpu_s = float(sys.argv[1])
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    with contextlib.suppress(OSError, ValueError):  # there are systems without such a limit
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        limit = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError):
         os.nice(_NICE)
     requests, responses = open(0, "rb", buffering=0), open(1, "wb", buffering=0)  # noqa: SIM115  # until it ends
-    while select.select([requests], [], [], _IDLE_S)[0]:
-        request = _read(requests)
-        if request is None:
-            break
-        stored = _read(requests)
-        if stored is None:
-            break
+    _write(responses, READY)
+    while (request := _read(requests)) is not None and (stored := _read(requests)) is not None:
+        signal.setitimer(signal.ITIMER_PROF, cpu_s)
         status, body = _answer(request, stored)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         _write(responses, SIZE.pack(len(body) + 1) + bytes([status]) + body)
     return 0
 
@@ -76,4 +82,7 @@ def _write(pipe: RawIOBase, data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)

@@ -1,6 +1,8 @@
 """Records that clients can write, and that a page must get past without harm to the broker."""
 
+import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,8 @@ from typing import Any
 import psutil
 import pytest
 
-from broker_embedded._server.status import record_reader
+from broker_embedded._server.status import record_reader, worker_process
+from broker_embedded._server.status.worker_process import WorkerFailed, WorkerProcess
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._protocol.errors import ErrorCode
 from spark_kafka_native._records.batch import CompressionType
@@ -63,7 +66,8 @@ def test_a_batch_that_decompresses_to_too_much_is_skipped_with_its_reason(page: 
     write(page, batch(b"after"))
     answer = page.row("records", topic="t", offset=0)
     assert values(answer) == ["after"]
-    assert answer["problem"].startswith("the batch at offset 0 is skipped: ")
+    (problem,) = answer["problems"]
+    assert problem.startswith("the batch at offset 0 is skipped: ")
 
 
 def test_a_batch_of_too_many_records_is_skipped_with_its_reason(page: Page) -> None:
@@ -72,7 +76,7 @@ def test_a_batch_of_too_many_records_is_skipped_with_its_reason(page: Page) -> N
     answer = page.row("records", topic="t", offset=250_000)
     assert values(answer) == ["after"]
     reason = "it has 500001 records, more than the 500000 that are read"
-    assert answer["problem"] == f"the batch at offset 0 is skipped: {reason}"
+    assert answer["problems"] == [f"the batch at offset 0 is skipped from offset 250000 on: {reason}"]
 
 
 def test_a_batch_of_too_many_bytes_is_skipped_without_reading_it(page: Page) -> None:
@@ -81,7 +85,7 @@ def test_a_batch_of_too_many_bytes_is_skipped_without_reading_it(page: Page) -> 
     answer = page.row("records", topic="t", offset=0)
     assert (answer["rows"], answer["next_offset"]) == ([], 1)
     reason = "it is larger than the 16777216 bytes that are read"
-    assert answer["problem"] == f"the batch at offset 0 is skipped: {reason}"
+    assert answer["problems"] == [f"the batch at offset 0 is skipped: {reason}"]
     assert values(page.row("records", topic="t", offset=1)) == ["after"]
 
 
@@ -107,20 +111,104 @@ def test_a_response_is_bounded_and_continues(page: Page) -> None:
     assert found == 20
 
 
-def test_a_batch_whose_worker_takes_too_long_is_skipped(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_reader, "_TIMEOUT_S", 0.0)
-    write(page, batch(b"slow"))
-    answer = page.row("records", topic="t", offset=0)
-    assert (answer["rows"], answer["next_offset"]) == ([], 1)
-    assert answer["problem"].startswith("the batch at offset 0 is skipped: it cannot be read within 0.0 s")
+def test_all_records_of_a_large_batch_are_found(page: Page) -> None:
+    """Each page reads the batch from its start."""
+    write(page, compressed(*(record(number, b"") for number in range(490_000)), record(490_000, b"last")))
+    assert values(page.row("records", topic="t", last=1)) == ["last"]
 
 
-def test_a_killed_worker_is_started_again(page: Page) -> None:
+def test_a_batch_that_takes_too_much_processor_time_is_skipped(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_process, "CPU_S", 0.02)
+    write(page, compressed(*(record(number, b"") for number in range(490_000))))
+    write(page, batch(b"after"))
+    answer = page.row("records", topic="t", offset=489_999)
+    assert (answer["rows"], answer["next_offset"]) == ([], 490_000)
+    reason = "it cannot be read within 0.02 s of processor time"
+    assert answer["problems"] == [f"the batch at offset 0 is skipped from offset 489999 on: {reason}"]
+    monkeypatch.undo()
+    assert values(page.row("records", topic="t", offset=490_000)) == ["after"]
+
+
+def test_a_batch_that_takes_too_much_time_with_avro_is_shown_without(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(self: WorkerProcess, request: bytes, stored: bytes, deadline: float) -> bytes:
+        if json.loads(request)["avro_schema"]:
+            raise WorkerFailed("it is slow")
+        return whole(self, request, stored, deadline)
+
+    whole = WorkerProcess.ask
+    monkeypatch.setattr(WorkerProcess, "ask", ask)
+    write(page, batch(b"1"))
+    write(page, batch(b"2"))
+    answer = page.ask("api/records", method="POST", body={"topic": "t", "offset": 0, "avro_schema": '"long"'}).row
+    assert (values(answer), answer["next_offset"]) == (["1"], 1)
+    assert answer["problems"] == ["the batch at offset 0 is shown without the Avro schema: it is slow"]
+
+
+def test_a_machine_that_is_too_busy_skips_nothing(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(page, batch(b"1"))
+    page.row("records", topic="t")
+    (worker,) = workers()
+    monkeypatch.setattr(record_reader, "_PAGE_S", 0.5)
+    worker.suspend()
+    answer = page.ask("api/records", {"topic": "t"})
+    assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+    assert answer.row["problem"] == "reading takes too long, because this machine is busy; try again"
+    monkeypatch.undo()
+    assert values(page.row("records", topic="t")) == ["1"]
+
+
+@pytest.mark.parametrize("is_noticed", [True, False])
+def test_a_killed_worker_is_started_again(page: Page, monkeypatch: pytest.MonkeyPatch, *, is_noticed: bool) -> None:
     write(page, batch(b"1"))
     assert values(page.row("records", topic="t")) == ["1"]
+    if not is_noticed:
+        monkeypatch.setattr(WorkerProcess, "has_ended", False)
     (worker,) = workers()
     worker.kill()
-    worker.wait(60)
+    eventually(worker.status, psutil.STATUS_ZOMBIE)
+    answer = page.row("records", topic="t")
+    assert (values(answer), answer["problems"]) == (["1"], [])
+
+
+def test_a_batch_whose_worker_is_killed_again_and_again_is_skipped(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(self: WorkerProcess, request: bytes, stored: bytes, deadline: float) -> bytes:
+        if len(stored) > len(batch(b"1")):
+            self._process.kill()
+        return whole(self, request, stored, deadline)
+
+    whole = WorkerProcess.ask
+    monkeypatch.setattr(WorkerProcess, "ask", ask)
+    write(page, batch(b"1"))
+    write(page, batch(b"longer"))
+    assert values(page.row("records", topic="t", offset=0)) == ["1"]
+    answer = page.row("records", topic="t", offset=1)
+    assert (answer["rows"], answer["next_offset"]) == ([], 2)
+    assert answer["problems"] == ["the batch at offset 1 is skipped: its process ended with status -9"]
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [("/bin/false", "it ended with status 1"), ("/bin/echo", "it printed b'-P -m '"), (None, "expected str")],
+)
+def test_a_worker_that_does_not_start_skips_nothing(
+    page: Page, monkeypatch: pytest.MonkeyPatch, program: str | None, reason: str
+) -> None:
+    write(page, batch(b"1"))
+    monkeypatch.setattr(sys, "executable", program)
+    status, problem = page.problem("records", topic="t")
+    assert status == 503
+    assert problem.startswith(f"the process that reads records does not start: {reason}")
+
+
+def test_a_worker_ends_some_time_after_the_last_request(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(page, batch(b"1"))
+    page.row("records", topic="t")
+    (worker,) = workers()
+    monkeypatch.setattr(record_reader, "_IDLE_S", 0.01)
+    page.row("records", topic="t")
+    eventually(worker.is_running, False)
     assert values(page.row("records", topic="t")) == ["1"]
 
 

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from broker_embedded._server.status import page as status_page
+from broker_embedded._server.status.record_reader import RecordReader
 from broker_embedded.testing import EmbeddedBroker
 from tests.support.broker.status_page import AVRO_SCHEMA, MARKUP, SETTINGS, TIME_MS, VIEWS, Answer, Page, filled_broker
 
@@ -399,6 +400,14 @@ def test_other_methods_and_bodies_are_refused(page: Page) -> None:
     assert (answer.status, answer.row) == (400, {"problem": "topic: list is not text"})
     answer = page.ask("api/records", method="POST", body={"topic": "views", "key": "\ud800"})
     assert (answer.status, answer.row["problem"].split(" ")[0]) == (400, "key:")
+    answer = page.ask("api/records", method="POST", body={"topic": "views", "avro_schema": "x" * 300_000})
+    assert (answer.status, answer.body) == (413, b"the body has more than 262144 bytes\n")
+
+
+def test_an_unexpected_error_has_a_response(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RecordReader, "page", None)
+    answer = page.ask("api/records", {"topic": "views"})
+    assert (answer.status, answer.body) == (500, b"the request failed; the broker's log says why\n")
 
 
 @pytest.mark.parametrize(
@@ -422,6 +431,14 @@ def test_pages_of_other_sites_are_refused(page: Page, headers: dict[str, str], s
     for path in ("", "api/topics"):
         assert page.ask(path, headers=headers).status == status
     assert page.ask("metrics", headers=headers).status == 200  # Prometheus may use any name
+
+
+@pytest.mark.parametrize("destination", ["document", "iframe"])
+def test_other_sites_may_have_links_to_the_page_alone(page: Page, destination: str) -> None:
+    headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": destination}
+    assert page.ask("", headers=headers).status == (200 if destination == "document" else 403)
+    assert page.ask("", headers={**headers, "Host": "evil.example"}).status == 403
+    assert page.ask("api/topics", headers=headers).status == 403
 
 
 def test_the_recent_messages_are_the_warnings_of_the_log(own_page: Page) -> None:
