@@ -4,7 +4,7 @@ import contextlib
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
@@ -67,6 +67,16 @@ class Browser:
         cells = f"{rows}.filter((row) => row.className !== 'detail').map((row) => row.cells[{column}].innerText)"
         found: list[str] = self._driver.execute_script(f"return {cells}")
         return found
+
+    def run(self, script: str) -> Any:
+        """The result of a script in the page."""
+        return self._driver.execute_script(script)
+
+    @property
+    def progress(self) -> str:
+        """The state of a search for records; empty if there is none."""
+        found = self.all("main p [role=status]")
+        return found[0].text if found else ""
 
     @property
     def title(self) -> str:

@@ -7,8 +7,11 @@ const OVERVIEW_ROWS = 20;
 const MAX_DATE_MS = 8.64e15 - 864e5; // of a Date, in every time zone
 const MAX_INDENT = 20; // levels of JSON
 const MAX_INDENTED = 100000; // characters of JSON that get line breaks
-const DRAW_MS = 300; // between two drawings of the rows of a search
-const PREVIEW = 200; // characters of a key or value in a table
+const DRAW_MS = 300; // between two insertions of rows of a running search
+const MAX_ROWS = 2000; // of one search over all its partitions; More records adds to a table with fewer rows
+const MAX_NOTES = 100; // problems of a search
+const MAX_REPETITIONS = 30; // of a request while the broker is busy
+const PREVIEW = 200; // characters of a key or value in a table, and of an error response without a problem
 
 // --- elements ---------------------------------------------------------------------------------------------------------
 
@@ -36,19 +39,43 @@ function table(columns, rows, empty) {
 
 function shown(value) {
   if (value == null) return span("–", "none");
-  return typeof value === "number" ? count(value) : value;
+  return typeof value === "number" || typeof value === "bigint" ? count(value) : value;
 }
 
 function facts(pairs) {
   return h("dl", { class: "facts" }, pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, shown(value)))));
 }
 
+/** Give an element the children of `fresh`. Those that it has already stay, with their focus and scroll position. */
+function update(element, fresh) {
+  const identity = (node) => (node.nodeName === "TR" ? `TR ${node.cells[0].textContent}` : node.nodeName);
+  const children = [...fresh.childNodes];
+  const identities = new Set(children.map(identity));
+  for (const node of [...element.childNodes]) if (!identities.has(identity(node))) node.remove();
+  let next = element.firstChild;
+  for (const child of children) {
+    if (!next || identity(next) !== identity(child)) {
+      element.insertBefore(child, next);
+      continue;
+    }
+    const node = next;
+    next = node.nextSibling;
+    if (!node.cloneNode().isEqualNode(child.cloneNode())) node.replaceWith(child); // text, or other attributes
+    else if (!node.isEqualNode(child)) update(node, child);
+  }
+  while (element.childNodes.length > children.length) element.lastChild.remove();
+}
+
 // --- formats ----------------------------------------------------------------------------------------------------------
 
-const count = (number) => number.toLocaleString("en");
+// Integers are of type number, and above 2^53 of type bigint. Arithmetic with both throws; comparison works.
 
-function bytes(number) {
-  if (number == null) return null;
+const count = (number) => number.toLocaleString("en");
+const compare = (one, other) => (one < other ? -1 : one > other ? 1 : 0);
+
+function bytes(size) {
+  if (size == null) return null;
+  let number = Number(size);
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;
   while (number >= 1024 && unit < units.length - 1) [number, unit] = [number / 1024, unit + 1];
@@ -65,7 +92,7 @@ function time(ms) {
 
 function duration(ms) {
   if (ms < 1000) return `${ms} ms`;
-  const seconds = ms / 1000;
+  const seconds = Number(ms) / 1000;
   return seconds < 120 ? `${seconds.toFixed(0)} s` : `${(seconds / 60).toFixed(0)} min`;
 }
 
@@ -74,19 +101,46 @@ const lag = (number) => (number ? span(count(number), "warn") : number);
 
 // --- requests ---------------------------------------------------------------------------------------------------------
 
-async function ask(path, fields = {}, body) {
+const toJson = (body) => JSON.stringify(body, (_, value) => (typeof value === "bigint" ? String(value) : value));
+
+/** The value of JSON. Integers above 2^53 are of type bigint; browsers whose JSON.parse has no `context` round them. */
+function fromJson(text) {
+  return JSON.parse(text, (_, value, context) => {
+    const isRounded = typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source);
+    return isRounded ? BigInt(context.source) : value;
+  });
+}
+
+/**
+ * The response of the broker, which is requested for a view: `view.isCurrent()` is false once it does not need the
+ * response. A busy broker has status 503 and Retry-After. The request is then repeated, and `view.report` gets the problem.
+ */
+async function ask(view, path, fields = {}, body = null) {
   const given = Object.entries(fields).filter(([, value]) => value != null && value !== "");
   const query = new URLSearchParams(given).toString();
-  const options = body && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
-  let response;
-  try {
-    response = await fetch(`api/${path}${query ? `?${query}` : ""}`, options);
-  } catch {
-    throw new Error("the broker does not respond");
+  const options = body ? { method: "POST", headers: { "Content-Type": "application/json" }, body: toJson(body) } : {};
+  for (let repetition = 0; ; repetition += 1) {
+    let response, text, answer;
+    try {
+      response = await fetch(`api/${path}${query ? `?${query}` : ""}`, options);
+      text = await response.text();
+    } catch {
+      throw new Error("the broker does not respond");
+    }
+    try {
+      answer = fromJson(text);
+    } catch {
+      // The text is not JSON.
+    }
+    if (response.ok && answer) return answer;
+    const status = `${response.status} ${response.statusText}`.trim();
+    const problem = new Error(answer?.problem ?? `status ${status}: ${text.slice(0, PREVIEW).trim() || "without a text"}`);
+    const seconds = response.status === 503 ? Number(response.headers.get("Retry-After")) : 0;
+    if (!seconds || repetition === MAX_REPETITIONS || !view.isCurrent()) throw problem;
+    view.report(problem.message);
+    await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+    if (!view.isCurrent()) throw problem;
   }
-  const answer = await response.json();
-  if (!response.ok) throw new Error(answer.problem);
-  return answer;
 }
 
 // --- pages ------------------------------------------------------------------------------------------------------------
@@ -149,10 +203,10 @@ const GROUPS = [
 ];
 
 const pages = {
-  async overview() {
-    const broker = await ask("broker");
-    const topics = await ask("topics", { limit: OVERVIEW_ROWS });
-    const groupRows = await ask("groups", { limit: OVERVIEW_ROWS });
+  async overview(view) {
+    const broker = await ask(view, "broker");
+    const topics = await ask(view, "topics", { limit: OVERVIEW_ROWS });
+    const groupRows = await ask(view, "groups", { limit: OVERVIEW_ROWS });
     const groups = broker.groups.map((each) => `${each.count} ${each.state}`).join(", ");
     const transactions = broker.transactions.map((each) => `${each.count} ${each.state}`).join(", ");
     return [
@@ -181,8 +235,8 @@ const pages = {
     ];
   },
 
-  async requests() {
-    const { requests, delayed_requests: delayed } = await ask("broker");
+  async requests(view) {
+    const { requests, delayed_requests: delayed } = await ask(view, "broker");
     const columns = [
       ["API", (row) => row.api],
       ["Requests", (row) => row.requests, "number"],
@@ -199,8 +253,8 @@ const pages = {
     ];
   },
 
-  async topics(fields) {
-    const answer = await ask("topics", fields);
+  async topics(view, fields) {
+    const answer = await ask(view, "topics", fields);
     return [
       h("h2", {}, "Topics"),
       filter("topics", fields, "Topics that contain"),
@@ -210,8 +264,8 @@ const pages = {
     ];
   },
 
-  async topic(fields) {
-    const topic = await ask("topic", fields);
+  async topic(view, fields) {
+    const topic = await ask(view, "topic", fields);
     const columns = [
       ["Partition", (row) => link(String(row.partition), "records", { topic: topic.name, partition: row.partition }), "number"],
       ["Leader", (row) => (row.leader < 0 ? span("none", "bad") : String(row.leader)), "number"],
@@ -237,8 +291,8 @@ const pages = {
     ];
   },
 
-  async groups(fields) {
-    const answer = await ask("groups", fields);
+  async groups(view, fields) {
+    const answer = await ask(view, "groups", fields);
     return [
       h("h2", {}, "Groups"),
       filter("groups", fields, "Groups that contain"),
@@ -248,8 +302,8 @@ const pages = {
     ];
   },
 
-  async group(fields) {
-    const group = await ask("group", fields);
+  async group(view, fields) {
+    const group = await ask(view, "group", fields);
     const offsets = [
       ["Topic", (row) => link(row.topic, "topic", { name: row.topic }), "id"],
       ["Partition", (row) => row.partition, "number"],
@@ -277,8 +331,8 @@ const pages = {
     ];
   },
 
-  async transactions(fields) {
-    const answer = await ask("transactions", fields);
+  async transactions(view, fields) {
+    const answer = await ask(view, "transactions", fields);
     const columns = [
       ["Transactional id", (row) => row.transactional_id, "id"],
       ["State", (row) => row.state],
@@ -297,8 +351,8 @@ const pages = {
     ];
   },
 
-  async connections() {
-    const answer = await ask("connections", { limit: 500 });
+  async connections(view) {
+    const answer = await ask(view, "connections", { limit: 500 });
     const columns = [
       ["Client", (row) => row.peer],
       ["Listener", (row) => row.listener],
@@ -383,16 +437,21 @@ class Records {
     this.fields = fields;
     this.topic = fields.topic;
     this.partitions = partitions;
-    this.rows = [];
-    this.next = new Map(); // offsets to continue at, by partition
     this.search = 0; // the number of the search that may show rows
+    this.asked = null; // the values of the form when the search began
+    this.chosen = []; // the partitions of the search
+    this.next = new Map(); // offsets to continue at, by partition
     this.drawn = 0;
-    this.notes = new Set();
-    this.results = h("div");
+    this.notes = h("div");
+    const titles = ["Partition", "Offset", "Time", "Key", "Value", ""];
+    const head = h("tr", {}, titles.map((title, index) => h("th", { scope: "col", class: index < 2 ? "number" : null }, title)));
+    this.body = h("tbody");
+    this.table = h("div", { class: "scroll" }, h("table", {}, h("thead", {}, head), this.body));
     this.progress = h("span", { class: "muted", role: "status" });
     this.more = h("button", { type: "button", hidden: true, onclick: () => this.run(true) }, "More records");
     this.stop = h("button", { type: "button", hidden: true, onclick: () => this.end("Stopped.") }, "Stop");
     this.form = this.makeForm();
+    this.clear();
   }
 
   elements() {
@@ -400,7 +459,8 @@ class Records {
       h("h2", {}, "Records of ", link(this.topic, "topic", { name: this.topic })),
       this.form,
       h("p", {}, this.more, " ", this.stop, " ", this.progress),
-      this.results,
+      this.notes,
+      this.table,
     ];
   }
 
@@ -436,9 +496,9 @@ class Records {
     update();
     const submit = (event) => {
       event.preventDefault();
-      sessionStorage.setItem("schema", inputs.schema.value);
-      const given = Object.fromEntries(Object.entries(inputs).filter(([name]) => !["schema", "framed"].includes(name)).map(([name, input]) => [name, input.value]));
-      const hash = address("records", { topic: this.topic, ...given, framed: inputs.framed.checked || null });
+      const { schema, framed, ...given } = this.values();
+      sessionStorage.setItem("schema", schema);
+      const hash = address("records", { topic: this.topic, ...given, framed: framed || null });
       if (location.hash === hash) this.run(false);
       else location.hash = hash;
     };
@@ -448,60 +508,71 @@ class Records {
       labels.framed, h("button", {}, "Search"), labels.schema);
   }
 
-  chosen() {
-    const { partition } = this.inputs;
-    return partition.value === "" ? [...Array(Math.min(this.partitions, MAX_PARTITIONS)).keys()] : [Number(partition.value)];
+  values() {
+    const valueOf = (input) => (input.type === "checkbox" ? input.checked : input.value);
+    return Object.fromEntries(Object.entries(this.inputs).map(([name, input]) => [name, valueOf(input)]));
+  }
+
+  /** The fields that every request has. */
+  common(partition) {
+    const { format, schema, framed } = this.asked;
+    const request = { topic: this.topic, partition };
+    if (format === "avro" && schema.trim()) {
+      request.avro_schema = schema;
+      request.avro_framing = framed ? "confluent" : "none";
+    }
+    return request;
   }
 
   request(partition, limit) {
-    const { start, offset, time: from, key, format, schema, framed } = this.inputs;
-    const request = { topic: this.topic, partition, limit };
-    if (key.value !== "") request.key = key.value;
+    const { start, offset, time: from, key } = this.asked;
+    const request = { ...this.common(partition), limit };
+    if (key !== "") request.key = key;
     if (this.next.has(partition)) request.offset = this.next.get(partition);
-    else if (start.value === "offset") request.offset = offset.value;
-    else if (start.value === "time" && from.value) request.timestamp = new Date(from.value).getTime();
-    else if (key.value === "") request.last = limit;
-    if (format.value === "avro" && schema.value.trim()) {
-      request.avro_schema = schema.value;
-      request.avro_framing = framed.checked ? "confluent" : "none";
-    }
+    else if (start === "offset") request.offset = offset;
+    else if (start === "time" && from) request.timestamp = new Date(from).getTime();
+    else if (key === "") request.last = limit;
     return request;
   }
 
   /** Search, or continue the last search. A search by key reads on until it has found enough or is stopped. */
   async run(continues) {
     const search = ++this.search;
+    const view = { isCurrent: () => search === this.search, report: (text) => (this.progress.textContent = text) };
     if (!continues) {
-      this.rows = [];
+      this.asked = this.values();
+      this.chosen = this.asked.partition === "" ? [...Array(Math.min(this.partitions, MAX_PARTITIONS)).keys()] : [this.asked.partition];
       this.next.clear();
-      this.notes.clear();
     }
+    if (!continues || this.rows.length >= MAX_ROWS) this.clear();
     this.more.hidden = true;
     this.stop.hidden = false;
     this.progress.className = "muted";
-    const limit = Number(this.inputs.limit.value) || 50;
-    let open = false;
+    view.report("");
+    const requested = Number(this.asked.limit) || 50;
+    const limit = Math.min(requested, Math.floor(MAX_ROWS / this.chosen.length));
+    let isOpen = false, isLimited = false;
     try {
-      for (const partition of this.chosen()) {
+      for (const partition of this.chosen) {
         let wanted = limit, page, moved;
         do {
-          page = await ask("records", {}, this.request(partition, wanted));
-          if (search !== this.search) return;
-          this.rows.push(...page.rows.map((row) => ({ partition, ...row })));
+          page = await ask(view, "records", {}, this.request(partition, wanted));
+          if (!view.isCurrent()) return;
+          for (const row of page.rows) this.add({ partition, ...row });
           wanted -= page.rows.length;
           moved = page.next_offset > page.offset;
           this.next.set(partition, page.next_offset);
-          if (page.problem) this.notes.add(`Partition ${partition}: ${page.problem}`);
-          this.progress.textContent = `Partition ${partition}: read up to offset ${count(page.next_offset)} of ${count(page.high_watermark)}`;
+          for (const problem of page.problems) this.note(`Partition ${partition}: ${problem}`);
+          view.report(`Partition ${partition}: read up to offset ${count(page.next_offset)} of ${count(page.high_watermark)}`);
           if (Date.now() - this.drawn > DRAW_MS) this.show();
         } while (wanted > 0 && moved && page.next_offset < page.high_watermark);
-        open ||= page.next_offset < page.high_watermark;
+        isOpen ||= page.next_offset < page.high_watermark;
+        isLimited ||= limit < requested && wanted <= 0;
       }
-      this.show();
-      this.end(`${count(this.rows.length)} records.${open ? "" : " The end is reached."}`);
+      const limited = ` These are at most ${limit} of each partition, because the page shows ${count(MAX_ROWS)}: choose a partition for more.`;
+      this.end(`${count(this.rows.length)} records.${isOpen ? "" : " The end is reached."}${isLimited ? limited : ""}`);
     } catch (error) {
-      if (search !== this.search) return;
-      this.show();
+      if (!view.isCurrent()) return;
       this.end(error.message);
       this.progress.className = "bad";
     }
@@ -509,21 +580,47 @@ class Records {
 
   end(text) {
     this.search += 1;
+    this.show();
     this.stop.hidden = true;
     this.more.hidden = false;
+    this.more.textContent = this.rows.length < MAX_ROWS ? "More records" : "Next records, in place of these";
     this.progress.textContent = text;
   }
 
+  clear() {
+    this.rows = []; // each with its line of the table
+    this.noted = new Set();
+    this.drawn = 0;
+    this.notes.replaceChildren();
+    this.body.replaceChildren();
+    this.table.hidden = true;
+  }
+
+  note(problem) {
+    if (this.noted.size > MAX_NOTES || this.noted.has(problem)) return;
+    this.noted.add(problem);
+    const isLast = this.noted.size > MAX_NOTES;
+    this.notes.append(h("p", { class: "warn" }, isLast ? "There are more problems: start at a later offset to see them." : problem));
+  }
+
+  add(row) {
+    const { partition, offset, timestamp } = row;
+    this.rows.push({ partition, offset, timestamp, line: this.line(row, this.asked.format) });
+  }
+
+  /** Insert the lines that the table does not have. The other ones stay in the page, with their details. */
   show() {
     this.drawn = Date.now();
-    const format = this.inputs.format.value;
-    if (this.chosen().length > 1) this.rows.sort((one, other) => one.timestamp - other.timestamp || one.partition - other.partition || one.offset - other.offset);
-    const titles = ["Partition", "Offset", "Time", "Key", "Value", ""];
-    const head = h("tr", {}, titles.map((title, index) => h("th", { scope: "col", class: index < 2 ? "number" : null }, title)));
-    const body = h("tbody", {}, this.rows.map((row) => this.line(row, format)));
-    const notes = [...this.notes].map((note) => h("p", { class: "warn" }, note));
-    const rows = this.rows.length ? h("div", { class: "scroll" }, h("table", {}, h("thead", {}, head), body)) : h("p", { class: "none" }, "No records.");
-    this.results.replaceChildren(...notes, rows);
+    this.table.hidden = !this.rows.length;
+    if (this.chosen.length > 1) {
+      this.rows.sort((one, other) => compare(one.timestamp, other.timestamp) || one.partition - other.partition || compare(one.offset, other.offset));
+    }
+    let next = null;
+    for (let index = this.rows.length - 1; index >= 0; index -= 1) {
+      const { line } = this.rows[index];
+      if (!line.parentNode) this.body.insertBefore(line, next);
+      next = line;
+    }
   }
 
   line(row, format) {
@@ -544,12 +641,12 @@ class Records {
     }
     const cell = h("td", { colspan: 6 }, "Reading ...");
     line.after(h("tr", { class: "detail" }, cell));
+    const view = { isCurrent: () => cell.isConnected, report: (problem) => cell.replaceChildren(problem) };
     try {
-      const request = { ...this.request(row.partition, 1), offset: row.offset, bytes: 1048576 };
-      for (const other of ["key", "timestamp", "last"]) delete request[other];
-      const { rows } = await ask("records", {}, request);
+      const request = { ...this.common(row.partition), limit: 1, offset: row.offset, bytes: 1048576 };
+      const { rows, problems } = await ask(view, "records", {}, request);
       const same = rows.find((each) => each.offset === row.offset);
-      cell.replaceChildren(...(same ? this.detail(same) : ["The record is no longer there."]));
+      cell.replaceChildren(...(same ? this.detail(same) : ["The record is no longer there. ", ...problems]));
     } catch (error) {
       cell.replaceChildren(span(error.message, "bad"));
     }
@@ -565,7 +662,7 @@ class Records {
     const { batch, producer } = row;
     return [
       ...block("Key", row.key, "text"),
-      ...block("Value", row.value, this.inputs.format.value),
+      ...block("Value", row.value, this.asked.format),
       h("h3", {}, row.header_count > headers.length ? `Headers, the first ${headers.length} of ${count(row.header_count)}` : "Headers"),
       row.header_problem && h("p", { class: "bad" }, row.header_problem),
       table([["Name", ([name]) => name, "data"], ["Value", ([, value]) => value, "data"]], headers, "None."),
@@ -580,16 +677,18 @@ class Records {
 // --- the page ---------------------------------------------------------------------------------------------------------
 
 let drawing = 0;
+let shownHash = null; // the address of the shown page
 let shownRecords = null; // the search of the page
 
-function report(problem) {
+function report(problem, text = `Updated ${new Date().toLocaleTimeString()}`) {
   const state = document.getElementById("state");
   state.className = problem ? "failed" : "";
-  state.textContent = problem || `Updated ${new Date().toLocaleTimeString()}`;
+  state.textContent = problem || text;
 }
 
 async function draw() {
-  const number = ++drawing;
+  const number = ++drawing, { hash } = location;
+  const view = { isCurrent: () => number === drawing, report };
   shownRecords?.end("");
   shownRecords = null;
   const { page, fields } = place();
@@ -601,33 +700,37 @@ async function draw() {
   try {
     let content, records = null;
     if (page === "records") {
-      const topic = await ask("topic", { name: fields.topic, limit: 1 });
+      const topic = await ask(view, "topic", { name: fields.topic, limit: 1 });
       records = new Records(fields, topic.partitions);
       content = records.elements();
     } else if (Object.hasOwn(pages, page)) {
-      content = await pages[page](fields);
+      content = await pages[page](view, fields);
     } else {
       throw new Error(`there is no page ${page}`);
     }
-    if (number !== drawing) return;
-    main.replaceChildren(...content);
+    if (!view.isCurrent()) return;
+    if (hash === shownHash && !records) update(main, h("main", { id: "main" }, content));
+    else main.replaceChildren(...content);
+    shownHash = hash;
     document.title = `Broker status: ${page}`;
     report("");
     shownRecords = records;
     records?.run(false);
   } catch (error) {
-    if (number !== drawing) return;
+    if (!view.isCurrent()) return;
     main.replaceChildren(h("p", { class: "bad" }, error.message));
     report(error.message);
   }
 }
 
 async function refresh() {
-  const isTyping = document.activeElement?.closest("form") != null;
-  if (!document.hidden && !isTyping && place().page !== "records") await draw();
+  if (!document.hidden && place().page !== "records") {
+    if (getSelection().isCollapsed) await draw();
+    else report("", "Not updated while text is selected");
+  }
   setTimeout(refresh, REFRESH_MS);
 }
 
 window.addEventListener("hashchange", draw);
-ask("broker").then((broker) => { document.getElementById("node").textContent = broker.node_id; }, () => {});
 draw().then(() => setTimeout(refresh, REFRESH_MS));
+ask({ isCurrent: () => true, report() {} }, "broker").then((broker) => { document.getElementById("node").textContent = broker.node_id; }, () => {});
