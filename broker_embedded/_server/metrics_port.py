@@ -121,17 +121,17 @@ async def _respond(sock: socket.socket, content: _Content) -> None:
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             request = await connection.next_request()
-        if request is None:
-            return
-        response = await content.respond(request)
     except BadRequest as error:
         response = HttpResponse(status=error.status, body=f"{error}\n".encode())
-    except (OSError, TimeoutError):
-        raise
-    except Exception:  # the next request is served all the same
-        logger.exception("a request for metrics or the status page failed")
-        status = HTTPStatus.INTERNAL_SERVER_ERROR
-        response = HttpResponse(status=status, body=b"the request failed; the broker's log says why\n")
+    else:
+        if request is None:
+            return
+        try:
+            response = await content.respond(request)
+        except Exception:  # the next request is served all the same
+            logger.exception("a request for metrics or the status page failed")
+            status = HTTPStatus.INTERNAL_SERVER_ERROR
+            response = HttpResponse(status=status, body=b"the request failed; the broker's log says why\n")
     headers = {"Content-Type": response.content_type, **response.headers}
     async with asyncio.timeout(_TIMEOUT_S):
         await connection.respond(response.status, headers, response.body, close=True)

@@ -18,6 +18,7 @@ _ARGUMENTS: Final = (
     "--no-sandbox",  # for root, as in containers; it opens pages of the test's own broker only
     "--disable-dev-shm-usage",
     "--disable-gpu",
+    "--hide-scrollbars",
     "--force-color-profile=srgb",
     "--window-size=1300,1000",
 )

@@ -19,12 +19,12 @@ def main() -> None:
     ):
         page.open("overview")
         page.until(lambda: len(page.cells(0)) == 7)
-        page.save_picture(IMAGES / "status-page.png", 880)
+        page.save_picture(IMAGES / "status-page.png", 940)
         page.open("records?topic=views&format=json&limit=2")
         page.until(lambda: len(page.cells(1)) == 6)
         page.named("button", "99").click()
         page.until(lambda: bool(page.all("tr.detail pre")))
-        page.save_picture(IMAGES / "status-page-records.png", 1030)
+        page.save_picture(IMAGES / "status-page-records.png", 1140)
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ def test_links_lead_from_the_overview_to_a_record(page: Browser) -> None:
     assert page.cells(1)[-1] == "99"
     page.named("button", "99").click()
     page.until(lambda: "9007199254741291" in page.one("tr.detail").text)  # larger than a double holds
-    assert "trace" in page.one("tr.detail").text
+    assert "\nHeaders\nName Value\ntrace 298\nnone null\n" in page.one("tr.detail").text
     page.named("button", "99").click()
     page.until(lambda: not page.all("tr.detail"))
 
@@ -236,6 +236,46 @@ def test_a_running_search_keeps_its_fields_and_open_details(
     assert page.cells(2) == sorted(page.cells(2))
     assert "trace" in page.one("tr.detail").text
     assert all("503" in message for message in page.errors)
+
+
+def test_a_search_ends_when_its_form_is_replaced(page: Browser, intercept: Intercept) -> None:
+    """Also if it is started by a click while the next page is requested."""
+    requests: list[object] = []
+
+    def respond(fields: dict[str, Any]) -> HttpResponse:
+        requests.append(fields["key"])
+        return records_page(len(requests), len(requests) + 1, [])  # a search without an end
+
+    page.open("records?topic=views&partition=0&limit=1")
+    page.until(lambda: page.progress.startswith("1 records."))
+    intercept(respond)
+    page.run(
+        "const fetched = window.fetch;"
+        "window.fetch = async (...given) => { await window.released; return fetched(...given); };"
+        "window.released = new Promise((resolve) => { window.release = resolve; })"
+    )
+    search(page, Key_is="none")
+    page.named("button", "Search").click()
+    page.run("window.release()")
+    page.until(lambda: len(requests) > 2)
+    page.named("button", "Stop").click()
+    page.run("location.hash = '#/overview'")
+    page.until(lambda: "views" in page.cells(0))
+    count = len(requests)
+    page.run("return (async () => { for (let number = 0; number < 20; number += 1) await fetch('api/broker'); })()")
+    assert len(requests) == count
+
+
+def test_a_partition_that_cannot_be_read_does_not_end_the_search(page: Browser, intercept: Intercept) -> None:
+    failed = HttpResponse(
+        status=HTTPStatus.CONFLICT, content_type="application/json", body=b'{"problem": "the log is offline"}'
+    )
+    intercept(lambda fields: failed if fields["partition"] == 1 else None)
+    page.open("records?topic=views&limit=2")
+    page.until(lambda: page.progress == "4 records.")
+    assert sorted(page.cells(0)) == ["0", "0", "2", "2"]
+    assert [note.text for note in page.all("main p.warn")] == ["Partition 1: the log is offline"]
+    assert all("409" in message for message in page.errors)
 
 
 def test_more_records_continue_the_search_and_keep_open_details(page: Browser) -> None:

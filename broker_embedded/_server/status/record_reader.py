@@ -25,6 +25,7 @@ from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._records.batch import BatchHeader, CorruptBatch
 from spark_kafka_native._records.formats import read_any
 
+_LEAST_READ_BYTES: Final = 1024
 _READ_BYTES: Final = 4 * 1024 * 1024
 _MAX_BATCH_BYTES: Final = 16 * 1024 * 1024
 _HEAD_BYTES: Final = 1024
@@ -44,6 +45,8 @@ class RecordReader:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="broker-status")
         self._worker: WorkerProcess | None = None
         self._idle: asyncio.TimerHandle | None = None
+        self._read_bytes = _READ_BYTES
+        """Fewer after a failure: a batch that cannot be read must not cost an attempt for each one before it."""
         self._waiting = 0
         self._closed = False
 
@@ -93,17 +96,20 @@ class RecordReader:
 
     def _page(self, log: Log, request: PageRequest) -> bytes:
         deadline = time.monotonic() + _PAGE_S
-        found = _read(log, request, _READ_BYTES)
+        found = _read(log, request, self._read_bytes)
         if not found.regions:  # compaction has left nothing up to the end
             return _page_without_rows(request, request.end)
         if found.size > _MAX_BATCH_BYTES:
             return _skipped(request, found, f"it is larger than the {_MAX_BATCH_BYTES} bytes that are read")
         try:
-            return self._ask(request, found, deadline)
+            page = self._ask(request, found, deadline)
+            self._read_bytes = min(2 * self._read_bytes, _READ_BYTES)
+            return page
         except WorkerFailed as error:
             reason = str(error)
         alone = _first_batch(found)
         if alone.size < found.size:
+            self._read_bytes = max(self._read_bytes // 16, _LEAST_READ_BYTES)
             try:
                 return self._ask(request, alone, deadline)
             except WorkerFailed as error:

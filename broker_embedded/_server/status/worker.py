@@ -35,6 +35,7 @@ def main() -> int:
     """Answer requests until the broker closes the pipe; the exit status."""
     cpu_s = float(sys.argv[1])
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})  # the mask is that of the broker's process
     with contextlib.suppress(OSError, ValueError):  # there are systems without such a limit
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         limit = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)

@@ -135,6 +135,7 @@ async function ask(view, path, fields = {}, body = null) {
     if (response.ok && answer) return answer;
     const status = `${response.status} ${response.statusText}`.trim();
     const problem = new Error(answer?.problem ?? `status ${status}: ${text.slice(0, PREVIEW).trim() || "without a text"}`);
+    problem.status = response.status;
     const seconds = response.status === 503 ? Number(response.headers.get("Retry-After")) : 0;
     if (!seconds || repetition === MAX_REPETITIONS || !view.isCurrent()) throw problem;
     view.report(problem.message);
@@ -438,6 +439,7 @@ class Records {
     this.topic = fields.topic;
     this.partitions = partitions;
     this.search = 0; // the number of the search that may show rows
+    this.closed = false;
     this.asked = null; // the values of the form when the search began
     this.chosen = []; // the partitions of the search
     this.next = new Map(); // offsets to continue at, by partition
@@ -537,6 +539,7 @@ class Records {
 
   /** Search, or continue the last search. A search by key reads on until it has found enough or is stopped. */
   async run(continues) {
+    if (this.closed) return; // a click while the next page is requested
     const search = ++this.search;
     const view = { isCurrent: () => search === this.search, report: (text) => (this.progress.textContent = text) };
     if (!continues) {
@@ -554,20 +557,17 @@ class Records {
     let isOpen = false, isLimited = false;
     try {
       for (const partition of this.chosen) {
-        let wanted = limit, page, moved;
-        do {
-          page = await ask(view, "records", {}, this.request(partition, wanted));
+        try {
+          const { wanted, isEnd } = await this.read(view, partition, limit);
           if (!view.isCurrent()) return;
-          for (const row of page.rows) this.add({ partition, ...row });
-          wanted -= page.rows.length;
-          moved = page.next_offset > page.offset;
-          this.next.set(partition, page.next_offset);
-          for (const problem of page.problems) this.note(`Partition ${partition}: ${problem}`);
-          view.report(`Partition ${partition}: read up to offset ${count(page.next_offset)} of ${count(page.high_watermark)}`);
-          if (Date.now() - this.drawn > DRAW_MS) this.show();
-        } while (wanted > 0 && moved && page.next_offset < page.high_watermark);
-        isOpen ||= page.next_offset < page.high_watermark;
-        isLimited ||= limit < requested && wanted <= 0;
+          isOpen ||= !isEnd;
+          isLimited ||= limit < requested && wanted <= 0;
+        } catch (error) {
+          if (!view.isCurrent()) return;
+          if (this.chosen.length === 1 || !(error.status >= 409)) throw error;
+          this.note(`Partition ${partition}: ${error.message}`);
+          isOpen = true;
+        }
       }
       const limited = ` These are at most ${limit} of each partition, because the page shows ${count(MAX_ROWS)}: choose a partition for more.`;
       this.end(`${count(this.rows.length)} records.${isOpen ? "" : " The end is reached."}${isLimited ? limited : ""}`);
@@ -576,6 +576,27 @@ class Records {
       this.end(error.message);
       this.progress.className = "bad";
     }
+  }
+
+  /** Read a partition until enough records are found, or its end. `wanted` is how many were not found. */
+  async read(view, partition, limit) {
+    for (let wanted = limit; ; ) {
+      const page = await ask(view, "records", {}, this.request(partition, wanted));
+      if (!view.isCurrent()) return {};
+      for (const row of page.rows) this.add({ partition, ...row });
+      wanted -= page.rows.length;
+      this.next.set(partition, page.next_offset);
+      for (const problem of page.problems) this.note(`Partition ${partition}: ${problem}`);
+      view.report(`Partition ${partition}: read up to offset ${count(page.next_offset)} of ${count(page.high_watermark)}`);
+      if (Date.now() - this.drawn > DRAW_MS) this.show();
+      const isEnd = page.next_offset >= page.high_watermark;
+      if (isEnd || wanted <= 0 || page.next_offset <= page.offset) return { wanted, isEnd };
+    }
+  }
+
+  close() {
+    this.end("");
+    this.closed = true;
   }
 
   end(text) {
@@ -664,7 +685,7 @@ class Records {
       ...block("Key", row.key, "text"),
       ...block("Value", row.value, this.asked.format),
       h("h3", {}, row.header_count > headers.length ? `Headers, the first ${headers.length} of ${count(row.header_count)}` : "Headers"),
-      row.header_problem && h("p", { class: "bad" }, row.header_problem),
+      h("p", { class: "bad" }, row.header_problem ?? ""),
       table([["Name", ([name]) => name, "data"], ["Value", ([, value]) => value, "data"]], headers, "None."),
       h("p", { class: "muted" },
         `${row.timestamp_type} ${row.timestamp}. Batch at offset ${batch.base_offset}: ${bytes(batch.size_bytes)}, `,
@@ -689,7 +710,7 @@ function report(problem, text = `Updated ${new Date().toLocaleTimeString()}`) {
 async function draw() {
   const number = ++drawing, { hash } = location;
   const view = { isCurrent: () => number === drawing, report };
-  shownRecords?.end("");
+  shownRecords?.close();
   shownRecords = null;
   const { page, fields } = place();
   for (const each of document.querySelectorAll("nav a")) {

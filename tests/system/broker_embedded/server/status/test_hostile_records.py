@@ -188,6 +188,30 @@ def test_a_batch_whose_worker_is_killed_again_and_again_is_skipped(page: Page, m
     assert answer["problems"] == ["the batch at offset 1 is skipped: its process ended with status -9"]
 
 
+def test_a_batch_that_cannot_be_read_does_not_cost_an_attempt_for_each_one_before_it(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(self: WorkerProcess, request: bytes, stored: bytes, deadline: float) -> bytes:
+        asked.append(len(stored))
+        if b"hostile" in stored:
+            raise WorkerFailed("it is hostile")
+        return whole(self, request, stored, deadline)
+
+    asked: list[int] = []
+    whole = WorkerProcess.ask
+    monkeypatch.setattr(WorkerProcess, "ask", ask)
+    with RawClient(page.broker.bootstrap_servers) as client:
+        for value in [b"before"] * 500 + [b"hostile", b"after"]:
+            client.ask(produce_request("t", batch(value)), 9)
+    offset, problems = 0, []
+    while offset < 502:
+        answer = page.row("records", topic="t", key="another", offset=offset)
+        offset = answer["next_offset"]
+        problems += answer["problems"]
+    assert problems == ["the batch at offset 500 is skipped: it is hostile"]
+    assert len(asked) < 60
+
+
 @pytest.mark.parametrize(
     ("program", "reason"),
     [("/bin/false", "it ended with status 1"), ("/bin/echo", "it printed b'-P -m '"), (None, "expected str")],

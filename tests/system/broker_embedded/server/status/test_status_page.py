@@ -404,8 +404,14 @@ def test_other_methods_and_bodies_are_refused(page: Page) -> None:
     assert (answer.status, answer.body) == (413, b"the body has more than 262144 bytes\n")
 
 
-def test_an_unexpected_error_has_a_response(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RecordReader, "page", None)
+@pytest.mark.parametrize("error", [OSError, TimeoutError, RuntimeError])
+def test_an_unexpected_error_has_a_response(
+    page: Page, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    async def fail(*_: object) -> bytes:
+        raise error
+
+    monkeypatch.setattr(RecordReader, "page", fail)
     answer = page.ask("api/records", {"topic": "views"})
     assert (answer.status, answer.body) == (500, b"the request failed; the broker's log says why\n")
 
