@@ -51,6 +51,7 @@ def test_lines_of_a_pipe_are_sent_when_they_come(any_broker: AnyBroker, on_broke
     """As in `tail -f FILE | pykafka console produce`; a line may come in several parts."""
     command = [sys.executable, "-m", "spark_kafka_native", "console", "produce", "--topic", name]
     command += ["--bootstrap-server", any_broker.bootstrap_servers]
+    assert on_broker("kafka-topics", "--create", "--topic", name).status == 0
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         for part, come in ((b"1\r\n2\n3", 2), (b"3", 2), (b"3\n4", 3), (b"\n" * 100_000, 100_003)):

@@ -70,15 +70,6 @@ def test_a_batch_that_decompresses_to_too_much_is_skipped_with_its_reason(page: 
     assert problem.startswith("the batch at offset 0 is skipped: ")
 
 
-def test_a_batch_of_too_many_records_is_skipped_with_its_reason(page: Page) -> None:
-    write(page, compressed(*(record(number, b"") for number in range(500_001))))
-    write(page, batch(b"after"))
-    answer = page.row("records", topic="t", offset=250_000)
-    assert values(answer) == ["after"]
-    reason = "it has 500001 records, more than the 500000 that are read"
-    assert answer["problems"] == [f"the batch at offset 0 is skipped from offset 250000 on: {reason}"]
-
-
 def test_a_batch_of_too_many_bytes_is_skipped_without_reading_it(page: Page) -> None:
     write(page, write_batch([record(0, os.urandom(17_000_000))], base_offset=0))
     write(page, batch(b"after"))
@@ -111,22 +102,16 @@ def test_a_response_is_bounded_and_continues(page: Page) -> None:
     assert found == 20
 
 
-def test_all_records_of_a_large_batch_are_found(page: Page) -> None:
-    """Each page reads the batch from its start."""
-    write(page, compressed(*(record(number, b"") for number in range(490_000)), record(490_000, b"last")))
-    assert values(page.row("records", topic="t", last=1)) == ["last"]
-
-
 def test_a_batch_that_takes_too_much_processor_time_is_skipped(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_process, "CPU_S", 0.02)
-    write(page, compressed(*(record(number, b"") for number in range(490_000))))
+    write(page, compressed(*(record(number, b"") for number in range(100_000))))
     write(page, batch(b"after"))
-    answer = page.row("records", topic="t", offset=489_999)
-    assert (answer["rows"], answer["next_offset"]) == ([], 490_000)
+    answer = page.row("records", topic="t", offset=99_999)
+    assert (answer["rows"], answer["next_offset"]) == ([], 100_000)
     reason = "it cannot be read within 0.02 s of processor time"
-    assert answer["problems"] == [f"the batch at offset 0 is skipped from offset 489999 on: {reason}"]
+    assert answer["problems"] == [f"the batch at offset 0 is skipped from offset 99999 on: {reason}"]
     monkeypatch.undo()
-    assert values(page.row("records", topic="t", offset=490_000)) == ["after"]
+    assert values(page.row("records", topic="t", offset=100_000)) == ["after"]
 
 
 def test_a_batch_that_takes_too_much_time_with_avro_is_shown_without(
