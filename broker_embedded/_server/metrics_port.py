@@ -93,7 +93,7 @@ class MetricsPort:
     async def _converse(self, sock: socket.socket, content: "_Content") -> None:
         try:
             await _respond(sock, content)
-        except (OSError, TimeoutError) as error:
+        except OSError as error:  # also TimeoutError
             logger.debug("a request for metrics or the status page failed: %r", error)
 
 

@@ -8,7 +8,7 @@ the Avro schema, and is skipped if it fails again: so a search always continues.
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from http import HTTPStatus
@@ -22,6 +22,7 @@ from broker_embedded._server.status.records import PageRequest, skipped
 from broker_embedded._server.status.worker import BAD_SCHEMA, FASTAVRO_MISSING
 from broker_embedded._server.status.worker_process import WorkerFailed, WorkerLost, WorkerProcess
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.wire import FileRegion
 from spark_kafka_native._records.batch import BatchHeader, CorruptBatch
 from spark_kafka_native._records.formats import read_any
 
@@ -125,10 +126,7 @@ class RecordReader:
 
     def _ask(self, request: PageRequest, found: LogSlice, deadline: float) -> bytes:
         """Send a request to the worker; its page. Raises WorkerFailed, StatusError, KafkaError."""
-        try:
-            stored = bytes_of(found.regions)
-        except OSError as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        stored = _bytes_of(found.regions)
         aborted = tuple((each.producer_id, each.first_offset, each.last_offset) for each in found.aborted)
         asked = json.dumps(asdict(replace(request, aborted=aborted))).encode()
         lost = ""
@@ -189,11 +187,17 @@ def _header(found: LogSlice) -> BatchHeader:
     """The header of a slice's first batch. Raises KafkaError."""
     head = replace(found.regions[0], length=min(found.regions[0].length, _HEAD_BYTES))
     try:
-        return read_any(bytes_of((head,)), whole=False)
-    except OSError as error:
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        return read_any(_bytes_of((head,)), whole=False)
     except CorruptBatch as error:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+
+
+def _bytes_of(regions: Iterable[FileRegion]) -> bytes:
+    """The bytes of a slice's regions. Raises KafkaError."""
+    try:
+        return bytes_of(regions)
+    except OSError as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
 
 def _first_batch(found: LogSlice) -> LogSlice:

@@ -85,7 +85,7 @@ class _Page:
     @property
     def problems(self) -> list[str]:
         """The first problems, and how many more there are."""
-        more = [f"and {self._more_problems} more batches are skipped"] if self._more_problems else []
+        more = [f"further skipped batches: {self._more_problems}"] if self._more_problems else []
         return self._problems + more
 
     def read(self, stored: memoryview) -> None:

@@ -157,3 +157,10 @@ def _read_some(broker: EmbeddedBroker) -> Consumer:
         consumer.poll(0.1)
     consumer.commit(offsets=[TopicPartition("views", index, 60) for index in range(2)], asynchronous=False)
     return consumer
+
+
+def write(page: Page, value: bytes, **config: object) -> None:
+    """Write a record to the topic t."""
+    producer = Producer({"bootstrap.servers": page.broker.bootstrap_servers, "log_level": 0, **config})
+    producer.produce("t", value=value)
+    assert producer.flush(60) == 0

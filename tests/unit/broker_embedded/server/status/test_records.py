@@ -59,7 +59,7 @@ def test_every_skipped_batch_is_named_up_to_ten(monkeypatch: pytest.MonkeyPatch)
     assert found["problems"] == [
         f"the batch at offset 0 is skipped from offset 1 on: {reason}",
         *(f"the batch at offset {2 * number} is skipped: {reason}" for number in range(1, 10)),
-        "and 2 more batches are skipped",
+        "further skipped batches: 2",
     ]
     assert ([row["offset"] for row in found["rows"]], found["next_offset"]) == ([24], 25)
 
