@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,18 @@ def test_records_are_found_by_time_and_by_key(page: Page) -> None:
     assert found["next_offset"] == VIEWS // 3
     assert page.row("records", topic="views", key="user-6", offset=50, limit=1)["rows"][0]["offset"] == 62
     assert page.row("records", topic="views", key="user-20")["rows"] == []
+
+
+def test_a_time_that_cannot_be_looked_up_is_a_conflict(own_page: Page) -> None:
+    write(own_page, b"x" * 1000, **{"compression.type": "zstd"})
+    (file,) = own_page.broker.log_directory.glob("t-0/*.log")
+    with file.open("r+b") as stored:
+        stored.seek(-5, os.SEEK_END)
+        stored.write(b"\xff" * 5)
+    status, problem = own_page.problem("records", topic="t", timestamp=0)
+    assert status == 409
+    assert problem.startswith("the time cannot be looked up; start at an offset: ")
+    assert "t-0" in problem
 
 
 def test_offsets_outside_of_the_log_are_moved_into_it(page: Page) -> None:

@@ -151,6 +151,9 @@ def test_connections_name_their_client(page: Page) -> None:
     assert row["software_name"] == "confluent-kafka-python"
     assert row["idle_ms"] >= 0
     assert re.fullmatch(r"127\.0\.0\.1:\d+", row["peer"])
+    first = page.row("connections", limit=1)
+    assert [row["peer"] for row in first["rows"]] == [min(row["peer"] for row in answer["rows"])]
+    assert first["count"] == answer["count"] > 1
 
 
 # --- errors and limits ------------------------------------------------------------------------------------------------
@@ -163,6 +166,7 @@ def test_connections_name_their_client(page: Page) -> None:
         ("topic", {}, 400, "name: the field is required"),
         ("topic", {"name": "none"}, 404, "there is no topic 'none'"),
         ("topics", {"limit": "0"}, 400, "limit: '0' is not a number from 1 to 500"),
+        ("connections", {"limit": "501"}, 400, "limit: '501' is not a number from 1 to 500"),
         ("topics", {"limit": "many"}, 400, "limit: 'many' is not a number from 1 to 500"),
         ("topics", {"x": 1}, 400, "'x': there is no such field; the fields are after, contains, limit"),
         ("broker", {"x": 1}, 400, "'x': there is no such field; the fields are none"),

@@ -1,0 +1,79 @@
+from typing import Any
+
+import pytest
+
+from broker_embedded._server.status.coordination import describe_group, list_groups
+from broker_embedded._server.status.overview import describe_topic, list_topics
+from broker_embedded._server.status.query import Query, page_of
+from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
+from tests.support.broker.driver import BrokerDriver, batch, commit_offset
+
+
+@pytest.fixture
+def driver(broker: BrokerDriver) -> BrokerDriver:
+    """The topic t with a record in each of two partitions; group g has read none of them."""
+    broker.create("t", partitions=2)
+    for index in range(2):
+        broker.produce("t", batch(b"1"), index)
+        assert commit_offset(broker, 0, index) == 0
+    return broker
+
+
+def groups(driver: BrokerDriver) -> list[dict[str, Any]]:
+    """The rows of all groups."""
+    rows: list[dict[str, Any]] = list_groups(driver.broker, Query({}))["rows"]
+    return rows
+
+
+def take_offline(driver: BrokerDriver, index: int) -> None:
+    """Take the log of a partition of the topic t offline."""
+    with pytest.raises(KafkaError):
+        driver.broker.logs.logs[TopicPartition("t", index)].local.go_offline("cannot flush", OSError("bad disk"))
+
+
+def test_commits_of_a_deleted_topic_are_not_those_of_a_topic_with_its_name(
+    driver: BrokerDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def forget_nothing(topic: str) -> None:
+        pass
+
+    monkeypatch.setattr(driver.broker.groups, "forget_topic", forget_nothing)
+    driver.delete("t")
+    for _ in ("deleted", "recreated"):
+        assert [(row["group_id"], row["committed"], row["lag"]) for row in groups(driver)] == [("g", 0, None)]
+        assert describe_group(driver.broker, Query({"id": "g"}))["rows"] == []
+        if driver.broker.image.topic("t") is None:
+            driver.create("t", partitions=2)
+
+
+def test_a_partition_whose_log_is_offline_has_no_lag(driver: BrokerDriver) -> None:
+    assert [row["lag"] for row in groups(driver)] == [2]
+    take_offline(driver, 1)
+    assert [row["lag"] for row in groups(driver)] == [1]
+    rows = describe_group(driver.broker, Query({"id": "g"}))["rows"]
+    assert [(row["partition"], row["lag"]) for row in rows] == [(0, 1), (1, None)]
+
+
+def test_a_partition_whose_log_is_offline_has_the_error_and_no_offsets(driver: BrokerDriver) -> None:
+    take_offline(driver, 1)
+    online, offline = describe_topic(driver.broker, Query({"name": "t"}))["rows"]
+    assert (online["partition"], online["high_watermark"]) == (0, 1)
+    image = {"partition": 1, "leader": 1, "leader_epoch": 0, "replicas": [1], "isr": [1]}
+    assert offline == image | {"offline": "cannot flush: bad disk"}
+    (row,) = list_topics(driver.broker, Query({"contains": "t", "after": "a"}))["rows"]
+    assert (row["name"], row["offsets"]) == ("t", 1)
+
+
+def test_a_response_ends_after_10000_partitions() -> None:
+    read = []
+
+    def row_of(name: str) -> tuple[dict[str, Any], int]:
+        read.append(name)
+        return {"name": name}, 4_000
+
+    first = page_of("abcde", Query({}), row_of)
+    assert (first["rows"], first["next"]) == ([{"name": "a"}, {"name": "b"}, {"name": "c"}], "c")
+    rest = page_of("abcde", Query({"after": "c"}), row_of)
+    assert (rest["rows"], rest["next"]) == ([{"name": "d"}, {"name": "e"}], None)
+    assert read == list("abcde")
