@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tree_sitter_javascript
+from tree_sitter import Language, Node, Parser
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("spark_kafka_native", "broker_embedded")
@@ -28,7 +30,7 @@ _NAMED_MODULE = re.compile(r"\b(?:benchmarks|broker_embedded|spark_kafka_native|
 
 
 def modules(*folders: str, kind: str = "py") -> list[Path]:
-    """The Python files below some folders of the repository, relative to it; ``pyx`` and ``pxd`` are Cython's."""
+    """The files of a kind below some folders of the repository, relative to it; ``pyx`` and ``pxd`` are Cython's."""
     found = [path.relative_to(ROOT) for folder in folders for path in sorted((ROOT / folder).rglob(f"*.{kind}"))]
     assert found, f"no modules in {folders}"
     return found
@@ -46,18 +48,37 @@ def test_every_module_says_what_it_is() -> None:
 
 
 def test_no_module_is_too_long() -> None:
-    paths = [path for kind in ("py", "pyx", "pxd") for path in modules(*PACKAGES, "tests", "benchmarks", kind=kind)]
+    kinds = ("py", "pyx", "pxd")
+    paths = [path for kind in kinds for path in modules(*PACKAGES, "tests", "benchmarks", kind=kind)]
     lengths = {path.as_posix(): len(source(path).splitlines()) for path in paths}
     too_long = {}
     for path, lines in lengths.items():
         allowed = LONGEST_TEST_LINES if path.startswith("tests/") else LONGEST_MODULE_LINES
-        if not path.endswith(".py"):
+        if path.endswith((".pyx", ".pxd")):
             allowed = LONGEST_COMPILED_LINES
         if lines > LONGER_MODULES.get(path, allowed):
             too_long[path] = lines
     assert too_long == {}
     settled = [path for path in LONGER_MODULES if lengths.get(path, 0) <= LONGEST_MODULE_LINES]
     assert settled == [], "these are short enough now, or gone: take them off LONGER_MODULES"
+
+
+def test_scripts_of_the_status_page_are_javascript() -> None:
+    parser = Parser(Language(tree_sitter_javascript.language()))
+    assert list(_syntax_errors(parser.parse(b"f();\nf(1;").root_node)) == ["line 2: missing )"]
+    scripts = [ROOT / path for path in modules("broker_embedded", kind="js")]
+    errors = {path.name: list(_syntax_errors(parser.parse(path.read_bytes()).root_node)) for path in scripts}
+    assert {name: found for name, found in errors.items() if found} == {}
+
+
+def _syntax_errors(node: Node) -> Iterator[str]:
+    """``line N: text`` of all syntax errors."""
+    if node.is_error or node.is_missing:
+        text = f"missing {node.type}" if node.is_missing else (node.text or b"").decode()
+        yield f"line {node.start_point.row + 1}: {text}"
+    elif node.has_error:
+        for child in node.children:
+            yield from _syntax_errors(child)
 
 
 def test_every_package_has_tests() -> None:

@@ -54,7 +54,7 @@ READ: Final = (
 )
 
 ROOT: Final = Path(__file__).parents[2]
-_SUFFIXES: Final = {".py", ".pyx", ".pxd", ".pyi", ".md", ".ipynb", ".toml", ".sh"}
+_SUFFIXES: Final = {".py", ".pyx", ".pxd", ".pyi", ".md", ".ipynb", ".toml", ".sh", ".js", ".html", ".css"}
 _ANY: Final = re.compile("|".join(rf"\b(?P<w{n}>{words})\b" for n, words in enumerate(INSTEAD)), re.IGNORECASE)
 
 
