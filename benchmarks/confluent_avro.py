@@ -16,10 +16,11 @@ from fastavro import parse_schema, schemaless_writer
 
 from benchmarks.support.report import Cell, Report, arguments, parse
 from benchmarks.support.rounds import measure
+from spark_kafka_native._records.confluent_header import build_header
 from spark_kafka_native._spark.confluent.decoding import AvroDecoder
 from spark_kafka_native._spark.confluent.encoding import AvroEncoder
 from spark_kafka_native._spark.confluent.schemas import avro_schema
-from spark_kafka_native._spark.confluent.wire import build_header, split
+from spark_kafka_native._spark.confluent.wire import split
 
 ORDER = {
     "type": "record",

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from spark_kafka_native._extras import install_hint
+from spark_kafka_native._records.confluent_header import header_bytes
 
 _MAX_CHARS: Final = 100_000
 """Upper bound of the text of one value."""
-_FRAME_BYTES: Final = 5
-_MAGIC: Final = 0
 
 
 class SchemaProblem(Exception):
@@ -26,7 +25,7 @@ class SchemaProblem(Exception):
 
 
 class AvroSchema:
-    """A schema. ``is_framed``: values have the magic byte and the schema id of Confluent's wire format."""
+    """A schema. ``is_framed``: values have the header of Confluent's wire format."""
 
     def __init__(self, text: str, *, is_framed: bool) -> None:
         """Raises SchemaProblem."""
@@ -52,11 +51,9 @@ class AvroSchema:
 
     def _decode(self, value: bytes) -> str:
         """The value as JSON. Raises ValueError: it is not of the schema; and what fastavro raises."""
-        start = 0
-        if self._is_framed:
-            if len(value) < _FRAME_BYTES or value[0] != _MAGIC:
-                raise ValueError("it has no schema id of Confluent's wire format")
-            start = _FRAME_BYTES
+        start = header_bytes(value) if self._is_framed else 0
+        if self._is_framed and not start:
+            raise ValueError("it has no header of Confluent's wire format")
         data = io.BytesIO(value)
         data.seek(start)
         decoded = self._read(data, self._schema, None)

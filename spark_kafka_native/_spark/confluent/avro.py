@@ -15,8 +15,9 @@ from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # mis
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from spark_kafka_native._extras import install_hint
+from spark_kafka_native._records.confluent_header import SchemaRef
 from spark_kafka_native._spark.confluent.columns import ColumnOrName, as_column
-from spark_kafka_native._spark.confluent.wire import ArrowArray, SchemaRef, from_record_headers
+from spark_kafka_native._spark.confluent.wire import ArrowArray, from_record_headers
 
 try:
     from spark_kafka_native._spark.confluent.decoding import AvroDecoder, BadRows

@@ -9,7 +9,7 @@ from uuid import UUID
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from spark_kafka_native._spark.confluent.wire import (
+from spark_kafka_native._records.confluent_header import (
     GUID_HEADER_BYTES,
     GUID_MAGIC,
     ID_HEADER_BYTES,

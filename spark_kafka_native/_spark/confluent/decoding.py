@@ -16,10 +16,11 @@ from fastavro import schemaless_reader
 from fastavro.types import Schema
 
 from spark_kafka_native._protocol.errors import counted
+from spark_kafka_native._records.confluent_header import SchemaRef
 from spark_kafka_native._spark.confluent.errors import BadRow, NoSuchSchema, SchemaError
 from spark_kafka_native._spark.confluent.registry import Registry
 from spark_kafka_native._spark.confluent.schemas import AvroSchema, writer_schema
-from spark_kafka_native._spark.confluent.wire import ArrowArray, ArrowType, SchemaRef, split
+from spark_kafka_native._spark.confluent.wire import ArrowArray, ArrowType, split
 
 _NO_HEADER: Final = "no schema header: the value does not begin with magic byte 0 or 1"
 

@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from fastavro import schemaless_writer
 
+from spark_kafka_native._records.confluent_header import SchemaRef
 from spark_kafka_native._spark.confluent.errors import EncodeError
 from spark_kafka_native._spark.confluent.schemas import AvroSchema
-from spark_kafka_native._spark.confluent.wire import ArrowArray, ArrowType, SchemaRef, join, pc
+from spark_kafka_native._spark.confluent.wire import ArrowArray, ArrowType, join, pc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

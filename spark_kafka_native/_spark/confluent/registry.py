@@ -16,8 +16,8 @@ from uuid import UUID
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
+from spark_kafka_native._records.confluent_header import SchemaRef
 from spark_kafka_native._spark.confluent.errors import NoSuchSchema, RegistryError
-from spark_kafka_native._spark.confluent.wire import SchemaRef
 
 _AVRO: Final = "AVRO"
 _ABOUT_THE_SCHEMA: Final = frozenset({40401, 40402, 40403, 409, 42201})

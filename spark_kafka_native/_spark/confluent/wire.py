@@ -1,20 +1,11 @@
-"""Values in Confluent's wire format: a header that names a schema, then the data.
-
-======  ==========================================  =====================================================
-Magic   Content                                     Position
-======  ==========================================  =====================================================
-0       the schema's id, 4 bytes, big-endian        before the data
-1       the schema's GUID, 16 bytes                 before the data, or in the record's header
-                                                    ``__value_schema_id`` or ``__key_schema_id``
-======  ==========================================  =====================================================
+"""Columns of values in Confluent's wire format: a header that names a schema, then the data.
 
 All functions work on whole columns and do not read the data.
 """
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -23,21 +14,20 @@ import pyarrow as pa
 import pyarrow.compute
 
 from spark_kafka_native._records.arrow.views import byte_spans
+from spark_kafka_native._records.confluent_header import (
+    GUID_HEADER_BYTES,
+    GUID_MAGIC,
+    ID_HEADER_BYTES,
+    ID_MAGIC,
+    SchemaRef,
+    build_header,
+)
 
 ArrowArray = Any
 """``pa.Array``, which the stubs define for each type."""
 ArrowType = Any
 """``pa.DataType``, which the stubs define for each type."""
 pc: Any = pyarrow.compute
-
-ID_MAGIC: Final = b"\x00"
-GUID_MAGIC: Final = b"\x01"
-ID_HEADER_BYTES: Final = 5
-GUID_HEADER_BYTES: Final = 17
-MAX_SCHEMA_ID: Final = 2**31 - 1
-
-SchemaRef = int | UUID
-"""The id or GUID of a schema in a header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +61,6 @@ def join(ref: SchemaRef, payloads: ArrowArray) -> ArrowArray:
     """The header of a schema, then the value, for each value; null stays null."""
     head = pa.scalar(build_header(ref), pa.binary())
     return pc.binary_join_element_wise(head, payloads.cast(pa.binary()), pa.scalar(b"", pa.binary()))
-
-
-def build_header(ref: SchemaRef) -> bytes:
-    """The header that names a schema."""
-    return GUID_MAGIC + ref.bytes if isinstance(ref, UUID) else struct.pack(">bI", 0, ref)
 
 
 def from_record_headers(headers: ArrowArray, name: str) -> ArrowArray:

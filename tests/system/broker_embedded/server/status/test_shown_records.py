@@ -2,10 +2,12 @@ import json
 import os
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native._records.confluent_header import build_header
 from tests.support.broker.status_page import (
     AVRO_SCHEMA,
     MARKUP,
@@ -140,7 +142,12 @@ def test_avro_values_are_decoded_with_the_schema_of_the_request(page: Page) -> N
     framed = decoded(page, AVRO_SCHEMA, "confluent")
     assert [json.loads(value["json"])["id"] for value in framed[1::2]] == [0, 1, 2]
     with_other_magic = decoded(page, "string", "confluent", topic="binary")
-    assert with_other_magic[1] == {"problem": "it has no schema id of Confluent's wire format"}
+    assert with_other_magic[1] == {"problem": "it has no header of Confluent's wire format"}
+
+
+def test_avro_values_with_the_guid_of_a_schema_are_decoded(own_page: Page) -> None:
+    write(own_page, build_header(UUID("89791762-2336-4186-9674-299b90a802e2")) + b"\2x")
+    assert decoded(own_page, "string", "confluent", topic="t") == [{"json": '"x"'}]
 
 
 def test_an_invalid_schema_is_an_error(page: Page) -> None:

@@ -9,9 +9,9 @@ from pyspark.sql import functions as F
 pytest.importorskip("fastavro")
 pytest.importorskip("confluent_kafka.schema_registry", exc_type=ImportError)
 
+from spark_kafka_native._records.confluent_header import build_header
 from spark_kafka_native._spark.confluent.avro import decode_avro, encode_avro
 from spark_kafka_native._spark.confluent.errors import NoSuchSchema, SchemaError
-from spark_kafka_native._spark.confluent.wire import build_header
 from spark_kafka_native.confluent import payload, schema_id
 from tests.support.spark.avro_values import ORDER, ORDER_V2, avro, framed
 from tests.support.spark.schema_registry import StubRegistry

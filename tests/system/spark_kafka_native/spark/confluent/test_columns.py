@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_kafka_native._spark.confluent.wire import build_header
+from spark_kafka_native._records.confluent_header import build_header
 from spark_kafka_native.confluent import payload, schema_guid, schema_id, with_header
 
 GUID = UUID("89791762-2336-4186-9674-299b90a802e2")

@@ -10,11 +10,11 @@ import pytest
 pytest.importorskip("fastavro")
 pytest.importorskip("confluent_kafka.schema_registry", exc_type=ImportError)
 
+from spark_kafka_native._records.confluent_header import build_header
 from spark_kafka_native._spark.confluent.decoding import AvroDecoder, BadRows
 from spark_kafka_native._spark.confluent.errors import BadRow, RegistryError
 from spark_kafka_native._spark.confluent.registry import Registry
 from spark_kafka_native._spark.confluent.schemas import avro_schema
-from spark_kafka_native._spark.confluent.wire import build_header
 from tests.support.spark.avro_values import NEW_FIELD, ORDER, ORDER_V2, avro, framed
 from tests.support.spark.schema_registry import StubRegistry
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_native._spark.confluent.wire import build_header, from_record_headers, join, split
+from spark_kafka_native._records.confluent_header import build_header
+from spark_kafka_native._spark.confluent.wire import from_record_headers, join, split
 
 GUID = UUID("89791762-2336-4186-9674-299b90a802e2")
 REFS = st.integers(0, 2**31 - 1) | st.uuids()
