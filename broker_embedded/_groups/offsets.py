@@ -240,8 +240,8 @@ class GroupOffsets:
 
 
 def _is_of(position: Position, topic_id: UUID) -> bool:
-    """Whether an offset was committed for the topic with this id, if both ids are known."""
-    return ZERO_UUID in {position.value.topic_id, topic_id} or position.value.topic_id == topic_id
+    """Whether an offset was committed for the topic with this id, or the id is not known."""
+    return topic_id == ZERO_UUID or position.value.is_of(topic_id)
 
 
 def _length(text: str) -> int:

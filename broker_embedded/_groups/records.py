@@ -9,6 +9,7 @@ Other key versions are records of groups themselves: 2 of classic ones (`classic
 
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 from broker_embedded._records.coordinator_record import CoordinatorRecord, RecordKind, key_version
 from spark_kafka_native._protocol.schema import Struct, field, struct
@@ -52,6 +53,10 @@ class OffsetCommitValue(Struct):
     commit_timestamp: Int64 = 0
     expire_timestamp: Int64 = field("1", default=-1, ignorable=True)
     topic_id: Uuid = field("4+", default=ZERO_UUID, tag=0, ignorable=True)
+
+    def is_of(self, topic_id: UUID) -> bool:
+        """Whether it was committed for the topic with this id. A commit without an id is for any topic of its name."""
+        return self.topic_id in {ZERO_UUID, topic_id}
 
 
 OFFSET_RECORDS: Final = RecordKind(1, OffsetCommitKey, OffsetCommitValue, _LATEST_VALUE_VERSION, flexible_since=4)

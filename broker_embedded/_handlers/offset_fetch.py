@@ -112,19 +112,14 @@ def _unknown(wanted: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
 def _all_topics(image: ClusterImage, positions: _Offsets, by_id: bool) -> list[OffsetFetchResponseTopics]:
     by_topic: dict[str, list[OffsetFetchResponsePartitions]] = {}
     for partition, value in positions.offsets.all_committed(positions.group_id).items():
-        topic_id = _topic_id(image, partition.topic)
-        if value.topic_id not in {ZERO_UUID, topic_id} or (by_id and topic_id == ZERO_UUID):
+        topic_id = image.topic_id(partition.topic)
+        if not value.is_of(topic_id) or (by_id and topic_id == ZERO_UUID):
             continue  # the commit was for a deleted topic
         by_topic.setdefault(partition.topic, []).append(positions.of(partition, topic_id))
     return [
-        OffsetFetchResponseTopics(name=name, topic_id=_topic_id(image, name), partitions=tuple(parts))
+        OffsetFetchResponseTopics(name=name, topic_id=image.topic_id(name), partitions=tuple(parts))
         for name, parts in by_topic.items()
     ]
-
-
-def _topic_id(image: ClusterImage, name: str) -> UUID:
-    topic = image.topic(name)
-    return ZERO_UUID if topic is None else topic.topic_id
 
 
 def _partition(index: int, value: OffsetCommitValue | None, code: ErrorCode) -> OffsetFetchResponsePartitions:

@@ -8,6 +8,7 @@ from uuid import UUID
 from broker_embedded._config.log_config import LogConfig
 from broker_embedded._config.settings import SettingError
 from spark_kafka_native._protocol.topic import INTERNAL_TOPICS
+from spark_kafka_native._protocol.wire import ZERO_UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,11 @@ class ClusterImage:
     def topic(self, name: str) -> TopicImage | None:
         """The topic with this name, or None."""
         return self.topics.get(name)
+
+    def topic_id(self, name: str) -> UUID:
+        """The id of the topic with this name, or the zero id."""
+        topic = self.topics.get(name)
+        return ZERO_UUID if topic is None else topic.topic_id
 
     def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
         """The topic with this id, or None."""

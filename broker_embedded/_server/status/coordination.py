@@ -12,7 +12,6 @@ from broker_embedded._groups.records import OffsetCommitValue
 from broker_embedded._server.status.query import Query, Row, not_found, page_of
 from spark_kafka_native._protocol.consumer_protocol import MalformedEmbedded, read_assignment
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._protocol.wire import ZERO_UUID
 
 _MAX_MEMBERS: Final = 200
 _MAX_ASSIGNED: Final = 200
@@ -63,11 +62,9 @@ def _group_row(group: Group) -> Row:
 
 
 def _committed(broker: Broker, group_id: str) -> Iterator[tuple[TopicPartition, OffsetCommitValue]]:
-    """The committed offsets of a group, without those of a deleted topic whose name another topic has."""
-    image = broker.image
+    """The committed offsets of a group, without those of deleted topics."""
     for partition, value in broker.groups.offsets.all_committed(group_id).items():
-        topic = image.topic(partition.topic)
-        if value.topic_id == ZERO_UUID or (topic is not None and topic.topic_id == value.topic_id):
+        if value.is_of(broker.image.topic_id(partition.topic)):
             yield partition, value
 
 
