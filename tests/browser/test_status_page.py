@@ -348,6 +348,11 @@ def test_integers_that_no_double_holds_are_exact(page: Browser, broker: Embedded
     consumer.close()
     page.open("group?id=far")
     page.until(lambda: page.cells(2) == [f"{UNSAFE:,}"])
+    assert page.cells(4) == ["\N{EN DASH}"]
+    title = page.one("main td:nth-child(5) [title]").get_attribute("title")
+    assert title.endswith("the committed offset is greater than the high watermark.")
+    page.open("groups?contains=far")
+    page.until(lambda: page.cells(6) == ["\N{EN DASH}"])
 
 
 def test_an_error_response_of_text_is_shown_with_its_status(page: Browser) -> None:

@@ -19,14 +19,18 @@ _MAX_ASSIGNED: Final = 200
 
 
 def list_groups(broker: Broker, query: Query) -> Row:
-    """Groups by id, with their total lag."""
+    """Groups by id. ``lag`` is the total of the partitions whose lag is known, ``unknown_lags`` how many are not."""
     groups = broker.groups.all
 
     def row_of(group_id: str) -> tuple[Row, int]:
         group = groups[group_id]
         lags = [_lag(broker, partition, value) for partition, value in _committed(broker, group_id)]
         known = [lag for lag in lags if lag is not None]
-        row = _group_row(group) | {"committed": len(lags), "lag": sum(known) if known else None}
+        row = _group_row(group) | {
+            "committed": len(lags),
+            "lag": sum(known) if known else None,
+            "unknown_lags": len(lags) - len(known),
+        }
         return row, len(lags)
 
     return page_of(groups, query, row_of)
@@ -68,15 +72,16 @@ def _committed(broker: Broker, group_id: str) -> Iterator[tuple[TopicPartition, 
             yield partition, value
 
 
-def _end_offset(broker: Broker, partition: TopicPartition) -> int | None:
-    """The high watermark; None for a partition that does not exist or has no log here."""
+def _high_watermark(broker: Broker, partition: TopicPartition) -> int | None:
+    """None for a partition that does not exist or has no log here."""
     log = broker.logs.get(partition)
     return None if log is None or log.offline is not None else log.high_watermark
 
 
 def _lag(broker: Broker, partition: TopicPartition, value: OffsetCommitValue) -> int | None:
-    end = _end_offset(broker, partition)
-    return None if end is None else max(0, end - value.offset)
+    """None if there is no high watermark, or it is less than the committed offset: records were lost."""
+    end = _high_watermark(broker, partition)
+    return None if end is None or value.offset > end else end - value.offset
 
 
 def _offset_row(broker: Broker, partition: TopicPartition, value: OffsetCommitValue) -> Row:
@@ -84,7 +89,7 @@ def _offset_row(broker: Broker, partition: TopicPartition, value: OffsetCommitVa
         "topic": partition.topic,
         "partition": partition.partition,
         "committed_offset": value.offset,
-        "end_offset": _end_offset(broker, partition),
+        "high_watermark": _high_watermark(broker, partition),
         "lag": _lag(broker, partition, value),
         "committed_ms": value.commit_timestamp,
         "metadata": value.metadata,

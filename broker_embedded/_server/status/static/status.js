@@ -11,6 +11,8 @@ const DRAW_MS = 300; // between two insertions of rows of a running search
 const MAX_ROWS = 2000; // of one search over all its partitions; More records adds to a table with fewer rows
 const MAX_NOTES = 100; // problems of a search
 const MAX_REPETITIONS = 30; // of a request while the broker is busy
+const UNKNOWN_LAG =
+  "The lag of a partition is unknown if it does not exist, its log is offline, or the committed offset is greater than the high watermark.";
 const PREVIEW = 200; // characters of a key or value in a table, and of an error response without a problem
 
 // --- elements ---------------------------------------------------------------------------------------------------------
@@ -97,7 +99,12 @@ function duration(ms) {
 }
 
 const alarm = (number) => (number ? span(count(number), "bad") : "0");
-const lag = (number) => (number ? span(count(number), "warn") : number);
+
+/** The lag of a group or partition. `unknown` is the number of partitions whose lag is unknown. */
+function lag(number, unknown) {
+  const known = shown(number ? span(count(number), "warn") : number);
+  return unknown ? h("span", { title: UNKNOWN_LAG }, known, number == null ? "" : ` + ${count(unknown)} unknown`) : known;
+}
 
 // --- requests ---------------------------------------------------------------------------------------------------------
 
@@ -200,7 +207,7 @@ const GROUPS = [
   ["State", (row) => row.state],
   ["Members", (row) => row.members, "number"],
   ["Partitions", (row) => row.committed, "number"],
-  ["Lag", (row) => lag(row.lag), "number"],
+  ["Lag", (row) => lag(row.lag, row.unknown_lags), "number"],
 ];
 
 const pages = {
@@ -309,8 +316,8 @@ const pages = {
       ["Topic", (row) => link(row.topic, "topic", { name: row.topic }), "id"],
       ["Partition", (row) => row.partition, "number"],
       ["Committed", (row) => row.committed_offset, "number"],
-      ["High watermark", (row) => row.end_offset, "number"],
-      ["Lag", (row) => lag(row.lag), "number"],
+      ["High watermark", (row) => row.high_watermark, "number"],
+      ["Lag", (row) => lag(row.lag, row.lag == null ? 1 : 0), "number"],
       ["Committed at", (row) => time(row.committed_ms)],
       ["Metadata", (row) => row.metadata, "id"],
     ];

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,12 +27,6 @@ def groups(driver: BrokerDriver) -> list[dict[str, Any]]:
     return rows
 
 
-def take_offline(driver: BrokerDriver, index: int) -> None:
-    """Take the log of a partition of the topic t offline."""
-    with pytest.raises(KafkaError):
-        driver.broker.logs.logs[TopicPartition("t", index)].local.go_offline("cannot flush", OSError("bad disk"))
-
-
 def test_commits_of_a_deleted_topic_are_not_those_of_a_topic_with_its_name(
     driver: BrokerDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,12 +42,28 @@ def test_commits_of_a_deleted_topic_are_not_those_of_a_topic_with_its_name(
             driver.create("t", partitions=2)
 
 
-def test_a_partition_whose_log_is_offline_has_no_lag(driver: BrokerDriver) -> None:
-    assert [row["lag"] for row in groups(driver)] == [2]
-    take_offline(driver, 1)
-    assert [row["lag"] for row in groups(driver)] == [1]
+def take_offline(driver: BrokerDriver, index: int) -> None:
+    """Take the log of a partition of the topic t offline."""
+    with pytest.raises(KafkaError):
+        driver.broker.logs.logs[TopicPartition("t", index)].local.go_offline("cannot flush", OSError("bad disk"))
+
+
+def commit_too_far(driver: BrokerDriver, index: int) -> None:
+    """Commit an offset that is greater than the high watermark of a partition of the topic t."""
+    assert commit_offset(driver, 2, index) == 0
+
+
+@pytest.mark.parametrize("lose", [take_offline, commit_too_far])
+def test_a_lag_is_unknown_without_a_high_watermark_or_after_it(
+    driver: BrokerDriver, lose: Callable[[BrokerDriver, int], None]
+) -> None:
+    assert [(row["lag"], row["unknown_lags"]) for row in groups(driver)] == [(2, 0)]
+    lose(driver, 1)
+    assert [(row["lag"], row["unknown_lags"]) for row in groups(driver)] == [(1, 1)]
     rows = describe_group(driver.broker, Query({"id": "g"}))["rows"]
     assert [(row["partition"], row["lag"]) for row in rows] == [(0, 1), (1, None)]
+    lose(driver, 0)
+    assert [(row["lag"], row["unknown_lags"]) for row in groups(driver)] == [(None, 2)]
 
 
 def test_a_partition_whose_log_is_offline_has_the_error_and_no_offsets(driver: BrokerDriver) -> None:
