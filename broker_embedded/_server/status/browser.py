@@ -1,7 +1,8 @@
 """The request for records: where they begin, how many, and how they are decoded."""
 
+import json
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from broker_embedded._broker import Broker
 from broker_embedded._config.settings import INT_MAX
@@ -46,14 +47,6 @@ class RecordBrowser:
         log = self._broker.partitions.get(topic, index).log
         end = log.high_watermark
         offset = await self._start(log, end, given, limit, from_start=key is not None)
-        reply: dict[str, Any] = {
-            "topic": topic,
-            "partition": index,
-            "log_start_offset": log.log_start_offset,
-            "last_stable_offset": log.last_stable_offset,
-            "high_watermark": end,
-            "offset": offset,
-        }
         opened = {str(producer): first for producer, first in log.producers.first_offsets_of_open.items()}
         request = PageRequest(
             offset=offset,
@@ -63,10 +56,18 @@ class RecordBrowser:
             key=key,
             avro_schema=schema,
             is_framed=framing == "confluent",
-            open=opened,
-            reply=reply,
+            open_transactions=opened,
         )
-        return await self._reader.page(log, request)
+        head = {
+            "topic": topic,
+            "partition": index,
+            "log_start_offset": log.log_start_offset,
+            "last_stable_offset": log.last_stable_offset,
+            "high_watermark": end,
+            "offset": offset,
+        }
+        page = await self._reader.page(log, request)
+        return json.dumps(head).encode()[:-1] + b", " + page[1:]
 
     async def _start(self, log: Log, end: int, given: dict[str, int], limit: int, *, from_start: bool) -> int:
         """The offset to begin at, within the log."""

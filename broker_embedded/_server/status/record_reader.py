@@ -18,7 +18,7 @@ from broker_embedded._log.log import Log
 from broker_embedded._log.timestamp_lookup import ContinueAt, Lookup
 from broker_embedded._log.view import LogSlice, bytes_of
 from broker_embedded._server.status.query import StatusError
-from broker_embedded._server.status.records import PageRequest, skipped
+from broker_embedded._server.status.records import PageRequest, page_json, skipped
 from broker_embedded._server.status.worker import BAD_SCHEMA, FASTAVRO_MISSING
 from broker_embedded._server.status.worker_process import WorkerFailed, WorkerLost, WorkerProcess
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
@@ -52,7 +52,7 @@ class RecordReader:
         self._closed = False
 
     async def page(self, log: Log, request: PageRequest) -> bytes:
-        """The JSON of a page, with the bytes of ``log`` at the request's offset. Raises StatusError, KafkaError."""
+        """The page of a request, by `page_json`, from the bytes of ``log``. Raises StatusError, KafkaError."""
         return await self._run(lambda: self._page(log, request))
 
     async def offset_at(self, log: Log, timestamp: int, end: int) -> int:
@@ -99,7 +99,7 @@ class RecordReader:
         deadline = time.monotonic() + _PAGE_S
         found = _read(log, request, self._read_bytes)
         if not found.regions:  # compaction has left nothing up to the end
-            return _page_without_rows(request, request.end)
+            return page_json(request.end, ())
         if found.size > _MAX_BATCH_BYTES:
             return _skipped(request, found, f"it is larger than the {_MAX_BATCH_BYTES} bytes that are read")
         try:
@@ -175,12 +175,8 @@ def _read(log: Log, request: PageRequest, max_bytes: int) -> LogSlice:
 def _skipped(request: PageRequest, found: LogSlice, reason: str) -> bytes:
     """A page without records, after the first batch of a slice. Raises KafkaError."""
     header = _header(found)
-    return _page_without_rows(request, header.next_offset, skipped(header, request.offset, reason))
-
-
-def _page_without_rows(request: PageRequest, next_offset: int, *problems: str) -> bytes:
-    page = {**request.reply, "next_offset": max(request.offset, next_offset), "problems": problems, "rows": []}
-    return json.dumps(page, ensure_ascii=False).encode(errors="replace") + b"\n"
+    problem = skipped(header, request.offset, reason)
+    return page_json(max(request.offset, header.next_offset), (problem,))
 
 
 def _header(found: LogSlice) -> BatchHeader:

@@ -9,7 +9,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
@@ -42,8 +42,8 @@ class PageRequest:
     """The records to return: at most ``limit`` from ``offset`` on and before ``end``, those with ``key`` if it is set.
 
     ``shown_bytes`` is the most bytes to return of a key, of a value, and of all headers. ``aborted`` has producer id,
-    first and last offset of aborted transactions, ``open`` the first offset of open ones by producer id. ``reply`` is
-    copied into the response, as ``problems`` are.
+    first and last offset of aborted transactions, ``open_transactions`` the first offset of open ones by producer id.
+    ``problems`` are copied into the response.
     """
 
     offset: int
@@ -54,21 +54,21 @@ class PageRequest:
     avro_schema: str = ""
     is_framed: bool = False
     aborted: tuple[tuple[int, int, int], ...] = ()
-    open: Mapping[str, int] = field(default_factory=dict)
-    reply: Mapping[str, Any] = field(default_factory=dict)
+    open_transactions: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
 
 def page_of_records(request: PageRequest, stored: memoryview) -> bytes:
-    """The JSON of a page: ``rows``, ``next_offset``, and ``problems``, texts about batches that were skipped.
-
-    Raises SchemaProblem: the Avro schema cannot be used.
-    """
+    """The page of a request. Raises SchemaProblem: the Avro schema cannot be used."""
     page = _Page(request)
     page.read(stored)
-    parts = {**request.reply, "next_offset": page.next_offset, "problems": page.problems}
-    head = json.dumps(parts, ensure_ascii=False)
-    return f'{head[:-1]}, "rows": [{", ".join(page.rows)}]}}\n'.encode(errors="replace")
+    return page_json(page.next_offset, page.problems, page.rows)
+
+
+def page_json(next_offset: int, problems: Sequence[str], rows: Iterable[str] = ()) -> bytes:
+    """A page as JSON: ``next_offset``, ``problems`` about skipped batches, and ``rows``, which are JSON already."""
+    head = json.dumps({"next_offset": next_offset, "problems": problems}, ensure_ascii=False)
+    return f'{head[:-1]}, "rows": [{", ".join(rows)}]}}\n'.encode(errors="replace")
 
 
 class _Page:
@@ -90,19 +90,14 @@ class _Page:
 
     def read(self, stored: memoryview) -> None:
         """Read batches until the page is complete."""
-        found = False
         try:
             for position, header in iter_any(stored):
-                found = True
                 late = time.monotonic() >= self._deadline
                 if late or self.next_offset >= self._request.end or not self._read_batch(stored, position, header):
                     return
                 self._start_clock()
         except CorruptBatch as error:
             self._note(str(error))
-            return
-        if not found:  # compaction has left nothing up to the end
-            self.next_offset = self._request.end
 
     def _read_batch(self, stored: memoryview, position: int, header: BatchHeader) -> bool:
         """Add the wanted records of a batch; whether to read the next one."""
@@ -178,7 +173,7 @@ class _Page:
         producer_id = header.producer_id
         if any(owner == producer_id and first <= offset <= last for owner, first, last in self._request.aborted):
             return "aborted"
-        return "open" if offset >= self._request.open.get(str(producer_id), offset + 1) else "committed"
+        return "open" if offset >= self._request.open_transactions.get(str(producer_id), offset + 1) else "committed"
 
 
 def skipped(header: BatchHeader, offset: int, reason: str) -> str:
