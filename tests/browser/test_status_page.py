@@ -201,6 +201,8 @@ def test_bytes_are_shown_as_hex(page: Browser) -> None:
     page.named("button", "0").click()
     page.until(lambda: "000040  40 41 42" in page.one("tr.detail pre:nth-of-type(2)").text)
     assert "@ABCDEFGHIJKLMNO" in page.one("tr.detail").text
+    page.named("button", "2").click()
+    page.until(lambda: any("\nValue, 195.3 KiB\n" in each.text for each in page.all("tr.detail")))  # all of it
 
 
 def test_markup_in_records_is_shown_as_text(page: Browser) -> None:
@@ -303,7 +305,7 @@ def test_a_search_of_many_partitions_has_a_bounded_table(page: Browser, broker: 
     page.open("records?topic=many&start=offset&offset=0&limit=200")
     page.until(lambda: page.progress.startswith("2,000 records. These are at most 20 of each partition"))
     assert sorted(page.cells(1)) == sorted([str(offset) for offset in range(20)] * 100)
-    page.named("button", "Next records, in place of these").click()
+    page.named("button", "Next records (replaces these)").click()
     page.until(lambda: page.cells(1)[:1] == ["20"] and page.progress.startswith("2,000 records."))
     assert sorted(page.cells(1)) == sorted([str(offset) for offset in range(20, 40)] * 100)
 

@@ -65,6 +65,7 @@ class RecordBrowser:
             "last_stable_offset": log.last_stable_offset,
             "high_watermark": end,
             "offset": offset,
+            "max_bytes": _MAX_SHOWN_BYTES,
         }
         page = await self._reader.page(log, request)
         return json.dumps(head).encode()[:-1] + b", " + page[1:]

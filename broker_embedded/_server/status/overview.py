@@ -13,7 +13,7 @@ from broker_embedded._replica.partitions import partition_metrics
 from broker_embedded._server.connection import Connection
 from broker_embedded._server.dispatch import Peer
 from broker_embedded._server.status.messages import RecentMessages
-from broker_embedded._server.status.query import Query, Row, not_found, page_of
+from broker_embedded._server.status.query import MAX_ROWS, Query, Row, not_found, page_of
 from spark_kafka_native import __version__
 from spark_kafka_native._protocol.topic import TopicPartition
 
@@ -150,7 +150,7 @@ def _log(broker: Broker, topic: str, index: int) -> Log | None:
 
 def list_connections(broker: Broker, connections: Mapping[Connection, Peer], query: Query) -> Row:
     """Connections by the address of the client, and their number."""
-    limit = query.limit()
+    limit = query.limit(MAX_ROWS)
     query.finish()
     now_ms = broker.timers.elapsed_ms()
     shown = heapq.nsmallest(limit, connections.items(), key=lambda item: item[0].peer)

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
 
 from broker_embedded._broker import Broker
@@ -19,10 +20,14 @@ from broker_embedded._server.status.query import Query, Row, StatusError
 from broker_embedded._server.status.record_reader import RecordReader
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 
+_CONTENT_TYPES: Final = {
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+}
 _STATIC: Final = {
-    "/": ("index.html", "text/html; charset=utf-8"),
-    "/status.js": ("status.js", "text/javascript; charset=utf-8"),
-    "/status.css": ("status.css", "text/css; charset=utf-8"),
+    "/" if file.name == "index.html" else f"/{file.name}": (file, _CONTENT_TYPES[file.name.rpartition(".")[2]])
+    for file in (files(__package__) / "static").iterdir()
 }
 _HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -117,8 +122,7 @@ class StatusPage:
         names = {endpoint.host for endpoint in config.advertised().values()}
         return {name.lower() for name in names | ({address[0]} if address else set())}
 
-    async def _file(self, name: str, content_type: str) -> HttpResponse:
-        file = files(__package__) / "static" / name
+    async def _file(self, file: Traversable, content_type: str) -> HttpResponse:
         body = await self._shown.broker.threads.on_disk(file.read_bytes)
         return HttpResponse(content_type=content_type, body=body, headers=_HEADERS)
 

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
 _DEFAULT_ROWS: Final = 100
-_MAX_ROWS: Final = 500
+MAX_ROWS: Final = 500
 _MAX_PARTITIONS: Final = 10_000
 """Partitions after which a response ends before its limit of rows. Each takes some microseconds of the event loop."""
 
@@ -72,7 +72,7 @@ class Query:
         """Whether a field is set."""
         return self._value(name) is not None
 
-    def limit(self, default: int = _DEFAULT_ROWS, at_most: int = _MAX_ROWS) -> int:
+    def limit(self, default: int = _DEFAULT_ROWS, at_most: int = MAX_ROWS) -> int:
         """The field ``limit``: the most rows of the response."""
         return self.number_or("limit", default, at_least=1, at_most=at_most)
 

@@ -15,6 +15,12 @@ from broker_embedded._server.status.record_reader import RecordReader
 from broker_embedded.testing import EmbeddedBroker
 from tests.support.broker.status_page import SETTINGS, TIME_MS, VIEWS, Page
 
+SCRIPTS = {
+    file.name: file.read_text()
+    for file in (files(status_page.__package__) / "static").iterdir()
+    if file.name.endswith(".js")
+}
+
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
@@ -40,14 +46,25 @@ def test_the_page_and_its_files_are_served_with_a_policy_against_foreign_scripts
     assert sorted(set(loaded)) == ["metrics", "status.css", "status.js"]
     for name in loaded:
         assert page.ask(name).status == 200
-    assert page.ask("status.js").headers["Content-Type"] == "text/javascript; charset=utf-8"
     head = page.ask("", method="HEAD")
     assert (head.status, head.body) == (200, b"")
 
 
+def test_every_script_is_imported_or_loaded_by_the_page() -> None:
+    imported = set(re.findall(r'^import .* from "\./(.*)";$', "\n".join(SCRIPTS.values()), re.MULTILINE))
+    assert imported | {"status.js"} == set(SCRIPTS)
+
+
+@pytest.mark.parametrize("name", sorted(SCRIPTS))
+def test_a_script_is_served_as_javascript(page: Page, name: str) -> None:
+    answer = page.ask(name)
+    assert (answer.status, answer.body.decode()) == (200, SCRIPTS[name])
+    assert answer.headers["Content-Type"] == "text/javascript; charset=utf-8"
+
+
 def test_the_script_asks_for_served_paths_and_sets_no_html(page: Page) -> None:
-    script = (files(status_page.__package__) / "static" / "status.js").read_text()
-    paths = set(re.findall(r'\bask\([^"]*"(\w+)"', script))
+    script = "\n".join(SCRIPTS.values())
+    paths = set(re.findall(r'\b(?:ask|list)\((?:view|\{[^"]*\}), "(\w+)"', script))
     assert paths == {"broker", "topics", "topic", "groups", "group", "transactions", "connections", "records"}
     assert {page.ask(f"api/{path}").status for path in paths} <= {200, 400}  # 400: a field is required
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|Function\(", script)
