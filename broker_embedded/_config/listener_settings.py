@@ -91,9 +91,8 @@ class ListenerSettings(ConsumerGroupSettings):
     status_page: str = setting(
         "auto",
         "What the status page of metrics.listener shows to everyone who can connect to it: none, no page; status, "
-        "topics, groups and connections; records, their records too. auto: records if metrics.listener is a loopback "
-        "address and no listener has SASL; status if one has SASL; none on other addresses. Kafka does not have this "
-        "setting.",
+        "topics, groups and connections; records, their records too. auto: none if metrics.listener is not a "
+        "loopback address; else status if a listener has SASL; else records. Kafka does not have this setting.",
         choices=("auto", "none", "status", "records"),
     )
     own: Mapping[str, Mapping[str, Secret]] = field(default_factory=dict)

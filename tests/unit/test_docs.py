@@ -18,6 +18,7 @@ from broker_embedded._config.log_config import LogConfig
 from broker_embedded._config.releases import NOT_SERVED, api_names
 from broker_embedded._config.settings import Setting
 from broker_embedded._config.unused_settings import unused_settings
+from broker_embedded._server.status import record_reader, records, worker, worker_process
 from docs import build
 from spark_kafka_native._client.config import PROPERTIES
 from spark_kafka_native._spark.errors import OptionError
@@ -47,6 +48,16 @@ def sections(page: str) -> dict[str, list[list[str]]]:
 
 def test_the_committed_page_is_what_the_tables_say(page: str) -> None:
     assert (DOCS / "options.md").read_text(encoding="utf-8") == page, "the tables in code changed: run `make docs`"
+
+
+def test_the_limits_of_the_status_page_are_those_of_the_code() -> None:
+    per_batch = (record_reader._MAX_BATCH_BYTES / 2**20, records._MAX_DECOMPRESSED_BYTES / 2**20, records._MAX_RECORDS)
+    limits = (
+        f"{worker.MEMORY_BYTES / 2**30:g} GiB of memory and {worker_process.CPU_S:g} s of processor time",
+        "batches of more than {:g} MiB, {:g} MiB decompressed or {:,} records".format(*per_batch),
+    )
+    text = " ".join(PAGES["operations"].split())
+    assert [limit for limit in limits if limit not in text] == []
 
 
 @pytest.mark.parametrize("page", [page for page, text in PAGES.items() if OPTION_TABLE in text])

@@ -21,7 +21,7 @@ _MS: Final = 1000
 
 
 def describe_broker(broker: Broker, addresses: list[str], messages: RecentMessages) -> Row:
-    """The broker, numbers of what it has, requests by API, and the last messages of its log."""
+    """The broker, counts of topics, groups, transactions, connections, requests by API, and the last warnings."""
     config, image, traffic = broker.config, broker.image, broker.traffic
     groups = Counter((group.group_type, group.state_name) for group in broker.groups.all.values())
     transactions = Counter(known.state.label for known in broker.transactions.all.values())

@@ -89,9 +89,10 @@ class Query:
 
 
 def page_of(names: Iterable[str], query: Query, row_of: Callable[[str], tuple[Row, int]]) -> Row:
-    """Rows of the names after ``after`` that contain ``contains``, in order: ``rows``, and ``next`` if there are more.
+    """A page of rows by name: names greater than ``after`` that contain ``contains``.
 
-    ``next`` is the value of ``after`` for the next page. ``row_of`` returns a row and the partitions that it read.
+    ``next`` is the value of ``after`` for the next page, None after the last one. ``row_of`` returns a row and the
+    partitions that it read.
     """
     after, contains = query.text("after", ""), query.text("contains", "").lower()
     limit = query.limit()

@@ -47,7 +47,7 @@ class RecordReader:
         self._worker: WorkerProcess | None = None
         self._idle: asyncio.TimerHandle | None = None
         self._read_bytes = _READ_BYTES
-        """Fewer after a failure: a batch that cannot be read must not cost an attempt for each one before it."""
+        """Smaller after a failure, so that few attempts isolate the batch."""
         self._waiting = 0
         self._closed = False
 

@@ -2,8 +2,8 @@
 
 A record that a client has written can take much time and memory to read: a few KiB decompress to gigabytes, and a
 schema of the page can overflow the stack. This process keeps that away from the broker, whose event loop also would
-wait for the interpreter's lock. It has a low priority, a limit of memory, and one of processor time for each request:
-the kernel ends it with SIGPROF. It ends when the broker closes its standard input.
+wait for the GIL. It has a low priority, a limit of memory, and one of processor time for each request: the kernel ends
+it with SIGPROF. It ends when the broker closes its standard input.
 
     ready     `READY`, after the imports
     request   size uint32 | PageRequest as JSON | size uint32 | batches

@@ -27,7 +27,7 @@ class WorkerFailed(Exception):
 
 
 class WorkerLost(Exception):
-    """The worker was ended from outside, maybe because of its request. Another one may answer it."""
+    """A signal ended the worker, perhaps the OOM killer's. The request is sent once more to a new one."""
 
 
 class _Ended(Exception):
