@@ -8,7 +8,7 @@ import asyncio
 import functools
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Self
 
@@ -16,7 +16,10 @@ from broker_embedded._broker import Broker
 from broker_embedded._config.addresses import Endpoint, format_address
 from broker_embedded._config.config import BrokerConfig
 from broker_embedded._metrics.prometheus import CONTENT_TYPE
+from broker_embedded._server.connection import Connection
+from broker_embedded._server.dispatch import Peer
 from broker_embedded._server.listener import Listener
+from broker_embedded._server.status.recent_warnings import RecentWarnings
 
 if TYPE_CHECKING:  # h11, which they import, takes 7 ms of a start
     from broker_embedded._server.http import HttpRequest, HttpResponse
@@ -39,62 +42,76 @@ class MetricsPort:
     def __init__(self, host: str, port: int) -> None:
         """Raises ListenError."""
         self._listener = Listener(Endpoint(name=METRICS_LISTENER, host=host, port=port), _BACKLOG)
-        self._conversations: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._warnings = RecentWarnings()
+        self._page_shows = "none"
+        self._page: StatusPage | None = None
+        """Created at its first request."""
 
     @classmethod
-    def wanted_by(cls, config: BrokerConfig) -> Self | None:
+    def from_config(cls, config: BrokerConfig) -> Self | None:
         """The port of ``metrics.listener``; None if that is not set. Raises ListenError."""
         address = config.metrics_address()
         return None if address is None else cls(*address)
 
     @property
-    def url(self) -> str:
-        """The address of the status page."""
+    def _url(self) -> str:
         return f"http://{format_address(self._listener.host or '127.0.0.1', self._listener.port)}/"
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can connect."""
-        return self._listener.is_loopback
 
     @property
     def metrics_url(self) -> str:
         """The address of the metrics."""
-        return f"{self.url.rstrip('/')}{_PATH}"
+        return f"{self._url.rstrip('/')}{_PATH}"
 
-    def start(self, broker: Broker, page: "Callable[[], StatusPage]") -> None:
-        """Respond, on the running event loop. ``page`` returns the status page, at each request for it."""
+    @property
+    def status_page_url(self) -> str | None:
+        """The address of the status page, or None, as before ``start``."""
+        return None if self._page_shows == "none" else self._url
+
+    def start(self, broker: Broker, addresses: list[str], connections: Mapping[Connection, Peer]) -> None:
+        """Respond, on the running event loop. The status page shows the listeners' addresses and their connections."""
+        self._page_shows = broker.config.status_page_shows(is_loopback=self._listener.is_loopback)
+        self._warnings.start()
+
+        def page() -> "StatusPage":
+            from broker_embedded._server.status.page import StatusPage  # noqa: PLC0415  # most brokers have none
+
+            if self._page is None:
+                self._page = StatusPage(
+                    broker, self._page_shows, addresses=addresses, connections=connections, warnings=self._warnings
+                )
+            return self._page
+
         self._listener.start(functools.partial(self._on_connection, _Content(broker, page)))
 
-    def give_back(self) -> None:
+    def stop_listening(self) -> None:
         """Stop listening, and cancel the requests in progress."""
         self._listener.close()
-        for conversation in self._conversations:
-            conversation.cancel()
+        self._warnings.stop()
+        for task in self._tasks:
+            task.cancel()
+        if self._page is not None:
+            self._page.kill()
 
     async def close(self) -> None:
-        """Wait until all connections are closed, after ``give_back``."""
-        await asyncio.gather(*self._conversations, return_exceptions=True)
+        """Wait for the end of all connections and of the page's work, after ``stop_listening``."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._page is not None:
+            await self._page.close()
 
     def _on_connection(self, content: "_Content", sock: socket.socket, peer: str) -> None:
-        if len(self._conversations) >= _MAX_CONNECTIONS:
+        if len(self._tasks) >= _MAX_CONNECTIONS:
             logger.warning(
                 "refused the connection from %s: %d other requests for metrics or the status page are open",
                 peer,
-                len(self._conversations),
+                len(self._tasks),
             )
             sock.close()
             return
-        task = asyncio.get_running_loop().create_task(self._converse(sock, content))
-        self._conversations.add(task)
-        task.add_done_callback(self._conversations.discard)
+        task = asyncio.get_running_loop().create_task(_serve(sock, content))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: sock.close())  # also of a task that is cancelled before it begins
-
-    async def _converse(self, sock: socket.socket, content: "_Content") -> None:
-        try:
-            await _respond(sock, content)
-        except OSError as error:  # also TimeoutError
-            logger.debug("a request for metrics or the status page failed: %r", error)
 
 
 class _Content:
@@ -112,6 +129,13 @@ class _Content:
         if request.method not in {"GET", "HEAD"}:
             return HttpResponse(status=HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "GET, HEAD"})
         return HttpResponse(content_type=CONTENT_TYPE, body=(await self._broker.metrics_text()).encode())
+
+
+async def _serve(sock: socket.socket, content: _Content) -> None:
+    try:
+        await _respond(sock, content)
+    except OSError as error:  # also TimeoutError
+        logger.debug("a request for metrics or the status page failed: %r", error)
 
 
 async def _respond(sock: socket.socket, content: _Content) -> None:

@@ -62,9 +62,9 @@ def start_broker(
         for endpoint in config.endpoints():
             listeners.append(Listener(endpoint, config.socket_listen_backlog_size))
             given_back.callback(listeners[-1].close)
-        metrics_port = MetricsPort.wanted_by(config)
+        metrics_port = MetricsPort.from_config(config)
         if metrics_port is not None:
-            given_back.callback(metrics_port.give_back)
+            given_back.callback(metrics_port.stop_listening)
         broker = Broker.open(config, data_dir, platform or Platform())
         dispatcher = Dispatcher(broker, None if intercept is None else intercept(broker))
         given_back.pop_all()

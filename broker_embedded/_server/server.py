@@ -7,7 +7,7 @@ import ipaddress
 import logging
 import socket
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from broker_embedded._broker import Broker
 from broker_embedded._config.addresses import WILDCARD_HOSTS
@@ -23,10 +23,6 @@ from broker_embedded._server.listener import Listener
 from broker_embedded._server.memory import RequestMemory
 from broker_embedded._server.metrics_port import MetricsPort
 from broker_embedded._server.sasl_authenticator import SaslAuthenticator
-from broker_embedded._server.status.messages import RecentMessages
-
-if TYPE_CHECKING:
-    from broker_embedded._server.status.page import StatusPage
 
 logger = logging.getLogger(__name__)
 
@@ -55,12 +51,6 @@ class BrokerServer:
         """
         self.broker = broker
         self._metrics_port = metrics_port
-        self._page_shows = "none"
-        if metrics_port is not None:
-            self._page_shows = broker.config.status_page_shows(is_loopback=metrics_port.is_loopback)
-        self._messages = RecentMessages()
-        self._status_page: StatusPage | None = None
-        """Created at its first request."""
         self._dispatcher = dispatcher
         self._on_failed = on_failed
         self._has_failed = False
@@ -88,8 +78,7 @@ class BrokerServer:
         for listener in self._listeners:
             listener.start(functools.partial(self._on_connection, listener), self._has_space)
         if self._metrics_port is not None:
-            self._messages.start()
-            self._metrics_port.start(self.broker, self._made_status_page)
+            self._metrics_port.start(self.broker, self.addresses, self._connections)
         self._periodic.start(*self._periodic_tasks(), *self.broker.periodic_tasks())
 
     async def stop(self) -> None:
@@ -108,8 +97,6 @@ class BrokerServer:
                 await asyncio.wait_for(self._all_closed.wait(), _DRAIN_S)
         if self._metrics_port is not None:
             await self._metrics_port.close()
-        if self._status_page is not None:
-            await self._status_page.close()
         for connection in list(self._connections):
             connection.close("the broker stops, and its response took too long", logging.WARNING)
 
@@ -124,8 +111,8 @@ class BrokerServer:
         await asyncio.sleep(0)  # queued work begins, so that it can be cancelled
         for connection in list(self._connections):
             connection.close("the broker is killed")
-        if self._status_page is not None:
-            await self._status_page.close()
+        if self._metrics_port is not None:
+            await self._metrics_port.close()
 
     @property
     def addresses(self) -> list[str]:
@@ -140,16 +127,7 @@ class BrokerServer:
     @property
     def status_page_url(self) -> str | None:
         """The URL of the status page, or None."""
-        port = self._metrics_port
-        return None if port is None or self._page_shows == "none" else port.url
-
-    def _made_status_page(self) -> "StatusPage":
-        if self._status_page is None:
-            from broker_embedded._server.status.page import Shown, StatusPage  # noqa: PLC0415  # most brokers have none
-
-            shown = Shown(self.broker, self.addresses, self._connections, self._messages)
-            self._status_page = StatusPage(shown, self._page_shows)
-        return self._status_page
+        return None if self._metrics_port is None else self._metrics_port.status_page_url
 
     # --- connections -----------------------------------------------------------------------------------------------
 
@@ -157,10 +135,7 @@ class BrokerServer:
         for listener in self._listeners:
             listener.close()
         if self._metrics_port is not None:
-            self._metrics_port.give_back()
-            self._messages.stop()
-        if self._status_page is not None:
-            self._status_page.kill()
+            self._metrics_port.stop_listening()
         if self._waiting_for_space is not None:
             self._waiting_for_space.cancel()
         for sock in self._refused:

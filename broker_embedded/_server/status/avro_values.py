@@ -16,30 +16,29 @@ _MAX_CHARS: Final = 100_000
 """Upper bound of the text of one value."""
 
 
-class SchemaProblem(Exception):
-    """The schema is no Avro schema, or fastavro is not installed. ``is_missing``: it is not installed."""
+class BadSchema(Exception):
+    """The schema is not an Avro schema."""
 
-    def __init__(self, problem: str, *, is_missing: bool = False) -> None:
-        super().__init__(problem)
-        self.is_missing = is_missing
+
+class FastavroMissing(Exception):
+    """fastavro is not installed."""
 
 
 class AvroSchema:
     """A schema. ``is_framed``: values have the header of Confluent's wire format."""
 
     def __init__(self, text: str, *, is_framed: bool) -> None:
-        """Raises SchemaProblem."""
+        """Raises BadSchema, FastavroMissing."""
         try:
             import fastavro  # noqa: PLC0415 -- an extra
         except ModuleNotFoundError:
-            problem = f"decoding Avro needs {install_hint('fastavro', 'avro')}"
-            raise SchemaProblem(problem, is_missing=True) from None
+            raise FastavroMissing(f"decoding Avro needs {install_hint('fastavro', 'avro')}") from None
         self._read: Any = fastavro.schemaless_reader
         self._is_framed = is_framed
         try:
             self._schema = fastavro.parse_schema(json.loads(text))
         except Exception as error:  # fastavro raises exceptions of many types
-            raise SchemaProblem(f"avro_schema: it is not an Avro schema: {_text(error)}") from error
+            raise BadSchema(f"avro_schema: it is not an Avro schema: {_text(error)}") from error
 
     def decode(self, value: bytes) -> Mapping[str, str]:
         """``json``, the value, or ``problem``."""

@@ -9,7 +9,7 @@ from broker_embedded._groups.classic.group import ClassicGroup
 from broker_embedded._groups.consumer.group import ConsumerGroup
 from broker_embedded._groups.group import Group
 from broker_embedded._groups.records import OffsetCommitValue
-from broker_embedded._server.status.query import Query, Row, not_found, page_of
+from broker_embedded._server.status.query import Json, Query, Row, not_found, page_of
 from spark_kafka_native._protocol.consumer_protocol import MalformedEmbedded, read_assignment
 from spark_kafka_native._protocol.topic import TopicPartition
 
@@ -18,7 +18,7 @@ _MAX_ASSIGNED: Final = 200
 """Upper bound of the partitions shown of one member or transaction."""
 
 
-def list_groups(broker: Broker, query: Query) -> Row:
+def list_groups(broker: Broker, query: Query) -> Json:
     """Groups by id. ``lag`` is the total of the partitions whose lag is known, ``unknown_lags`` how many are not."""
     groups = broker.groups.all
 
@@ -27,7 +27,7 @@ def list_groups(broker: Broker, query: Query) -> Row:
         lags = [_lag(broker, partition, value) for partition, value in _committed(broker, group_id)]
         known = [lag for lag in lags if lag is not None]
         row = _group_row(group) | {
-            "committed": len(lags),
+            "committed_partitions": len(lags),
             "lag": sum(known) if known else None,
             "unknown_lags": len(lags) - len(known),
         }
@@ -36,7 +36,7 @@ def list_groups(broker: Broker, query: Query) -> Row:
     return page_of(groups, query, row_of)
 
 
-def describe_group(broker: Broker, query: Query) -> Row:
+def describe_group(broker: Broker, query: Query) -> Json:
     """One group, its members, and its committed offsets from number ``from`` on."""
     group_id = query.text("id")
     first, limit = query.number_or("from", 0), query.limit()
@@ -49,7 +49,7 @@ def describe_group(broker: Broker, query: Query) -> Row:
     last = first + len(rows)
     return _group_row(group) | {
         "member_rows": list(islice(_member_rows(broker, group), _MAX_MEMBERS)),
-        "committed": len(committed),
+        "committed_partitions": len(committed),
         "rows": rows,
         "next": last if last < len(committed) else None,
     }
@@ -129,7 +129,7 @@ def _assigned(assignment: bytes) -> Sequence[str]:
     return sorted(islice(names, _MAX_ASSIGNED))
 
 
-def list_transactions(broker: Broker, query: Query) -> Row:
+def list_transactions(broker: Broker, query: Query) -> Json:
     """Transactional ids with their producer and the partitions of their transaction."""
     transactions = broker.transactions.all
 

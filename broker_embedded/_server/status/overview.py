@@ -3,7 +3,7 @@
 import heapq
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from broker_embedded._broker import Broker
 from broker_embedded._log.log import Log
@@ -12,15 +12,15 @@ from broker_embedded._metrics.snapshot import api_metrics
 from broker_embedded._replica.partitions import partition_metrics
 from broker_embedded._server.connection import Connection
 from broker_embedded._server.dispatch import Peer
-from broker_embedded._server.status.messages import RecentMessages
-from broker_embedded._server.status.query import MAX_ROWS, Query, Row, not_found, page_of
+from broker_embedded._server.status.query import MAX_ROWS, Json, Query, Row, not_found, page_of
+from broker_embedded._server.status.recent_warnings import RecentWarnings
 from spark_kafka_native import __version__
 from spark_kafka_native._protocol.topic import TopicPartition
 
 _MS: Final = 1000
 
 
-def describe_broker(broker: Broker, addresses: list[str], messages: RecentMessages) -> Row:
+def describe_broker(broker: Broker, addresses: list[str], warnings: RecentWarnings) -> Json:
     """The broker, counts of topics, groups, transactions, connections, requests by API, and the last warnings."""
     config, image, traffic = broker.config, broker.image, broker.traffic
     groups = Counter((group.group_type, group.state_name) for group in broker.groups.all.values())
@@ -56,14 +56,14 @@ def describe_broker(broker: Broker, addresses: list[str], messages: RecentMessag
             }
             for name, api in api_metrics(traffic).items()
         ],
-        "messages": [
+        "warnings": [
             {"time_ms": each.time_ms, "level": each.level, "logger": each.logger, "text": each.text}
-            for each in messages.messages
+            for each in warnings.warnings
         ],
     }
 
 
-def list_topics(broker: Broker, query: Query) -> Row:
+def list_topics(broker: Broker, query: Query) -> Json:
     """Topics by name."""
     topics = broker.image.topics
 
@@ -98,7 +98,7 @@ def _topic_row(broker: Broker, topic: TopicImage) -> Row:
     }
 
 
-def describe_topic(broker: Broker, query: Query) -> Row:
+def describe_topic(broker: Broker, query: Query) -> Json:
     """One topic, its settings, and its partitions from number ``from`` on."""
     name = query.text("name")
     first, limit = query.number_or("from", 0), query.limit()
@@ -148,16 +148,16 @@ def _log(broker: Broker, topic: str, index: int) -> Log | None:
     return broker.logs.get(TopicPartition(topic, index))
 
 
-def list_connections(broker: Broker, connections: Mapping[Connection, Peer], query: Query) -> Row:
+def list_connections(broker: Broker, connections: Mapping[Connection, Peer], query: Query) -> Json:
     """Connections by the address of the client, and their number."""
     limit = query.limit(MAX_ROWS)
     query.finish()
     now_ms = broker.timers.elapsed_ms()
-    shown = heapq.nsmallest(limit, connections.items(), key=lambda item: item[0].peer)
-    return {"rows": [_connection_row(*item, now_ms) for item in shown], "count": len(connections)}
+    first = heapq.nsmallest(limit, connections.items(), key=lambda item: item[0].peer)
+    return {"rows": [_connection_row(*item, now_ms) for item in first], "count": len(connections)}
 
 
-def _connection_row(connection: Connection, peer: Peer, now_ms: int) -> dict[str, Any]:
+def _connection_row(connection: Connection, peer: Peer, now_ms: int) -> Row:
     return {
         "peer": connection.peer,
         "listener": peer.listener,

@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Final, NamedTuple
+from typing import Final
 
 from broker_embedded._broker import Broker
 from broker_embedded._server.connection import Connection
 from broker_embedded._server.dispatch import Peer
 from broker_embedded._server.http import HttpRequest, HttpResponse
-from broker_embedded._server.status.browser import RecordBrowser
 from broker_embedded._server.status.coordination import describe_group, list_groups, list_transactions
-from broker_embedded._server.status.messages import RecentMessages
 from broker_embedded._server.status.overview import describe_broker, describe_topic, list_connections, list_topics
-from broker_embedded._server.status.query import Query, Row, StatusError
+from broker_embedded._server.status.query import Json, Query, StatusError
+from broker_embedded._server.status.recent_warnings import RecentWarnings
 from broker_embedded._server.status.record_reader import RecordReader
+from broker_embedded._server.status.record_search import find_records
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 
 _CONTENT_TYPES: Final = {
@@ -44,33 +44,32 @@ _STATUS_OF: Final = {
 }
 
 
-class Shown(NamedTuple):
-    """The parts of a running broker that the page shows."""
-
-    broker: Broker
-    addresses: list[str]
-    connections: Mapping[Connection, Peer]
-    messages: RecentMessages
-
-
 class StatusPage:
     """Answers requests of the page. Belongs to the event loop."""
 
-    def __init__(self, shown: Shown, shows: str) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        shows: str,
+        *,
+        addresses: list[str],
+        connections: Mapping[Connection, Peer],
+        warnings: RecentWarnings,
+    ) -> None:
         """``shows`` is what the page shows, by the setting ``status.page``."""
-        self._shown = shown
+        self._broker = broker
         self._shows = shows
-        broker = shown.broker
+        self._addresses = addresses
+        self._warnings = warnings
         self._reader = RecordReader()
-        self._browser = RecordBrowser(broker, self._reader)
-        self._routes: Mapping[str, Callable[[Query], Row]] = {
-            "/api/broker": self._broker,
+        self._routes: Mapping[str, Callable[[Query], Json]] = {
+            "/api/broker": self._describe_broker,
             "/api/topics": functools.partial(list_topics, broker),
             "/api/topic": functools.partial(describe_topic, broker),
             "/api/groups": functools.partial(list_groups, broker),
             "/api/group": functools.partial(describe_group, broker),
             "/api/transactions": functools.partial(list_transactions, broker),
-            "/api/connections": functools.partial(list_connections, broker, shown.connections),
+            "/api/connections": functools.partial(list_connections, broker, connections),
         }
 
     def kill(self) -> None:
@@ -79,7 +78,7 @@ class StatusPage:
 
     async def close(self) -> None:
         """Wait for the end of all work, after ``kill``."""
-        await self._shown.broker.threads.on_disk(self._reader.join)
+        await self._broker.threads.on_disk(self._reader.join)
 
     async def respond(self, request: HttpRequest) -> HttpResponse:
         """The response to a request for any path."""
@@ -113,17 +112,17 @@ class StatusPage:
             raise StatusError(HTTPStatus.NOT_FOUND, "there is no such page")
         _check_method(request, "GET", "HEAD")
         row = route(_query(request))
-        return await self._shown.broker.threads.on_disk(functools.partial(_json, HTTPStatus.OK, row))
+        return await self._broker.threads.on_disk(functools.partial(_json, HTTPStatus.OK, row))
 
     def _hosts(self) -> set[str]:
         """The names of this machine that requests may be addressed to, apart from IP addresses and localhost."""
-        config = self._shown.broker.config
+        config = self._broker.config
         address = config.metrics_address()
         names = {endpoint.host for endpoint in config.advertised().values()}
         return {name.lower() for name in names | ({address[0]} if address else set())}
 
     async def _file(self, file: Traversable, content_type: str) -> HttpResponse:
-        body = await self._shown.broker.threads.on_disk(file.read_bytes)
+        body = await self._broker.threads.on_disk(file.read_bytes)
         return HttpResponse(content_type=content_type, body=body, headers=_HEADERS)
 
     async def _records(self, query: Query, method: str) -> bytes:
@@ -131,12 +130,11 @@ class StatusPage:
             raise StatusError(HTTPStatus.FORBIDDEN, "records are not shown; the setting status.page can allow it")
         if query.has("avro_schema") and method != "POST":  # which pages of other sites cannot send
             raise StatusError(HTTPStatus.BAD_REQUEST, "avro_schema: send the fields as JSON in the body of a POST")
-        return await self._browser.records(query)
+        return await find_records(self._broker, self._reader, query)
 
-    def _broker(self, query: Query) -> Row:
+    def _describe_broker(self, query: Query) -> Json:
         query.finish()
-        shown = self._shown
-        described = describe_broker(shown.broker, shown.addresses, shown.messages)
+        described = describe_broker(self._broker, self._addresses, self._warnings)
         return described | {"shows_records": self._shows == "records"}
 
 
@@ -154,7 +152,7 @@ def _query(request: HttpRequest) -> Query:
         raise StatusError(HTTPStatus.BAD_REQUEST, str(error)) from None
 
 
-def _json(status: int, body: Row, headers: Mapping[str, str] | None = None) -> HttpResponse:
+def _json(status: int, body: Json, headers: Mapping[str, str] | None = None) -> HttpResponse:
     return _response(status, json.dumps(body, ensure_ascii=False).encode(errors="replace") + b"\n", headers)
 
 

@@ -10,7 +10,10 @@ MAX_ROWS: Final = 500
 _MAX_PARTITIONS: Final = 10_000
 """Partitions after which a response ends before its limit of rows. Each takes some microseconds of the event loop."""
 
+Json: TypeAlias = dict[str, Any]
+"""An object of JSON: a response."""
 Row: TypeAlias = dict[str, Any]
+"""A row of a response."""
 
 
 class StatusError(Exception):
@@ -88,7 +91,7 @@ class Query:
         return self._fields.get(name)
 
 
-def page_of(names: Iterable[str], query: Query, row_of: Callable[[str], tuple[Row, int]]) -> Row:
+def page_of(names: Iterable[str], query: Query, row_of: Callable[[str], tuple[Row, int]]) -> Json:
     """A page of rows by name: names greater than ``after`` that contain ``contains``.
 
     ``next`` is the value of ``after`` for the next page, None after the last one. ``row_of`` returns a row and the

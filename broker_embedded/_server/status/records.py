@@ -59,7 +59,7 @@ class PageRequest:
 
 
 def page_of_records(request: PageRequest, stored: memoryview) -> bytes:
-    """The page of a request. Raises SchemaProblem: the Avro schema cannot be used."""
+    """The page of a request. Raises BadSchema, FastavroMissing."""
     page = _Page(request)
     page.read(stored)
     return page_json(page.next_offset, page.problems, page.rows)
@@ -219,11 +219,11 @@ def show(data: bytes | None, most: int) -> dict[str, Any] | None:
     """
     if data is None:
         return None
-    shown = data[:most]
+    first = data[:most]
     row: dict[str, Any] = {"size": len(data)}
-    text = _text_of(shown, whole=len(shown) == len(data))
+    text = _text_of(first, whole=len(first) == len(data))
     if text is None:
-        row["base64"] = base64.b64encode(shown).decode()
+        row["base64"] = base64.b64encode(first).decode()
     else:
         row["text"] = text
     return row

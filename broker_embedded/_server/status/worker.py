@@ -19,7 +19,7 @@ import sys
 from io import RawIOBase
 from typing import Final
 
-from broker_embedded._server.status.avro_values import SchemaProblem
+from broker_embedded._server.status.avro_values import BadSchema, FastavroMissing
 from broker_embedded._server.status.records import page_of_records, request_from
 
 SIZE: Final = struct.Struct(">I")
@@ -56,8 +56,10 @@ def main() -> int:
 def _answer(request: bytes, stored: bytes) -> tuple[int, bytes]:
     try:
         return PAGE, page_of_records(request_from(request), memoryview(stored))
-    except SchemaProblem as problem:
-        return FASTAVRO_MISSING if problem.is_missing else BAD_SCHEMA, str(problem).encode(errors="replace")
+    except BadSchema as error:
+        return BAD_SCHEMA, str(error).encode(errors="replace")
+    except FastavroMissing as error:
+        return FASTAVRO_MISSING, str(error).encode()
 
 
 def _read(pipe: RawIOBase) -> bytes | None:

@@ -17,19 +17,20 @@ export const span = (text, kind) => h("span", { class: kind }, text);
 export function table(columns, rows, empty) {
   if (!rows.length) return h("p", { class: "none" }, empty);
   const head = h("tr", {}, columns.map(([title, , kind]) => h("th", { scope: "col", class: kind }, title)));
-  const body = rows.map((row) => h("tr", {}, columns.map(([, value, kind]) => h("td", { class: kind }, shown(value(row))))));
+  const body = rows.map((row) => h("tr", {}, columns.map(([, value, kind]) => h("td", { class: kind }, content(value(row))))));
   return h("div", { class: "scroll" }, h("table", {}, h("thead", {}, head), h("tbody", {}, body)));
 }
 
 export const count = (number) => number.toLocaleString("en");
 
-export function shown(value) {
+/** The text or element of a value; a dash if there is none. */
+export function content(value) {
   if (value == null) return span("–", "none");
   return typeof value === "number" || typeof value === "bigint" ? count(value) : value;
 }
 
 export function facts(pairs) {
-  return h("dl", { class: "facts" }, pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, shown(value)))));
+  return h("dl", { class: "facts" }, pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, content(value)))));
 }
 
 /** Give an element the children of `fresh`. Those that it has already stay, with their focus and scroll position. */

@@ -1,7 +1,7 @@
 // Values as text and elements.
 // Integers are of type number, and above 2^53 of type bigint. Arithmetic with both throws; comparison works.
 
-import { count, h, shown, span } from "./elements.js";
+import { content, count, h, span } from "./elements.js";
 
 const MAX_DATE_MS = 8.64e15 - 864e5; // of a Date, in every time zone
 const UNKNOWN_LAG =
@@ -36,6 +36,6 @@ export const alarm = (number) => (number ? span(count(number), "bad") : "0");
 
 /** The lag of a group or partition. `unknown` is the number of partitions whose lag is unknown. */
 export function lag(number, unknown) {
-  const known = shown(number ? span(count(number), "warn") : number);
+  const known = content(number ? span(count(number), "warn") : number);
   return unknown ? h("span", { title: UNKNOWN_LAG }, known, number == null ? "" : ` + ${count(unknown)} unknown`) : known;
 }

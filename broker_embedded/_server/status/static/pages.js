@@ -24,7 +24,7 @@ function filter(page, fields, title) {
   return h("form", { onsubmit: use }, h("label", {}, title, input), h("button", {}, "Filter"));
 }
 
-const MESSAGES = [
+const WARNINGS = [
   ["Time", (row) => time(row.time_ms)],
   ["Level", (row) => span(row.level, row.level === "WARNING" ? "warn" : "bad")],
   ["Message", (row) => row.text, "data"],
@@ -49,7 +49,7 @@ const GROUPS = [
   ["Protocol", (row) => row.protocol_type],
   ["State", (row) => row.state],
   ["Members", (row) => row.members, "number"],
-  ["Partitions", (row) => row.committed, "number"],
+  ["Partitions", (row) => row.committed_partitions, "number"],
   ["Lag", (row) => lag(row.lag, row.unknown_lags), "number"],
 ];
 
@@ -112,7 +112,7 @@ export const pages = {
       table(GROUPS, groupRows.rows, "No groups."),
       h("p", {}, groupRows.next ? link("All groups", "groups") : ""),
       h("h2", {}, "Recent warnings and errors"),
-      table(MESSAGES, broker.messages, "None since the start."),
+      table(WARNINGS, broker.warnings, "None since the start."),
     ];
   },
 

@@ -1,7 +1,7 @@
 // The page for records: its form, its searches and its table.
 
 import { address, link } from "./addresses.js";
-import { count, h, shown, span, table } from "./elements.js";
+import { content, count, h, span, table } from "./elements.js";
 import { bytes, compare, time } from "./formats.js";
 import { decoded, preview } from "./record_data.js";
 import { ask } from "./requests.js";
@@ -237,7 +237,7 @@ export class Records {
     const line = h("tr", {},
       h("td", { class: "number" }, String(row.partition)),
       h("td", { class: "number" }, h("button", { class: "link", type: "button", onclick: () => this.toggle(row, line) }, count(row.offset))),
-      h("td", {}, shown(time(row.timestamp))),
+      h("td", {}, content(time(row.timestamp))),
       h("td", { class: "data" }, row.control ? "" : preview(row.key, "text")),
       h("td", { class: "data" }, row.control ? "" : preview(row.value, format)),
       h("td", {}, tags(row)));

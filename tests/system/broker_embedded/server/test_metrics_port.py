@@ -83,11 +83,11 @@ def test_a_17th_connection_is_refused_until_another_closes(broker: EmbeddedBroke
     silent = [socket.create_connection((host, int(port)), timeout=60) for _ in range(16)]
     metrics = broker._server._metrics_port
     assert metrics is not None
-    eventually(lambda: len(metrics._conversations), 16)
+    eventually(lambda: len(metrics._tasks), 16)
     with socket.create_connection((host, int(port)), timeout=60) as one_more:
         assert one_more.recv(1) == b""
     silent.pop().close()
-    eventually(lambda: len(metrics._conversations), 15)
+    eventually(lambda: len(metrics._tasks), 15)
     assert ask(url, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
     for sock in silent:
         sock.close()
@@ -103,7 +103,7 @@ def test_a_stop_does_not_wait_for_readers(broker: EmbeddedBroker, url: str) -> N
 
 
 def test_there_is_no_metrics_port_by_default(tmp_path: Path) -> None:
-    assert MetricsPort.wanted_by(BrokerConfig.parse({})) is None
+    assert MetricsPort.from_config(BrokerConfig.parse({})) is None
     with EmbeddedBroker(tmp_path) as broker:
         assert broker._server.metrics_url is None
 

@@ -125,8 +125,8 @@ def test_partitions_of_a_topic(page: Page) -> None:
 def test_groups_have_their_lag(page: Page) -> None:
     (row,) = page.row("groups")["rows"]
     lag = 2 * (VIEWS // 3 - 60)
-    assert (row["group_id"], row["state"], row["members"], row["committed"]) == ("view-report", "Stable", 1, 2)
-    assert (row["lag"], row["unknown_lags"]) == (lag, 0)
+    assert (row["group_id"], row["state"], row["members"]) == ("view-report", "Stable", 1)
+    assert (row["committed_partitions"], row["lag"], row["unknown_lags"]) == (2, lag, 0)
     group = page.row("group", id="view-report", limit=1)
     assert group["next"] == 1
     offset = group["rows"][0]
@@ -269,10 +269,10 @@ def test_other_sites_may_have_links_to_the_page_alone(page: Page, destination: s
     assert page.ask("api/topics", headers=headers).status == 403
 
 
-def test_the_recent_messages_are_the_warnings_of_the_log(own_page: Page) -> None:
+def test_the_recent_warnings_are_the_warnings_of_the_log(own_page: Page) -> None:
     logging.getLogger("broker_embedded.test").info("not shown")
     logging.getLogger("broker_embedded.test").warning("disk of %s is slow", "t-0")
-    first = own_page.row("broker")["messages"][0]
+    first = own_page.row("broker")["warnings"][0]
     assert (first["level"], first["logger"], first["text"]) == (
         "WARNING",
         "broker_embedded.test",

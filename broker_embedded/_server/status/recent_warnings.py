@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 _LOGGERS: Final = ("broker_embedded", "spark_kafka_native")
-_MAX_MESSAGES: Final = 100
+_MAX_WARNINGS: Final = 100
 _MAX_CHARS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    """A message of the log; ``time_ms`` is since the epoch."""
+class LoggedWarning:
+    """A warning or error in the log; ``time_ms`` is since the epoch."""
 
     time_ms: int
     level: str
@@ -21,36 +21,39 @@ class Message:
     text: str
 
 
-class RecentMessages(logging.Handler):
-    """Stores the last 100 messages of the two packages, each at most 1000 characters, from ``start`` to ``stop``."""
+class RecentWarnings(logging.Handler):
+    """Stores the last 100 warnings and errors of the two packages, each at most 1000 characters.
+
+    It receives them from ``start`` to ``stop``.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._messages: deque[Message] = deque(maxlen=_MAX_MESSAGES)
+        self._warnings: deque[LoggedWarning] = deque(maxlen=_MAX_WARNINGS)
 
     @property
-    def messages(self) -> Sequence[Message]:
-        """The messages, the last one first."""
-        return tuple(reversed(self._messages))
+    def warnings(self) -> Sequence[LoggedWarning]:
+        """The warnings and errors, the last one first."""
+        return tuple(reversed(self._warnings))
 
     def start(self) -> None:
-        """Receive messages."""
+        """Receive warnings."""
         for name in _LOGGERS:
             logging.getLogger(name).addHandler(self)
 
     def stop(self) -> None:
-        """Receive no more messages."""
+        """Receive no more warnings."""
         for name in _LOGGERS:
             logging.getLogger(name).removeHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Store a message. If there is no other handler, print it, as logging does without this one."""
+        """Store a warning. If there is no other handler, print it, as logging does without this one."""
         try:
             text = record.getMessage()
             if record.exc_info and record.exc_info[1] is not None:
                 text = f"{text}: {record.exc_info[1]!r}"
-            self._messages.append(
-                Message(
+            self._warnings.append(
+                LoggedWarning(
                     time_ms=int(record.created * 1000),
                     level=record.levelname,
                     logger=record.name,
@@ -61,7 +64,7 @@ class RecentMessages(logging.Handler):
             self.handleError(record)
         handlers = list(_handlers(record.name))
         is_first = bool(handlers) and handlers[0] is self  # two brokers in one process print a message once
-        if logging.lastResort is not None and is_first and all(isinstance(each, RecentMessages) for each in handlers):
+        if logging.lastResort is not None and is_first and all(isinstance(each, RecentWarnings) for each in handlers):
             logging.lastResort.handle(record)
 
 
