@@ -93,6 +93,7 @@ def test_bytes_that_are_no_text_are_in_base64_and_long_ones_are_shortened(page: 
     assert (with_markup["key"], with_markup["value"]) == ({"size": len(MARKUP), "text": MARKUP}, None)
     shortened = record(page, "binary", 2, bytes=101)["value"]
     assert shortened == {"size": 200_000, "text": "é" * 50}  # the 51st character is cut in two
+    assert page.row("records", topic="binary")["max_bytes"] == 1_048_576
     assert record(page, "binary", 2, bytes=1_048_576)["value"]["text"] == "é" * 100_000
 
 

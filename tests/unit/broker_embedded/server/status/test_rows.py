@@ -1,14 +1,17 @@
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
+from broker_embedded._server.connection import Connection
+from broker_embedded._server.dispatch import Peer
 from broker_embedded._server.status.coordination import describe_group, list_groups
-from broker_embedded._server.status.overview import describe_topic, list_topics
+from broker_embedded._server.status.overview import describe_topic, list_connections, list_topics
 from broker_embedded._server.status.query import Query, page_of
 from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
-from tests.support.broker.driver import BrokerDriver, batch, commit_offset
+from tests.support.broker.driver import NODE, BrokerDriver, batch, commit_offset
 
 
 @pytest.fixture
@@ -74,6 +77,16 @@ def test_a_partition_whose_log_is_offline_has_the_error_and_no_offsets(driver: B
     assert offline == image | {"offline": "cannot flush: bad disk"}
     (row,) = list_topics(driver.broker, Query({"contains": "t", "after": "a"}))["rows"]
     assert (row["name"], row["offsets"]) == ("t", 1)
+
+
+def test_connections_have_500_rows_without_a_limit(driver: BrokerDriver) -> None:
+    connections = {
+        cast("Connection", Mock(peer=f"127.0.0.1:{port}", last_active_ms=0)): Peer(node=NODE)
+        for port in range(10_501, 10_000, -1)
+    }
+    answer = list_connections(driver.broker, connections, Query({}))
+    assert [row["peer"] for row in answer["rows"]] == [f"127.0.0.1:{port}" for port in range(10_001, 10_501)]
+    assert answer["count"] == 501
 
 
 def test_a_response_ends_after_10000_partitions() -> None:
