@@ -10,7 +10,8 @@ Reads ``benchmarks/results/*.json``, writes ``docs/results.md`` and the marked p
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,21 +40,27 @@ ORDER: Final = (
 )
 """The first ones; the others follow by name."""
 MILLION: Final = 1_000_000
+BY_SIZE: Final = (
+    "read a batch",
+    "read a stream",
+    "read a stream, steady state",
+    "write a batch",
+    "write a stream",
+    "write a stream, steady state",
+)
+SIZES: Final = ("100 B", "1,000 B", "10,000 B")
+"""The README's first table has a row for each query and a column for each size of a value."""
 IN_README: Final = (
-    "read a batch, 100 B",
-    "read a batch, 10,000 B",
-    "read a stream, steady state, 100 B",
-    "read a stream, steady state, 10,000 B",
-    "write a batch, 100 B",
-    "write a batch, 10,000 B",
-    "write a stream, steady state, 100 B",
-    "write a stream, steady state, 10,000 B",
     "short query: batch",
     "short query: stream",
+    "short query: write",
+    "short query: write-stream",
     "topic to topic, p50",
+    "bundled broker: records of 1,000 B in",
+    "bundled broker: records of 1,000 B out",
     "bundled broker: start",
 )
-"""The comparisons that the README shows. The page of results shows all."""
+"""The README's second table. The page of results shows all comparisons."""
 
 _HEAD: Final = """\
 # Results
@@ -142,16 +149,32 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 def headline(results: Sequence[Result]) -> str:
     """What the README shows, between its marks: our numbers beside those of others."""
     found = {each["what"]: (result, each) for result in results for each in result["comparisons"]}
-    compared = [found[what] for what in IN_README if what in found]
-    if not compared:
+    sized = [[found[name] for size in SIZES if (name := f"{what}, {size}") in found] for what in BY_SIZE]
+    by_size = {what: row for what, row in zip(BY_SIZE, sized, strict=True) if len(row) == len(SIZES)}
+    others = [found[what] for what in IN_README if what in found]
+    shown = [*chain.from_iterable(by_size.values()), *others]
+    if not shown:
         return "`make bench` measures; there are no results yet.\n"
-    processors = dict.fromkeys(result["machine"]["processor"] for result, _ in compared)
-    dates = sorted({result["date"] for result, _ in compared})
+    processors = dict.fromkeys(result["machine"]["processor"] for result, _ in shown)
+    dates = sorted({result["date"] for result, _ in shown})
+    tables = ([_by_size(by_size)] if by_size else []) + ([_comparisons(others, PAGE.as_posix())] if others else [])
     return (
-        f"{_comparisons(compared, PAGE.as_posix())}\n"
-        "Medians of several rounds, each of which measures all setups, by `make bench`, "
+        "\n".join(tables) + "\nMedians of several rounds, each of which measures all setups, by `make bench`, "
         f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}. {'; '.join(processors)}.\n"
     )
+
+
+def _by_size(rows: Mapping[str, Sequence[tuple[Result, Result]]]) -> str:
+    """A row for each query: the ratio to the other's rate, and our rate, for each size."""
+    lines = [
+        [
+            f"[{what}]({PAGE.as_posix()}#{cells[0][0]['name']})",
+            *(f"{format_cell(each['times'])} x, {_rounded(each['ours'])}" for _, each in cells),
+        ]
+        for what, cells in rows.items()
+    ]
+    units = dict.fromkeys(f"{each['unit']} beside {each['whom']}" for cells in rows.values() for _, each in cells)
+    return _table([", ".join(units), *SIZES], lines)
 
 
 def _comparisons(compared: Sequence[tuple[Result, Result]], page: str) -> str:

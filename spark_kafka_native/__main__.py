@@ -93,7 +93,7 @@ def pykafka() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status."""
     instruction = os.environ.get(_COMPLETE)
-    if instruction and "COMP_WORDS" in os.environ:  # which scripts of completion set, too
+    if instruction and "COMP_WORDS" in os.environ:  # completion scripts set both
         return shell_complete(pykafka, {}, _NAME, _COMPLETE, instruction)
     return run(pykafka, _NAME, sys.argv[1:] if arguments is None else arguments)
 

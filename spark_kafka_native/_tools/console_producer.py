@@ -25,7 +25,7 @@ _KNOWN: Final = ", ".join(f"{key} ({value!r})" for key, value in READER_PROPERTI
 
 @command(
     "kafka-console-producer",
-    "Send lines of text as records. They are those of standard input.",
+    "Send the lines of standard input as records.",
     """\
 examples
   {command} --bootstrap-server localhost:9092 --topic events < lines.txt

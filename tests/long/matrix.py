@@ -9,7 +9,7 @@ wheel's metadata allow, with the oldest PySpark.
 
 The Pythons are those named ``python3.N`` on the PATH, unless ``--python`` names others. A root is the directory of
 another Debian system, whose Python runs there by chroot. debootstrap makes one; /proc and /dev must be mounted in it.
-If its processor is another one, which qemu emulates, the tests of records run there, and the demonstration with Spark.
+If its processor is another one, which qemu emulates, the tests of records run there, and the quickstart with Spark.
 
 A table row is replaced when it is measured again. Exit status 1 if a test failed.
 """
@@ -55,7 +55,7 @@ WITHOUT_SPARK: Final = (
 )
 OF_SPARK: Final = ("-m", "spark and not interop", "tests/system")
 OF_RECORDS: Final = ("-n2", "tests/unit/spark_kafka_native/records", "tests/unit/broker_embedded/records")
-DEMONSTRATION: Final = ("pykafka", "quickstart", "--events", "20000")
+QUICKSTART: Final = ("pykafka", "quickstart", "--events", "20000")
 DESCRIBE: Final = """
 import json, platform, sys
 name = platform.freedesktop_os_release()["PRETTY_NAME"]
@@ -65,7 +65,7 @@ print(json.dumps([platform.python_version(), platform.machine(), name, sys.execu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What the tests came to in one environment."""
+    """The test results of one environment."""
 
     python: str
     machine: str
@@ -120,7 +120,7 @@ def main() -> int:
         found += [interpreter(root.absolute(), "python3") for root in options.root]
         rows = [row for each in found for row in measure(each, options.wheels, options.pyspark.split(","))]
         if here:
-            rows += lowest(found[0], options.wheels, options.pyspark.split(",")[-1])
+            rows += lowest(found[0], options.wheels, min(options.pyspark.split(","), key=_sortable))
     except MatrixError as error:
         print(error, file=sys.stderr)
         return 1
@@ -148,25 +148,25 @@ def interpreter(root: Path, executable: str) -> Interpreter:
 
 def measure(interpreter: Interpreter, wheels: Path, sparks: Sequence[str]) -> Iterator[Row]:
     """Run the tests with one Python and the newest dependencies. Raises MatrixError."""
-    with Environment.made(interpreter, wheel_for(interpreter.machine, wheels)) as environment:
+    with Environment.create(interpreter, wheel_for(interpreter.machine, wheels)) as environment:
         if interpreter.is_emulated:
             environment.install(f"pyspark=={sparks[0]}")
-            yield environment.tested("records", OF_RECORDS)
-            yield environment.demonstrated(sparks[0])
+            yield environment.run_tests("records", OF_RECORDS)
+            yield environment.run_quickstart(sparks[0])
             return
-        yield environment.tested("all", WITHOUT_SPARK)
+        yield environment.run_tests("all", WITHOUT_SPARK)
         for spark in sparks:
             environment.install(f"pyspark=={spark}")
-            yield environment.tested("all", OF_SPARK, pyspark=spark)
+            yield environment.run_tests("all", OF_SPARK, pyspark=spark)
 
 
 def lowest(interpreter: Interpreter, wheels: Path, spark: str) -> Iterator[Row]:
     """Run the tests with the oldest dependencies. Raises MatrixError."""
     wheel = wheel_for(interpreter.machine, wheels)
-    with Environment.made(interpreter, wheel) as environment:
+    with Environment.create(interpreter, wheel) as environment:
         environment.install(f"pyspark=={spark}", *oldest_dependencies(wheel))
-        yield environment.tested("all", WITHOUT_SPARK, dependencies="oldest")
-        yield environment.tested("all", OF_SPARK, pyspark=spark, dependencies="oldest")
+        yield environment.run_tests("all", WITHOUT_SPARK, dependencies="oldest")
+        yield environment.run_tests("all", OF_SPARK, pyspark=spark, dependencies="oldest")
 
 
 def oldest_dependencies(wheel: Path) -> list[str]:
@@ -195,7 +195,7 @@ class Environment:
 
     @classmethod
     @contextmanager
-    def made(cls, interpreter: Interpreter, wheel: Path) -> "Iterator[Environment]":
+    def create(cls, interpreter: Interpreter, wheel: Path) -> "Iterator[Environment]":
         """A new one; it is removed at the end. Raises MatrixError."""
         root, head = interpreter.root, commit()
         with tempfile.TemporaryDirectory(dir=root / "tmp", prefix="matrix-") as scratch:
@@ -219,7 +219,7 @@ class Environment:
         """Install packages. Raises MatrixError."""
         self._run(f"{self.folder}/venv/bin/python", "-m", "pip", "install", "--quiet", "--upgrade", *what)
 
-    def tested(self, tests: str, arguments: Sequence[str], *, pyspark: str = "", dependencies: str = "newest") -> Row:
+    def run_tests(self, tests: str, arguments: Sequence[str], *, pyspark: str = "", dependencies: str = "newest") -> Row:
         """Run pytest, and keep a row of the table."""
         report = f"{self.folder}/report.xml"
         path = self.interpreter.root / report[1:]
@@ -235,14 +235,14 @@ class Environment:
             print(done.stdout)
         return self._keep(tests, pyspark, dependencies, outcomes, failed)
 
-    def demonstrated(self, pyspark: str) -> Row:
-        """Run the demonstration, and keep a row of the table."""
-        done = self._run(f"{self.folder}/venv/bin/{DEMONSTRATION[0]}", *DEMONSTRATION[1:], check=False)
+    def run_quickstart(self, pyspark: str) -> Row:
+        """Run the quickstart, and keep a row of the table."""
+        done = self._run(f"{self.folder}/venv/bin/{QUICKSTART[0]}", *QUICKSTART[1:], check=False)
         if done.returncode:
             print(done.stdout)
-        failed = [f"{' '.join(DEMONSTRATION)} ended with {done.returncode}"] if done.returncode else []
+        failed = [f"{' '.join(QUICKSTART)} ended with {done.returncode}"] if done.returncode else []
         outcome = Outcome.FAILED if failed else Outcome.PASSED
-        return self._keep("demonstration", pyspark, "newest", Counter([outcome]), failed)
+        return self._keep("quickstart", pyspark, "newest", Counter([outcome]), failed)
 
     def _keep(
         self,
@@ -336,7 +336,7 @@ def publish() -> None:
     if failures.rows:
         parts += ["## Failed", failures]
     ResultPage(
-        name="matrix", title="Pythons and PySparks", command="make test-matrix", commit=rows[-1].commit, parts=parts
+        name="matrix", title="Pythons and PySparks", command="make test-matrix", commit=commit(), parts=parts
     ).publish()
 
 

@@ -28,7 +28,8 @@ def test_the_page_and_the_readme_say_what_the_json_says() -> None:
 
 def test_the_readme_shows_what_is_measured() -> None:
     measured = {each["what"] for result in results.load(ROOT) for each in result["comparisons"]}
-    assert set(results.IN_README) - measured == set()
+    sized = {f"{what}, {size}" for what in results.BY_SIZE for size in results.SIZES}
+    assert ({*results.IN_README} | sized) - measured == set()
 
 
 def test_the_plots_are_drawn_from_the_json(tmp_path: Path) -> None:
@@ -78,7 +79,9 @@ def options(*given: str) -> argparse.Namespace:
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with a README and no results."""
-    monkeypatch.setattr(results, "IN_README", ("source, 100 B",))
+    monkeypatch.setattr(results, "BY_SIZE", ("source",))
+    monkeypatch.setattr(results, "SIZES", ("100 B",))
+    monkeypatch.setattr(results, "IN_README", ("another, start",))
     (tmp_path / "README.md").write_text(f"before\n{results.BEGIN}\nold\n{results.END}\nafter\n")
     (tmp_path / results.RESULTS).mkdir(parents=True)
     (tmp_path / results.PAGE).parent.mkdir()
@@ -112,7 +115,9 @@ def test_a_report_becomes_a_section_and_a_headline(root: Path) -> None:
     assert readme.startswith("before\n")
     assert readme.endswith("after\n")
     assert "old" not in readme
-    assert "| [source, 100 B](docs/results.md#source) | 3.12 million rows/s | Kafka: 312,000 | 10 x |" in readme
+    assert "| rows/s beside Kafka | 100 B |" in readme
+    assert "| [source](docs/results.md#source) | 10 x, 3.12 million |" in readme
+    assert "| [another, start](docs/results.md#another) | 0.5 s | the other: 2 | 4 x |" in readme
     assert "source, start" not in readme
     assert "| [source, start](#source) | 0.5 s | the other: 2 | 4 x |" in page
     assert results.stale(root) == []

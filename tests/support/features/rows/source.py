@@ -79,7 +79,7 @@ OPTIONAL: Final = Section(
         Feature(
             "source.maxOffsetsPerTrigger",
             "`maxOffsetsPerTrigger`",
-            "not validated: 0 never gets on; a record per partition more than asked",
+            "not validated: 0 makes no progress; a record per partition more than asked",
             "at least 1, exact",
         ),
         Feature("source.minOffsetsPerTrigger", "`minOffsetsPerTrigger`", "waits for that many offsets"),
