@@ -20,7 +20,7 @@ from broker_embedded._config.unused_settings import unused_settings
 from broker_embedded._server.listener import ListenError
 from broker_embedded._server.run import EndOfRun, lines_at_start, running_broker
 from spark_kafka_native._command_line.commands import Options, ToolCommand, run
-from spark_kafka_native._command_line.output import ToolError, ToolFailure, say
+from spark_kafka_native._command_line.output import InvalidOption, ToolFailed, say
 from spark_kafka_native._command_line.parameters import PATH, flag, option
 from spark_kafka_native._command_line.properties import parse_pairs, properties_in
 
@@ -101,7 +101,7 @@ class _Broker(ToolCommand):
 def broker(**given_options: Any) -> int:
     """Run a broker until SIGTERM or SIGINT.
 
-    Raises ToolError: an invalid option. ToolFailure, OSError: the address is in use, the data directory is locked or
+    Raises InvalidOption: an invalid option. ToolFailed, OSError: the address is in use, the data directory is locked or
     cannot be used, or all its logs are offline.
     """
     options = Options(**given_options)
@@ -113,18 +113,18 @@ def broker(**given_options: Any) -> int:
         config = _parse(given)
         control = _control(options)
     except ValueError as error:
-        raise ToolError(str(error)) from error
+        raise InvalidOption(str(error)) from error
     data_dir = options.data_dir or config.log_dirs
     if not data_dir:
-        raise ToolError("--data-dir is required unless log.dirs is set")
+        raise InvalidOption("--data-dir is required unless log.dirs is set")
     origins = {"listeners": "--listen", "--control-listener": "--control-listener"}
     origins |= {key: setting.origin for key, setting in given.items()}
     try:
         return asyncio.run(_run(config, data_dir) if control is None else _run_controlled(given, data_dir, control))
     except ListenError as error:
-        raise ToolFailure(f"{origins.get(error.listener, origins['listeners'])}: {error}") from error
+        raise ToolFailed(f"{origins.get(error.listener, origins['listeners'])}: {error}") from error
     except DataDirectoryError as error:
-        raise ToolFailure(f"{'--data-dir' if options.data_dir else origins['log.dirs']}: {error}") from error
+        raise ToolFailed(f"{'--data-dir' if options.data_dir else origins['log.dirs']}: {error}") from error
 
 
 def _parse(given: Mapping[str, _Given]) -> BrokerConfig:
@@ -171,7 +171,7 @@ async def _run(config: BrokerConfig, data_dir: str) -> int:
 def _settings(options: Options) -> dict[str, _Given]:
     """The settings: those of --set override those of other options, which override those of the file.
 
-    Raises SettingError, ToolError, ToolFailure naming the option or the file.
+    Raises SettingError, InvalidOption, ToolFailed naming the option or the file.
     """
     given = {} if options.config is None else _file_settings(options.config)
     if options.listen is not None:
@@ -193,7 +193,7 @@ def _settings(options: Options) -> dict[str, _Given]:
 
 
 def _file_settings(path: Path) -> dict[str, _Given]:
-    """The settings of a file. Raises ToolFailure naming it: it cannot be read."""
+    """The settings of a file. Raises ToolFailed naming it: it cannot be read."""
     entries = properties_in(path, "--config")
     return {key: _Given(value, f"--config {path}: {key}") for key, value in entries.items()}
 

@@ -16,7 +16,7 @@ from broker_embedded._log.transaction_index import TransactionIndex
 from broker_embedded._platform.open_files import OpenFiles
 from broker_embedded._platform.platform import File, RealFile, RealFileSystem
 from broker_embedded._tools.dump_output import DumpOutput
-from spark_kafka_native._command_line.output import ToolError, ToolFailure, complain
+from spark_kafka_native._command_line.output import InvalidOption, ToolFailed, complain
 from spark_kafka_native._records.batch import NO_TIMESTAMP, BatchHeader, UnreadableBatch, increment_sequence
 
 _ENTRIES_AT_ONCE: Final = 4096
@@ -68,16 +68,16 @@ class IndexOptions:
 
 
 def base_offset(file: str) -> int:
-    """The offset that a file is named after. Raises ToolError."""
+    """The offset that a file is named after. Raises InvalidOption."""
     name = Path(file).name
     try:
         return int(name.partition(".")[0])
     except ValueError:
-        raise ToolError(f"--files: {name} does not begin with an offset") from None
+        raise InvalidOption(f"--files: {name} does not begin with an offset") from None
 
 
 def dump_offset_index(file: str, options: IndexOptions, findings: IndexFindings, output: DumpOutput) -> None:
-    """Print the entries of an ``.index``. Raises OSError, ToolError, ToolFailure: there is no batch at a position."""
+    """Print the entries of an ``.index``. Raises OSError, InvalidOption, ToolFailed: no batch is at a position."""
     base, log = base_offset(file), _open_log(file)
     size = Path(file).stat().st_size
     if size < _OFFSET_ENTRY.size:
@@ -99,7 +99,7 @@ def dump_offset_index(file: str, options: IndexOptions, findings: IndexFindings,
 
 
 def dump_time_index(file: str, options: IndexOptions, findings: IndexFindings, output: DumpOutput) -> None:
-    """Print the entries of a ``.timeindex``. Raises OSError, ToolError, ToolFailure: the log cannot be read."""
+    """Print the entries of a ``.timeindex``. Raises OSError, InvalidOption, ToolFailed: the log cannot be read."""
     base, log = base_offset(file), _open_log(file)
     if options.sanity_only:
         size = Path(file).stat().st_size
@@ -122,14 +122,14 @@ def dump_time_index(file: str, options: IndexOptions, findings: IndexFindings, o
                 if before >= timestamp:
                     findings.out_of_order.setdefault(path, []).append((timestamp, before))
         except UnreadableBatch as error:
-            raise ToolFailure(f"{file}, offset {offset}: {error}") from error
+            raise ToolFailed(f"{file}, offset {offset}: {error}") from error
         if not options.verify_only:
             output.fields({"timestamp": timestamp, "offset": offset})
         before = timestamp
 
 
 def dump_transaction_index(file: str, output: DumpOutput) -> None:
-    """Print the aborted transactions in a ``.txnindex``. Raises OSError, ToolFailure: an unknown version."""
+    """Print the aborted transactions in a ``.txnindex``. Raises OSError, ToolFailed: an unknown version."""
     file_system = _ReadOnlyFileSystem()
     index = TransactionIndex(file, file_system, OpenFiles(file_system, _OPEN_FILES), exists=True)
     try:
@@ -144,7 +144,7 @@ def dump_transaction_index(file: str, output: DumpOutput) -> None:
                 }
             )
     except CorruptIndex as error:
-        raise ToolFailure(str(error)) from error
+        raise ToolFailed(str(error)) from error
 
 
 def dump_producer_snapshot(file: str, output: DumpOutput) -> None:
@@ -209,7 +209,7 @@ def _check_sanity(file: str, index: OffsetIndex | TimeIndex, size: int, output: 
         index.check_size(size)
         index.check()
     except CorruptIndex as error:
-        raise ToolFailure(str(error)) from error
+        raise ToolFailed(str(error)) from error
     output.note(f"{file} passed sanity check.")
 
 
@@ -219,8 +219,8 @@ def _batch_at(file: str, log: File, position: int, max_size: int) -> BatchHeader
         for _, header in batch_headers(log, max(0, position), end):
             return header
     except UnreadableBatch as error:
-        raise ToolFailure(f"{file}: no batch of at most --max-message-size {max_size} bytes: {error}") from error
-    raise ToolFailure(f"{file}: position {position} is not in {log.path}, which has {log.size()} bytes")
+        raise ToolFailed(f"{file}: no batch of at most --max-message-size {max_size} bytes: {error}") from error
+    raise ToolFailed(f"{file}: position {position} is not in {log.path}, which has {log.size()} bytes")
 
 
 def _first_batch_ending_at(log: File, position: int, offset: int) -> tuple[int, BatchHeader] | None:

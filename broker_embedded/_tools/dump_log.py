@@ -26,7 +26,7 @@ from broker_embedded._tools.record_decoders import (
     plain_decoder,
 )
 from spark_kafka_native._command_line.commands import Options, warn
-from spark_kafka_native._command_line.output import FAILED, ToolError, ToolFailure, complain, json_field
+from spark_kafka_native._command_line.output import FAILED, InvalidOption, ToolFailed, complain, json_field
 from spark_kafka_native._command_line.parameters import INT32, Decorator, flag, option, together, unsupported
 from spark_kafka_native._records.batch import (
     MAGIC,
@@ -115,10 +115,10 @@ class _Dump:
     """One run of the tool: its options, and what its files have shown."""
 
     def __init__(self, options: Options) -> None:
-        """Raises ToolError: an option cannot be honoured."""
+        """Raises InvalidOption: an option cannot be honoured."""
         for name in ("max_bytes", "max_message_size"):
             if (getattr(options, name) or 0) < 0:
-                raise ToolError(f"--{name.replace('_', '-')}: {getattr(options, name)} is negative")
+                raise InvalidOption(f"--{name.replace('_', '-')}: {getattr(options, name)} is negative")
         self.findings = IndexFindings()
         self._output = DumpOutput(as_json=options.as_json)
         self.has_invalid_batches = False
@@ -143,10 +143,10 @@ class _Dump:
         }
 
     def file(self, path: str) -> None:
-        """Print one file by what its name ends with. Raises OSError, ToolError, ToolFailure."""
+        """Print one file by what its name ends with. Raises OSError, InvalidOption, ToolFailed."""
         self._output.begin(path)
         if not os.path.exists(path):
-            raise ToolFailure(f"--files: {path} does not exist")
+            raise ToolFailed(f"--files: {path} does not exist")
         suffix = Path(path).suffix
         if suffix in self._dumps:
             self._dumps[suffix](path)
@@ -208,7 +208,7 @@ def _decoder_classes(options: Options) -> tuple[str | None, str | None]:
 
 
 def _decoder(options: Options) -> Decoder | None:
-    """What prints keys and values; None: nothing does. Raises ToolError naming the option."""
+    """What prints keys and values; None: nothing does. Raises InvalidOption naming the option."""
     if options.offsets_decoder:
         return decode_group_record
     if options.transaction_log_decoder:

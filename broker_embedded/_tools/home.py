@@ -14,7 +14,7 @@ from typing import Final
 from broker_embedded._tools.run_class import SCRIPTS
 from broker_embedded._tools.server_stop import HOME_VARIABLE
 from spark_kafka_native._command_line.commands import warn
-from spark_kafka_native._command_line.output import ToolError, ToolFailure, say
+from spark_kafka_native._command_line.output import InvalidOption, ToolFailed, say
 from spark_kafka_native._command_line.parameters import PATH, argument
 from spark_kafka_native._command_line.properties import file_error
 from spark_kafka_native._tools.options import command
@@ -51,7 +51,7 @@ def home(directory: Path) -> None:
     try:
         is_new = make_home(directory)
     except (OSError, ValueError) as error:
-        raise ToolFailure(f"{directory}: {file_error(error)}") from error
+        raise ToolFailed(f"{directory}: {file_error(error)}") from error
     if not is_new:
         warn(f"the scripts in {directory} are updated; its config/server.properties is kept")
     say(f"KAFKA_HOME={directory.resolve()}")
@@ -61,12 +61,12 @@ def make_home(directory: Path, python: str = sys.executable) -> bool:
     """Write ``README.md``, ``bin/*.sh`` and ``config/server.properties``; whether the directory was no KAFKA_HOME.
 
     In a KAFKA_HOME of this function the files in ``config`` are kept. The scripts run ``python``: the one that has this
-    package. Raises ToolError if the directory contains other files; OSError.
+    package. Raises InvalidOption if the directory contains other files; OSError.
     """
     readme = directory / "README.md"  # trivup recognizes a Kafka by this file
     is_new = not directory.exists() or not any(directory.iterdir())
     if not (is_new or (readme.is_file() and readme.read_bytes() == _README.encode())):
-        raise ToolError(
+        raise InvalidOption(
             f"{directory} is not empty and was not created by this command; use a new or an empty directory"
         )
     directory.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from typing import Final
 
 from broker_embedded._config.listener_settings import PREFIX
 from broker_embedded._config.settings import SettingError
-from spark_kafka_native._command_line.output import ToolFailure
+from spark_kafka_native._command_line.output import ToolFailed
 from spark_kafka_native._net.sasl.jaas import JaasError, ModuleText, parse_jaas_file
 from spark_kafka_native._net.secret import Secret
 
@@ -30,7 +30,7 @@ _NOT_SERVED: Final = {
 def jaas_settings(jvm_options: str, listeners: Iterable[str]) -> dict[str, str]:
     """The settings of ``listeners`` in the JAAS file; none if ``jvm_options`` names no file.
 
-    Users of SCRAM are not in the file. Raises SettingError naming the file and the section; ToolFailure: there is no
+    Users of SCRAM are not in the file. Raises SettingError naming the file and the section; ToolFailed: there is no
     such file, or it is not readable.
     """
     path = _path(jvm_options)
@@ -40,7 +40,7 @@ def jaas_settings(jvm_options: str, listeners: Iterable[str]) -> dict[str, str]:
     try:
         sections = parse_jaas_file(Secret(path.read_text(encoding="utf-8")))
     except OSError as error:
-        raise ToolFailure(f"{_OPTIONS}: {problem}: {error}") from None
+        raise ToolFailed(f"{_OPTIONS}: {problem}: {error}") from None
     except (UnicodeDecodeError, JaasError) as error:
         raise SettingError(_OPTIONS, f"{problem}: {error}") from None
     found = {}

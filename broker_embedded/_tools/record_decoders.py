@@ -15,7 +15,7 @@ from broker_embedded._groups.consumer.records import CONSUMER_GROUP_RECORDS
 from broker_embedded._groups.records import OFFSET_KEY_VERSIONS, OFFSET_RECORDS
 from broker_embedded._records.coordinator_record import CoordinatorRecord, RecordKind, key_version, value_version
 from broker_embedded._transactions.records import TRANSACTION_RECORDS
-from spark_kafka_native._command_line.output import ToolError, ToolFailure
+from spark_kafka_native._command_line.output import InvalidOption, ToolFailed
 from spark_kafka_native._protocol.consumer_protocol import (
     CONSUMER_PROTOCOL,
     MalformedEmbedded,
@@ -54,7 +54,7 @@ def as_text(data: bytes) -> str:
 
 
 def plain_decoder(key_class: str, value_class: str) -> Decoder:
-    """The decoder of keys and values by the names of Kafka's decoder classes. Raises ToolError naming the option."""
+    """The decoder of keys and values by the names of Kafka's decoders. Raises InvalidOption naming the option."""
     of_key = _bytes_decoder("--key-decoder-class", key_class)
     of_value = _bytes_decoder("--value-decoder-class", value_class)
 
@@ -63,18 +63,18 @@ def plain_decoder(key_class: str, value_class: str) -> Decoder:
             key = None if message.key is None else of_key(message.key)
             return key, None if message.value is None else of_value(message.value)
         except ValueError as error:
-            raise ToolFailure(f"the record at offset {message.offset} cannot be decoded: {error}") from error
+            raise ToolFailed(f"the record at offset {message.offset} cannot be decoded: {error}") from error
 
     return decode
 
 
 def decode_group_record(message: LogRecord) -> Decoded:
-    """A record of ``__consumer_offsets`` as JSON. Raises ToolFailure: it has no key."""
+    """A record of ``__consumer_offsets`` as JSON. Raises ToolFailed: it has no key."""
     return _decode(message, _GROUP_RECORDS)
 
 
 def decode_transaction_record(message: LogRecord) -> Decoded:
-    """A record of ``__transaction_state`` as JSON. Raises ToolFailure: it has no key."""
+    """A record of ``__transaction_state`` as JSON. Raises ToolFailed: it has no key."""
     return _decode(message, _TRANSACTION_RECORDS)
 
 
@@ -102,7 +102,7 @@ def _json_value(content: object, version: int) -> object:
 def _decode(message: LogRecord, kinds: Mapping[int, RecordKind[Any, Any]]) -> Decoded:
     offset = message.offset
     if message.key is None:
-        raise ToolFailure(f"the record at offset {offset} has no key, so that the decoder cannot read it")
+        raise ToolFailed(f"the record at offset {offset} has no key, so that the decoder cannot read it")
     record = CoordinatorRecord(key=message.key, value=message.value)
     try:
         number = key_version(record)
@@ -138,7 +138,9 @@ def _to_json(content: object) -> str:
 def _bytes_decoder(option: str, class_name: str) -> BytesDecoder:
     if class_name not in _BYTES_DECODERS:
         known = ", ".join(_BYTES_DECODERS)
-        raise ToolError(f"{option}: Java classes cannot be loaded, so {class_name!r} is refused; use one of {known}")
+        raise InvalidOption(
+            f"{option}: Java classes cannot be loaded, so {class_name!r} is refused; use one of {known}"
+        )
     return _BYTES_DECODERS[class_name]
 
 

@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from spark_kafka_native._command_line.commands import Lazy, PassingCommand, run
-from spark_kafka_native._command_line.output import ToolError
+from spark_kafka_native._command_line.output import InvalidOption
 from spark_kafka_native._protocol.nearest import nearest_name
 from spark_kafka_native._tools import dispatch
 
@@ -59,22 +59,22 @@ CLASSES: Final = {
 @click.command("kafka-run-class", cls=PassingCommand)
 @click.pass_context
 def run_class(ctx: click.Context) -> int:
-    """Raises ToolError: no tool has this class."""
+    """Raises InvalidOption: no tool has this class."""
     name, left = tool_and_arguments(ctx.args)
     return run(TOOLS[name], name, left)
 
 
 def tool_and_arguments(arguments: Sequence[str]) -> tuple[str, list[str]]:
-    """The tool of a Java class, and its arguments. Raises ToolError."""
+    """The tool of a Java class, and its arguments. Raises InvalidOption."""
     left = list(arguments)
     while left and left[0].startswith("-"):  # -daemon, -name NAME, -loggc: for the JVM
         left = left[2:] if left[0] == "-name" else left[1:]
     if not left or not left[0]:
-        raise ToolError("the name of a Java class is required")
+        raise InvalidOption("the name of a Java class is required")
     if left[0] not in CLASSES:
         simple_names = {name.rpartition(".")[2]: name for name in CLASSES}
         simple = nearest_name(left[0].rpartition(".")[2], simple_names)
         near = nearest_name(left[0], CLASSES) or (simple and simple_names[simple])
         hint = f"; did you mean {near}?" if near else ""
-        raise ToolError(f"no tool has the class {left[0]}; the classes are {', '.join(sorted(CLASSES))}{hint}")
+        raise InvalidOption(f"no tool has the class {left[0]}; the classes are {', '.join(sorted(CLASSES))}{hint}")
     return CLASSES[left[0]], left[1:]

@@ -17,7 +17,7 @@ from broker_embedded._config.listener_settings import PREFIX, SASL_PLAINTEXT, pr
 from broker_embedded._config.settings import Setting, SettingError, no_such_setting
 from broker_embedded._config.unused_settings import unused_settings
 from broker_embedded._tools.jaas_file import jaas_settings
-from spark_kafka_native._command_line.output import ToolError
+from spark_kafka_native._command_line.output import InvalidOption
 from spark_kafka_native._command_line.properties import properties_in
 
 logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def read_server_properties(
 ) -> ServerProperties:
     """Read a file. Settings in ``overrides`` replace its own. ``jvm_options`` are those of ``KAFKA_OPTS``.
 
-    Raises ToolError naming the file, or ``--override``, and the setting; ToolFailure: the file cannot be read.
+    Raises InvalidOption naming the file, or ``--override``, and the setting; ToolFailed: the file cannot be read.
     """
     with _naming(path, overrides or {}):
         return understand({**properties_in(path), **(overrides or {})}, jvm_options)
@@ -112,7 +112,7 @@ def _naming(path: Path, overrides: Collection[str] = ()) -> Iterator[None]:
     try:
         yield
     except SettingError as error:
-        raise ToolError(f"{'--override' if error.key in overrides else path}: {error}") from error
+        raise InvalidOption(f"{'--override' if error.key in overrides else path}: {error}") from error
 
 
 def _renamed(given: Mapping[str, str]) -> dict[str, str]:

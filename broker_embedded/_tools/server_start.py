@@ -16,7 +16,7 @@ from broker_embedded._server.run import EndOfRun, running_broker
 from broker_embedded._tools.background import daemon_flag, report_started, start_in_background
 from broker_embedded._tools.server_properties import ServerProperties, read_server_properties
 from broker_embedded._tools.server_stop import registered
-from spark_kafka_native._command_line.output import ToolError, ToolFailure
+from spark_kafka_native._command_line.output import InvalidOption, ToolFailed
 from spark_kafka_native._command_line.parameters import PATH, argument, option
 from spark_kafka_native._command_line.properties import parse_pairs
 from spark_kafka_native._tools.options import command
@@ -41,15 +41,15 @@ def server_start(*, daemon: bool, properties: Path, override: tuple[str, ...]) -
     try:
         server = read_server_properties(properties, overrides, os.environ.get("KAFKA_OPTS", ""))
     except ValueError as error:
-        raise ToolError(str(error)) from error
+        raise InvalidOption(str(error)) from error
     try:
         with registered(f"kafka-server.{server.config.node_id}"):
             return asyncio.run(_run(server))
     except ListenError as error:
         option_name = error.listener if error.listener == METRICS_LISTENER else "listeners"
-        raise ToolFailure(f"{option_name}: {error}") from error
+        raise ToolFailed(f"{option_name}: {error}") from error
     except DataDirectoryError as error:
-        raise ToolFailure(str(error)) from error
+        raise ToolFailed(str(error)) from error
 
 
 async def _run(server: ServerProperties) -> int:

@@ -20,7 +20,7 @@ from broker_embedded._platform.platform import Platform
 from broker_embedded._security.first_users import FirstUserError, parse_first_users
 from broker_embedded._tools.server_properties import read_storage_properties
 from spark_kafka_native._command_line.commands import Group
-from spark_kafka_native._command_line.output import ToolError, ToolFailure, say, say_json
+from spark_kafka_native._command_line.output import InvalidOption, ToolFailed, say, say_json
 from spark_kafka_native._command_line.parameters import PATH, flag, option
 from spark_kafka_native._net.secret import Secret
 from spark_kafka_native._protocol.ids import format_id, new_id
@@ -58,7 +58,7 @@ def _info(config: Path, *, as_json: bool) -> None:
         found = read_storage_properties(config)
         meta = read_meta_properties(Platform().file_system, os.path.join(found.data_dir, META_PROPERTIES))
     if meta is None:
-        raise ToolFailure(f"{found.data_dir} is not formatted; format it with `pykafka storage format`")
+        raise ToolFailed(f"{found.data_dir} is not formatted; format it with `pykafka storage format`")
     if as_json:
         say_json({"logDirectory": found.data_dir, "clusterId": meta.cluster_id, "nodeId": meta.node_id})
         return
@@ -101,7 +101,7 @@ def _format(config: Path, cluster_id: str, *, ignore_formatted: bool, add_scram:
             if ignore_formatted:
                 say("All of the log directories are already formatted.")
                 return
-            raise ToolFailure(f"{found.data_dir} is already formatted; --ignore-formatted keeps it as it is")
+            raise ToolFailed(f"{found.data_dir} is already formatted; --ignore-formatted keeps it as it is")
         Path(found.data_dir).mkdir(parents=True, exist_ok=True)
         add_users(files, found.data_dir, users)
         write_meta_properties(
@@ -112,10 +112,10 @@ def _format(config: Path, cluster_id: str, *, ignore_formatted: bool, add_scram:
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """Raise ToolError and ToolFailure for errors of the data directory and of users."""
+    """Raise InvalidOption and ToolFailed for errors of the data directory and of users."""
     try:
         yield
     except FirstUserError as error:
-        raise ToolError(str(error)) from error
+        raise InvalidOption(str(error)) from error
     except (CorruptCheckpoint, MetadataFileError) as error:
-        raise ToolFailure(str(error)) from error
+        raise ToolFailed(str(error)) from error

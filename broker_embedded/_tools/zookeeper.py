@@ -18,7 +18,7 @@ from broker_embedded._config.addresses import parse_port
 from broker_embedded._tools.background import daemon_flag, report_started, start_in_background
 from broker_embedded._tools.server_stop import registered, stop_servers
 from spark_kafka_native._command_line.commands import PassingCommand
-from spark_kafka_native._command_line.output import ToolError
+from spark_kafka_native._command_line.output import InvalidOption
 from spark_kafka_native._command_line.parameters import PATH, argument
 from spark_kafka_native._command_line.properties import properties_in
 from spark_kafka_native._tools.options import command
@@ -44,7 +44,7 @@ def start(*, properties: Path, daemon: bool) -> int:
     try:
         port = parse_port("clientPort", given.get("clientPort", "2181"))
     except ValueError as error:
-        raise ToolError(f"{properties}: {error}") from error
+        raise InvalidOption(f"{properties}: {error}") from error
     with registered("zookeeper"):
         asyncio.run(_serve(host, port))
     return 0
@@ -59,7 +59,7 @@ def stop() -> int:
 @click.command("zookeeper-shell", cls=PassingCommand)
 def shell() -> None:
     """Every command fails."""
-    raise ToolError("this KAFKA_HOME has no ZooKeeper; its brokers keep their metadata in log.dirs")
+    raise InvalidOption("this KAFKA_HOME has no ZooKeeper; its brokers keep their metadata in log.dirs")
 
 
 async def _serve(host: str, port: int) -> None:

@@ -15,10 +15,10 @@ from spark_kafka_native import __version__
 from spark_kafka_native._command_line.output import (
     BAD_USAGE,
     FAILED,
+    InvalidOption,
     OutputClosed,
     OutputFailed,
-    ToolError,
-    ToolFailure,
+    ToolFailed,
     complain,
     flush_output,
     say,
@@ -144,14 +144,14 @@ def _show_help(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # 
 
 
 class ToolCommand(Command):
-    """A tool. Its function raises ToolError for a bad option, ToolFailure if it fails, or an error of the client."""
+    """A tool. Its function raises InvalidOption for a bad option, ToolFailed if it fails, or an error of the client."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except (ToolError, UnicodeError, LocalProtocolError) as error:
+        except (InvalidOption, UnicodeError, LocalProtocolError) as error:
             raise _Failed(ctx, error, BAD_USAGE) from error
-        except (ToolFailure, KafkaError, OSError) as error:
+        except (ToolFailed, KafkaError, OSError) as error:
             raise _Failed(ctx, error, FAILED) from error
 
 

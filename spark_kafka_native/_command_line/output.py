@@ -11,7 +11,7 @@ FAILED: Final = 1
 BAD_USAGE: Final = 2
 
 
-class ToolError(Exception):
+class InvalidOption(Exception):
     """A bad option, or a bad value in a file that an option names; ``str()`` is for the user."""
 
 
@@ -23,8 +23,8 @@ class OutputFailed(Exception):
     """Stdout cannot be written, as on a full disk; ``str()`` is for the user. No OSError: tools report those."""
 
 
-class ToolFailure(Exception):
-    """The options are valid and the tool failed: a request was refused, a file cannot be read. As for ToolError."""
+class ToolFailed(Exception):
+    """The options are valid and the tool failed: a request was refused, a file cannot be read. As for InvalidOption."""
 
 
 def say(text: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from spark_kafka_native._command_line.output import ToolError, ToolFailure
+from spark_kafka_native._command_line.output import InvalidOption, ToolFailed
 
 _KEY: Final = re.compile(r"\s*((?:\\.|[^\\=:\s])*)", re.DOTALL)
 
@@ -18,23 +18,23 @@ def file_error(error: OSError | ValueError) -> str:
 
 
 def properties_in(path: Path, option: str = "") -> dict[str, str]:
-    """As ``read_properties``. Raises ToolFailure naming the option and the file."""
+    """As ``read_properties``. Raises ToolFailed naming the option and the file."""
     try:
         return read_properties(path)
     except (OSError, ValueError) as error:
-        raise ToolFailure(f"{option} {path}: {file_error(error)}".lstrip()) from error
+        raise ToolFailed(f"{option} {path}: {file_error(error)}".lstrip()) from error
 
 
 def parse_pairs(items: Iterable[str], option: str, *, strip_values: bool = True) -> dict[str, str]:
     """Options of the form ``KEY=VALUE``; a later one replaces an earlier one of the same key.
 
-    Raises ToolError naming the option, but not the value, which may be a secret.
+    Raises InvalidOption naming the option, but not the value, which may be a secret.
     """
     pairs: dict[str, str] = {}
     for item in items:
         key, separator, value = item.partition("=")
         if not separator or not key.strip():
-            raise ToolError(f"{option}: KEY=VALUE is expected")
+            raise InvalidOption(f"{option}: KEY=VALUE is expected")
         pairs[key.strip()] = value.strip() if strip_values else value
     return pairs
 

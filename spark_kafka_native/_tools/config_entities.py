@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError
+from spark_kafka_native._command_line.output import InvalidOption
 from spark_kafka_native._command_line.parameters import OptionGroup, flag, option, together
 
 TYPES: Final = {
@@ -64,20 +64,20 @@ entity_options = together(
 
 
 def read_entities(options: Options) -> tuple[Entity, ...]:
-    """The entity that the options name, or a user and a client. Raises ToolError."""
+    """The entity that the options name, or a user and a client. Raises InvalidOption."""
     found = _by_type(options.entity_types, options.entity_names)
     short = [Entity(kind, name) for kind, one in TYPES.items() if (name := getattr(options, one)) is not None]
     short += [Entity(kind, None, True) for kind in _WITH_DEFAULT if getattr(options, f"{TYPES[kind]}_defaults")]
     if found and short:
-        raise ToolError(f"--entity-type cannot be combined with --{TYPES[short[0].type]}")
+        raise InvalidOption(f"--entity-type cannot be combined with --{TYPES[short[0].type]}")
     found = sorted(found or short, key=lambda entity: entity.type == "clients")  # Kafka's order: user, client
     types = [entity.type for entity in found]
     if not types:
-        raise ToolError(f"--entity-type: one of {', '.join(TYPES)} is required")
+        raise InvalidOption(f"--entity-type: one of {', '.join(TYPES)} is required")
     if len(types) > 1 and types != ["users", "clients"]:
-        raise ToolError(f"--entity-type: {' and '.join(types)} cannot be given together, only users and clients")
+        raise InvalidOption(f"--entity-type: {' and '.join(types)} cannot be given together, only users and clients")
     if options.alter and any(entity.is_all for entity in found):
-        raise ToolError("--entity-name is required with --alter")
+        raise InvalidOption("--entity-name is required with --alter")
     return tuple(found)
 
 
@@ -87,9 +87,9 @@ def _by_type(types: Sequence[str], names: Sequence[str]) -> list[Entity]:
     An empty name is the default of the type, as in Kafka's tool.
     """
     if len(names) > len(types):
-        raise ToolError("--entity-type: each --entity-name and --entity-default needs one")
+        raise InvalidOption("--entity-type: each --entity-name and --entity-default needs one")
     unknown = sorted(set(types) - TYPES.keys())
     if unknown:
-        raise ToolError(f"--entity-type: {unknown[0]} is not one of {', '.join(TYPES)}")
+        raise InvalidOption(f"--entity-type: {unknown[0]} is not one of {', '.join(TYPES)}")
     named = [Entity(kind, name or None, not name) for kind, name in zip(types, names, strict=False)]
     return named + [Entity(kind) for kind in types[len(names) :]]

@@ -12,7 +12,7 @@ from spark_kafka_native._client.admin.configs import (
 )
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, say, say_json
+from spark_kafka_native._command_line.output import InvalidOption, say, say_json
 from spark_kafka_native._command_line.parameters import PATH, flag, option
 from spark_kafka_native._command_line.properties import parse_pairs, properties_in
 from spark_kafka_native._tools.config_entities import Entity, entity_options, read_entities
@@ -61,7 +61,7 @@ examples
 def configs(cluster: Cluster, options: Options) -> None:
     """Describe or alter one entity."""
     if options.as_json and not options.describe:
-        raise ToolError("--json is an option of --describe")
+        raise InvalidOption("--json is an option of --describe")
     entities = read_entities(options)
     if options.describe:
         _describe(cluster, entities, show_all=options.all, as_json=options.as_json)
@@ -79,20 +79,20 @@ def _changes(options: Options) -> tuple[dict[str, str | None], list[str]]:
     deleted = split_list(",".join(options.delete_config))
     both = sorted(added.keys() & set(deleted))
     if both:
-        raise ToolError(f"--add-config and --delete-config both name {', '.join(both)}")
+        raise InvalidOption(f"--add-config and --delete-config both name {', '.join(both)}")
     if not added and not deleted:
-        raise ToolError("--alter needs --add-config, --add-config-file or --delete-config")
+        raise InvalidOption("--alter needs --add-config, --add-config-file or --delete-config")
     return added, deleted
 
 
 def _resource(kind: ResourceType, entity: Entity) -> Resource:
     if entity.is_default and kind is not ResourceType.BROKER:
-        raise ToolError(
+        raise InvalidOption(
             f"--entity-default (or an empty name) is for brokers, users, clients and ips, not for {entity.type}"
         )
     name = entity.name or ""
     if kind is ResourceType.BROKER and name and not name.isdigit():
-        raise ToolError(f"--entity-name: {name!r} is not the id of a broker, which is a number")
+        raise InvalidOption(f"--entity-name: {name!r} is not the id of a broker, which is a number")
     return Resource(type=kind, name=name)
 
 
@@ -101,7 +101,7 @@ def _resources(cluster: Cluster, kind: ResourceType, entity: Entity) -> list[Res
     if not entity.is_all:
         return [_resource(kind, entity)]
     if kind is ResourceType.GROUP:
-        raise ToolError("--entity-name is required for groups")
+        raise InvalidOption("--entity-name is required for groups")
     metadata = cluster.metadata()
     names = [*map(str, sorted(metadata.brokers)), ""] if kind is ResourceType.BROKER else sorted(metadata.topics)
     return [Resource(type=kind, name=name) for name in names]

@@ -12,7 +12,7 @@ from spark_kafka_native._client.config import PROPERTIES, ClientConfig
 from spark_kafka_native._client.config_def import INT32_MAX
 from spark_kafka_native._client.java_properties import REFUSED, WITHOUT_EFFECT
 from spark_kafka_native._command_line.commands import Options, given_options
-from spark_kafka_native._command_line.output import ToolError, ToolFailure, complain
+from spark_kafka_native._command_line.output import InvalidOption, ToolFailed, complain
 from spark_kafka_native._command_line.properties import properties_in
 from spark_kafka_native._net.address import HostPort
 from spark_kafka_native._net.dialing import reason_of
@@ -43,11 +43,11 @@ def on_cluster(function: Callable[[Cluster, Options], None]) -> Callable[..., No
 
 @contextmanager
 def failing(what: str) -> Iterator[None]:
-    """Turn an error of the cluster into a ToolFailure whose text begins with ``what``."""
+    """Turn an error of the cluster into a ToolFailed whose text begins with ``what``."""
     try:
         yield
     except KafkaError as error:
-        raise ToolFailure(f"{what}: {error}") from error
+        raise ToolFailed(f"{what}: {error}") from error
 
 
 @contextmanager
@@ -55,10 +55,10 @@ def open_cluster(options: Options, *more: tuple[str, Mapping[str, str]]) -> Iter
     """The cluster that ``cluster_options`` and ``timeout_option`` name. Prints what the client logs.
 
     ``more`` are options with the properties that they set; later ones replace earlier ones. A property that no Kafka
-    client has is ignored with a warning, as in Kafka's tools. Raises ToolError, ToolFailure naming the option.
+    client has is ignored with a warning, as in Kafka's tools. Raises InvalidOption, ToolFailed naming the option.
     """
     if options.bootstrap_server is None:
-        raise ToolError(f"{_SERVERS} is required")
+        raise InvalidOption(f"{_SERVERS} is required")
     sources = [*_files(options), *more]
     has_file = len(sources) > len(more)
     if (timeout := getattr(options, "timeout", None)) is not None:
@@ -85,19 +85,19 @@ def open_cluster(options: Options, *more: tuple[str, Mapping[str, str]]) -> Iter
     except AuthenticationFailed as error:
         if not error.local:
             raise
-        raise ToolFailure(named(error.option, str(error))) from error
+        raise ToolFailed(named(error.option, str(error))) from error
     except ConfigError as error:
         text = error.message if error.option == "bootstrap.servers" else str(error)
-        raise ToolError(named(error.option, text)) from error
+        raise InvalidOption(named(error.option, text)) from error
     except ValueError as error:
-        raise ToolError(str(error)) from error
+        raise InvalidOption(str(error)) from error
 
 
 def _files(options: Options) -> Iterator[tuple[str, dict[str, str]]]:
-    """The properties file, by one of its names. Raises ToolFailure: it cannot be read."""
+    """The properties file, by one of its names. Raises ToolFailed: it cannot be read."""
     given = {option: path for name, option in FILES.items() if (path := getattr(options, name, None)) is not None}
     if len(given) > 1:
-        raise ToolError(f"{' and '.join(given)} are the same option; give it once")
+        raise InvalidOption(f"{' and '.join(given)} are the same option; give it once")
     for option, path in given.items():
         yield f"{option} {path}", properties_in(path, option)
 
@@ -116,7 +116,7 @@ def _known(origin: str, properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _refuse_unresolvable(addresses: Sequence[HostPort]) -> None:
-    """Raise ToolError if the resolver says of every host name that it does not exist, as Kafka's Java client does.
+    """Raise InvalidOption if the resolver says of every host name that it does not exist, as Kafka's Java client does.
 
     A resolver that does not answer may do so later: the client tries again then.
     """
@@ -130,7 +130,7 @@ def _refuse_unresolvable(addresses: Sequence[HostPort]) -> None:
             reasons.append(f"{address} ({reason_of(error)})")
         else:
             return
-    raise ToolError(f"{_SERVERS}: no host name can be resolved: {', '.join(reasons)}")
+    raise InvalidOption(f"{_SERVERS}: no host name can be resolved: {', '.join(reasons)}")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from spark_kafka_native._client.consumer.cursor import PartitionRange
 from spark_kafka_native._client.consumer.fetcher import Fetcher
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, offsets_at
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, complain, json_bytes, json_field, say_bytes
+from spark_kafka_native._command_line.output import InvalidOption, complain, json_bytes, json_field, say_bytes
 from spark_kafka_native._command_line.parameters import INT32, INT64, OptionGroup, flag, option, unsupported
 from spark_kafka_native._command_line.properties import parse_pairs
 from spark_kafka_native._net.deadline import Deadline
@@ -93,7 +93,7 @@ def console_consumer(**given: Any) -> None:
     printed = 0
     try:
         if options.as_json and options.property:
-            raise ToolError("--property has no effect with --json")
+            raise InvalidOption("--property has no effect with --json")
         form = {
             key: value.replace("\\t", "\t").replace("\\n", "\n")
             for key, value in with_defaults(options.property, FORMAT_PROPERTIES).items()
@@ -198,7 +198,7 @@ def _wants(form: dict[str, str], part: str) -> bool:
 
 
 def _start(cluster: Cluster, options: Options) -> dict[TopicPartition, int]:
-    """Where reading begins, by partition. Raises ToolError, KafkaError."""
+    """Where reading begins, by partition. Raises InvalidOption, KafkaError."""
     partitions = _partitions(cluster, options)
     position = _position(options)
     commits = {} if options.group is None else fetch_offsets(cluster, options.group, partitions)
@@ -213,11 +213,11 @@ def _position(options: Options) -> int:
     if options.offset is None:
         return EARLIEST if options.from_beginning else LATEST
     if options.partition is None:
-        raise ToolError("--offset needs --partition")
+        raise InvalidOption("--offset needs --partition")
     if options.offset in {"earliest", "latest"}:
         return EARLIEST if options.offset == "earliest" else LATEST
     if not options.offset.isdigit():
-        raise ToolError(f"--offset: must be an offset, earliest or latest, not {options.offset!r}")
+        raise InvalidOption(f"--offset: must be an offset, earliest or latest, not {options.offset!r}")
     return int(options.offset)
 
 
@@ -225,7 +225,7 @@ def _partitions(cluster: Cluster, options: Options) -> list[TopicPartition]:
     try:
         wanted = re.compile(options.include or "")
     except re.error as error:
-        raise ToolError(f"--include: {options.include!r} is not a regular expression: {error}") from error
+        raise InvalidOption(f"--include: {options.include!r} is not a regular expression: {error}") from error
     topics = cluster.metadata(None if options.topic is None else [options.topic]).topics
     chosen = [name for name in topics if options.topic or wanted.fullmatch(name)]
     partitions = [
@@ -236,8 +236,8 @@ def _partitions(cluster: Cluster, options: Options) -> list[TopicPartition]:
     ]
     if not partitions:
         if options.partition is not None and chosen:
-            raise ToolError(f"--partition: topic {chosen[0]} has no partition {options.partition}")
-        raise ToolError(f"--include: no topic matches {options.include!r}")
+            raise InvalidOption(f"--partition: topic {chosen[0]} has no partition {options.partition}")
+        raise InvalidOption(f"--include: no topic matches {options.include!r}")
     return partitions
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, ToolFailure
+from spark_kafka_native._command_line.output import InvalidOption, ToolFailed
 from spark_kafka_native._command_line.parameters import flag, option, unsupported
 from spark_kafka_native._command_line.properties import parse_pairs
 from spark_kafka_native._tools.connection import open_cluster
@@ -61,7 +61,7 @@ def console_producer(**given: Any) -> None:
     defaults = with_defaults(options.property, READER_PROPERTIES)
     reading = {key: value.replace("\\t", "\t") for key, value in defaults.items()}
     if sys.stdin is None:
-        raise ToolFailure("stdin is closed")
+        raise ToolFailed("stdin is closed")
     with open_cluster(options, *_producer_properties(options)) as cluster, Producer(cluster) as producer:
         stdin = sys.stdin.buffer
         for lines in _lines_of(stdin):
@@ -97,7 +97,7 @@ def _lines_of(stdin: Any) -> Iterator[list[bytes]]:
 
 
 def to_records(lines: Sequence[bytes], reading: dict[str, str]) -> pa.RecordBatch:
-    """Columns key and value of lines. Raises ToolError: a line has no key and ought to."""
+    """Columns key and value of lines. Raises InvalidOption: a line has no key and ought to."""
     marker = reading["null.marker"].encode()
     keys: list[bytes | None] = [None] * len(lines)
     values: list[bytes | None] = list(lines)
@@ -108,7 +108,9 @@ def to_records(lines: Sequence[bytes], reading: dict[str, str]) -> pa.RecordBatc
             if found:
                 keys[index], values[index] = key, value
             elif reading["ignore.error"].lower() != "true":
-                raise ToolError(f"no key separator {reading['key.separator']!r} in {line.decode(errors='replace')!r}")
+                raise InvalidOption(
+                    f"no key separator {reading['key.separator']!r} in {line.decode(errors='replace')!r}"
+                )
     if marker:
         keys = [None if key == marker else key for key in keys]
         values = [None if value == marker else value for value in values]

@@ -15,7 +15,7 @@ from spark_kafka_native._client.admin.groups import (
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.offsets import LATEST, offsets_at
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, complain, say, say_record
+from spark_kafka_native._command_line.output import InvalidOption, complain, say, say_record
 from spark_kafka_native._command_line.parameters import flag, option
 from spark_kafka_native._protocol.consumer_protocol import CONSUMER_PROTOCOL
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
@@ -137,7 +137,7 @@ def _groups(cluster: Cluster, options: Options) -> list[str]:
     if options.all_groups:
         return [group.group_id for group in _consumer_groups(cluster)]
     if not options.group:
-        raise ToolError("--group or --all-groups is required")
+        raise InvalidOption("--group or --all-groups is required")
     return list(options.group)
 
 
@@ -204,5 +204,5 @@ def _reset(cluster: Cluster, options: Options) -> None:
 
 def _one(groups: Sequence[str]) -> Sequence[str]:
     if len(groups) != 1:
-        raise ToolError(f"--delete-offsets takes one group, not {len(groups)}")
+        raise InvalidOption(f"--delete-offsets takes one group, not {len(groups)}")
     return groups

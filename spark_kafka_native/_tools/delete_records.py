@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 from spark_kafka_native._client.admin.delete_records import delete_records
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, ToolFailure, say, say_record
+from spark_kafka_native._command_line.output import InvalidOption, ToolFailed, say, say_record
 from spark_kafka_native._command_line.parameters import PATH, option
 from spark_kafka_native._command_line.properties import file_error
 from spark_kafka_native._protocol.topic import TopicPartition
@@ -54,36 +54,36 @@ def delete_records_command(cluster: Cluster, options: Options) -> None:
 def read_offsets(path: Path) -> dict[TopicPartition, int]:
     """The offsets in a file of the form above.
 
-    Raises ToolError naming the file and the field; ToolFailure: it cannot be read.
+    Raises InvalidOption naming the file and the field; ToolFailed: it cannot be read.
     """
     where = f"{_OPTION} {path}"
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ToolFailure(f"{where}: {file_error(error)}") from error
+        raise ToolFailed(f"{where}: {file_error(error)}") from error
     except (ValueError, RecursionError) as error:
-        raise ToolError(f"{where}: the file is not JSON: {error}") from error
+        raise InvalidOption(f"{where}: the file is not JSON: {error}") from error
     if not isinstance(content, dict):
-        raise ToolError(f"{where}: the JSON is not an object with the field partitions")
+        raise InvalidOption(f"{where}: the JSON is not an object with the field partitions")
     if content.get("version", 1) != 1:
-        raise ToolError(f"{where}: the field version is {content['version']!r}; only 1 is known")
+        raise InvalidOption(f"{where}: the field version is {content['version']!r}; only 1 is known")
     offsets: dict[TopicPartition, int] = {}
     for at, entry in enumerate(_field(where, content, "partitions", list)):
         of_entry = f"{where}: partitions[{at}]"
         if not isinstance(entry, dict):
-            raise ToolError(f"{of_entry} is not an object with topic, partition and offset")
+            raise InvalidOption(f"{of_entry} is not an object with topic, partition and offset")
         partition = TopicPartition(_field(of_entry, entry, "topic", str), _field(of_entry, entry, "partition", int))
         if partition in offsets:
-            raise ToolError(f"{where}: partitions names {partition} twice")
+            raise InvalidOption(f"{where}: partitions names {partition} twice")
         offsets[partition] = _field(of_entry, entry, "offset", int)
     return offsets
 
 
 def _field(where: str, entry: dict[str, Any], name: str, kind: type[_T]) -> _T:
-    """A field of an object. Raises ToolError naming it."""
+    """A field of an object. Raises InvalidOption naming it."""
     if name not in entry:
-        raise ToolError(f"{where}: the field {name} is missing")
+        raise InvalidOption(f"{where}: the field {name} is missing")
     value = entry[name]
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise ToolError(f"{where}: the field {name} is {json.dumps(value)}, not {_KINDS[kind]}")
+        raise InvalidOption(f"{where}: the field {name} is {json.dumps(value)}, not {_KINDS[kind]}")
     return value

@@ -14,7 +14,7 @@ from spark_kafka_native._client.admin.topics import delete_topics
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.transactions.describe_transactions import TransactionState, list_transactions
 from spark_kafka_native._command_line.commands import Group, Options
-from spark_kafka_native._command_line.output import ToolFailure, say, say_json, say_record
+from spark_kafka_native._command_line.output import ToolFailed, say, say_json, say_record
 from spark_kafka_native._command_line.parameters import Decorator, argument, flag, together
 from spark_kafka_native._protocol.errors import counted
 from spark_kafka_native._spark.exactly_once.batch import WritePlan
@@ -59,7 +59,7 @@ def _of_prefix(name: str, text: str, *options: Decorator) -> Callable[[_Function
             try:
                 function(cluster, given)
             except ExactlyOnceError as error:
-                raise ToolFailure(str(error)) from error
+                raise ToolFailed(str(error)) from error
 
         parameters = together(argument("prefix", metavar="PREFIX"), *options, cluster_options())
         return exactly_once.command(name, help=text)(parameters(on_cluster(checked)))
@@ -84,7 +84,7 @@ def _list(cluster: Cluster, options: Options) -> None:
 def _existing_names(cluster: Cluster, prefix: str, *, topic_needed: bool = False) -> Names:
     """The names of a prefix whose topic of decisions or, unless ``topic_needed``, one of whose ids exists.
 
-    Raises ToolFailure otherwise, so that a mistyped prefix creates neither the topic nor ``<prefix>.driver``. The ids
+    Raises ToolFailed otherwise, so that a mistyped prefix creates neither the topic nor ``<prefix>.driver``. The ids
     are checked because the topic may have been deleted before its transactions were ended.
     """
     names = Names(prefix=prefix)
@@ -92,12 +92,12 @@ def _existing_names(cluster: Cluster, prefix: str, *, topic_needed: bool = False
         return names
     ids = [listing.transactional_id for listing in list_transactions(cluster, prefix=f"{prefix}.")]
     if not any(name == names.driver_id or names.parse(name) for name in ids):
-        raise ToolFailure(
+        raise ToolFailed(
             f"the cluster has no topic {names.decisions_topic} and no transactional id of prefix {prefix}; nothing was "
             "changed. `exactly-once list` prints the prefixes of a cluster"
         )
     if topic_needed:
-        raise ToolFailure(
+        raise ToolFailed(
             f"the cluster has transactional ids of prefix {prefix}, but no topic {names.decisions_topic}; nothing was "
             f"changed. `release {prefix}` aborts open transactions and creates the topic, `remove {prefix}` then "
             "deletes it"

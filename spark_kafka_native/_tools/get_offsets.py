@@ -5,7 +5,7 @@ from typing import Final
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, offsets_at
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, complain, say_record
+from spark_kafka_native._command_line.output import InvalidOption, complain, say_record
 from spark_kafka_native._command_line.parameters import flag, option
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._tools.connection import on_cluster
@@ -56,11 +56,11 @@ def _position(text: str) -> int:
     try:
         return _POSITIONS[text] if text in _POSITIONS else int(text)
     except ValueError:
-        raise ToolError(f"--time: must be a time in ms or one of {', '.join(_POSITIONS)}, not {text!r}") from None
+        raise InvalidOption(f"--time: must be a time in ms or one of {', '.join(_POSITIONS)}, not {text!r}") from None
 
 
 def _numbers(text: str | None) -> set[int] | None:
     try:
         return None if text is None else {int(part) for part in text.split(",")}
     except ValueError:
-        raise ToolError(f"--partitions: {text!r} is not N,N") from None
+        raise InvalidOption(f"--partitions: {text!r} is not N,N") from None

@@ -14,7 +14,7 @@ from spark_kafka_native._client.consumer.fetcher import Fetcher
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, offsets_at
 from spark_kafka_native._client.errors import FetchTimeout
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolFailure, complain
+from spark_kafka_native._command_line.output import ToolFailed, complain
 from spark_kafka_native._command_line.parameters import INT64, OptionGroup, flag, option
 from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
@@ -85,10 +85,10 @@ def lag(**given: Any) -> int:
 
 
 def _committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, int]:
-    """The offsets of a group. Raises ToolFailure: it has none."""
+    """The offsets of a group. Raises ToolFailed: it has none."""
     committed = fetch_offsets(cluster, group)
     if not committed:
-        raise ToolFailure(f"--group {group}: the group has no committed offsets")
+        raise ToolFailed(f"--group {group}: the group has no committed offsets")
     return {partition: commit.offset for partition, commit in committed.items()}
 
 

@@ -9,7 +9,7 @@ from spark_kafka_native._client.admin.groups import describe_group
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, offsets_at
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, ToolFailure, complain
+from spark_kafka_native._command_line.output import InvalidOption, ToolFailed, complain
 from spark_kafka_native._command_line.parameters import INT64, OptionGroup, flag, option, together
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
@@ -58,11 +58,11 @@ position_options = together(
 def reset(cluster: Cluster, group_id: str, options: Options) -> Offsets:
     """The new offsets of a group, committed with ``--execute``.
 
-    Raises ToolFailure: the group has members, a partition has no leader.
+    Raises ToolFailed: the group has members, a partition has no leader.
     """
     state = _state(cluster, group_id)
     if state not in _RESETTABLE:
-        raise ToolFailure(f"group {group_id} is {state}: offsets are reset while a group has no members")
+        raise ToolFailed(f"group {group_id} is {state}: offsets are reset while a group has no members")
     partitions = chosen_partitions(cluster, group_id, options)
     offsets = new_offsets(cluster, group_id, partitions, options)
     if options.execute:
@@ -72,11 +72,11 @@ def reset(cluster: Cluster, group_id: str, options: Options) -> Offsets:
 
 
 def chosen_partitions(cluster: Cluster, group_id: str, options: Options) -> list[TopicPartition]:
-    """What ``--topic`` or ``--all-topics`` stands for. Raises ToolError, KafkaError."""
+    """What ``--topic`` or ``--all-topics`` stands for. Raises InvalidOption, KafkaError."""
     if options.all_topics:
         return sorted(fetch_offsets(cluster, group_id))
     if not options.topic:
-        raise ToolError("--topic or --all-topics is required")
+        raise InvalidOption("--topic or --all-topics is required")
     chosen: list[TopicPartition] = []
     for item in options.topic:
         name, _, numbers = item.partition(":")
@@ -84,10 +84,10 @@ def chosen_partitions(cluster: Cluster, group_id: str, options: Options) -> list
         try:
             wanted = [int(number) for number in numbers.split(",")] if numbers else sorted(there)
         except ValueError:
-            raise ToolError(f"--topic: {item!r} is not TOPIC or TOPIC:0,1") from None
+            raise InvalidOption(f"--topic: {item!r} is not TOPIC or TOPIC:0,1") from None
         missing = [number for number in wanted if number not in there]
         if missing:
-            raise ToolError(f"--topic: topic {name} has no partition {missing[0]}")
+            raise InvalidOption(f"--topic: topic {name} has no partition {missing[0]}")
         chosen += [TopicPartition(name, number) for number in wanted]
     return chosen
 
@@ -133,9 +133,9 @@ def _wanted(
     if options.shift_by is not None:
         without = [partition for partition in partitions if partition not in committed]
         if without:
-            raise ToolFailure(f"--shift-by: group {group_id} has no offset for {without[0]}")
+            raise ToolFailed(f"--shift-by: group {group_id} has no offset for {without[0]}")
         return {partition: offset + options.shift_by for partition, offset in committed.items()}
-    raise ToolError(
+    raise InvalidOption(
         "--reset-offsets needs one of --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, --to-datetime "
         "and --by-duration"
     )
@@ -147,21 +147,21 @@ def _since_ms(options: Options) -> int:
     try:
         moment = datetime.fromisoformat(options.to_datetime)
     except ValueError:
-        raise ToolError(f"--to-datetime: {options.to_datetime!r} is not like 2026-01-31T12:00:00.000") from None
+        raise InvalidOption(f"--to-datetime: {options.to_datetime!r} is not like 2026-01-31T12:00:00.000") from None
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def parse_duration(text: str) -> timedelta:
-    """An ISO 8601 duration of days and smaller. Raises ToolError."""
+    """An ISO 8601 duration of days and smaller. Raises InvalidOption."""
     match = _DURATION.fullmatch(text.strip().upper())
     if match is None or not any(match.groups()):
-        raise ToolError(f"--by-duration: {text!r} is not like P1DT2H30M")
+        raise InvalidOption(f"--by-duration: {text!r} is not like P1DT2H30M")
     days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
     return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
 
 
 def _refuse_leaderless(cluster: Cluster, group_id: str, partitions: list[TopicPartition]) -> None:
-    """Raise ToolFailure if partitions exist and have no leader, as Apache Kafka does. Their offsets are unknown."""
+    """Raise ToolFailed if partitions exist and have no leader, as Apache Kafka does. Their offsets are unknown."""
     metadata = cluster.metadata({partition.topic for partition in partitions})
     led = metadata.leaders(partitions)
     without = sorted(
@@ -169,7 +169,7 @@ def _refuse_leaderless(cluster: Cluster, group_id: str, partitions: list[TopicPa
     )
     if without:
         names = ", ".join(map(str, without))
-        raise ToolFailure(f"group {group_id}: no offset was reset, because these partitions have no leader: {names}")
+        raise ToolFailed(f"group {group_id}: no offset was reset, because these partitions have no leader: {names}")
 
 
 def _state(cluster: Cluster, group_id: str) -> str:

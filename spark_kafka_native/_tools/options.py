@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from spark_kafka_native._command_line.commands import PACKAGE_VERSION, Options, ToolCommand, version_flag
-from spark_kafka_native._command_line.output import ToolError
+from spark_kafka_native._command_line.output import InvalidOption
 from spark_kafka_native._command_line.parameters import (
     INT64,
     PATH,
@@ -80,12 +80,12 @@ timeout_option = option(
 def with_defaults(items: Iterable[str], defaults: Mapping[str, str]) -> dict[str, str]:
     """``defaults``, replaced by the pairs of ``--property``. Blanks are kept, because a separator can be a blank.
 
-    Raises ToolError naming a property that has no default.
+    Raises InvalidOption naming a property that has no default.
     """
     given = dict(item.partition("=")[::2] for item in items)
     if unknown := sorted(given.keys() - defaults.keys()):
         hint = did_you_mean(unknown[0], defaults)
-        raise ToolError(f"--property: {unknown[0]!r} is not one of {', '.join(defaults)}{hint}")
+        raise InvalidOption(f"--property: {unknown[0]!r} is not one of {', '.join(defaults)}{hint}")
     return {**defaults, **given}
 
 

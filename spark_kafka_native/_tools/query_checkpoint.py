@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.fs
 
-from spark_kafka_native._command_line.output import ToolFailure
+from spark_kafka_native._command_line.output import ToolFailed
 from spark_kafka_native._spark.offsets import OffsetMap, parse_offsets
 
 _NAMES_PRECEDE: Final = {"v1": False, "v2": True}
@@ -39,7 +39,7 @@ class Checkpoint:
     def committed_offsets(self) -> OffsetMap:
         """The offsets after the last completed batch, of all Kafka sources of the query.
 
-        Of a partition that several sources read it is the lowest. Raises ToolFailure: the checkpoint cannot be read, is
+        Of a partition that several sources read it is the lowest. Raises ToolFailed: the checkpoint cannot be read, is
         none, has no completed batch, or its query reads no topic.
         """
         try:
@@ -61,7 +61,7 @@ class Checkpoint:
         return offsets
 
     def _last_batch(self) -> tuple[int, str]:
-        """The number and the file of offsets of the last completed batch. Raises OSError, ValueError, ToolFailure."""
+        """The number and the file of offsets of the last completed batch. Raises OSError, ValueError, ToolFailed."""
         files, path = self._open()
         tries = _TRIES
         while True:
@@ -93,7 +93,7 @@ class Checkpoint:
     def _offsets_in(self, text: str) -> OffsetMap:
         """Empty for another source, which has other text or, if it has not begun, a dash.
 
-        Raises ToolFailure: the file is damaged.
+        Raises ToolFailed: the file is damaged.
         """
         try:
             found = json.loads(text)
@@ -106,8 +106,8 @@ class Checkpoint:
         except ValueError:
             return {}
 
-    def _failure(self, text: str) -> ToolFailure:
+    def _failure(self, text: str) -> ToolFailed:
         """The error. Arrow's text can have the location."""
         for secret in (self._location, *_SECRET.findall(self._location)):
             text = text.replace(secret, str(self) if secret == self._location else "...")
-        return ToolFailure(f"--checkpoint {self}: {text}")
+        return ToolFailed(f"--checkpoint {self}: {text}")

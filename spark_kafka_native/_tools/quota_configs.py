@@ -7,7 +7,7 @@ from typing import Final
 from spark_kafka_native._client.admin.quotas import ANY_NAME, alter_quotas, describe_quotas
 from spark_kafka_native._client.admin.scram_users import Password, alter_scram_user, describe_scram_users
 from spark_kafka_native._client.cluster.cluster import Cluster
-from spark_kafka_native._command_line.output import ToolError, say_record
+from spark_kafka_native._command_line.output import InvalidOption, say_record
 from spark_kafka_native._net.sasl.scram import HASHES, MAX_STORED_ITERATIONS, MIN_ITERATIONS
 from spark_kafka_native._net.secret import Secret
 from spark_kafka_native._protocol.nearest import did_you_mean
@@ -41,17 +41,17 @@ def describe_client(cluster: Cluster, entities: Sequence[Entity], *, as_json: bo
 def alter_client(
     cluster: Cluster, entities: Sequence[Entity], added: Mapping[str, str | None], deleted: Sequence[str]
 ) -> None:
-    """Change quotas or credentials. Raises ToolError, KafkaError."""
+    """Change quotas or credentials. Raises InvalidOption, KafkaError."""
     names = [*added, *deleted]
     credentials = [name for name in names if name in HASHES]
     if not credentials:
         _alter_quotas(cluster, entities, added, deleted)
         return
     if len(credentials) < len(names):
-        raise ToolError("--alter: one command can change either quotas or SCRAM credentials, not both")
+        raise InvalidOption("--alter: one command can change either quotas or SCRAM credentials, not both")
     entity, *others = entities
     if others or entity.type != "users" or entity.name is None:
-        raise ToolError(f"--alter: {credentials[0]} needs one user: --entity-type users --entity-name NAME")
+        raise InvalidOption(f"--alter: {credentials[0]} needs one user: --entity-type users --entity-name NAME")
     passwords = [_password(mechanism, text or "") for mechanism, text in added.items()]
     alter_scram_user(cluster, entity.name, passwords, deleted)
 
@@ -65,13 +65,13 @@ def _alter_quotas(
         all_known = (*known, *HASHES) if entities[0].type == "users" else known
         hint = did_you_mean(unknown[0], all_known)
         legal = ", ".join(all_known)
-        raise ToolError(f"--alter: {unknown[0]} is not a config of {entities[0].type}, only {legal}{hint}")
+        raise InvalidOption(f"--alter: {unknown[0]} is not a config of {entities[0].type}, only {legal}{hint}")
     wanted = {_QUOTA_TYPES[entity.type]: entity.name for entity in entities}
     changes = {key: _number(key, text) for key, text in added.items()}
     present = next(iter(describe_quotas(cluster, wanted).values()), {}) if deleted else {}
     missing = sorted(set(deleted) - present.keys())
     if missing:
-        raise ToolError(f"--delete-config: Invalid config(s): {', '.join(missing)}")
+        raise InvalidOption(f"--delete-config: Invalid config(s): {', '.join(missing)}")
     alter_quotas(cluster, tuple(wanted.items()), {**changes, **dict.fromkeys(deleted)})
 
 
@@ -79,17 +79,17 @@ def _number(key: str, text: str | None) -> float:
     try:
         return float(text or "")
     except ValueError:
-        raise ToolError(f"--add-config: {key}: {text!r} is not a number") from None
+        raise InvalidOption(f"--add-config: {key}: {text!r} is not a number") from None
 
 
 def _password(mechanism: str, text: str) -> Password:
     found = _PASSWORD.fullmatch(text)
     if found is None:
-        raise ToolError(f"--add-config: the value of {mechanism} is not [iterations=N,password=TEXT]")
+        raise InvalidOption(f"--add-config: the value of {mechanism} is not [iterations=N,password=TEXT]")
     iterations = int(found[1] or MIN_ITERATIONS)
     if not MIN_ITERATIONS <= iterations <= MAX_STORED_ITERATIONS:
         problem = f"iterations={iterations} is not between {MIN_ITERATIONS} and {MAX_STORED_ITERATIONS}"
-        raise ToolError(f"--add-config: {mechanism}: {problem}")
+        raise InvalidOption(f"--add-config: {mechanism}: {problem}")
     return Password(mechanism=mechanism, password=Secret(found[2]), iterations=iterations)
 
 

@@ -8,7 +8,7 @@ from spark_kafka_native._client.admin.eligible_replicas import EligibleReplicas,
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.cluster.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolFailure, say, say_json
+from spark_kafka_native._command_line.output import ToolFailed, say, say_json
 from spark_kafka_native._command_line.parameters import flag, together
 from spark_kafka_native._protocol.ids import format_id
 from spark_kafka_native._protocol.topic import TopicPartition
@@ -118,7 +118,7 @@ def _nodes(node_ids: Iterable[int]) -> str:
 def _is_wanted(name: str, topic: str, each: _Partition, entries: Mapping[str, ConfigEntry]) -> bool:
     """Whether a partition has the property that the filter ``name`` stands for.
 
-    Raises ToolFailure: the property depends on a setting that the cluster does not return.
+    Raises ToolFailed: the property depends on a setting that the cluster does not return.
     """
     in_sync = len(each.metadata.isr)
     if name == "--unavailable-partitions":
@@ -129,5 +129,5 @@ def _is_wanted(name: str, topic: str, each: _Partition, entries: Mapping[str, Co
         return True
     least = entries.get(_MIN_IN_SYNC)
     if least is None or least.value is None:
-        raise ToolFailure(f"{name}: the cluster returns no {_MIN_IN_SYNC} for topic {topic}")
+        raise ToolFailed(f"{name}: the cluster returns no {_MIN_IN_SYNC} for topic {topic}")
     return in_sync == int(least.value) if name == "--at-min-isr-partitions" else in_sync < int(least.value)

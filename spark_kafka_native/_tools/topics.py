@@ -16,7 +16,7 @@ from spark_kafka_native._client.admin.topics import (
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.cluster.metadata import ClusterMetadata, TopicMetadata
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, say, say_record
+from spark_kafka_native._command_line.output import InvalidOption, say, say_record
 from spark_kafka_native._command_line.parameters import INT16, INT32, flag, option, unsupported
 from spark_kafka_native._command_line.properties import parse_pairs
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
@@ -72,7 +72,7 @@ def topics(**given: Any) -> None:
     """One action. Errors of the cluster are on stdout, too."""
     options = Options(**given)
     if options.as_json and not (options.list or options.describe):
-        raise ToolError("--json is an option of --list and --describe")
+        raise InvalidOption("--json is an option of --list and --describe")
     actions = {"create": _create, "delete": _delete, "list": _list, "describe": _describe, "alter": _alter}
     try:
         with open_cluster(options) as cluster:
@@ -114,7 +114,7 @@ def _assignments(text: str | None) -> dict[int, tuple[int, ...]]:
             for index, brokers in enumerate(text.split(",") if text else ())
         }
     except ValueError:
-        raise ToolError(f"--replica-assignment: {text!r} is not BROKER:BROKER,BROKER:BROKER") from None
+        raise InvalidOption(f"--replica-assignment: {text!r} is not BROKER:BROKER,BROKER:BROKER") from None
 
 
 def _delete(cluster: Cluster, options: Options) -> None:
@@ -128,7 +128,7 @@ def _delete(cluster: Cluster, options: Options) -> None:
 def _alter(cluster: Cluster, options: Options) -> None:
     name = _required(options)
     if options.partitions is None:
-        raise ToolError(
+        raise InvalidOption(
             "--alter needs --partitions; kafka-configs --alter --topic NAME --add-config KEY=VALUE sets configs"
         )
     if cluster.metadata([name], missing_ok=True).topics[name].error is not ErrorCode.NONE:
@@ -145,7 +145,7 @@ def _list(cluster: Cluster, options: Options) -> None:
 
 def _describe(cluster: Cluster, options: Options) -> None:
     if options.if_exists and not options.topic and not options.topic_id:
-        raise ToolError("--if-exists: --describe needs --topic or --topic-id with it")
+        raise InvalidOption("--if-exists: --describe needs --topic or --topic-id with it")
     wanted = _topic_id(options.topic_id)
     metadata = cluster.metadata()
     if wanted == ZERO_UUID:
@@ -164,16 +164,16 @@ def _describe(cluster: Cluster, options: Options) -> None:
 
 
 def _topic_id(text: str | None) -> UUID:
-    """The id that ``--topic-id`` gives; zeroes if it gives none. Raises ToolError."""
+    """The id that ``--topic-id`` gives; zeroes if it gives none. Raises InvalidOption."""
     try:
         return ZERO_UUID if text is None else parse_id(text)
     except ValueError as error:
-        raise ToolError(f"--topic-id: {error}") from error
+        raise InvalidOption(f"--topic-id: {error}") from error
 
 
 def _required(options: Options) -> str:
     if not options.topic:
-        raise ToolError("--topic is required")
+        raise InvalidOption("--topic is required")
     return str(options.topic)
 
 
@@ -196,11 +196,11 @@ def _missing(topic: str) -> KafkaError:
 
 
 def _expressions(text: str | None) -> list[re.Pattern[str]]:
-    """Of which a topic's name must match one. Raises ToolError, whatever topics there are."""
+    """Of which a topic's name must match one. Raises InvalidOption, whatever topics there are."""
     try:
         return [re.compile(part.strip()) for part in (text or ".*").split(",")]
     except re.error as error:
-        raise ToolError(f"--topic: {text!r} is not a regular expression: {error}") from error
+        raise InvalidOption(f"--topic: {text!r} is not a regular expression: {error}") from error
 
 
 @contextmanager

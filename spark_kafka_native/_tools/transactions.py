@@ -20,7 +20,7 @@ from spark_kafka_native._client.transactions.hanging_transactions import (
 )
 from spark_kafka_native._client.transactions.requests import init_producer
 from spark_kafka_native._command_line.commands import Group, Options
-from spark_kafka_native._command_line.output import ToolError, ToolFailure, say
+from spark_kafka_native._command_line.output import InvalidOption, ToolFailed, say
 from spark_kafka_native._command_line.parameters import INT16, INT32, INT64, option, together
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, counted
 from spark_kafka_native._protocol.topic import TopicPartition
@@ -109,7 +109,7 @@ def _list(cluster: Cluster, options: Options) -> None:
         with failing("Failed to list transactions"):
             found = list_transactions(cluster, open_for_ms=open_for_ms, pattern=pattern)
     except re.error as error:  # brokers before 4.1 leave matching to the client
-        raise ToolError(f"--transactional-id-pattern: {pattern!r} is not a regular expression: {error}") from error
+        raise InvalidOption(f"--transactional-id-pattern: {pattern!r} is not a regular expression: {error}") from error
     rows = [(item.transactional_id, item.coordinator, item.producer_id, item.state.value) for item in found]
     _print_table(_LISTED, rows, options)
 
@@ -199,7 +199,7 @@ def _abort(cluster: Cluster, options: Options) -> None:
         for name in ("producer_id", "producer_epoch", "coordinator_epoch"):
             if getattr(options, name) is None:
                 missing = "--start-offset" if name == "producer_id" else f"--{name.replace('_', '-')}"
-                raise ToolError(
+                raise InvalidOption(
                     f"{missing} is missing: the transaction is named by --start-offset (brokers since 3.0), or by "
                     "--producer-id, --producer-epoch and --coordinator-epoch"
                 )
@@ -219,9 +219,7 @@ def _starting_at(cluster: Cluster, partition: TopicPartition, start_offset: int)
     for producer in producers:
         if producer.has_open_transaction and producer.transaction_start_offset == start_offset:
             return AbortTransactionSpec.of(OpenTransaction(partition=partition, producer=producer))
-    raise ToolFailure(
-        f"Could not find any open transactions starting at offset {start_offset} on partition {partition}"
-    )
+    raise ToolFailed(f"Could not find any open transactions starting at offset {start_offset} on partition {partition}")
 
 
 @transactions.command("find-hanging", help="Print open transactions that no coordinator will end.")
@@ -241,11 +239,11 @@ def _starting_at(cluster: Cluster, partition: TopicPartition, start_offset: int)
 @on_cluster
 def _find_hanging(cluster: Cluster, options: Options) -> None:
     if options.topic is None and options.broker_id is None:
-        raise ToolError("find-hanging needs --topic or --broker-id")
+        raise InvalidOption("find-hanging needs --topic or --broker-id")
     if options.topic is None and options.partition is not None:
-        raise ToolError("--partition needs --topic")
+        raise InvalidOption("--partition needs --topic")
     if options.max_transaction_timeout < 0:
-        raise ToolError(f"--max-transaction-timeout: {options.max_transaction_timeout} is negative")
+        raise InvalidOption(f"--max-transaction-timeout: {options.max_transaction_timeout} is negative")
     partitions = _partitions(cluster, options)
     with failing(f"Failed to find hanging transactions in {counted(len(partitions), 'partition')}"):
         found = find_hanging_transactions(

@@ -219,7 +219,9 @@ class Environment:
         """Install packages. Raises MatrixError."""
         self._run(f"{self.folder}/venv/bin/python", "-m", "pip", "install", "--quiet", "--upgrade", *what)
 
-    def run_tests(self, tests: str, arguments: Sequence[str], *, pyspark: str = "", dependencies: str = "newest") -> Row:
+    def run_tests(
+        self, tests: str, arguments: Sequence[str], *, pyspark: str = "", dependencies: str = "newest"
+    ) -> Row:
         """Run pytest, and keep a row of the table."""
         report = f"{self.folder}/report.xml"
         path = self.interpreter.root / report[1:]

@@ -130,7 +130,7 @@ _POSITION: Final = re.compile(r"(starting|ending)(offsets|timestamp).*")
 
 
 def parse_arguments(given: Options) -> Arguments:
-    """The values of ``reload_options``. Raises UsageError, ToolError, ToolFailure."""
+    """The values of ``reload_options``. Raises UsageError, InvalidOption, ToolFailed."""
     action = next((name for name in ("dry-run", "verify", "clean") if getattr(given, name.replace("-", "_"))), "load")
     other = given.format is not None and given.format not in COMPRESSIONS
     _check(given, action, other=other)

@@ -19,7 +19,7 @@ from spark_kafka_native._client.admin.configs import Resource, ResourceType, des
 from spark_kafka_native._client.cluster.shared import shared_cluster
 from spark_kafka_native._command_line.commands import Command, Options
 from spark_kafka_native._command_line.commands import run as run_command
-from spark_kafka_native._command_line.output import ToolError, ToolFailure, say_json
+from spark_kafka_native._command_line.output import InvalidOption, ToolFailed, say_json
 from spark_kafka_native._jobs.batch_reload import report
 from spark_kafka_native._jobs.batch_reload.appending import append_rows, append_to, records_of
 from spark_kafka_native._jobs.batch_reload.arguments import ABOUT, EXAMPLES, Arguments, parse_arguments, reload_options
@@ -89,9 +89,9 @@ def _run_and_report(options: Options, outcome: RunOutcome) -> int:
             raise given.named(error) from error
     except ReloadError as error:
         return _complain(str(error), error.status)
-    except (PlanError, ToolError) as error:
+    except (PlanError, InvalidOption) as error:
         return _complain(str(error), UsageError.status)
-    except (JavaMissing, ToolFailure, KafkaError, OSError) as error:
+    except (JavaMissing, ToolFailed, KafkaError, OSError) as error:
         return _complain(str(error), ReloadError.status)
     except (PySparkException, Py4JError) as error:
         return _complain(_reason(error), ReloadError.status)

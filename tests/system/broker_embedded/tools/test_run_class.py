@@ -1,7 +1,7 @@
 import pytest
 
 from broker_embedded._tools.run_class import CLASSES, SCRIPTS, tool_and_arguments
-from spark_kafka_native._command_line.output import ToolError
+from spark_kafka_native._command_line.output import InvalidOption
 from tests.support.tools import Tool
 
 
@@ -23,14 +23,16 @@ def test_options_for_the_jvm_are_passed_over() -> None:
     ],
 )
 def test_the_nearest_class_is_suggested(name: str, nearest: str) -> None:
-    with pytest.raises(ToolError, match=rf"^no tool has the class {name}; .*; did you mean {nearest}\?$"):
+    with pytest.raises(InvalidOption, match=rf"^no tool has the class {name}; .*; did you mean {nearest}\?$"):
         tool_and_arguments([name])
 
 
 def test_a_class_that_no_tool_has_is_named() -> None:
-    with pytest.raises(ToolError, match=r"^no tool has the class a\.Mirror; the classes are kafka\.Kafka, .*[a-z]$"):
+    with pytest.raises(
+        InvalidOption, match=r"^no tool has the class a\.Mirror; the classes are kafka\.Kafka, .*[a-z]$"
+    ):
         tool_and_arguments(["a.Mirror"])
-    with pytest.raises(ToolError, match="the name of a Java class is required"):
+    with pytest.raises(InvalidOption, match="the name of a Java class is required"):
         tool_and_arguments(["-daemon"])
 
 

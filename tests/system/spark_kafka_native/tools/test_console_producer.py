@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native._command_line.output import ToolError
+from spark_kafka_native._command_line.output import InvalidOption
 from spark_kafka_native._tools.console_producer import READER_PROPERTIES, to_records
 from tests.support.servers.brokers import AnyBroker
 from tests.support.tools import Tool
@@ -25,7 +25,7 @@ def test_a_line_may_have_a_key() -> None:
 
 
 def test_line_without_a_key_is_an_error_unless_ignored() -> None:
-    with pytest.raises(ToolError, match="no key separator ':' in 'ab'"):
+    with pytest.raises(InvalidOption, match="no key separator ':' in 'ab'"):
         rows([b"ab"], parse_key="true", key_separator=":")
     assert rows([b"ab"], parse_key="true", ignore_error="true") == [(None, b"ab")]
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native._command_line.output import ToolError
+from spark_kafka_native._command_line.output import InvalidOption
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._tools.delete_records import read_offsets
 from tests.support.tools import Tool
@@ -52,12 +52,12 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 def test_an_error_in_the_file_names_file_and_field(tmp_path: Path, content: str, problem: str) -> None:
     file = tmp_path / "o.json"
     file.write_text(content)
-    with pytest.raises(ToolError) as refused:
+    with pytest.raises(InvalidOption) as refused:
         read_offsets(file)
     assert str(refused.value) == f"--offset-json-file {file}: {problem}"
 
 
 def test_a_partition_that_is_there_twice_is_an_error(tmp_path: Path) -> None:
     entry = {"topic": "t", "partition": 1, "offset": 5}
-    with pytest.raises(ToolError, match="partitions names t-1 twice"):
+    with pytest.raises(InvalidOption, match="partitions names t-1 twice"):
         read_offsets(written(tmp_path / "o.json", entry, entry))

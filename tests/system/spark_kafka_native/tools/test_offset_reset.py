@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from spark_kafka_native._command_line.output import ToolError
+from spark_kafka_native._command_line.output import InvalidOption
 from spark_kafka_native._tools.offset_reset import parse_duration
 from tests.support.tools import Tool
 
@@ -91,5 +91,5 @@ def test_bad_options(reset: Tool, arguments: tuple[str, ...], words: str) -> Non
 def test_durations() -> None:
     assert parse_duration("P1DT2H3M4.5S") == timedelta(days=1, hours=2, minutes=3, seconds=4.5)
     for bad in ("P", "PT", "1D", ""):
-        with pytest.raises(ToolError):
+        with pytest.raises(InvalidOption):
             parse_duration(bad)

@@ -4,7 +4,7 @@ import pytest
 
 from broker_embedded._config.settings import SettingError
 from broker_embedded._tools.jaas_file import jaas_settings
-from spark_kafka_native._command_line.output import ToolFailure
+from spark_kafka_native._command_line.output import ToolFailed
 
 PACKAGE = "org.apache.kafka.common.security"
 TEXT = f"""
@@ -63,7 +63,7 @@ def test_login_modules_that_are_not_supported_are_named(file: Path, module: str,
 
 
 @pytest.mark.parametrize(
-    ("content", "error"), [(None, ToolFailure), (b"KafkaServer", SettingError), (b"\xff", SettingError)]
+    ("content", "error"), [(None, ToolFailed), (b"KafkaServer", SettingError), (b"\xff", SettingError)]
 )
 def test_a_file_that_cannot_be_read_is_named(file: Path, content: bytes | None, error: type[Exception]) -> None:
     file.unlink() if content is None else file.write_bytes(content)

@@ -35,7 +35,7 @@ from broker_embedded._transactions.records import (
     TransactionLogValue,
     transaction_tombstone,
 )
-from spark_kafka_native._command_line.output import ToolError, ToolFailure
+from spark_kafka_native._command_line.output import InvalidOption, ToolFailed
 from spark_kafka_native._protocol.consumer_protocol import (
     Assignment,
     Subscription,
@@ -206,7 +206,7 @@ def test_records_that_cannot_be_read_are_skipped(key: bytes, value: bytes, text:
 
 def test_a_record_without_a_key_is_not_a_coordinators() -> None:
     for decode in (decode_group_record, decode_transaction_record):
-        with pytest.raises(ToolFailure, match="record at offset 7 has no key"):
+        with pytest.raises(ToolFailed, match="record at offset 7 has no key"):
             decode(LogRecord(7, 0, None, b"value"))
 
 
@@ -217,7 +217,7 @@ def test_keys_and_values_are_decoded_by_their_decoder_class() -> None:
     numbers = plain_decoder(f"{PACKAGE}.IntegerDecoder", f"{PACKAGE}.LongDecoder")
     assert numbers(LogRecord(0, 0, b"\xff" * 4, b"\0" * 7 + b"\5more")) == ("-1", "5")
     assert numbers(LogRecord(0, 0, None, None)) == (None, None)
-    with pytest.raises(ToolFailure, match="record at offset 3 cannot be decoded: 3 bytes are too few"):
+    with pytest.raises(ToolFailed, match="record at offset 3 cannot be decoded: 3 bytes are too few"):
         numbers(LogRecord(3, 0, b"abc", None))
-    with pytest.raises(ToolError, match=f"--value-decoder-class: .*'my.Decoder'.*{STRING_DECODER}"):
+    with pytest.raises(InvalidOption, match=f"--value-decoder-class: .*'my.Decoder'.*{STRING_DECODER}"):
         plain_decoder(STRING_DECODER, "my.Decoder")

@@ -10,7 +10,7 @@ from broker_embedded._tools.server_properties import (
     read_storage_properties,
     understand,
 )
-from spark_kafka_native._command_line.output import ToolError
+from spark_kafka_native._command_line.output import InvalidOption
 
 KRAFT = {
     "process.roles": "broker,controller",
@@ -58,7 +58,7 @@ def test_both_names_of_a_setting_with_different_values_are_refused(tmp_path: Pat
     file.write_text("broker.id=1\nnode.id=2\n")
     problem = "node.id: the older name broker.id is '1', and node.id is '2'; remove broker.id"
     for read in (read_server_properties, read_storage_properties):
-        with pytest.raises(ToolError) as refused:
+        with pytest.raises(InvalidOption) as refused:
             read(file)
         assert str(refused.value) == f"{file}: {problem}"
 
@@ -66,9 +66,9 @@ def test_both_names_of_a_setting_with_different_values_are_refused(tmp_path: Pat
 def test_an_error_names_the_file_or_the_option_that_replaces_its_setting(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("num.partitions\n")
-    with pytest.raises(ToolError, match=r"server\.properties: num\.partitions: '' is not a whole number$"):
+    with pytest.raises(InvalidOption, match=r"server\.properties: num\.partitions: '' is not a whole number$"):
         read_server_properties(file)
-    with pytest.raises(ToolError, match=r"^--override: num\.partitions: 'x' is not a whole number$"):
+    with pytest.raises(InvalidOption, match=r"^--override: num\.partitions: 'x' is not a whole number$"):
         read_server_properties(file, {"num.partitions": "x"})
 
 
@@ -152,7 +152,7 @@ def test_unsupported_server_properties_are_refused(given: dict[str, str], words:
 def test_errors_name_the_file(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("num.partitions=0\n")
-    with pytest.raises(ToolError, match=r"server\.properties: num\.partitions"):
+    with pytest.raises(InvalidOption, match=r"server\.properties: num\.partitions"):
         read_server_properties(file)
     assert read_server_properties(file, {"num.partitions": "2"}).config.num_partitions == 2
 
@@ -168,7 +168,7 @@ def test_users_of_a_jaas_file(tmp_path: Path) -> None:
     config = read_server_properties(file, jvm_options=f"-Djava.security.auth.login.config={jaas}").config
     users = {name: sasl.plain_users.keys() for name in "AB" if (sasl := config.sasl_of(name)) is not None}
     assert users == {"A": {"alice"}, "B": {"bob"}}
-    with pytest.raises(ToolError, match=r"listener\.name\.a\.plain\.sasl\.jaas\.config: PLAIN needs users"):
+    with pytest.raises(InvalidOption, match=r"listener\.name\.a\.plain\.sasl\.jaas\.config: PLAIN needs users"):
         read_server_properties(file)
 
 
@@ -178,7 +178,7 @@ def test_storage_needs_no_users(tmp_path: Path) -> None:
     storage = read_storage_properties(file)
     assert (storage.data_dir, storage.node_id) == ("/data", 7)
     file.write_text("node.id=x\n")
-    with pytest.raises(ToolError, match=r"server\.properties: node\.id: 'x' is not a whole number"):
+    with pytest.raises(InvalidOption, match=r"server\.properties: node\.id: 'x' is not a whole number"):
         read_storage_properties(file)
 
 

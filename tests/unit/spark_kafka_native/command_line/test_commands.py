@@ -16,7 +16,7 @@ from spark_kafka_native._command_line.commands import (
     run,
     version_flag,
 )
-from spark_kafka_native._command_line.output import ToolError, ToolFailure
+from spark_kafka_native._command_line.output import InvalidOption, ToolFailed
 from spark_kafka_native._command_line.parameters import (
     INT16,
     INT32,
@@ -194,8 +194,8 @@ examples
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        (ToolError("--a: bad"), 2),
-        (ToolFailure("no such file"), 1),
+        (InvalidOption("--a: bad"), 2),
+        (ToolFailed("no such file"), 1),
         (OSError("no such file"), 1),
         (KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "t"), 1),
     ],

@@ -2,7 +2,7 @@ import click
 import pytest
 
 from spark_kafka_native._command_line.commands import Options, ToolCommand
-from spark_kafka_native._command_line.output import ToolError
+from spark_kafka_native._command_line.output import InvalidOption
 from spark_kafka_native._command_line.parameters import flag
 from spark_kafka_native._tools.config_entities import Entity, entity_options, read_entities
 
@@ -44,7 +44,7 @@ def test_config_entities_of_options(arguments: list[str], entities: list[Entity]
 
 def test_all_entities_cannot_be_altered() -> None:
     assert read("--entity-type", "users")[0].is_all
-    with pytest.raises(ToolError, match="--entity-name is required with --alter"):
+    with pytest.raises(InvalidOption, match="--entity-name is required with --alter"):
         read("--entity-type", "users", alter=True)
     assert read("--entity-type", "users", "--entity-default", alter=True) == (Entity("users", None, True),)
 

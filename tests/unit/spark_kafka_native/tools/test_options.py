@@ -2,7 +2,7 @@ import click
 import pytest
 
 from spark_kafka_native._command_line.commands import run
-from spark_kafka_native._command_line.output import ToolError
+from spark_kafka_native._command_line.output import InvalidOption
 from spark_kafka_native._command_line.properties import parse_pairs
 from spark_kafka_native._tools.configs import configs
 from spark_kafka_native._tools.consumer_groups import consumer_groups
@@ -16,7 +16,7 @@ def test_key_value_options() -> None:
 
 @pytest.mark.parametrize("item", ["a", "=1", ""])
 def test_invalid_key_value_option_is_named(item: str) -> None:
-    with pytest.raises(ToolError, match=r"^--config: KEY=VALUE is expected$"):
+    with pytest.raises(InvalidOption, match=r"^--config: KEY=VALUE is expected$"):
         parse_pairs([item], "--config")
 
 
@@ -26,7 +26,7 @@ def test_properties_that_have_defaults() -> None:
     given = with_defaults(["key.separator= = ", "print.key=true"], defaults)
     assert given == {"key.separator": " = ", "print.key": "true"}
     with pytest.raises(
-        ToolError,
+        InvalidOption,
         match=r"--property: .print\.keys. is not one of key\.separator, print\.key; did you mean print\.key\?",
     ):
         with_defaults(["print.keys=true"], defaults)

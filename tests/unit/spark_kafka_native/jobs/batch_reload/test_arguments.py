@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import ToolError, ToolFailure
+from spark_kafka_native._command_line.output import InvalidOption, ToolFailed
 from spark_kafka_native._jobs.batch_reload.arguments import Arguments, parse_arguments
 from spark_kafka_native._jobs.batch_reload.bounds import AtOffsets, AtTime
 from spark_kafka_native._jobs.batch_reload.command import batch_reload, main
@@ -137,12 +137,12 @@ def test_invalid_combinations_of_arguments(arguments: list[str], said: str) -> N
 
 
 def test_a_missing_file_is_named() -> None:
-    with pytest.raises(ToolFailure, match=r"^--properties-file /no/such/file: No such file or directory$"):
+    with pytest.raises(ToolFailed, match=r"^--properties-file /no/such/file: No such file or directory$"):
         parsed("--properties-file", "/no/such/file")
 
 
 def test_secrets_are_not_repeated() -> None:
-    with pytest.raises(ToolError) as caught:
+    with pytest.raises(InvalidOption) as caught:
         parsed("--storage-option", "geheim")
     assert "geheim" not in str(caught.value)
     assert "geheim" not in repr(
