@@ -44,7 +44,7 @@ test-interop: $(VENV)/.interop  ## Other people's brokers and clients, from Mave
 test-differential: $(VENV)/.interop  ## The same queries through Spark's JVM connector and through ours: some minutes
 	$(SUITES) differential
 
-test-kill: $(VENV)/.interop  ## Twenty rounds of kill -9, each with a new seed: about an hour; continues an interrupted run
+test-kill: $(VENV)/.interop  ## Twenty rounds of kill -9, each with a new seed: half an hour; continues an interrupted run
 	$(RUN) -m tests.long.kill
 
 test-browser: $(VENV)/.browser  ## The broker's status page in chromium (apt install chromium chromium-driver): half a minute
