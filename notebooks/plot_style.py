@@ -72,16 +72,44 @@ def figure(
     return made, axes
 
 
-def spread(axes: Any, row: float, values: Sequence[float], colour: str, text: str = "") -> None:
-    """In a row of a dot plot: the median of ``values``, a whisker from the least to the greatest, and a text."""
-    ends = [min(values), max(values)]
-    axes.plot(ends, [row, row], "|-", color=colour, linewidth=1.4, markersize=7)
-    axes.plot(statistics.median(values), row, "o", color=colour)
-    label(axes, ends[1], row, text, dx=8)
+class DotPlot:
+    """Rows of a plot, from top to bottom, some under headings: a dot, a whisker and a text each."""
+
+    def __init__(self, axes: Any) -> None:
+        self._axes = axes
+        self._labels: list[str] = []
+        self._headings: list[str] = []
+
+    def heading(self, text: str) -> None:
+        """Begin a group of rows."""
+        self._headings.append(text)
+        self._labels.append(text)
+
+    def row(self, name: str, values: tuple[float, float, float], colour: str, text: str = "") -> None:
+        """Add a row; ``values`` as of `dot`."""
+        dot(self._axes, len(self._labels), values, colour, text)
+        self._labels.append(name)
+
+    def name_rows(self) -> None:
+        """Write the names of rows and headings on the y axis."""
+        rows(self._axes, dict(enumerate(self._labels)), self._headings)
+
+
+def dot(axes: Any, row: float, values: tuple[float, float, float], colour: str, text: str = "") -> None:
+    """A dot with a whisker at a y position, and a text; ``values`` are the least, that of the dot, and the greatest."""
+    low, middle, high = values
+    axes.plot([low, high], [row, row], "|-", color=colour, linewidth=1.4, markersize=7)
+    axes.plot(middle, row, "o", color=colour)
+    label(axes, high, row, text, dx=8)
+
+
+def of_rounds(values: Sequence[float]) -> tuple[float, float, float]:
+    """The least value, the median, and the greatest."""
+    return min(values), statistics.median(values), max(values)
 
 
 def rows(axes: Any, labels: Mapping[float, str], headings: Collection[str] = ()) -> None:
-    """The labels of a dot plot's rows by their places, which run downwards."""
+    """Name rows on the y axis, which grows downwards: ``labels`` by y position; ``headings`` are bold."""
     axes.set_yticks(list(labels), list(labels.values()))
     axes.set_ylim(max(labels) + 0.6, min(labels) - 0.6)
     for tick in axes.yaxis.get_major_ticks():
@@ -118,7 +146,7 @@ def plain_numbers(axis: Any) -> None:
 
 
 def multiples(axes: Any, *ticks: float) -> None:
-    """An x axis of multiples, twice and half at the same distance from once, which has a line."""
+    """A logarithmic x axis of ratios, with a line at 1x."""
     axes.set_xscale("log")
     axes.set_xticks(ticks, [f"{tick:g}x" for tick in ticks])
     axes.minorticks_off()

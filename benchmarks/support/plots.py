@@ -10,7 +10,7 @@ from typing import Any, Final
 from matplotlib import pyplot as plt
 
 from notebooks import plot_style
-from notebooks.plot_style import BLUE, COLOURS, SKY
+from notebooks.plot_style import BLUE, COLOURS, SKY, DotPlot, of_rounds
 
 Stored = Mapping[str, Any]
 """The JSON of a benchmark's results."""
@@ -38,45 +38,43 @@ def speeds(stored: Stored) -> None:
     title = f"{stored['title']}: thousand rows per second, by the size of values"
     _, panels = plot_style.figure(title, len(usual), height=5.0, note=ROUNDS, sharey=True)
     for axes, (size, (shape, count)) in zip(panels, usual.items(), strict=True):
-        labels: dict[float, str] = {}
+        plot = DotPlot(axes)
         for mode, by_shape in measured.items():
-            start = len(labels) * 1.1
-            labels[start] = MODES[mode]
-            for row, (name, seconds) in enumerate(by_shape[shape].items(), 1):
-                labels[start + row], colour = SYSTEMS[name]
-                rates = [count / each / 1e3 for each in seconds]
-                plot_style.spread(axes, start + row, rates, colour, f"{statistics.median(rates):,.0f}")
+            plot.heading(MODES[mode])
+            for name, seconds in by_shape[shape].items():
+                rates = of_rounds([count / each / 1e3 for each in seconds])
+                plot.row(SYSTEMS[name][0], rates, SYSTEMS[name][1], f"{rates[1]:,.0f}")
+        plot.name_rows()
         axes.set(title=size, xlim=(0, axes.get_xlim()[1] * 1.25))
         plot_style.plain_numbers(axes.xaxis)
-        plot_style.rows(axes, labels, headings=MODES.values())
 
 
 def latency(stored: Stored) -> None:
     """Percentiles of a record's latency, with Spark's usual progress tracking and with the asynchronous one."""
     note = "Dot: median. Line: from the 10th to the 99th percentile. Medians of the rounds."
     _, axes = plot_style.figure(stored["title"], height=3.4, note=note)
-    labels: dict[float, str] = {}
-    headings = ("usual progress tracking", "asynchronous progress tracking")
-    for name, rounds in stored["measured"]["milliseconds"].items():
-        connector, _, asynchronous = name.partition(", ")
-        if (heading := headings[bool(asynchronous)]) not in labels.values():
-            labels[len(labels)] = heading
-        row = len(labels)
-        labels[row], colour = SYSTEMS[connector]
-        low, middle, high = (
-            statistics.median(each[min(len(each) - 1, len(each) * percent // 100)] for each in rounds)
-            for percent in (10, 50, 99)
-        )
-        plot_style.spread(axes, row, [low, middle, high], colour, f"{middle:.0f} ms, p99 {high:.0f} ms")
+    plot = DotPlot(axes)
+    measured = [(*name.partition(", "), rounds) for name, rounds in stored["measured"]["milliseconds"].items()]
+    for heading, is_asynchronous in (("usual progress tracking", False), ("asynchronous progress tracking", True)):
+        plot.heading(heading)
+        for connector, _, asynchronous, rounds in measured:
+            if bool(asynchronous) is is_asynchronous:
+                low, middle, high = (
+                    statistics.median(each[min(len(each) - 1, len(each) * percent // 100)] for each in rounds)
+                    for percent in (10, 50, 99)
+                )
+                name, colour = SYSTEMS[connector]
+                plot.row(name, (low, middle, high), colour, f"{middle:.0f} ms, p99 {high:.0f} ms")
+    plot.name_rows()
     axes.set(xlim=(0, axes.get_xlim()[1] * 1.25), xlabel="milliseconds from the producer to the sink topic")
-    plot_style.rows(axes, labels, headings=headings)
 
 
 def fetch(stored: Stored) -> None:
     """How many times as fast as confluent-kafka the clients are, a panel for each size of values."""
     title = "From a broker to Arrow: speed as a multiple of confluent-kafka's, by the size of values"
     kinds = {"keyless": "records without keys", "varying": "values of varying sizes"}
-    sizes: dict[str, dict[str, dict[str, list[float]]]] = {}  # then by topic and client: median, slowest, fastest
+    # By size, topic and client: median, slowest, fastest. Slow clients read fewer rows, so only speeds are comparable.
+    sizes: dict[str, dict[str, dict[str, list[float]]]] = {}
     for size, kind, codec, partitions, output, client, speed, *_ in stored["tables"][0]["rows"]:
         if output == "Arrow":
             topic = kinds.get(kind, codec) if kind in kinds or codec != "none" else "1 partition" * (partitions == 1)
@@ -87,15 +85,14 @@ def fetch(stored: Stored) -> None:
     for axes, (size, topics) in zip(panels, sizes.items(), strict=True):
         usual = [(client, client, topics[""]) for client in topics[""]]
         others = [(topic, "pykafka", by_client) for topic, by_client in topics.items() if topic]
-        labels: dict[float, str] = {}
+        plot = DotPlot(axes)
         for heading, entries in zip(headings, (usual, others), strict=True):
-            labels[len(labels)] = heading
-            for text, client, by_client in entries:
-                ratios = [each / by_client["confluent-kafka"][0] for each in by_client[client]]
-                plot_style.spread(axes, len(labels), ratios, COLOURS[client], f"{ratios[0]:.2g}x")
-                labels[len(labels)] = text
+            plot.heading(heading)
+            for name, client, by_client in entries:
+                ratios = of_rounds([each / by_client["confluent-kafka"][0] for each in by_client[client]])
+                plot.row(name, ratios, COLOURS[client], f"{ratios[1]:.2g}x")
+        plot.name_rows()
         plot_style.multiples(axes, 0.2, 1, 5, 20)
-        plot_style.rows(axes, labels, headings=headings)
         axes.set(title=size, xlim=(0.1, 80))
 
 
@@ -122,11 +119,10 @@ def records(stored: Stored) -> None:
         copy = statistics.median(seconds["memory copy"])
         for maker, (name, colour, side) in makers.items():
             if f"decode, {maker}" in seconds:
-                multiples = [each / copy for each in seconds[f"decode, {maker}"]]
-                middle = statistics.median(multiples)
-                plot_style.spread(axes, row, multiples, colour, f"{middle:.2g}x" if colour == BLUE else "")
+                multiples = of_rounds([each / copy for each in seconds[f"decode, {maker}"]])
+                plot_style.dot(axes, row, multiples, colour, f"{multiples[1]:.2g}x" if colour == BLUE else "")
                 if row == 0:
-                    plot_style.label(axes, middle, row, name, colour, dx=side, dy=13)
+                    plot_style.label(axes, multiples[1], row, name, colour, dx=side, dy=13)
     plot_style.multiples(axes, 1, 10, 100, 1000)
     plot_style.label(axes, 1, 0, "copy", dx=0, dy=13)
     plot_style.rows(axes, {row: f"values of {shape}" for row, shape in enumerate(shapes)})
@@ -196,9 +192,9 @@ def broker(stored: Stored) -> None:
     )
     _, axes = plot_style.figure("The bundled broker compared with Apache Kafka", height=5.4, note=note)
     groups = {"Process": ("s", "MiB"), "Under Kafka's tools": ("Kafka's tool",), "Under librdkafka": ("librdkafka",)}
-    labels: dict[float, str] = {}
+    plot = DotPlot(axes)
     for group, ends in groups.items():
-        labels[len(labels)] = group
+        plot.heading(group)
         for what, _, _, times in stored["tables"][0]["rows"]:
             if times is None or what.rpartition(", ")[2] not in ends:
                 continue
@@ -206,14 +202,13 @@ def broker(stored: Stored) -> None:
             if what.startswith(("start", "memory", "latency")):
                 pairs = [(other, mine) for mine, other in pairs]
             ratios = [good / bad for good, bad in pairs if bad]
-            colour = COLOURS["bundled broker" if times >= 1 else "Apache Kafka"]
-            plot_style.spread(axes, len(labels), [min(ratios), times, max(ratios)], colour, f"{times:.2g}x")
-            text = re.sub(", (MB/s|ms|s|MiB|1/s)(?=,|$)|, Kafka's tool|, librdkafka", "", what)
-            labels[len(labels)] = re.sub("^out,", "consume,", re.sub("^in,", "produce,", text))
+            name = re.sub(", (MB/s|ms|s|MiB|1/s)(?=,|$)|, Kafka's tool|, librdkafka", "", what)
+            name = re.sub("^out,", "consume,", re.sub("^in,", "produce,", name))
+            plot.row(name, (min(ratios), times, max(ratios)), COLOURS["bundled broker"], f"{times:.2g}x")
+    plot.name_rows()
     plot_style.multiples(axes, 0.5, 1, 2, 5, 10, 20)
-    plot_style.label(axes, 1, 0, "the bundled broker is better", COLOURS["bundled broker"], dx=8)
-    plot_style.label(axes, 1, 0, "Apache Kafka is better", COLOURS["Apache Kafka"], dx=-8)
-    plot_style.rows(axes, labels, headings=groups)
+    plot_style.label(axes, 1, 0, "the bundled broker is better", dx=8)
+    plot_style.label(axes, 1, 0, "Apache Kafka is better", dx=-8)
     axes.set_xlim(0.35, 40)
 
 

@@ -33,12 +33,18 @@ def test_the_readme_shows_what_is_measured() -> None:
 
 
 def test_the_plots_are_drawn_from_the_json(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
     kept = ROOT / results.RESULTS
     shutil.copytree(kept, tmp_path / results.RESULTS, ignore=shutil.ignore_patterns("*.png"))
     results.draw(tmp_path)
-    drawn = {path.name for path in (tmp_path / results.RESULTS).glob("*.png")}
-    assert drawn == {path.name for path in kept.glob("*.png")}
+    names = sorted(path.name for path in kept.glob("*.png"))
+    assert sorted(path.name for path in (tmp_path / results.RESULTS).glob("*.png")) == names
+    for name in names:
+        expected, drawn = (pyplot.imread(folder / name) for folder in (kept, tmp_path / results.RESULTS))
+        assert drawn.shape == expected.shape, name
+        assert abs(drawn - expected).mean() < 0.003, (
+            f"{name} differs from its JSON: python -m benchmarks.results draws it"
+        )
 
 
 @pytest.mark.parametrize("name", MODULES)
