@@ -32,11 +32,17 @@ class Block(NamedTuple):
         return re.findall(r"# -> (.*)", self.code)
 
     def run(self, namespace: dict[str, Any]) -> list[str]:
-        """Run Python code; the lines that it prints. Tracebacks have the lines of the page."""
+        """Run Python code; the lines that it prints. Tracebacks have the lines of the page.
+
+        Raises AssertionError: a line that a comment shows is not printed.
+        """
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
             exec(compile("\n" * (self.line - 1) + self.code, str(self.page), "exec"), namespace)  # ours
-        return output.getvalue().splitlines()
+        printed = output.getvalue().splitlines()
+        missing = [line for line in self.promised if line not in printed]
+        assert missing == [], f"{self.page}:{self.line} printed {printed}"
+        return printed
 
 
 def read_blocks(page: Path) -> list[Block]:

@@ -5,8 +5,6 @@ Examples on other pages define their names, or the text says what they are.
 
 import ast
 import builtins
-import re
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -24,6 +22,7 @@ from spark_kafka_native._client.config import PROPERTIES
 from spark_kafka_native._spark.errors import OptionError
 from spark_kafka_native._spark.options.parsing import Query, parse_source_options
 from spark_kafka_native._spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS
+from tests.support.pages import read_blocks
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {page.stem: page.read_text(encoding="utf-8") for page in sorted(DOCS.glob("*.md"))}
@@ -86,18 +85,19 @@ def names_of(code: str) -> tuple[set[str], set[str]]:
     return defined, used
 
 
-PYTHON = re.compile(r"^(?P<indent> *)```python[ \w]*\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
+BLOCKS = {page: read_blocks(DOCS / f"{page}.md") for page in PAGES}
+EXAMPLES = {page: [each for each in BLOCKS[page] if each.kind.startswith("python")] for page in PAGES}
 
 
-@pytest.mark.parametrize("page", [page for page, text in PAGES.items() if PYTHON.search(text)])
+@pytest.mark.parametrize("page", [page for page, blocks in EXAMPLES.items() if blocks])
 def test_names_in_examples_are_defined_before_or_explained(page: str) -> None:
-    text = PAGES[page]
+    lines = PAGES[page].splitlines()
     known = set(dir(builtins))
-    for block in PYTHON.finditer(text):
-        defined, used = names_of(textwrap.dedent(block["code"]))
+    for block in EXAMPLES[page]:
+        defined, used = names_of(block.code)
         known |= defined
-        unknown = used - known
-        assert {name for name in unknown if f"`{name}`" not in text[: block.start()]} == set(), block["code"]
+        before = "\n".join(lines[: block.line])
+        assert {name for name in used - known if f"`{name}`" not in before} == set(), block.code
 
 
 def test_every_table_is_there_whole(sections: dict[str, list[list[str]]]) -> None:
