@@ -15,7 +15,9 @@ TOOLS: Final[Mapping[str, Lazy]] = {
         "Describe and alter settings of topics, brokers and groups, quotas, and SCRAM users.",
     ),
     "kafka-console-consumer": Lazy(f"{_PACKAGE}.console_consumer:console_consumer", "Print records as text."),
-    "kafka-console-producer": Lazy(f"{_PACKAGE}.console_producer:console_producer", "Send lines of text as records."),
+    "kafka-console-producer": Lazy(
+        f"{_PACKAGE}.console_producer:console_producer", "Send the lines of standard input as records."
+    ),
     "kafka-consumer-groups": Lazy(
         f"{_PACKAGE}.consumer_groups:consumer_groups", "List, describe, reset and delete consumer groups."
     ),
