@@ -1,5 +1,6 @@
 """``kafka-console-producer.sh``: lines from standard input become records."""
 
+import os
 import select
 import sys
 from collections.abc import Iterator, Sequence
@@ -60,15 +61,23 @@ def console_producer(**given: Any) -> None:
     options = Options(**given)
     defaults = with_defaults(options.property, READER_PROPERTIES)
     reading = {key: value.replace("\\t", "\t") for key, value in defaults.items()}
+    if not reading["key.separator"]:
+        raise InvalidOption("--property: key.separator must not be empty")
     if sys.stdin is None:
         raise ToolFailed("stdin is closed")
     with open_cluster(options, *_producer_properties(options)) as cluster, Producer(cluster) as producer:
-        stdin = sys.stdin.buffer
-        for lines in _lines_of(stdin):
-            for piece in [[line] for line in lines] if options.sync else [lines]:
-                producer.send(options.topic, to_records(piece, reading))
+        stdin, max_bytes = sys.stdin.fileno(), cluster.config.max_request_size
+        line = 0
+        for lines in _lines_of(stdin, max_bytes):
+            records, problem = to_records(lines, reading, max_bytes)
+            for piece in [records.slice(row, 1) for row in range(len(records))] if options.sync else [records]:
+                producer.send(options.topic, piece)
                 if options.sync:
                     producer.flush()
+            line += len(records)
+            if problem is not None:
+                producer.flush()
+                raise ToolFailed(f"line {line + 1}: {problem}; lines sent before it: {line}")
             if not select.select([stdin], [], [], 0)[0]:  # the next lines may come much later
                 producer.flush()
 
@@ -82,37 +91,56 @@ def _producer_properties(options: Options) -> Iterator[tuple[str, dict[str, str]
         yield "--request-required-acks", {"acks": options.request_required_acks}
 
 
-def _lines_of(stdin: Any) -> Iterator[list[bytes]]:
-    """The whole lines of each read, without their ends: one from a terminal, thousands from a file, or none."""
+def _lines_of(stdin: int, max_bytes: int) -> Iterator[list[bytes]]:
+    """The whole lines of each read, without their ends: one from a terminal, thousands from a file, or none.
+
+    Of a line that is longer than ``max_bytes`` only the first part is returned, and nothing after it.
+    """
     begun: list[bytes] = []  # of a line whose end has not been read
-    while data := stdin.read1(_READ_BYTES):
+    size = 0
+    while data := _read(stdin):
         begun.append(data)
+        size += len(data)
         lines: list[bytes] = []
         if b"\n" in data:
             *lines, rest = b"".join(begun).split(b"\n")
-            begun = [rest]
+            begun, size = [rest], len(rest)
         yield [line.removesuffix(b"\r") for line in lines]
+        if size > max_bytes + 1:  # with a carriage return
+            break
     if last := b"".join(begun):
         yield [last.removesuffix(b"\r")]
 
 
-def to_records(lines: Sequence[bytes], reading: dict[str, str]) -> pa.RecordBatch:
-    """Columns key and value of lines. Raises InvalidOption: a line has no key and ought to."""
+def _read(stdin: int) -> bytes:
+    """What is there to read; nothing at the end."""
+    while True:
+        try:
+            return os.read(stdin, _READ_BYTES)
+        except BlockingIOError:  # a program that has the same terminal or pipe has set O_NONBLOCK
+            select.select([stdin], [], [])
+
+
+def to_records(lines: Sequence[bytes], reading: dict[str, str], max_bytes: int) -> tuple[pa.RecordBatch, str | None]:
+    """Columns key and value of the lines before the first one that is no record, and why it is none."""
     marker = reading["null.marker"].encode()
-    keys: list[bytes | None] = [None] * len(lines)
-    values: list[bytes | None] = list(lines)
-    if reading["parse.key"].lower() == "true":
-        separator = reading["key.separator"].encode()
-        for index, line in enumerate(lines):
-            key, found, value = line.partition(separator)
-            if found:
-                keys[index], values[index] = key, value
-            elif reading["ignore.error"].lower() != "true":
-                raise InvalidOption(
-                    f"no key separator {reading['key.separator']!r} in {line.decode(errors='replace')!r}"
-                )
+    is_keyed, may_lack_key = (reading[name].lower() == "true" for name in ("parse.key", "ignore.error"))
+    separator = reading["key.separator"].encode()
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    problem = None
+    for line in lines:
+        key, found, value = line.partition(separator) if is_keyed else (b"", b"", line)
+        if len(line) > max_bytes:
+            problem = f"it is longer than max.request.size, {max_bytes} bytes"
+        elif is_keyed and not found and not may_lack_key:
+            problem = f"no key separator {reading['key.separator']!r} in {line.decode(errors='replace')!r:.200}"
+        if problem is not None:
+            break
+        keys.append(key if found else None)
+        values.append(value if found else line)
     if marker:
         keys = [None if key == marker else key for key in keys]
         values = [None if value == marker else value for value in values]
     columns = [pa.array(keys, pa.binary()), pa.array(values, pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, names=["key", "value"])
+    return pa.RecordBatch.from_arrays(columns, names=["key", "value"]), problem

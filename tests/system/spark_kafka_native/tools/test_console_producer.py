@@ -1,18 +1,22 @@
+import os
 import subprocess
 import sys
 
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native._command_line.output import InvalidOption
-from spark_kafka_native._tools.console_producer import READER_PROPERTIES, to_records
+from spark_kafka_native._tools.console_producer import READER_PROPERTIES, _lines_of, to_records
 from tests.support.servers.brokers import AnyBroker
 from tests.support.tools import Tool
+
+MAX_BYTES = 1_048_576
 
 
 def rows(lines: list[bytes], **reading: str) -> list[tuple[bytes | None, bytes | None]]:
     properties = READER_PROPERTIES | {name.replace("_", "."): value for name, value in reading.items()}
-    return [(row["key"], row["value"]) for row in to_records(lines, properties).to_pylist()]
+    records, problem = to_records(lines, properties, MAX_BYTES)
+    assert problem is None, problem
+    return [(row["key"], row["value"]) for row in records.to_pylist()]
 
 
 def test_a_line_is_a_value() -> None:
@@ -24,9 +28,7 @@ def test_a_line_may_have_a_key() -> None:
     assert rows([b"a:b"], parse_key="true", key_separator=":") == [(b"a", b"b")]
 
 
-def test_line_without_a_key_is_an_error_unless_ignored() -> None:
-    with pytest.raises(InvalidOption, match="no key separator ':' in 'ab'"):
-        rows([b"ab"], parse_key="true", key_separator=":")
+def test_line_without_a_key_is_a_value_if_that_is_ignored() -> None:
     assert rows([b"ab"], parse_key="true", ignore_error="true") == [(None, b"ab")]
 
 
@@ -47,23 +49,59 @@ def test_lines_are_produced(on_broker: Tool, name: str) -> None:
     assert sorted(read.lines) == ["a\t1", "b\t2", "c\t3"]
 
 
-def test_lines_of_a_pipe_are_sent_when_they_come(any_broker: AnyBroker, on_broker: Tool, name: str) -> None:
+@pytest.mark.parametrize("is_blocking", [True, False])
+def test_lines_of_a_pipe_are_sent_when_they_come(
+    any_broker: AnyBroker, on_broker: Tool, name: str, is_blocking: bool
+) -> None:
     """As in `tail -f FILE | pykafka console produce`; a line may come in several parts."""
     command = [sys.executable, "-m", "spark_kafka_native", "console", "produce", "--topic", name]
     command += ["--bootstrap-server", any_broker.bootstrap_servers]
     assert on_broker("kafka-topics", "--create", "--topic", name).status == 0
-    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        for part, come in ((b"1\r\n2\n3", 2), (b"3", 2), (b"3\n4", 3), (b"\n" * 100_000, 100_003)):
-            process.stdin.write(part)
-            process.stdin.flush()
-            read = on_broker("kafka-console-consumer", "--topic", name, "--from-beginning", "--max-messages", str(come))
-            assert len(read.lines) == come
-        process.stdin.write(b"end")
-        process.stdin.close()
+    read_end, write_end = os.pipe()
+    os.set_blocking(read_end, is_blocking)
+    with os.fdopen(read_end, "rb") as stdin, subprocess.Popen(command, stdin=stdin) as process:
+        with os.fdopen(write_end, "wb", buffering=0) as writer:
+            for part, come in ((b"1\r\n2\n3", 2), (b"3", 2), (b"3\n4", 3), (b"\n" * 100_000, 100_003)):
+                writer.write(part)
+                read = on_broker(
+                    "kafka-console-consumer", "--topic", name, "--from-beginning", "--max-messages", str(come)
+                )
+                assert len(read.lines) == come
+            writer.write(b"end")
         assert process.wait() == 0
     read = on_broker("kafka-console-consumer", "--topic", name, "--from-beginning", "--max-messages", "100004")
     assert sorted(line for line in read.lines if line) == ["1", "2", "333", "4", "end"]
+
+
+@pytest.mark.parametrize("sync", [(), ("--sync",)])
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (b"bad", "line 4: no key separator ':' in 'bad'; lines sent before it: 3"),
+        (
+            b"k:" + b"x" * 3_000_000,
+            "line 4: it is longer than max.request.size, 1048576 bytes; lines sent",
+        ),
+    ],
+)
+def test_lines_before_a_bad_one_are_sent(
+    on_broker: Tool, name: str, bad: bytes, words: str, sync: tuple[str, ...]
+) -> None:
+    reading = ("--property", "parse.key=true", "--property", "key.separator=:")
+    lines = b"k:1\nk:2\nk:3\n" + bad + b"\nk:5\n"
+    sent = on_broker("kafka-console-producer", "--topic", name, *reading, *sync, stdin=lines)
+    assert sent.status == 1
+    assert words in sent.err
+    assert on_broker("kafka-get-offsets", "--topic", name).lines == [f"{name}:0:3"]
+    read = on_broker("kafka-console-consumer", "--topic", name, "--from-beginning", "--max-messages", "3")
+    assert read.lines == ["1", "2", "3"]
+
+
+def test_a_line_that_is_too_long_is_not_collected() -> None:
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end, "rb"), os.fdopen(write_end, "wb", buffering=0) as writer:
+        writer.write(b"a\r\nb\n" + b"x" * 20)
+        assert list(_lines_of(read_end, 10)) == [[b"a", b"b"], [b"x" * 20]], "the pipe has no end yet"
 
 
 def test_with_sync_a_request_has_one_line(tool: Tool) -> None:
@@ -79,6 +117,7 @@ def test_with_sync_a_request_has_one_line(tool: Tool) -> None:
     ("arguments", "words"),
     [
         (("--property", "parse.keys=true"), "--property: 'parse.keys' is not one of parse.key"),
+        (("--property", "key.separator="), "--property: key.separator must not be empty"),
         (("--producer-property", "linger"), "--producer-property: KEY=VALUE is expected"),
         (("--compression-codec", "rar"), "compression.type"),
     ],
