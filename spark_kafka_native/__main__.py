@@ -10,6 +10,7 @@ from click.shell_completion import get_completion_class, shell_complete
 
 from spark_kafka_native._command_line.commands import PACKAGE_VERSION, Lazy, LazyGroup, ToolCommand, run, version_flag
 from spark_kafka_native._command_line.output import say
+from spark_kafka_native._extras import SparkMissing
 from spark_kafka_native._tools.dispatch import TOOLS
 
 _NAME: Final = "pykafka"
@@ -94,7 +95,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status."""
     instruction = os.environ.get(_COMPLETE)
     if instruction and "COMP_WORDS" in os.environ:  # completion scripts set both
-        return shell_complete(pykafka, {}, _NAME, _COMPLETE, instruction)
+        try:
+            return shell_complete(pykafka, {}, _NAME, _COMPLETE, instruction)
+        except SparkMissing:  # the command says so when it runs
+            return 1
     return run(pykafka, _NAME, sys.argv[1:] if arguments is None else arguments)
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import sys
 from types import ModuleType
 from typing import Final
 
@@ -20,11 +21,14 @@ def install_hint(package: str, extra: str) -> str:
 def import_with_spark(module: str, user: str) -> ModuleType:
     """Import a module that may need PySpark; ``user`` needs the module. Raises SparkMissing."""
     try:
-        return importlib.import_module(module)
+        found = importlib.import_module(module)
     except ImportError as error:
         if error.name is None or error.name.partition(".")[0] != "pyspark" or (needed := _missing_spark()) is None:
             raise
         raise SparkMissing(f"{user} needs {needed}", name=error.name) from error
+    if "pyspark" in sys.modules and (needed := _missing_spark()) is not None:  # some modules import with an older one
+        raise SparkMissing(f"{user} needs {needed}", name="pyspark")
+    return found
 
 
 def _missing_spark() -> str | None:

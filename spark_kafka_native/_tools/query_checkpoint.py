@@ -21,7 +21,8 @@ _NAMES_PRECEDE: Final = {"v1": False, "v2": True}
 _MAX_BYTES: Final = 1 << 26
 _TRIES: Final = 3
 """How often the last batch is looked up: a running query deletes the files of earlier ones."""
-_SECRET: Final = re.compile("(?<=://)[^/@]+(?=@)")
+_SECRET: Final = re.compile(r"(?<=://)(?:[^/@]*:(?!\d+/).*|[^/]*)(?=@)")
+"""Credentials in a URL. A password may contain / and @, which a user has not quoted; a colon may precede a port."""
 
 
 class Checkpoint:

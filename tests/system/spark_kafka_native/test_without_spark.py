@@ -4,8 +4,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from spark_kafka_native._extras import SparkMissing, import_with_spark
 
 PYSPARK = {
     "missing": "raise ModuleNotFoundError(\"No module named 'pyspark'\", name='pyspark')",
@@ -34,11 +37,11 @@ def pyspark(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return found
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Python with the PySpark in ``folder``."""
     path = os.pathsep.join([str(folder), os.getcwd()])
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": path, **variables}
+    return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
 
 
 def test_broker_and_tools_run(pyspark: str, tmp_path: Path) -> None:
@@ -58,3 +61,16 @@ def test_commands_say_what_they_need(pyspark: str, tmp_path: Path, command: str)
     done = run(tmp_path, "-m", "spark_kafka_native", command, "--help")
     assert (done.stdout, done.returncode) == ("", 1)
     assert done.stderr == f"pykafka {command} {NEEDED[pyspark]}\n"
+
+
+def test_shells_complete_the_options_of_other_commands_only(pyspark: str, tmp_path: Path) -> None:
+    for words, offered in (("pykafka reload --", ""), ("pykafka topics --lis", "plain,--list\n")):
+        asked = {"_PYKAFKA_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "2"}
+        done = run(tmp_path, "-m", "spark_kafka_native", **asked)
+        assert (done.stdout, done.stderr) == (offered, ""), pyspark
+
+
+def test_a_module_that_an_old_pyspark_has_does_not_hide_its_age(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", SimpleNamespace(__version__="4.1.4"))
+    with pytest.raises(SparkMissing, match=r"^register needs PySpark 4\.2 or later; 4\.1\.4 is installed$"):
+        import_with_spark("json", "register")

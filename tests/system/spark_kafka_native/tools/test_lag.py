@@ -170,8 +170,13 @@ def fetches(broker: EmbeddedBroker) -> int:
     return len(broker.requests("Fetch"))
 
 
+BAD_LOCATIONS = (("s3", "[/x"), ("abfs", "[/x"), ("nope", "a/b"))
+
+
 def test_credentials_in_a_url_are_not_printed(lag: Tool) -> None:
-    for location in ("s3://key:geheim@127.0.0.1:1/x", "s3://key:geheim@[/x", "nope://key:geheim@a/b"):
+    credentials = ("key:geheim", "key:geheim/2", "key:+/geheim", "key:1@geheim", "geheim")
+    bad = [f"{scheme}://{each}@{rest}" for scheme, rest in BAD_LOCATIONS for each in credentials]
+    for location in ("s3://key:geheim@127.0.0.1:1/x", *bad):
         response = lag("--checkpoint", location)
         assert (response.status, "geheim" in response.err, "://...@" in response.err) == (1, False, True), response.err
 
