@@ -1,8 +1,8 @@
 """The build backend: setuptools', with a C compiler from PyPI where the machine has none.
 
 Installers ask `get_requires_for_build_wheel` what a build needs, and install it for the build only. Where no C compiler
-works, that is ``ziglang``, whose ``zig cc`` then builds the compiled kernel. If it cannot, setuptools installs the
-package without the kernel.
+works, that is ``ziglang``, whose ``zig cc`` then builds the compiled kernel. If it cannot, or Python's headers are
+missing, setuptools installs the package without the kernel.
 """
 
 import importlib.util
@@ -70,7 +70,8 @@ def build_editable(folder: str, config_settings: Settings = None, metadata_direc
 
 
 def _compiler_requirements() -> list[str]:
-    return [] if _has_compiler() or platform.machine() not in ZIG_MACHINES else [ZIG]
+    has_headers = Path(sysconfig.get_path("include"), "Python.h").is_file()  # without them no compiler helps
+    return [ZIG] if has_headers and platform.machine() in ZIG_MACHINES and not _has_compiler() else []
 
 
 def _has_compiler() -> bool:

@@ -29,6 +29,24 @@ kernel_backend.build_wheel("wheels")
 """
 
 
+WITHOUT_HEADERS = """
+import sysconfig
+sysconfig.get_config_vars().update(CC="no-cc")
+sysconfig.get_path = lambda name: "no-folder"
+import kernel_backend
+assert kernel_backend.ZIG not in kernel_backend.get_requires_for_build_wheel()
+"""
+
+
+def test_without_headers_of_python_no_compiler_is_downloaded(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-c", WITHOUT_HEADERS],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "build_backend")},
+        check=True,
+    )
+
+
 def test_without_a_c_compiler_zig_links_without_the_linker_options_of_python(tmp_path: Path) -> None:
     """zig cc refuses some linker options of Debian's Python."""
     ziglang = tmp_path / "ziglang"

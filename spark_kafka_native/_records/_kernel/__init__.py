@@ -18,6 +18,7 @@ A ``.pxd`` declares a module to the others, and is compiled into them.
 
 import logging
 import sys
+import sysconfig
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.machinery import PathFinder
@@ -41,6 +42,7 @@ _BUILD = (
     "To build it, run `pip install --verbose --force-reinstall --no-deps .` in a clone of spark-kafka-native, which "
     "shows the compiler's errors"
 )
+_HEADERS = "Python.h is missing (Debian and Ubuntu have it in python3-dev). "
 _HIDDEN = "It hides the package in {installed}, which has the kernel: {advice}"
 _CLONE = "start Python in another directory, remove the clone from PYTHONPATH, or run `pip install -e '{own}'`"
 _NO_CLONE = "remove the package in {own}, or that directory from sys.path"
@@ -82,4 +84,5 @@ def _advice(own: Path) -> str:
             if its_folder != folder and PathFinder.find_spec("decode", [str(its_folder)]):
                 advice = _CLONE if (own / "pyproject.toml").is_file() else _NO_CLONE
                 return _HIDDEN.format(installed=other, advice=advice.format(own=own))
-    return _BUILD
+    has_headers = Path(sysconfig.get_path("include"), "Python.h").is_file()
+    return _BUILD if has_headers else _HEADERS + _BUILD

@@ -131,7 +131,10 @@ CLIENT: Final = Section(
         Feature("client.rack", "`kafka.client.rack`", "reads from the nearest replica (KIP-392)"),
         Feature("client.leaderEpochs", "Truncated logs (KIP-320)", "recognised by leader epoch"),
         Feature(
-            "client.oldBrokers", "Brokers", "from 2.1 on", "from 0.10 on, and message formats v0 and v1 on their disks"
+            "client.oldBrokers",
+            "Brokers",
+            "from 2.1 on",
+            "reads from 0.10 on, writes from 0.11 on; message formats v0 and v1",
         ),
     ),
 )

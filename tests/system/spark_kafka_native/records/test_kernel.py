@@ -9,6 +9,7 @@ import spark_kafka_native
 from spark_kafka_native._records._kernel import VARIABLE
 from spark_kafka_native._records.arrow import kernel
 
+PACKAGE = Path(spark_kafka_native.__file__).parent
 SCAN = "spark_kafka_native._records._kernel.scan"
 SCAN_CODE = f"""
 import sys
@@ -45,27 +46,42 @@ def test_without_one_module_there_is_no_kernel(module: str) -> None:
     assert not is_compiled(f"sys.modules['spark_kafka_native._records._kernel.{module}'] = None")
 
 
-@pytest.mark.parametrize("is_clone", [True, False])
-def test_the_warning_tells_where_the_package_with_the_kernel_is(tmp_path: Path, is_clone: bool) -> None:
-    """Odd entries of ``sys.path``, which Python ignores, do not matter."""
-    package = Path(spark_kafka_native.__file__).parent
-    pytest.importorskip(SCAN, reason="the kernel has not been built", exc_type=ImportError)
+def warning_of(folder: Path, before: str) -> str:
+    """The warning of a package without the kernel in ``folder``."""
     for name in ("", "_records", "_records/_kernel"):
-        (tmp_path / package.name / name).mkdir()
-        shutil.copy(package / name / "__init__.py", tmp_path / package.name / name)
-    if is_clone:
-        (tmp_path / "pyproject.toml").touch()
-    code = (
-        "import logging, sys\n"
+        (folder / PACKAGE.name / name).mkdir()
+        shutil.copy(PACKAGE / name / "__init__.py", folder / PACKAGE.name / name)
+    return output(
+        "import logging, sys, sysconfig\n"
         "logging.basicConfig(stream=sys.stdout)\n"
-        f"sys.path[:0] = [{str(tmp_path)!r}, b'/x', None]\n"
+        f"{before}\n"
         "from spark_kafka_native._records import _kernel\n"
         "def load(): from spark_kafka_native._records._kernel import decode\n"
         "_kernel.if_wanted('auto', load)\n"
     )
-    warning = output(code)
+
+
+@pytest.mark.parametrize("has_headers", [True, False])
+def test_the_warning_says_how_to_build_the_kernel(tmp_path: Path, has_headers: bool) -> None:
+    (tmp_path / "include").mkdir()
+    if has_headers:
+        (tmp_path / "include" / "Python.h").touch()
+    library = "(each for each in sys.path if 'lib/python' in each and 'site-' not in each)"
+    own_path = f"sys.path[:] = [{str(tmp_path)!r}, *{library}]"
+    warning = warning_of(tmp_path, f"{own_path}; sysconfig.get_path = lambda name: {str(tmp_path)!r} + '/' + name")
+    assert "To build it, run `pip install" in warning
+    assert ("Python.h is missing (Debian and Ubuntu have it in python3-dev). To build it" in warning) != has_headers
+
+
+@pytest.mark.parametrize("is_clone", [True, False])
+def test_the_warning_tells_where_the_package_with_the_kernel_is(tmp_path: Path, is_clone: bool) -> None:
+    """Odd entries of ``sys.path``, which Python ignores, do not matter."""
+    pytest.importorskip(SCAN, reason="the kernel has not been built", exc_type=ImportError)
+    if is_clone:
+        (tmp_path / "pyproject.toml").touch()
+    warning = warning_of(tmp_path, f"sys.path[:0] = [{str(tmp_path)!r}, b'/x', None]")
     assert f"The compiled kernel of the package in {tmp_path} cannot be imported: " in warning
-    assert f"It hides the package in {package.parent}, which has the kernel: " in warning
+    assert f"It hides the package in {PACKAGE.parent}, which has the kernel: " in warning
     assert (f"`pip install -e '{tmp_path}'`" in warning) == is_clone
 
 
