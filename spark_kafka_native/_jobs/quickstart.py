@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @click.command("quickstart", cls=Command, help=(__doc__ or "").partition("\n")[0], epilog=_EXAMPLES)
-@option(_SERVERS, metavar="HOST:PORT,...", help="a cluster; default: the bundled broker")
+@option(_SERVERS, "--bootstrap-server", metavar="HOST:PORT,...", help="a cluster; default: the bundled broker")
 @option("--events", type=POSITIVE, default=200_000, metavar="N", show_default=True, help="how many events")
 @option("--partitions", type=POSITIVE, default=4, metavar="N", show_default=True, help="partitions per topic")
 @option(

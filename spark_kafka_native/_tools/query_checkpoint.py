@@ -23,6 +23,8 @@ _TRIES: Final = 3
 """How often the last batch is looked up: a running query deletes the files of earlier ones."""
 _SECRET: Final = re.compile(r"(?<=://)(?:[^/@]*:(?!\d+/).*|[^/]*)(?=@)")
 """Credentials in a URL. A password may contain / and @, which a user has not quoted; a colon may precede a port."""
+_OF_THE_SYSTEM: Final = re.compile(r"^\[Errno \d+\] |\.? Detail: .*", re.DOTALL)
+"""What Arrow puts before and after its own words for a file that is missing."""
 
 
 class Checkpoint:
@@ -46,7 +48,8 @@ class Checkpoint:
         try:
             batch, content = self._last_batch()
         except FileNotFoundError as error:
-            raise self._failure(f"not the checkpoint of a streaming query: {error}") from error
+            text = _OF_THE_SYSTEM.sub("", str(error))
+            raise self._failure(f"not the checkpoint of a streaming query: {text}") from error
         except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
             raise self._failure(str(error)) from error
         version, _, *sources = [*content.splitlines(), "", ""]

@@ -175,7 +175,7 @@ _ACTIONS: Final = OptionGroup("Instead of loading", exclusive=True)
 _OF_ACTIONS: Final = OptionGroup("Options of --verify and --clean")
 
 reload_options = together(
-    option("--bootstrap-servers", metavar="HOST:PORT,...", group=_SOURCE, help="the cluster"),
+    option("--bootstrap-servers", "--bootstrap-server", metavar="HOST:PORT,...", group=_SOURCE, help="the cluster"),
     option(
         "--option",
         metavar="K=V",

@@ -187,7 +187,7 @@ def test_credentials_in_a_url_are_not_printed(lag: Tool) -> None:
         ((), 2, "one of --group, --checkpoint is required"),
         (("--group", "g", "--checkpoint", "c"), 2, "--group and --checkpoint cannot be used together"),
         (("--group", "no-such-group"), 1, "--group no-such-group: the group has no committed offsets"),
-        (("--checkpoint", "{}/none"), 1, "--checkpoint {}/none: not the checkpoint of a streaming query: "),
+        (("--checkpoint", "{}/none"), 1, "--checkpoint {}/none: not the checkpoint of a streaming query: Cannot list "),
         (("--checkpoint", "{}/new"), 1, "--checkpoint {}/new: the query has no completed batch"),
         (("--checkpoint", "{}/other"), 1, "--checkpoint {}/other: batch 10 has no offsets of a Kafka source"),
         (("--checkpoint", "{}/newer"), 1, "--checkpoint {}/newer: the version of its offsets is 'v3', not v1 or v2"),
