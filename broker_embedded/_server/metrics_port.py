@@ -6,9 +6,10 @@ that clients of this port cannot slow the broker down.
 
 import asyncio
 import functools
+import importlib
 import logging
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Self
 
@@ -34,6 +35,8 @@ _TIMEOUT_S: Final = 10.0
 _MAX_HEAD_BYTES: Final = 16 * 1024
 _MAX_BODY_BYTES: Final = 256 * 1024
 _BACKLOG: Final = 16
+_PAGE_MODULE: Final = "broker_embedded._server.status.page"
+"""Imported at the first request for the page."""
 
 
 class MetricsPort:
@@ -73,16 +76,24 @@ class MetricsPort:
         self._page_shows = broker.config.status_page_shows(is_loopback=self._listener.is_loopback)
         self._warnings.start()
 
-        def page() -> "StatusPage":
-            from broker_embedded._server.status.page import StatusPage  # noqa: PLC0415  # most brokers have none
+        hosts = _names_of_this_machine(broker.config)
 
+        async def page() -> "StatusPage":
             if self._page is None:
-                self._page = StatusPage(
-                    broker, self._page_shows, addresses=addresses, connections=connections, warnings=self._warnings
+                module = await broker.threads.on_disk(functools.partial(importlib.import_module, _PAGE_MODULE))
+                self._page = self._page or module.StatusPage(
+                    broker,
+                    self._page_shows,
+                    addresses=addresses,
+                    connections=connections,
+                    warnings=self._warnings,
+                    hosts=hosts,
                 )
             return self._page
 
-        self._listener.start(functools.partial(self._on_connection, _Content(broker, page)))
+        # On another address a scraper may use any name of this machine.
+        scraped_as = hosts if self._listener.is_loopback else None
+        self._listener.start(functools.partial(self._on_connection, _Content(broker, page, scraped_as)))
 
     def stop_listening(self) -> None:
         """Stop listening, and cancel the requests in progress."""
@@ -114,18 +125,33 @@ class MetricsPort:
         task.add_done_callback(lambda _: sock.close())  # also of a task that is cancelled before it begins
 
 
+def _names_of_this_machine(config: BrokerConfig) -> set[str]:
+    """Names that requests may be addressed to, apart from IP addresses and localhost."""
+    address = config.metrics_address()
+    names = {endpoint.host for endpoint in config.advertised().values()}
+    return {name.lower() for name in names | ({address[0]} if address else set())}
+
+
 class _Content:
     """What the port serves."""
 
-    def __init__(self, broker: Broker, page: "Callable[[], StatusPage]") -> None:
+    def __init__(
+        self, broker: Broker, page: "Callable[[], Awaitable[StatusPage]]", hosts: Container[str] | None
+    ) -> None:
+        """``hosts`` are the names that requests for metrics may be addressed to; None: all."""
         self._broker = broker
         self._page = page
+        self._hosts = hosts
 
     async def respond(self, request: "HttpRequest") -> "HttpResponse":
         from broker_embedded._server.http import HttpResponse  # noqa: PLC0415  # as above
 
         if request.target.partition("?")[0] != _PATH:
-            return await self._page().respond(request)
+            return await (await self._page()).respond(request)
+        if self._hosts is not None and b"host" in request.headers:  # as in every request of a web browser
+            problem = request.web_page_problem(self._hosts)
+            if problem is not None:
+                return HttpResponse(status=HTTPStatus.FORBIDDEN, body=f"{problem}\n".encode())
         if request.method not in {"GET", "HEAD"}:
             return HttpResponse(status=HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "GET, HEAD"})
         return HttpResponse(content_type=CONTENT_TYPE, body=(await self._broker.metrics_text()).encode())

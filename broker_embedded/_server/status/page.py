@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from http import HTTPStatus
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -40,7 +40,7 @@ _RECORDS: Final = "/api/records"
 _STATUS_OF: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: HTTPStatus.NOT_FOUND,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: HTTPStatus.CONFLICT,
-    ErrorCode.OFFSET_OUT_OF_RANGE: HTTPStatus.BAD_REQUEST,
+    ErrorCode.OFFSET_OUT_OF_RANGE: HTTPStatus.CONFLICT,  # records were deleted while the request waited
 }
 
 
@@ -55,12 +55,14 @@ class StatusPage:
         addresses: list[str],
         connections: Mapping[Connection, Peer],
         warnings: RecentWarnings,
+        hosts: Container[str],
     ) -> None:
-        """``shows`` is what the page shows, by the setting ``status.page``."""
+        """``shows`` is what the page shows, by the setting ``status.page``; ``hosts`` are names of this machine."""
         self._broker = broker
         self._shows = shows
         self._addresses = addresses
         self._warnings = warnings
+        self._hosts = hosts
         self._reader = RecordReader()
         self._routes: Mapping[str, Callable[[Query], Json]] = {
             "/api/broker": self._describe_broker,
@@ -98,7 +100,7 @@ class StatusPage:
             path = request.path
         except ValueError as error:
             raise StatusError(HTTPStatus.BAD_REQUEST, str(error)) from None
-        problem_of_origin = request.web_page_problem(self._hosts(), links=path in _STATIC)
+        problem_of_origin = request.web_page_problem(self._hosts, links=path in _STATIC)
         if problem_of_origin is not None:
             raise StatusError(HTTPStatus.FORBIDDEN, problem_of_origin)
         if path in _STATIC:
@@ -113,13 +115,6 @@ class StatusPage:
         _check_method(request, "GET", "HEAD")
         row = route(_query(request))
         return await self._broker.threads.on_disk(functools.partial(_json, HTTPStatus.OK, row))
-
-    def _hosts(self) -> set[str]:
-        """The names of this machine that requests may be addressed to, apart from IP addresses and localhost."""
-        config = self._broker.config
-        address = config.metrics_address()
-        names = {endpoint.host for endpoint in config.advertised().values()}
-        return {name.lower() for name in names | ({address[0]} if address else set())}
 
     async def _file(self, file: Traversable, content_type: str) -> HttpResponse:
         body = await self._broker.threads.on_disk(file.read_bytes)

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 from broker_embedded._log.log import Log
 from broker_embedded._log.timestamp_lookup import ContinueAt, Lookup
 from broker_embedded._log.view import LogSlice, bytes_of
+from broker_embedded._platform.cancellation import Cancellation, WorkCancelled
 from broker_embedded._server.status.query import StatusError
 from broker_embedded._server.status.records import PageRequest, page_json, skipped
 from broker_embedded._server.status.worker import BAD_SCHEMA, FASTAVRO_MISSING
@@ -35,6 +36,7 @@ _LOOKUP_S: Final = 5.0
 _IDLE_S: Final = 60.0
 _TRIES: Final = 2
 _MAX_WAITING: Final = 4
+_STOPPING: Final = "the broker stops"
 
 T = TypeVar("T")
 
@@ -49,6 +51,7 @@ class RecordReader:
         self._read_bytes = _READ_BYTES
         """Smaller after a failure, so that few attempts isolate the batch."""
         self._waiting = 0
+        self._lookups: set[Cancellation] = set()
         self._closed = False
 
     async def page(self, log: Log, request: PageRequest) -> bytes:
@@ -60,11 +63,20 @@ class RecordReader:
 
         Raises StatusError, KafkaError.
         """
-        return await self._run(lambda: _offset_at(log, timestamp, end))
+        limit = _TimeLimit(_LOOKUP_S)
+        self._lookups.add(limit)
+        try:
+            return await self._run(lambda: _offset_at(log, timestamp, end, limit))
+        except WorkCancelled as error:
+            raise StatusError(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
+        finally:
+            self._lookups.discard(limit)
 
     def kill(self) -> None:
         """End the worker, and refuse requests."""
         self._closed = True
+        for lookup in self._lookups:
+            lookup.cancel(_STOPPING)
         if self._idle is not None:
             self._idle.cancel()
         worker = self._worker
@@ -97,6 +109,8 @@ class RecordReader:
 
     def _page(self, log: Log, request: PageRequest) -> bytes:
         deadline = time.monotonic() + _PAGE_S
+        # Records may have been deleted since the request came.
+        request = replace(request, offset=max(request.offset, min(log.log_start_offset, request.end)))
         found = _read(log, request, self._read_bytes)
         if not found.regions:  # compaction has left nothing up to the end
             return page_json(request.end, ())
@@ -164,8 +178,28 @@ class RecordReader:
             worker.close()
 
 
+class _TimeLimit(Cancellation):
+    """Cancels work some seconds after its first check."""
+
+    __slots__ = ("_deadline", "_seconds")
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._deadline: float | None = None
+
+    def check(self) -> None:
+        """Raise WorkCancelled if the work is cancelled."""
+        now = time.monotonic()
+        if self._deadline is None:
+            self._deadline = now + self._seconds
+        if now > self._deadline:
+            self.cancel(f"no record was found within {self._seconds:.0f} s")
+        super().check()
+
+
 def _broker_stops() -> StatusError:
-    return StatusError(HTTPStatus.SERVICE_UNAVAILABLE, "the broker stops")
+    return StatusError(HTTPStatus.SERVICE_UNAVAILABLE, _STOPPING)
 
 
 def _read(log: Log, request: PageRequest, max_bytes: int) -> LogSlice:
@@ -202,11 +236,10 @@ def _first_batch(found: LogSlice) -> LogSlice:
     return replace(found, regions=(replace(found.regions[0], length=size),), size=size)
 
 
-def _offset_at(log: Log, timestamp: int, end: int) -> int:
-    deadline = time.monotonic() + _LOOKUP_S
+def _offset_at(log: Log, timestamp: int, end: int, cancellation: Cancellation) -> int:
+    """As `RecordReader.offset_at`. Raises KafkaError, WorkCancelled."""
     found: Lookup = ContinueAt(0)
     while isinstance(found, ContinueAt):  # one decompressed batch per call
-        if time.monotonic() > deadline:
-            raise StatusError(HTTPStatus.SERVICE_UNAVAILABLE, f"no record was found within {_LOOKUP_S:.0f} s")
-        found = log.reader.look_up(timestamp, found.offset)
+        cancellation.check()
+        found = log.reader.look_up(timestamp, found.offset, cancellation)
     return end if found is None else min(found.offset, end)

@@ -17,6 +17,7 @@ import signal
 import struct
 import sys
 from io import RawIOBase
+from pathlib import Path
 from typing import Final
 
 from broker_embedded._server.status.avro_values import BadSchema, FastavroMissing
@@ -29,6 +30,7 @@ OUT_OF_MEMORY: Final = 77
 """The exit status of a worker that reached its limit of memory."""
 MEMORY_BYTES: Final = 1024 * 1024 * 1024
 _NICE: Final = 10
+_OOM_SCORE: Final = 1000
 
 
 def main() -> int:
@@ -43,6 +45,8 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError):
         os.nice(_NICE)
+    with contextlib.suppress(OSError):  # where memory is short, the kernel ends this process and no other one
+        Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE), encoding="ascii")
     requests, responses = open(0, "rb", buffering=0), open(1, "wb", buffering=0)  # noqa: SIM115  # until it ends
     _write(responses, READY)
     while (request := _read(requests)) is not None and (stored := _read(requests)) is not None:

@@ -57,7 +57,7 @@ export function decoded(data, format) {
 }
 
 export function preview(data, format) {
-  const { text, kind, digits } = decoded(data, format);
+  const { text, kind, digits, partial } = decoded(data, format);
   const line = digits ?? text.replace(/\s+/g, " ");
-  return span(line.length > PREVIEW ? `${line.slice(0, PREVIEW)}…` : line, kind);
+  return span(partial || line.length > PREVIEW ? `${line.slice(0, PREVIEW)}…` : line, kind);
 }

@@ -12,7 +12,7 @@ let drawing = 0;
 let shownHash = null; // the address of the shown page
 let shownRecords = null; // the search of the page
 
-function report(problem, text = `Updated ${new Date().toLocaleTimeString()}`) {
+function report(problem, text = `Updated ${new Date().toTimeString().slice(0, 8)}`) {
   const state = document.getElementById("state");
   state.className = problem ? "failed" : "";
   state.textContent = problem || text;

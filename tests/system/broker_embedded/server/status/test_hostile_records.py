@@ -222,6 +222,14 @@ def test_a_worker_ends_some_time_after_the_last_request(page: Page, monkeypatch:
     assert values(page.row("records", topic="t")) == ["1"]
 
 
+def test_the_kernel_ends_a_worker_before_other_processes(page: Page) -> None:
+    write(page, batch(b"1"))
+    page.row("records", topic="t")
+    (worker,) = workers()
+    assert worker.nice() == 10
+    assert int(Path(f"/proc/{worker.pid}/oom_score_adj").read_text()) == 1000
+
+
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_no_worker_is_left(page: Page, end: str) -> None:
     write(page, batch(b"1"))
