@@ -24,7 +24,7 @@ _TRIES: Final = 3
 _SECRET: Final = re.compile(r"(?<=://)(?:[^/@]*:(?!\d+/).*|[^/]*)(?=@)")
 """Credentials in a URL. A password may contain / and @, which a user has not quoted; a colon may precede a port."""
 _OF_THE_SYSTEM: Final = re.compile(r"^\[Errno \d+\] |\.? Detail: .*", re.DOTALL)
-"""What Arrow puts before and after its own words for a file that is missing."""
+"""The parts of Arrow's error for a missing file that come from the operating system."""
 
 
 class Checkpoint:
