@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.support.report import format_cell
+from benchmarks.support.report import digest, format_cell
 from docs.marked import replace_between
 
 ROOT: Final = Path(__file__).parents[1]
@@ -165,16 +165,18 @@ def headline(results: Sequence[Result]) -> str:
 
 
 def _by_size(rows: Mapping[str, Sequence[tuple[Result, Result]]]) -> str:
-    """A row for each query: the ratio to the other's rate, and our rate, for each size."""
+    """A row for each query: our rate, and its ratio to the other's rate, for each size."""
     lines = [
         [
             f"[{what}]({PAGE.as_posix()}#{cells[0][0]['name']})",
-            *(f"{format_cell(each['times'])} x, {_rounded(each['ours'])}" for _, each in cells),
+            *(f"{_rounded(each['ours'])}, {format_cell(each['times'])} x" for _, each in cells),
         ]
         for what, cells in rows.items()
     ]
-    units = dict.fromkeys(f"{each['unit']} beside {each['whom']}" for cells in rows.values() for _, each in cells)
-    return _table([", ".join(units), *SIZES], lines)
+    units = dict.fromkeys(
+        f"{each['unit']}, times as many as {each['whom']}" for cells in rows.values() for _, each in cells
+    )
+    return _table(["; ".join(units), *SIZES], lines)
 
 
 def _comparisons(compared: Sequence[tuple[Result, Result]], page: str) -> str:
@@ -209,10 +211,16 @@ def wanted(root: Path = ROOT) -> dict[Path, str]:
 
 def stale(root: Path = ROOT) -> list[str]:
     """The files that do not say what the JSON does. Raises ResultsError."""
-    return [
+    pages = [
         name.as_posix()
         for name, text in wanted(root).items()
         if not (root / name).exists() or (root / name).read_text(encoding="utf-8") != text
+    ]
+    plots = [plot.relative_to(root) for plot in sorted((root / RESULTS).glob("*.png"))]
+    return pages + [
+        plot.as_posix()
+        for plot in plots
+        if digest(root / plot.with_suffix(".json")).encode() not in (root / plot).read_bytes()
     ]
 
 

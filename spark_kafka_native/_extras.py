@@ -26,7 +26,9 @@ def import_with_spark(module: str, user: str) -> ModuleType:
         if error.name is None or error.name.partition(".")[0] != "pyspark" or (needed := _missing_spark()) is None:
             raise
         raise SparkMissing(f"{user} needs {needed}", name=error.name) from error
-    if "pyspark" in sys.modules and (needed := _missing_spark()) is not None:  # some modules import with an older one
+    if (
+        "pyspark" in sys.modules and (needed := _missing_spark()) is not None
+    ):  # a module may import with an older PySpark
         raise SparkMissing(f"{user} needs {needed}", name="pyspark")
     return found
 
@@ -34,7 +36,7 @@ def import_with_spark(module: str, user: str) -> ModuleType:
 def _missing_spark() -> str | None:
     try:
         version: str = importlib.import_module("pyspark").__version__
-    except ModuleNotFoundError:
+    except (ModuleNotFoundError, AttributeError):  # a folder named pyspark has no version
         return install_hint("pyspark", "spark")
     if tuple(map(int, re.findall(r"\d+", version)[:2])) >= _OLDEST_SPARK:
         return None

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from matplotlib import pyplot as plt
 
+from benchmarks.support.report import digest
 from notebooks import plot_style
 from notebooks.plot_style import BLUE, COLOURS, SKY, DotPlot, of_rounds
 
@@ -230,7 +231,7 @@ def draw_all(directory: Path) -> None:
         file = directory / f"{name}.json"
         if file.exists():
             draw(json.loads(file.read_text(encoding="utf-8")))
-            plt.savefig(file.with_suffix(".png"))
+            plt.savefig(file.with_suffix(".png"), metadata={"Description": digest(file)})
             plt.close()
 
 

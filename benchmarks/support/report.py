@@ -6,6 +6,7 @@ them for people.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import re
@@ -180,6 +181,11 @@ class Report:
             "notes": self.notes,
             "measured": self.measured,
         }
+
+
+def digest(file: Path) -> str:
+    """The SHA-256 of a file of results. Its plot has it in the metadata."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def format_cell(cell: Cell) -> str:

@@ -77,7 +77,7 @@ def _first_of_batch(
     """The first of one batch's records. Raises OSError, CorruptBatch, WorkCancelled."""
     if header.magic != MAGIC:
         largest = NO_TIMESTAMP
-        for message in cancellation.between(batch_records(segment.file(), position, header)):
+        for message in batch_records(segment.file(), position, header):
             largest = max(largest, message.timestamp)
             if message.timestamp >= timestamp and message.offset >= from_offset:
                 return OffsetTimestamp(message.offset, message.timestamp)

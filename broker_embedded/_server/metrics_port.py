@@ -149,7 +149,7 @@ class _Content:
         if request.target.partition("?")[0] != _PATH:
             return await (await self._page()).respond(request)
         if self._hosts is not None and b"host" in request.headers:  # as in every request of a web browser
-            problem = request.web_page_problem(self._hosts)
+            problem = request.web_page_problem(self._hosts, links=True)
             if problem is not None:
                 return HttpResponse(status=HTTPStatus.FORBIDDEN, body=f"{problem}\n".encode())
         if request.method not in {"GET", "HEAD"}:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from spark_kafka_native._client.errors import RecordTooLarge
 from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._command_line.commands import Options
 from spark_kafka_native._command_line.output import InvalidOption, ToolFailed
@@ -18,7 +19,7 @@ from spark_kafka_native._tools.options import cluster_options, command, with_def
 
 _READ_BYTES: Final = 1024 * 1024
 READER_PROPERTIES: Final = {"parse.key": "false", "key.separator": "\t", "ignore.error": "false", "null.marker": ""}
-"""What ``--property`` knows, and its defaults. An empty null.marker stands for none."""
+"""Properties of ``--property``, with their defaults. An empty null.marker stands for none."""
 
 
 _KNOWN: Final = ", ".join(f"{key} ({value!r})" for key, value in READER_PROPERTIES.items())
@@ -61,7 +62,7 @@ def console_producer(**given: Any) -> None:
     options = Options(**given)
     defaults = with_defaults(options.property, READER_PROPERTIES)
     reading = {key: value.replace("\\t", "\t") for key, value in defaults.items()}
-    if not reading["key.separator"]:
+    if reading["parse.key"].lower() == "true" and not reading["key.separator"]:
         raise InvalidOption("--property: key.separator must not be empty")
     if sys.stdin is None:
         raise ToolFailed("stdin is closed")
@@ -69,17 +70,31 @@ def console_producer(**given: Any) -> None:
         stdin, max_bytes = sys.stdin.fileno(), cluster.config.max_request_size
         line = 0
         for lines in _lines_of(stdin, max_bytes):
-            records, problem = to_records(lines, reading, max_bytes)
+            records, problem = to_records(lines, reading)
             for piece in [records.slice(row, 1) for row in range(len(records))] if options.sync else [records]:
-                producer.send(options.topic, piece)
-                if options.sync:
+                sent, too_large = _send(producer, options.topic, piece)
+                line += sent
+                if options.sync or too_large is not None:
                     producer.flush()
-            line += len(records)
+                if too_large is not None:
+                    problem = too_large
+                    break
             if problem is not None:
                 producer.flush()
                 raise ToolFailed(f"line {line + 1}: {problem}; lines sent before it: {line}")
             if not select.select([stdin], [], [], 0)[0]:  # the next lines may come much later
                 producer.flush()
+
+
+def _send(producer: Producer, topic: str, records: pa.RecordBatch) -> tuple[int, str | None]:
+    """Send the records before the first one that is too large: their number, and the error of that one."""
+    try:
+        producer.send(topic, records)
+    except RecordTooLarge as error:
+        producer.send(topic, records.slice(0, error.row))
+        text = f"its record has {error.size_bytes} bytes or more, and max.request.size is {error.max_request_size}"
+        return error.row, text
+    return len(records), None
 
 
 def _producer_properties(options: Options) -> Iterator[tuple[str, dict[str, str]]]:
@@ -113,7 +128,7 @@ def _lines_of(stdin: int, max_bytes: int) -> Iterator[list[bytes]]:
 
 
 def _read(stdin: int) -> bytes:
-    """What is there to read; nothing at the end."""
+    """The available bytes; empty at the end of the input."""
     while True:
         try:
             return os.read(stdin, _READ_BYTES)
@@ -121,8 +136,8 @@ def _read(stdin: int) -> bytes:
             select.select([stdin], [], [])
 
 
-def to_records(lines: Sequence[bytes], reading: dict[str, str], max_bytes: int) -> tuple[pa.RecordBatch, str | None]:
-    """Columns key and value of the lines before the first one that is no record, and why it is none."""
+def to_records(lines: Sequence[bytes], reading: dict[str, str]) -> tuple[pa.RecordBatch, str | None]:
+    """Columns key and value of the lines before the first invalid one, and its error."""
     marker = reading["null.marker"].encode()
     is_keyed, may_lack_key = (reading[name].lower() == "true" for name in ("parse.key", "ignore.error"))
     separator = reading["key.separator"].encode()
@@ -131,11 +146,8 @@ def to_records(lines: Sequence[bytes], reading: dict[str, str], max_bytes: int) 
     problem = None
     for line in lines:
         key, found, value = line.partition(separator) if is_keyed else (b"", b"", line)
-        if len(line) > max_bytes:
-            problem = f"it is longer than max.request.size, {max_bytes} bytes"
-        elif is_keyed and not found and not may_lack_key:
+        if is_keyed and not found and not may_lack_key:
             problem = f"no key separator {reading['key.separator']!r} in {line.decode(errors='replace')!r:.200}"
-        if problem is not None:
             break
         keys.append(key if found else None)
         values.append(value if found else line)

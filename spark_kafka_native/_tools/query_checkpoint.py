@@ -21,8 +21,10 @@ _NAMES_PRECEDE: Final = {"v1": False, "v2": True}
 _MAX_BYTES: Final = 1 << 26
 _TRIES: Final = 3
 """How often the last batch is looked up: a running query deletes the files of earlier ones."""
-_SECRET: Final = re.compile(r"(?<=://)(?:[^/@]*:(?!\d+/).*|[^/]*)(?=@)")
-"""Credentials in a URL. A password may contain / and @, which a user has not quoted; a colon may precede a port."""
+_WITHOUT_PASSWORDS: Final = {"hdfs", "viewfs"}
+"""Schemes whose URLs have no password, but ports."""
+_LEAST_SECRET: Final = 6
+"""Characters. Shorter parts of credentials are not looked for in the texts of errors."""
 _OF_THE_SYSTEM: Final = re.compile(r"^\[Errno \d+\] |\.? Detail: .*", re.DOTALL)
 """The parts of Arrow's error for a missing file that come from the operating system."""
 
@@ -35,9 +37,13 @@ class Checkpoint:
 
     def __init__(self, location: str) -> None:
         self._location = location
+        self._secrets = _secrets_in(location)
 
     def __str__(self) -> str:
-        return _SECRET.sub("...", self._location)
+        shown = self._location
+        for secret in self._secrets:
+            shown = shown.replace(secret, "...", 1)
+        return shown
 
     def committed_offsets(self) -> OffsetMap:
         """The offsets after the last completed batch, of all Kafka sources of the query.
@@ -111,7 +117,28 @@ class Checkpoint:
             return {}
 
     def _failure(self, text: str) -> ToolFailed:
-        """The error. Arrow's text can have the location."""
-        for secret in (self._location, *_SECRET.findall(self._location)):
-            text = text.replace(secret, str(self) if secret == self._location else "...")
+        """The error. Arrow's text can have the location, or parts of it."""
+        for secret in self._secrets:
+            text = text.replace(f"{secret}@", "...@").replace(f"?{secret}", "?...")
+            for part in (secret, *re.split("[:/@=&]", secret)):
+                text = text.replace(part, "...") if len(part) >= _LEAST_SECRET else text
         return ToolFailed(f"--checkpoint {self}: {text}")
+
+
+def _secrets_in(location: str) -> list[str]:
+    """The parts of a URL that can have credentials: what precedes the host, and the query.
+
+    A password may contain / and @, although they should be percent-encoded. In a path, @ has no meaning.
+    """
+    scheme, separator, rest = location.partition("://")
+    if not separator:
+        return []
+    rest, _, query = rest.partition("?")
+    user, _, _ = rest.rpartition("@")
+    if scheme in _WITHOUT_PASSWORDS:
+        is_secret = "/" not in user
+    elif scheme.startswith("abfs"):
+        is_secret = ":" in user  # else it is a container
+    else:
+        is_secret = "/" not in user or ":" in user
+    return [each for each in (user if is_secret else "", query) if each]

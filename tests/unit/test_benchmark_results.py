@@ -121,8 +121,8 @@ def test_a_report_becomes_a_section_and_a_headline(root: Path) -> None:
     assert readme.startswith("before\n")
     assert readme.endswith("after\n")
     assert "old" not in readme
-    assert "| rows/s beside Kafka | 100 B |" in readme
-    assert "| [source](docs/results.md#source) | 10 x, 3.12 million |" in readme
+    assert "| rows/s, times as many as Kafka | 100 B |" in readme
+    assert "| [source](docs/results.md#source) | 3.12 million, 10 x |" in readme
     assert "| [another, start](docs/results.md#another) | 0.5 s | the other: 2 | 4 x |" in readme
     assert "source, start" not in readme
     assert "| [source, start](#source) | 0.5 s | the other: 2 | 4 x |" in page

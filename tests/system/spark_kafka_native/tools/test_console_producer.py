@@ -9,12 +9,10 @@ from spark_kafka_native._tools.console_producer import READER_PROPERTIES, _lines
 from tests.support.servers.brokers import AnyBroker
 from tests.support.tools import Tool
 
-MAX_BYTES = 1_048_576
-
 
 def rows(lines: list[bytes], **reading: str) -> list[tuple[bytes | None, bytes | None]]:
     properties = READER_PROPERTIES | {name.replace("_", "."): value for name, value in reading.items()}
-    records, problem = to_records(lines, properties, MAX_BYTES)
+    records, problem = to_records(lines, properties)
     assert problem is None, problem
     return [(row["key"], row["value"]) for row in records.to_pylist()]
 
@@ -77,11 +75,9 @@ def test_lines_of_a_pipe_are_sent_when_they_come(
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        (b"bad", "line 4: no key separator ':' in 'bad'; lines sent before it: 3"),
-        (
-            b"k:" + b"x" * 3_000_000,
-            "line 4: it is longer than max.request.size, 1048576 bytes; lines sent",
-        ),
+        (b"bad", "line 4: no key separator ':' in 'bad'"),
+        (b"k:" + b"x" * 3_000_000, "line 4: its record has "),
+        (b"k:" + b"x" * (1_048_576 - 20), "line 4: its record has "),
     ],
 )
 def test_lines_before_a_bad_one_are_sent(
@@ -92,6 +88,7 @@ def test_lines_before_a_bad_one_are_sent(
     sent = on_broker("kafka-console-producer", "--topic", name, *reading, *sync, stdin=lines)
     assert sent.status == 1
     assert words in sent.err
+    assert sent.err.endswith("; lines sent before it: 3\n")
     assert on_broker("kafka-get-offsets", "--topic", name).lines == [f"{name}:0:3"]
     read = on_broker("kafka-console-consumer", "--topic", name, "--from-beginning", "--max-messages", "3")
     assert read.lines == ["1", "2", "3"]
@@ -117,7 +114,10 @@ def test_with_sync_a_request_has_one_line(tool: Tool) -> None:
     ("arguments", "words"),
     [
         (("--property", "parse.keys=true"), "--property: 'parse.keys' is not one of parse.key"),
-        (("--property", "key.separator="), "--property: key.separator must not be empty"),
+        (
+            ("--property", "parse.key=true", "--property", "key.separator="),
+            "--property: key.separator must not be empty",
+        ),
         (("--producer-property", "linger"), "--producer-property: KEY=VALUE is expected"),
         (("--compression-codec", "rar"), "compression.type"),
     ],

@@ -263,7 +263,8 @@ def test_pages_of_other_sites_are_refused(page: Page, headers: dict[str, str], s
 @pytest.mark.parametrize("destination", ["document", "iframe"])
 def test_other_sites_may_have_links_to_the_page_alone(page: Page, destination: str) -> None:
     headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": destination}
-    assert page.ask("", headers=headers).status == (200 if destination == "document" else 403)
+    for path in ("", "metrics"):
+        assert page.ask(path, headers=headers).status == (200 if destination == "document" else 403)
     assert page.ask("", headers={**headers, "Host": "evil.example"}).status == 403
     assert page.ask("api/topics", headers=headers).status == 403
 
