@@ -244,8 +244,8 @@ def main() -> None:
     options = parser.parse_args()
     try:
         if not options.check:
-            write()
             draw()
+            write()
         elif names := stale():
             sys.exit(f"not what the JSON says: {', '.join(names)}; python -m benchmarks.results makes them")
     except ResultsError as error:

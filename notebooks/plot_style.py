@@ -103,7 +103,7 @@ def dot(axes: Any, row: float, values: tuple[float, float, float], colour: str, 
     label(axes, high, row, text, dx=8)
 
 
-def of_rounds(values: Sequence[float]) -> tuple[float, float, float]:
+def low_median_high(values: Sequence[float]) -> tuple[float, float, float]:
     """The least value, the median, and the greatest."""
     return min(values), statistics.median(values), max(values)
 

@@ -11,7 +11,7 @@ from matplotlib import pyplot as plt
 
 from benchmarks.support.report import digest
 from notebooks import plot_style
-from notebooks.plot_style import BLUE, COLOURS, SKY, DotPlot, of_rounds
+from notebooks.plot_style import BLUE, COLOURS, SKY, DotPlot, low_median_high
 
 Stored = Mapping[str, Any]
 """The JSON of a benchmark's results."""
@@ -43,7 +43,7 @@ def speeds(stored: Stored) -> None:
         for mode, by_shape in measured.items():
             plot.heading(MODES[mode])
             for name, seconds in by_shape[shape].items():
-                rates = of_rounds([count / each / 1e3 for each in seconds])
+                rates = low_median_high([count / each / 1e3 for each in seconds])
                 plot.row(SYSTEMS[name][0], rates, SYSTEMS[name][1], f"{rates[1]:,.0f}")
         plot.name_rows()
         axes.set(title=size, xlim=(0, axes.get_xlim()[1] * 1.25))
@@ -90,7 +90,7 @@ def fetch(stored: Stored) -> None:
         for heading, entries in zip(headings, (usual, others), strict=True):
             plot.heading(heading)
             for name, client, by_client in entries:
-                ratios = of_rounds([each / by_client["confluent-kafka"][0] for each in by_client[client]])
+                ratios = low_median_high([each / by_client["confluent-kafka"][0] for each in by_client[client]])
                 plot.row(name, ratios, COLOURS[client], f"{ratios[1]:.2g}x")
         plot.name_rows()
         plot_style.multiples(axes, 0.2, 1, 5, 20)
@@ -120,7 +120,7 @@ def records(stored: Stored) -> None:
         copy = statistics.median(seconds["memory copy"])
         for maker, (name, colour, side) in makers.items():
             if f"decode, {maker}" in seconds:
-                multiples = of_rounds([each / copy for each in seconds[f"decode, {maker}"]])
+                multiples = low_median_high([each / copy for each in seconds[f"decode, {maker}"]])
                 plot_style.dot(axes, row, multiples, colour, f"{multiples[1]:.2g}x" if colour == BLUE else "")
                 if row == 0:
                     plot_style.label(axes, multiples[1], row, name, colour, dx=side, dy=13)

@@ -25,10 +25,10 @@ SchemaRef = int | UUID
 
 def build_header(ref: SchemaRef) -> bytes:
     """The header that names a schema."""
-    return GUID_MAGIC + ref.bytes if isinstance(ref, UUID) else struct.pack(">bI", 0, ref)
+    return GUID_MAGIC + ref.bytes if isinstance(ref, UUID) else ID_MAGIC + struct.pack(">I", ref)
 
 
-def header_bytes(value: bytes) -> int:
+def header_size(value: bytes) -> int:
     """The size of the header of a value; 0 if there is none."""
     for magic, size in ((ID_MAGIC, ID_HEADER_BYTES), (GUID_MAGIC, GUID_HEADER_BYTES)):
         if value.startswith(magic) and len(value) >= size:

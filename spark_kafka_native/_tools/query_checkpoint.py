@@ -49,7 +49,7 @@ class Checkpoint:
         """The offsets after the last completed batch, of all Kafka sources of the query.
 
         Of a partition that several sources read it is the lowest. Raises ToolFailed: the checkpoint cannot be read, is
-        none, has no completed batch, or its query reads no topic.
+        not one, has no completed batch, or its query reads no topic.
         """
         try:
             batch, content = self._last_batch()

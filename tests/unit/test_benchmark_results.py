@@ -104,6 +104,36 @@ def report(root: Path, name: str = "source", *, found: float = 2.5) -> None:
     made.save()
 
 
+def test_a_query_without_all_sizes_is_not_in_the_table_of_sizes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "SIZES", ("100 B", "1,000 B"))
+    report(root)
+    results.write(root)
+    assert "[source](" not in (root / "README.md").read_text()
+
+
+def test_a_plot_of_other_results_is_stale(root: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    shutil.copy(ROOT / results.RESULTS / "broker.json", root / results.RESULTS)
+    results.draw(root)
+    results.write(root)
+    assert results.stale(root) == []
+    with (root / results.RESULTS / "broker.json").open("a") as file:
+        file.write("\n")
+    assert results.stale(root) == [f"{results.RESULTS}/broker.png"]
+
+
+def test_the_dot_is_at_the_median_and_the_whisker_from_the_least_to_the_greatest() -> None:
+    plot_style = pytest.importorskip("notebooks.plot_style", reason="matplotlib is not installed")
+    _, axes = plot_style.figure("a title")
+    plot = plot_style.DotPlot(axes)
+    plot.heading("rounds")
+    plot.row("pykafka", plot_style.low_median_high([3.0, 1.0, 8.0]), plot_style.BLUE)
+    plot.name_rows()
+    whisker, dot = axes.lines
+    assert [list(whisker.get_xdata()), list(dot.get_xdata()), list(dot.get_ydata())] == [[1.0, 8.0], [3.0], [1]]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["rounds", "pykafka"]
+
+
 def test_a_report_becomes_a_section_and_a_headline(root: Path) -> None:
     report(root)
     report(root, "another", found=1.5)

@@ -50,8 +50,13 @@ def test_the_committed_page_is_what_the_tables_say(page: str) -> None:
 
 
 def test_the_limits_of_the_status_page_are_those_of_the_code() -> None:
-    per_batch = (record_reader._MAX_BATCH_BYTES / 2**20, records._MAX_DECOMPRESSED_BYTES / 2**20, records._MAX_RECORDS)
+    per_batch = (
+        record_reader._MAX_BATCH_BYTES / 2**20,
+        records._MAX_DECOMPRESSED_BYTES / 2**20,
+        records._MAX_BATCH_RECORDS,
+    )
     limits = (
+        f"for {record_reader._LOOKUP_S:g} s at most",
         f"{worker.MEMORY_BYTES / 2**30:g} GiB of memory and {worker_process.CPU_S:g} s of processor time",
         "batches of more than {:g} MiB, {:g} MiB decompressed or {:,} records".format(*per_batch),
     )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from spark_kafka_native._extras import install_hint
-from spark_kafka_native._records.confluent_header import header_bytes
+from spark_kafka_native._records.confluent_header import header_size
 
 _MAX_CHARS: Final = 100_000
 """Upper bound of the text of one value."""
@@ -50,7 +50,7 @@ class AvroSchema:
 
     def _decode(self, value: bytes) -> str:
         """The value as JSON. Raises ValueError: it is not of the schema; and what fastavro raises."""
-        start = header_bytes(value) if self._is_framed else 0
+        start = header_size(value) if self._is_framed else 0
         if self._is_framed and not start:
             raise ValueError("it has no header of Confluent's wire format")
         data = io.BytesIO(value)

@@ -79,7 +79,7 @@ def _high_watermark(broker: Broker, partition: TopicPartition) -> int | None:
 
 
 def _lag(broker: Broker, partition: TopicPartition, value: OffsetCommitValue) -> int | None:
-    """None if there is no high watermark, or it is less than the committed offset: records were lost."""
+    """None if there is no high watermark, or it is less than the committed offset."""
     end = _high_watermark(broker, partition)
     return None if end is None or value.offset > end else end - value.offset
 

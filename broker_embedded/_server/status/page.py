@@ -57,7 +57,7 @@ class StatusPage:
         warnings: RecentWarnings,
         hosts: Container[str],
     ) -> None:
-        """``shows`` is what the page shows, by the setting ``status.page``; ``hosts`` are names of this machine."""
+        """``shows``: none, status or records, from ``status.page``; ``hosts``: names of this machine."""
         self._broker = broker
         self._shows = shows
         self._addresses = addresses

@@ -194,7 +194,7 @@ class _TimeLimit(Cancellation):
         if self._deadline is None:
             self._deadline = now + self._seconds
         if now > self._deadline:
-            self.cancel(f"no record was found within {self._seconds:.0f} s")
+            self.cancel(f"the time cannot be looked up within {self._seconds:.0f} s; start at an offset")
         super().check()
 
 

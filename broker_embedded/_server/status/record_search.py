@@ -12,8 +12,8 @@ from broker_embedded._server.status.record_reader import RecordReader
 from broker_embedded._server.status.records import PageRequest
 from spark_kafka_native._protocol.errors import KafkaError
 
-_DEFAULT_RECORDS: Final = 50
-_MAX_RECORDS: Final = 200
+_DEFAULT_LIMIT: Final = 50
+_MAX_LIMIT: Final = 200
 _DEFAULT_SHOWN_BYTES: Final = 2000
 _MAX_SHOWN_BYTES: Final = 1024 * 1024
 _STARTS: Final = ("offset", "timestamp", "last")
@@ -28,7 +28,7 @@ async def find_records(broker: Broker, reader: RecordReader, query: Query) -> by
     each key and value; ``avro_schema``, ``avro_framing`` (none or confluent).
     """
     topic, index = query.text("topic"), query.number_or("partition", 0, at_most=INT_MAX)
-    limit = query.limit(_DEFAULT_RECORDS, _MAX_RECORDS)
+    limit = query.limit(_DEFAULT_LIMIT, _MAX_LIMIT)
     shown_bytes = query.number_or("bytes", _DEFAULT_SHOWN_BYTES, at_least=1, at_most=_MAX_SHOWN_BYTES)
     key = query.text("key") if query.has("key") else None
     schema, framing = query.text("avro_schema", ""), query.choice("avro_framing", _FRAMINGS)

@@ -22,7 +22,7 @@ from spark_kafka_native._records.conversion import read_records
 from spark_kafka_native._records.formats import iter_any
 from spark_kafka_native._records.record import LogRecord, iter_headers, read_varint
 
-_MAX_RECORDS: Final = 500_000
+_MAX_BATCH_RECORDS: Final = 500_000
 """Records of a batch. Each page reads a batch from its start."""
 _MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
 _MAX_CHARS: Final = 4 * 1024 * 1024
@@ -102,8 +102,10 @@ class _Page:
     def _read_batch(self, stored: memoryview, position: int, header: BatchHeader) -> bool:
         """Add the wanted records of a batch; whether to read the next one."""
         try:
-            if header.records_count > _MAX_RECORDS:
-                raise CorruptBatch(f"it has {header.records_count} records, more than the {_MAX_RECORDS} that are read")
+            if header.records_count > _MAX_BATCH_RECORDS:
+                raise CorruptBatch(
+                    f"it has {header.records_count} records, more than the {_MAX_BATCH_RECORDS} that are read"
+                )
             described = _describe_batch(stored, position, header)
             for record in read_records(stored, position, header, max_bytes=_MAX_DECOMPRESSED_BYTES):
                 if record.offset >= self.next_offset:

@@ -5,7 +5,7 @@ import { content, count, h, span } from "./elements.js";
 
 const MAX_DATE_MS = 8.64e15 - 864e5; // of a Date, in every time zone
 const UNKNOWN_LAG =
-  "The lag of a partition is unknown if it does not exist, its log is offline, or the committed offset is greater than the high watermark.";
+  "The lag is unknown if the partition does not exist, its log is offline, or the committed offset is greater than the high watermark.";
 
 export const compare = (one, other) => (one < other ? -1 : one > other ? 1 : 0);
 

@@ -1,3 +1,4 @@
+import logging
 import socket
 import urllib.error
 import urllib.request
@@ -114,3 +115,11 @@ def test_a_port_that_is_taken_stops_the_start(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         with pytest.raises(ListenError, match=f"cannot listen on 127.0.0.1:{port}"):
             EmbeddedBroker(tmp_path, settings={"metrics.listener": f"127.0.0.1:{port}"}).start()
+
+
+def test_a_broker_that_has_stopped_receives_no_warnings(tmp_path: Path) -> None:
+    handlers = logging.getLogger("broker_embedded").handlers
+    before = list(handlers)
+    with EmbeddedBroker(tmp_path, settings=SETTINGS):
+        assert len(handlers) == len(before) + 1
+    assert handlers == before

@@ -2,7 +2,7 @@ from uuid import UUID
 
 import pytest
 
-from spark_kafka_native._records.confluent_header import build_header, header_bytes
+from spark_kafka_native._records.confluent_header import build_header, header_size
 
 GUID = UUID("89791762-2336-4186-9674-299b90a802e2")
 
@@ -21,4 +21,4 @@ GUID = UUID("89791762-2336-4186-9674-299b90a802e2")
     ],
 )
 def test_a_header_has_the_size_of_its_magic_byte(value: bytes, size: int) -> None:
-    assert header_bytes(value) == size
+    assert header_size(value) == size

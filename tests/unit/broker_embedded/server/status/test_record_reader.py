@@ -58,7 +58,10 @@ async def test_a_lookup_of_a_time_has_a_limit_of_time(reader: RecordReader, monk
     for log in (log_of(look_up), log_of(one_batch_of_many_pieces)):
         with pytest.raises(StatusError) as late:
             await reader.offset_at(log, 0, 1)
-        assert (late.value.status, str(late.value)) == (503, "no record was found within 0 s")
+        assert (late.value.status, str(late.value)) == (
+            503,
+            "the time cannot be looked up within 0 s; start at an offset",
+        )
 
 
 def one_batch_of_many_pieces(_: int, __: int, cancellation: Cancellation) -> None:
@@ -80,7 +83,7 @@ async def test_a_lookup_ends_when_the_broker_stops(reader: RecordReader) -> None
     assert (stopped.value.status, str(stopped.value)) == (503, "the broker stops")
 
 
-async def test_records_that_were_deleted_while_a_request_waited_are_passed(reader: RecordReader) -> None:
+async def test_records_that_were_deleted_while_a_request_waited_are_skipped(reader: RecordReader) -> None:
     read: list[int] = []
 
     def read_slice(offset: int, **_: Any) -> Any:

@@ -53,7 +53,7 @@ def test_a_page_that_takes_too_long_ends_after_a_batch(monkeypatch: pytest.Monke
 
 
 def test_every_skipped_batch_is_named_up_to_ten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "_MAX_RECORDS", 1)
+    monkeypatch.setattr(records, "_MAX_BATCH_RECORDS", 1)
     reason = "it has 2 records, more than the 1 that are read"
     found = page(batches(*[2] * 12, 1), offset=1)
     assert found["problems"] == [

@@ -69,6 +69,12 @@ def test_a_lag_is_unknown_without_a_high_watermark_or_after_it(
     assert [(row["lag"], row["unknown_lags"]) for row in groups(driver)] == [(None, 2)]
 
 
+def test_a_group_that_has_read_all_records_has_no_lag(driver: BrokerDriver) -> None:
+    for index in range(2):
+        assert commit_offset(driver, 1, index) == 0
+    assert [(row["lag"], row["unknown_lags"]) for row in groups(driver)] == [(0, 0)]
+
+
 def test_a_partition_whose_log_is_offline_has_the_error_and_no_offsets(driver: BrokerDriver) -> None:
     take_offline(driver, 1)
     online, offline = describe_topic(driver.broker, Query({"name": "t"}))["rows"]
