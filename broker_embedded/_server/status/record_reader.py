@@ -6,11 +6,10 @@ the Avro schema, and is skipped if it fails again: so a search always continues.
 """
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, TypeVar
 
@@ -19,9 +18,15 @@ from broker_embedded._log.timestamp_lookup import ContinueAt, Lookup
 from broker_embedded._log.view import LogSlice, bytes_of
 from broker_embedded._platform.cancellation import Cancellation, WorkCancelled
 from broker_embedded._server.status.query import StatusError
-from broker_embedded._server.status.records import PageRequest, page_json, skipped
-from broker_embedded._server.status.worker import BAD_SCHEMA, FASTAVRO_MISSING
 from broker_embedded._server.status.worker_process import WorkerFailed, WorkerLost, WorkerProcess
+from broker_embedded._server.status.worker_protocol import (
+    BAD_SCHEMA,
+    FASTAVRO_MISSING,
+    PageRequest,
+    encode_request,
+    page_json,
+    skipped,
+)
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.wire import FileRegion
 from spark_kafka_native._records.batch import BatchHeader, CorruptBatch
@@ -142,7 +147,7 @@ class RecordReader:
         """Send a request to the worker; its page. Raises WorkerFailed, StatusError, KafkaError."""
         stored = _bytes_of(found.regions)
         aborted = tuple((each.producer_id, each.first_offset, each.last_offset) for each in found.aborted)
-        asked = json.dumps(asdict(replace(request, aborted=aborted))).encode()
+        asked = encode_request(replace(request, aborted=aborted))
         lost = ""
         for _ in range(_TRIES):
             try:

@@ -9,7 +9,7 @@ from broker_embedded._config.settings import INT_MAX
 from broker_embedded._log.log import Log
 from broker_embedded._server.status.query import Query, StatusError
 from broker_embedded._server.status.record_reader import RecordReader
-from broker_embedded._server.status.records import PageRequest
+from broker_embedded._server.status.worker_protocol import PageRequest
 from spark_kafka_native._protocol.errors import KafkaError
 
 _DEFAULT_LIMIT: Final = 50

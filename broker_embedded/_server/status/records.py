@@ -9,12 +9,12 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Final
 
 from broker_embedded._server.status.avro_values import AvroSchema
+from broker_embedded._server.status.worker_protocol import PageRequest, page_json, skipped
 from spark_kafka_native._protocol.producer_id import NO_PRODUCER_ID
 from spark_kafka_native._records.batch import BatchHeader, CorruptBatch, TimestampType
 from spark_kafka_native._records.control import decode_control
@@ -37,38 +37,11 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 """Characters that text does not have, apart from tabs and line breaks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageRequest:
-    """The records to return: at most ``limit`` from ``offset`` on and before ``end``, those with ``key`` if it is set.
-
-    ``shown_bytes`` is the most bytes to return of a key, of a value, and of all headers. ``aborted`` has producer id,
-    first and last offset of aborted transactions, ``open_transactions`` the first offset of open ones by producer id.
-    ``problems`` are copied into the response.
-    """
-
-    offset: int
-    end: int
-    limit: int
-    shown_bytes: int
-    key: str | None = None
-    avro_schema: str = ""
-    is_framed: bool = False
-    aborted: tuple[tuple[int, int, int], ...] = ()
-    open_transactions: Mapping[str, int] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
-
-
 def page_of_records(request: PageRequest, stored: memoryview) -> bytes:
     """The page of a request. Raises BadSchema, FastavroMissing."""
     page = _Page(request)
     page.read(stored)
     return page_json(page.next_offset, page.problems, page.rows)
-
-
-def page_json(next_offset: int, problems: Sequence[str], rows: Iterable[str] = ()) -> bytes:
-    """A page as JSON: ``next_offset``, ``problems`` about skipped batches, and ``rows``, which are JSON already."""
-    head = json.dumps({"next_offset": next_offset, "problems": problems}, ensure_ascii=False)
-    return f'{head[:-1]}, "rows": [{", ".join(rows)}]}}\n'.encode(errors="replace")
 
 
 class _Page:
@@ -178,12 +151,6 @@ class _Page:
         return "open" if offset >= self._request.open_transactions.get(str(producer_id), offset + 1) else "committed"
 
 
-def skipped(header: BatchHeader, offset: int, reason: str) -> str:
-    """The problem of a batch whose records from ``offset`` on are not shown."""
-    start = f" from offset {offset} on" if offset > header.base_offset else ""
-    return f"the batch at offset {header.base_offset} is skipped{start}: {reason}"
-
-
 def _describe_batch(stored: memoryview, position: int, header: BatchHeader) -> dict[str, Any]:
     control = decode_control(stored, position, header) if header.is_control else None
     has_producer = header.producer_id != NO_PRODUCER_ID
@@ -240,10 +207,3 @@ def _text_of(data: bytes, *, whole: bool) -> str | None:
             return None
         text = data[: error.start].decode()
     return None if _CONTROL.search(text) else text
-
-
-def request_from(text: bytes) -> PageRequest:
-    """The request that `asdict` and JSON have made of one."""
-    fields = json.loads(text)
-    aborted = tuple(tuple(each) for each in fields["aborted"])
-    return PageRequest(**fields | {"aborted": aborted, "problems": tuple(fields["problems"])})

@@ -3,32 +3,31 @@
 A record that a client has written can take much time and memory to read: a few KiB decompress to gigabytes, and a
 schema of the page can overflow the stack. This process keeps that away from the broker, whose event loop also would
 wait for the GIL. It has a low priority, a limit of memory, and one of processor time for each request: the kernel ends
-it with SIGPROF. It ends when the broker closes its standard input.
-
-    ready     `READY`, after the imports
-    request   size uint32 | PageRequest as JSON | size uint32 | batches
-    response  size uint32 | status uint8: 0 a page, 1 a problem with the schema, 2 fastavro is missing | JSON or text
+it with SIGPROF. It ends when the broker closes its standard input. `worker_protocol` has the requests and responses.
 """
 
 import contextlib
 import os
 import resource
 import signal
-import struct
 import sys
 from io import RawIOBase
 from pathlib import Path
 from typing import Final
 
 from broker_embedded._server.status.avro_values import BadSchema, FastavroMissing
-from broker_embedded._server.status.records import page_of_records, request_from
+from broker_embedded._server.status.records import page_of_records
+from broker_embedded._server.status.worker_protocol import (
+    BAD_SCHEMA,
+    FASTAVRO_MISSING,
+    MEMORY_BYTES,
+    OUT_OF_MEMORY,
+    PAGE,
+    READY,
+    SIZE,
+    decode_request,
+)
 
-SIZE: Final = struct.Struct(">I")
-READY: Final = b"ready\n"
-PAGE, BAD_SCHEMA, FASTAVRO_MISSING = range(3)
-OUT_OF_MEMORY: Final = 77
-"""The exit status of a worker that reached its limit of memory."""
-MEMORY_BYTES: Final = 1024 * 1024 * 1024
 _NICE: Final = 10
 _OOM_SCORE: Final = 1000
 
@@ -59,7 +58,7 @@ def main() -> int:
 
 def _answer(request: bytes, stored: bytes) -> tuple[int, bytes]:
     try:
-        return PAGE, page_of_records(request_from(request), memoryview(stored))
+        return PAGE, page_of_records(decode_request(request), memoryview(stored))
     except BadSchema as error:
         return BAD_SCHEMA, str(error).encode(errors="replace")
     except FastavroMissing as error:

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import IO, Final
 
 from broker_embedded._server.status.query import StatusError
-from broker_embedded._server.status.worker import MEMORY_BYTES, OUT_OF_MEMORY, READY, SIZE
+from broker_embedded._server.status.worker_protocol import MEMORY_BYTES, OUT_OF_MEMORY, READY, SIZE
 
 CPU_S: Final = 5.0
 """Processor time of one request, after which the kernel ends the worker."""

@@ -14,7 +14,7 @@ from broker_embedded._platform.cancellation import Cancellation
 from broker_embedded._server.status import record_reader
 from broker_embedded._server.status.query import StatusError
 from broker_embedded._server.status.record_reader import RecordReader
-from broker_embedded._server.status.records import PageRequest
+from broker_embedded._server.status.worker_protocol import PageRequest
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from broker_embedded._server.status import records
-from broker_embedded._server.status.records import PageRequest, page_of_records
+from broker_embedded._server.status.records import page_of_records
+from broker_embedded._server.status.worker_protocol import PageRequest
 from spark_kafka_native._records.conversion import write_batch
 from spark_kafka_native._records.record import LogRecord
 
