@@ -16,7 +16,7 @@ from broker_embedded._config.log_config import LogConfig
 from broker_embedded._config.releases import NOT_SERVED, api_names
 from broker_embedded._config.settings import Setting
 from broker_embedded._config.unused_settings import unused_settings
-from broker_embedded._server.status import record_reader, records, worker_process, worker_protocol
+from broker_embedded._server.status import record_reader, records, worker_process
 from docs import build
 from spark_kafka_native._client.config import PROPERTIES
 from spark_kafka_native._spark.errors import OptionError
@@ -57,7 +57,7 @@ def test_the_limits_of_the_status_page_are_those_of_the_code() -> None:
     )
     limits = (
         f"for {record_reader._LOOKUP_S:g} s at most",
-        f"{worker_protocol.MEMORY_BYTES / 2**30:g} GiB of memory and {worker_process.CPU_S:g} s of processor time",
+        f"{worker_process.MEMORY_BYTES / 2**30:g} GiB of memory and {worker_process.CPU_S:g} s of processor time",
         "batches of more than {:g} MiB, {:g} MiB decompressed or {:,} records".format(*per_batch),
     )
     text = " ".join(PAGES["operations"].split())

@@ -1,4 +1,4 @@
-"""The process that reads records for the status page: ``python -m broker_embedded._server.status.worker CPU_S``.
+"""The process that reads records for the status page: ``python -m broker_embedded._server.status.worker CPU_S BYTES``.
 
 A record that a client has written can take much time and memory to read: a few KiB decompress to gigabytes, and a
 schema of the page can overflow the stack. This process keeps that away from the broker, whose event loop also would
@@ -20,7 +20,6 @@ from broker_embedded._server.status.records import page_of_records
 from broker_embedded._server.status.worker_protocol import (
     BAD_SCHEMA,
     FASTAVRO_MISSING,
-    MEMORY_BYTES,
     OUT_OF_MEMORY,
     PAGE,
     READY,
@@ -34,12 +33,12 @@ _OOM_SCORE: Final = 1000
 
 def main() -> int:
     """Answer requests until the broker closes the pipe; the exit status."""
-    cpu_s = float(sys.argv[1])
+    cpu_s, memory_bytes = float(sys.argv[1]), int(sys.argv[2])
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})  # the mask is that of the broker's process
     with contextlib.suppress(OSError, ValueError):  # there are systems without such a limit
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        limit = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)
+        limit = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError):

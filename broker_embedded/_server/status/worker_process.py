@@ -11,10 +11,11 @@ from http import HTTPStatus
 from typing import IO, Final
 
 from broker_embedded._server.status.query import StatusError
-from broker_embedded._server.status.worker_protocol import MEMORY_BYTES, OUT_OF_MEMORY, READY, SIZE
+from broker_embedded._server.status.worker_protocol import OUT_OF_MEMORY, READY, SIZE
 
 CPU_S: Final = 5.0
 """Processor time of one request, after which the kernel ends the worker."""
+MEMORY_BYTES: Final = 1024 * 1024 * 1024
 _MAX_RESPONSE_BYTES: Final = 64 * 1024 * 1024
 _READ_BYTES: Final = 1024 * 1024
 _STEP_MS: Final = 200
@@ -47,7 +48,7 @@ class WorkerProcess:
                 folders.append(os.path.abspath(os.fsdecode(folder)))
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", _MODULE, str(CPU_S)],
+                [sys.executable, "-P", "-m", _MODULE, str(CPU_S), str(MEMORY_BYTES)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

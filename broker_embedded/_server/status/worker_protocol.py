@@ -16,10 +16,8 @@ from spark_kafka_native._records.batch import BatchHeader
 SIZE: Final = struct.Struct(">I")
 READY: Final = b"ready\n"
 PAGE, BAD_SCHEMA, FASTAVRO_MISSING = range(3)
-MEMORY_BYTES: Final = 1024 * 1024 * 1024
-"""The limit of the worker's memory."""
 OUT_OF_MEMORY: Final = 77
-"""The exit status of a worker that has reached it."""
+"""The exit status of a worker that has reached its limit of memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

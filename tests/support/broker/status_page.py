@@ -94,7 +94,12 @@ def filled_broker(path: Path) -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(path, topics=topics, settings=SETTINGS) as broker:
         _write_records(broker)
         transactional = Producer(
-            {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "order-writer", "client.id": "orders"}
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "transactional.id": "order-writer",
+                "transaction.timeout.ms": 900_000,  # its last transaction stays open while tests run
+                "client.id": "orders",
+            }
         )
         _write_transactions(transactional)
         consumer = _read_some(broker)

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from broker_embedded._server.status import worker_process
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._records.confluent_header import build_header
 from tests.support.broker.status_page import (
@@ -180,7 +181,11 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_value_that_breaks_the_decoder_does_not_break_the_broker(own_page: Page, kind: str) -> None:
+def test_a_value_that_breaks_the_decoder_does_not_break_the_broker(
+    own_page: Page, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The limit of memory is low, because a worker of low priority takes a minute for 1 GiB beside other tests."""
+    monkeypatch.setattr(worker_process, "MEMORY_BYTES", 256 * 1024 * 1024)
     schema, value = HOSTILE[kind]
     write(own_page, value)
     answer = with_schema(own_page, schema, topic="t")
