@@ -33,11 +33,10 @@ def log_of(look_up: Any) -> Log:
 async def test_a_fifth_request_is_refused_while_four_wait(reader: RecordReader) -> None:
     release = threading.Event()
     log = log_of(lambda *_: None if release.wait(30) else pytest.fail("it was not released"))
-    waiting = [asyncio.create_task(reader.offset_at(log, 0, number)) for number in range(4)]
-    await asyncio.sleep(0)
+    *waiting, fifth = [asyncio.create_task(reader.offset_at(log, 0, number)) for number in range(5)]
     try:
         with pytest.raises(StatusError) as refused:
-            await reader.offset_at(log, 0, 4)
+            await fifth
     finally:
         release.set()
     error = refused.value
