@@ -17,6 +17,7 @@ from broker_embedded.testing import BrokerProcess
 from spark_kafka_native._jobs.java import JavaMissing, ensure_java
 from spark_kafka_native._records.arrow import kernel
 from spark_kafka_native._spark.worker_python import PYTHON_VARIABLES, worker_python
+from tests.support.java import DRIVER_OPTIONS, QUICK_START
 from tests.support.report import FINDINGS, Report
 from tests.support.scripts import DidNotStart
 from tests.support.servers.both_brokers import kafka_of_its_own
@@ -45,7 +46,8 @@ pytest_plugins = ["tests.support.no_skips"]
 
 
 def pytest_configure() -> None:
-    """Handle SIGINT, which a shell ignores for a process that it starts in the background."""
+    """Handle SIGINT, which a shell ignores for a process that it starts in the background. Start Spark quickly."""
+    os.environ[DRIVER_OPTIONS] = " ".join(QUICK_START)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -137,7 +139,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
         session = (
             (SparkSession.builder.remote(remote) if remote else SparkSession.builder.master("local[2]"))
             .appName("pykafka-tests")
-            .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")  # compile quickly, not best
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.driver.host", "127.0.0.1")

@@ -39,7 +39,6 @@ def names(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict
     monkeypatch.chdir(NOTEBOOKS)
     monkeypatch.syspath_prepend(NOTEBOOKS)
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-java-options -XX:TieredStopAtLevel=1 pyspark-shell")
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
     monkeypatch.setattr(pyplot, "show", lambda: pyplot.close("all"))
     before = {name: spark.conf.get(name) for name in CHANGED_SETTINGS}

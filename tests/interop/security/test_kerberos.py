@@ -11,9 +11,10 @@ from spark_kafka_native._net.errors import AuthenticationFailed
 from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.clients.interface import Record
 from tests.support.clients.native import config_of, read_range, rows_of
+from tests.support.java import QUICK_START
 from tests.support.programs.toolchains import ToolMissing
 from tests.support.report import skip_if
-from tests.support.servers.apache_kafka import QUICK_START, ApacheKafka, apache_kafka_unavailable
+from tests.support.servers.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.servers.kdc import REALM, provide_gssapi, realm
 
 pytestmark = pytest.mark.interop

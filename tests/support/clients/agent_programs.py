@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.support.clients.agent import Agent
 from tests.support.clients.interface import CODECS
+from tests.support.java import QUICK_START
 from tests.support.programs import maven, toolchains
-from tests.support.servers.apache_kafka import QUICK_START
 
 SOURCES = Path(__file__).parents[2] / "interop" / "clients"
 

@@ -18,6 +18,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tests.support.java import QUICK_START
 from tests.support.kills.sink import DoomedSource
 
 OF_SINK = "sink."
@@ -27,7 +28,6 @@ RESTARTS = "restarts.queries"
 BEFORE_RESTART_S = 1.0
 LATEST_WINDOWS = 10
 """A window's row comes once a number is there that belongs so many windows further on. No number is as late."""
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def main(master: str, servers: str, source: str, target: str, checkpoint: str, *options: str) -> None:
@@ -42,8 +42,7 @@ def main(master: str, servers: str, source: str, target: str, checkpoint: str, *
     spark = (
         SparkSession.builder.master(master)
         .appName("copy")
-        .config("spark.driver.extraJavaOptions", QUICK_START)
-        .config("spark.executor.extraJavaOptions", QUICK_START)
+        .config("spark.executor.extraJavaOptions", " ".join(QUICK_START))
         .config("spark.driver.memory", "512m")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")

@@ -24,7 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.support.clients.topics import Topics
-from tests.support.kills.copy_driver import QUICK_START
+from tests.support.java import QUICK_START
 from tests.support.kills.spark_copy import MASTER, PARTS
 from tests.support.process_tree import Process, descendants
 from tests.support.waiting import eventually
@@ -166,11 +166,10 @@ class Cluster:
 
 
 def _session() -> SparkSession:
-    quick: dict[str, Any] = {f"spark.{part}.extraJavaOptions": QUICK_START for part in ("driver", "executor")}
     return (
         SparkSession.builder.master(MASTER)
         .appName("retried")
-        .config(map=quick)
+        .config("spark.executor.extraJavaOptions", " ".join(QUICK_START))
         .config("spark.driver.memory", "512m")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")

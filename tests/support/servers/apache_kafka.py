@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.support.clients.confluent import ConfluentClient
+from tests.support.java import QUICK_START
 from tests.support.programs import maven
 from tests.support.scripts import DidNotStart, free_ports
 
@@ -30,8 +31,6 @@ START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 20.0
 TOOL_TIMEOUT_S = 60.0
 
-# Quick to start rather than quick at full load: one compiler tier, one garbage collector thread, shared classes.
-QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Djava.awt.headless=true")
 QUIET = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
 
 SMALL_SETTINGS: Mapping[str, str] = {

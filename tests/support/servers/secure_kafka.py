@@ -18,8 +18,9 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from tests.support.certificates import HOSTS, Authority, Identity
+from tests.support.java import QUICK_START
 from tests.support.programs import maven
-from tests.support.servers.apache_kafka import QUICK_START, ApacheKafka
+from tests.support.servers.apache_kafka import ApacheKafka
 from tests.support.servers.sasl_brokers import MODULES, SHORT_SESSIONS, USERS
 
 STORE_PASSWORD = "store-hunter2"

@@ -7,8 +7,9 @@ from typing import Self
 
 from dirty_equals import Contains
 
+from tests.support.java import QUICK_START
 from tests.support.scripts import DidNotStart, free_port
-from tests.support.servers.apache_kafka import QUICK_START, java_command
+from tests.support.servers.apache_kafka import java_command
 from tests.support.waiting import eventually
 
 LAST_KAFKA_WITH_ZOOKEEPER = "3.9.1"

@@ -87,7 +87,6 @@ def start_spark(jars: Sequence[Path], directory: Path) -> str:
         SparkSession.builder.master("local[2]")
         .appName("both-connectors")
         .config("spark.jars", ",".join(str(jar) for jar in jars))
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")  # compile quickly, not best
         .config("spark.driver.memory", "1g")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")

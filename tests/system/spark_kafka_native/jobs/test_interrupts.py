@@ -17,6 +17,7 @@ from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.config import ClientConfig
 from spark_kafka_native._jobs.interrupts import run_interruptible, sigint_handler_kept
 from tests.support.clients.topics import Topics
+from tests.support.java import DRIVER_OPTIONS
 from tests.support.waiting import WITHIN_S, eventually
 
 ROOT = Path(__file__).parents[4]
@@ -273,7 +274,11 @@ class Terminal:
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             cwd=ROOT,
-            env={name: value for name, value in os.environ.items() if not name.startswith(hidden)},
+            env={
+                name: value
+                for name, value in os.environ.items()
+                if name == DRIVER_OPTIONS or not name.startswith(hidden)
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
