@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV   ?= .venv
 RUN    := $(VENV)/bin/python
-PIP    := PYTHONWARNINGS=ignore $(RUN) -m pip install --quiet --disable-pip-version-check
+# What is imported is compiled at the first import, once for the hundreds of processes of a test run.
+PIP    := PYTHONWARNINGS=ignore $(RUN) -m pip install --quiet --disable-pip-version-check --no-compile
+unexport PYTHONDONTWRITEBYTECODE
 # Built with the install, by the machine's C compiler or by one from PyPI.
 KERNEL := spark_kafka_native/_records/_kernel
 SOURCES := $(wildcard $(KERNEL)/*.pyx $(KERNEL)/*.pxd build_backend/*.py)
