@@ -26,9 +26,8 @@ def import_with_spark(module: str, user: str) -> ModuleType:
         if error.name is None or error.name.partition(".")[0] != "pyspark" or (needed := _missing_spark()) is None:
             raise
         raise SparkMissing(f"{user} needs {needed}", name=error.name) from error
-    if (
-        "pyspark" in sys.modules and (needed := _missing_spark()) is not None
-    ):  # a module may import with an older PySpark
+    # A module may import with an older PySpark.
+    if "pyspark" in sys.modules and (needed := _missing_spark()) is not None:
         raise SparkMissing(f"{user} needs {needed}", name="pyspark")
     return found
 

@@ -21,10 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from dirty_equals import HasLen
+
 from tests.support.clients.confluent import ConfluentClient
 from tests.support.java import QUICK_START
 from tests.support.programs import maven
 from tests.support.scripts import DidNotStart, free_ports
+from tests.support.waiting import eventually
 
 KAFKA_VERSION = "4.3.1"
 START_TIMEOUT_S = 90.0
@@ -167,10 +170,7 @@ class ApacheKafka:
         """Make a topic with all nodes (at most 3) as replicas, through confluent-kafka; a JVM takes too long for it."""
         client = ConfluentClient()
         client.create_topic(self.bootstrap_servers, name, partitions, replication=min(3, self.brokers), configs=configs)
-        deadline = time.monotonic() + TOOL_TIMEOUT_S
-        while len(client.partitions(self.bootstrap_servers, name) or ()) < partitions:
-            if time.monotonic() > deadline:
-                raise ApacheKafkaError(f"topic {name} did not appear in {TOOL_TIMEOUT_S:.0f} s")
+        eventually(lambda: client.partitions(self.bootstrap_servers, name), HasLen(partitions), within_s=TOOL_TIMEOUT_S)
 
     def start(self) -> None:
         """Format the storage and start all nodes. Raises DidNotStart, ApacheKafkaError or maven.MavenError."""
@@ -290,13 +290,19 @@ class ApacheKafka:
 
     def _wait_until_ready(self, node: _Node, expected: set[int], deadline: float) -> None:
         assert node.process is not None
-        while not expected <= _broker_ids(node.port):
-            if node.process.poll() is not None:
-                code, node.process = node.process.returncode, None
+        process = node.process
+
+        def is_ready() -> bool:
+            if (code := process.poll()) is not None:
+                node.process = None
                 raise DidNotStart(f"node {node.node_id} ended with {code} while starting:\n{node.output()}")
-            if time.monotonic() > deadline:
-                raise DidNotStart(f"node {node.node_id} was not ready in {START_TIMEOUT_S:.0f} s:\n{node.output()}")
-            time.sleep(0.05)  # polls a process of another program
+            return expected <= _broker_ids(node.port)
+
+        try:
+            eventually(is_ready, True, within_s=deadline - time.monotonic())
+        except AssertionError as error:
+            message = f"node {node.node_id} was not ready in {START_TIMEOUT_S:.0f} s:\n{node.output()}"
+            raise DidNotStart(message) from error
 
     def _end(self, node_id: int | None, how: signal.Signals) -> None:
         processes = [(node, node.process) for node in self._chosen(node_id) if node.process is not None]
