@@ -1,8 +1,8 @@
-# `make demo` and `make test` set up what they need in .venv; nothing else is touched.
+# `make demo` and `make test` set up what they need in .venv.
 PYTHON ?= python3
 VENV   ?= .venv
 RUN    := $(VENV)/bin/python
-# What is imported is compiled at the first import, once for the hundreds of processes of a test run.
+# pip compiles nothing: the first import of a module writes its .pyc, which the hundreds of processes of a test run use.
 PIP    := PYTHONWARNINGS=ignore $(RUN) -m pip install --quiet --disable-pip-version-check --no-compile
 unexport PYTHONDONTWRITEBYTECODE
 # Built with the install, by the machine's C compiler or by one from PyPI.

@@ -97,7 +97,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory, BrokerProcess(Path(directory)) as bundled:
         measure("bundled broker", bundled)
     if options.apache:
-        with ApacheKafka() as kafka:
+        with ApacheKafka(jvm_options=()) as kafka:
             measure("Apache Kafka", kafka)
     title = f"{options.rows} rows to a task, in {options.partitions} partitions; medians in ms"
     report.table(("broker", "tasks", "planning", "each task", "commit"), found, title)

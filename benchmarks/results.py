@@ -174,7 +174,7 @@ def _by_size(rows: Mapping[str, Sequence[tuple[Result, Result]]]) -> str:
         for what, cells in rows.items()
     ]
     units = dict.fromkeys(
-        f"{each['unit']}, times as many as {each['whom']}" for cells in rows.values() for _, each in cells
+        f"{each['unit']}, and the ratio to {each['whom']}" for cells in rows.values() for _, each in cells
     )
     return _table(["; ".join(units), *SIZES], lines)
 
@@ -210,18 +210,19 @@ def wanted(root: Path = ROOT) -> dict[Path, str]:
 
 
 def stale(root: Path = ROOT) -> list[str]:
-    """The files that do not say what the JSON does. Raises ResultsError."""
+    """The pages and plots that were not made from the present JSON. Raises ResultsError."""
     pages = [
         name.as_posix()
         for name, text in wanted(root).items()
         if not (root / name).exists() or (root / name).read_text(encoding="utf-8") != text
     ]
-    plots = [plot.relative_to(root) for plot in sorted((root / RESULTS).glob("*.png"))]
-    return pages + [
-        plot.as_posix()
-        for plot in plots
-        if digest(root / plot.with_suffix(".json")).encode() not in (root / plot).read_bytes()
-    ]
+    plots = sorted((root / RESULTS).glob("*.png"))
+    return pages + [plot.relative_to(root).as_posix() for plot in plots if not _is_drawn_from_its_json(plot)]
+
+
+def _is_drawn_from_its_json(plot: Path) -> bool:
+    source = plot.with_suffix(".json")
+    return source.exists() and digest(source).encode() in plot.read_bytes()
 
 
 def write(root: Path = ROOT) -> None:

@@ -158,7 +158,7 @@ def main() -> None:
         servers, log_directory = broker.bootstrap_servers, Path(directory)
         found["bundled"] = cost_of_ids(servers, log_directory, lambda: resident_bytes(broker.pid), options.ids)
     if options.apache:
-        with ApacheKafka() as kafka:
+        with ApacheKafka(jvm_options=()) as kafka:
             kafka.create_topic(_TOPIC)
             servers, log_directory = kafka.bootstrap_servers, kafka.log_directory
             found["Apache Kafka"] = cost_of_ids(servers, log_directory, lambda: live_bytes(kafka.pid()), options.ids)

@@ -46,8 +46,8 @@ pytest_plugins = ["tests.support.no_skips"]
 
 
 def pytest_configure() -> None:
-    """Handle SIGINT, which a shell ignores for a process that it starts in the background. Start Spark quickly."""
-    os.environ[DRIVER_OPTIONS] = " ".join(QUICK_START)
+    """Handle SIGINT, which a shell ignores for a process that it starts in the background; options for Spark's JVMs."""
+    os.environ.setdefault(DRIVER_OPTIONS, " ".join(QUICK_START))
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

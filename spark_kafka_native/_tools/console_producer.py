@@ -67,10 +67,13 @@ def console_producer(**given: Any) -> None:
     if sys.stdin is None:
         raise ToolFailed("stdin is closed")
     with open_cluster(options, *_producer_properties(options)) as cluster, Producer(cluster) as producer:
-        stdin, max_bytes = sys.stdin.fileno(), cluster.config.max_request_size
-        line = 0
-        for lines in _lines_of(stdin, max_bytes):
+        stdin, line = sys.stdin.fileno(), 0
+        max_bytes = cluster.config.max_request_size
+        not_in_records = len(f"{reading['key.separator']}{2 * reading['null.marker']}".encode())
+        for lines, is_cut in _lines_of(stdin, max_bytes + not_in_records):
             records, problem = to_records(lines, reading)
+            if is_cut and problem is None:
+                problem = f"its record is larger than max.request.size, {max_bytes} bytes"
             for piece in [records.slice(row, 1) for row in range(len(records))] if options.sync else [records]:
                 sent, too_large = _send(producer, options.topic, piece)
                 line += sent
@@ -87,12 +90,12 @@ def console_producer(**given: Any) -> None:
 
 
 def _send(producer: Producer, topic: str, records: pa.RecordBatch) -> tuple[int, str | None]:
-    """Send the records before the first one that is too large: their number, and the error of that one."""
+    """Send the records before the first one that is too large. Returns their number, and the error of that one."""
     try:
         producer.send(topic, records)
     except RecordTooLarge as error:
         producer.send(topic, records.slice(0, error.row))
-        text = f"its record has {error.size_bytes} bytes or more, and max.request.size is {error.max_request_size}"
+        text = f"its record has {error.size_bytes} bytes, and max.request.size is {error.max_request_size}"
         return error.row, text
     return len(records), None
 
@@ -106,10 +109,10 @@ def _producer_properties(options: Options) -> Iterator[tuple[str, dict[str, str]
         yield "--request-required-acks", {"acks": options.request_required_acks}
 
 
-def _lines_of(stdin: int, max_bytes: int) -> Iterator[list[bytes]]:
+def _lines_of(stdin: int, max_bytes: int) -> Iterator[tuple[list[bytes], bool]]:
     """The whole lines of each read, without their ends: one from a terminal, thousands from a file, or none.
 
-    Of a line that is longer than ``max_bytes`` only the first part is returned, and nothing after it.
+    True comes after the lines before one that is longer than ``max_bytes``, of which the end is not read.
     """
     begun: list[bytes] = []  # of a line whose end has not been read
     size = 0
@@ -120,11 +123,12 @@ def _lines_of(stdin: int, max_bytes: int) -> Iterator[list[bytes]]:
         if b"\n" in data:
             *lines, rest = b"".join(begun).split(b"\n")
             begun, size = [rest], len(rest)
-        yield [line.removesuffix(b"\r") for line in lines]
-        if size > max_bytes + 1:  # with a carriage return
-            break
+        is_cut = size > max_bytes + 1  # with a carriage return
+        yield [line.removesuffix(b"\r") for line in lines], is_cut
+        if is_cut:
+            return
     if last := b"".join(begun):
-        yield [last.removesuffix(b"\r")]
+        yield [last.removesuffix(b"\r")], False
 
 
 def _read(stdin: int) -> bytes:

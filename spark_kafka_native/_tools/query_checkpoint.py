@@ -21,10 +21,10 @@ _NAMES_PRECEDE: Final = {"v1": False, "v2": True}
 _MAX_BYTES: Final = 1 << 26
 _TRIES: Final = 3
 """How often the last batch is looked up: a running query deletes the files of earlier ones."""
-_WITHOUT_PASSWORDS: Final = {"hdfs", "viewfs"}
-"""Schemes whose URLs have no password, but ports."""
-_LEAST_SECRET: Final = 6
-"""Characters. Shorter parts of credentials are not looked for in the texts of errors."""
+_WITHOUT_PASSWORDS: Final = {"file", "hdfs", "viewfs"}
+"""Schemes whose URLs have no password: a colon precedes a port, or is in a path."""
+_MIN_SECRET_CHARS: Final = 6
+"""Shorter parts of credentials are not looked for in Arrow's errors."""
 _OF_THE_SYSTEM: Final = re.compile(r"^\[Errno \d+\] |\.? Detail: .*", re.DOTALL)
 """The parts of Arrow's error for a missing file that come from the operating system."""
 
@@ -41,8 +41,8 @@ class Checkpoint:
 
     def __str__(self) -> str:
         shown = self._location
-        for secret in self._secrets:
-            shown = shown.replace(secret, "...", 1)
+        for secret, masked in self._secrets.items():
+            shown = shown.replace(secret, masked, 1)
         return shown
 
     def committed_offsets(self) -> OffsetMap:
@@ -55,9 +55,9 @@ class Checkpoint:
             batch, content = self._last_batch()
         except FileNotFoundError as error:
             text = _OF_THE_SYSTEM.sub("", str(error))
-            raise self._failure(f"not the checkpoint of a streaming query: {text}") from error
+            raise self._failure(f"not the checkpoint of a streaming query: {self._masked(text)}") from error
         except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
-            raise self._failure(str(error)) from error
+            raise self._failure(self._masked(str(error))) from error
         version, _, *sources = [*content.splitlines(), "", ""]
         if version not in _NAMES_PRECEDE:
             raise self._failure(f"the version of its offsets is {version[:20]!r}, not v1 or v2")
@@ -117,28 +117,32 @@ class Checkpoint:
             return {}
 
     def _failure(self, text: str) -> ToolFailed:
-        """The error. Arrow's text can have the location, or parts of it."""
-        for secret in self._secrets:
-            text = text.replace(f"{secret}@", "...@").replace(f"?{secret}", "?...")
-            for part in (secret, *re.split("[:/@=&]", secret)):
-                text = text.replace(part, "...") if len(part) >= _LEAST_SECRET else text
         return ToolFailed(f"--checkpoint {self}: {text}")
 
+    def _masked(self, text: str) -> str:
+        """A text of Arrow without credentials: it can have the location, or parts of it."""
+        parts = [part for secret in self._secrets for part in re.split("[:/@=&?]", secret)]
+        masked = {part: "..." for part in parts if len(part) >= _MIN_SECRET_CHARS} | self._secrets
+        for secret in sorted(masked, key=len, reverse=True):  # a part may be in another one
+            text = text.replace(secret, masked[secret])
+        return text
 
-def _secrets_in(location: str) -> list[str]:
-    """The parts of a URL that can have credentials: what precedes the host, and the query.
 
-    A password may contain / and @, although they should be percent-encoded. In a path, @ has no meaning.
+def _secrets_in(location: str) -> dict[str, str]:
+    """The user information and the query of a URL, which can have credentials, and what is shown in their places.
+
+    A password may contain /, ? and @, although they should be percent-encoded. In a path, @ has no meaning.
     """
     scheme, separator, rest = location.partition("://")
     if not separator:
-        return []
-    rest, _, query = rest.partition("?")
-    user, _, _ = rest.rpartition("@")
+        return {}
+    user, _, host = rest.rpartition("@")
     if scheme in _WITHOUT_PASSWORDS:
         is_secret = "/" not in user
     elif scheme.startswith("abfs"):
         is_secret = ":" in user  # else it is a container
     else:
         is_secret = "/" not in user or ":" in user
-    return [each for each in (user if is_secret else "", query) if each]
+    is_secret = is_secret and bool(user)
+    _, _, query = (host if is_secret else rest).partition("?")
+    return ({f"{user}@": "...@"} if is_secret else {}) | ({f"?{query}": "?..."} if query else {})

@@ -1,8 +1,8 @@
-"""How tests start a Java that does not run for long."""
+"""Options for JVMs of short tests."""
 
 from typing import Final
 
-# One compiler and one thread that collects garbage; the classes of known jars are not verified.
+# C1 only, the serial collector, no verification of bytecode.
 QUICK_START: Final = (
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",

@@ -120,6 +120,8 @@ def test_a_plot_of_other_results_is_stale(root: Path) -> None:
     with (root / results.RESULTS / "broker.json").open("a") as file:
         file.write("\n")
     assert results.stale(root) == [f"{results.RESULTS}/broker.png"]
+    (root / results.RESULTS / "broker.json").unlink()
+    assert f"{results.RESULTS}/broker.png" in results.stale(root)
 
 
 def test_the_dot_is_at_the_median_and_the_whisker_from_the_least_to_the_greatest() -> None:
@@ -151,7 +153,7 @@ def test_a_report_becomes_a_section_and_a_headline(root: Path) -> None:
     assert readme.startswith("before\n")
     assert readme.endswith("after\n")
     assert "old" not in readme
-    assert "| rows/s, times as many as Kafka | 100 B |" in readme
+    assert "| rows/s, and the ratio to Kafka | 100 B |" in readme
     assert "| [source](docs/results.md#source) | 3.12 million, 10 x |" in readme
     assert "| [another, start](docs/results.md#another) | 0.5 s | the other: 2 | 4 x |" in readme
     assert "source, start" not in readme

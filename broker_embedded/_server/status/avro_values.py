@@ -41,9 +41,11 @@ class AvroSchema:
             raise BadSchema(f"avro_schema: it is not an Avro schema: {_text(error)}") from error
 
     def decode(self, value: bytes) -> Mapping[str, str]:
-        """``json``, the value, or ``problem``."""
+        """``json``, the value, or ``problem``. Raises MemoryError."""
         try:
             text = self._decode(value)
+        except MemoryError:
+            raise
         except Exception as error:  # as above
             return {"problem": _text(error)}
         return {"json": text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}..."}

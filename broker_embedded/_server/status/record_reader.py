@@ -2,7 +2,9 @@
 
 One thread reads the bytes, sends them to the worker, and waits for the page. One request is served at a time, and at
 most `_MAX_WAITING` wait. If the worker cannot read the batches of a request, the first one is tried alone, then without
-the Avro schema, and is skipped if it fails again: so a search always continues.
+the Avro schema, and is skipped if it fails again. On a busy machine the time of a request may end before that: the
+client repeats it, and a batch for which the time of two requests did not suffice is skipped. So a search always
+continues.
 """
 
 import asyncio
@@ -18,11 +20,18 @@ from broker_embedded._log.timestamp_lookup import ContinueAt, Lookup
 from broker_embedded._log.view import LogSlice, bytes_of
 from broker_embedded._platform.cancellation import Cancellation, WorkCancelled
 from broker_embedded._server.status.query import StatusError
-from broker_embedded._server.status.worker_process import WorkerFailed, WorkerLost, WorkerProcess
+from broker_embedded._server.status.worker_process import (
+    WorkerFailed,
+    WorkerLate,
+    WorkerLost,
+    WorkerProcess,
+    machine_is_busy,
+)
 from broker_embedded._server.status.worker_protocol import (
     BAD_SCHEMA,
     FASTAVRO_MISSING,
     PageRequest,
+    decode_response,
     encode_request,
     page_json,
     skipped,
@@ -55,6 +64,8 @@ class RecordReader:
         self._idle: asyncio.TimerHandle | None = None
         self._read_bytes = _READ_BYTES
         """Smaller after a failure, so that few attempts isolate the batch."""
+        self._late: tuple[Log, int] | None = None
+        """The first batch of the last request whose time ended: its log and base offset."""
         self._waiting = 0
         self._lookups: set[Cancellation] = set()
         self._closed = False
@@ -122,6 +133,13 @@ class RecordReader:
         if found.size > _MAX_BATCH_BYTES:
             return _skipped(request, found, f"it is larger than the {_MAX_BATCH_BYTES} bytes that are read")
         try:
+            return self._page_of(request, found, deadline)
+        except WorkerLate:
+            return self._page_after_late(log, request, found)
+
+    def _page_of(self, request: PageRequest, found: LogSlice, deadline: float) -> bytes:
+        """The page of a slice, or of its first batch, or without it. Raises WorkerLate, StatusError, KafkaError."""
+        try:
             page = self._ask(request, found, deadline)
             self._read_bytes = min(2 * self._read_bytes, _READ_BYTES)
             return page
@@ -143,8 +161,18 @@ class RecordReader:
                 reason = str(error)
         return _skipped(request, alone, reason)
 
+    def _page_after_late(self, log: Log, request: PageRequest, found: LogSlice) -> bytes:
+        """The page without a slice that is one batch and was late before. Raises StatusError, KafkaError."""
+        alone = _first_batch(found)
+        late = log, _header(alone).base_offset
+        is_repeated, self._late = late == self._late, late
+        if alone.size == found.size and is_repeated:
+            return _skipped(request, alone, f"it cannot be read within {_PAGE_S:g} s, because this machine is busy")
+        self._read_bytes = 1  # of a slice, which has one batch at least
+        raise machine_is_busy()
+
     def _ask(self, request: PageRequest, found: LogSlice, deadline: float) -> bytes:
-        """Send a request to the worker; its page. Raises WorkerFailed, StatusError, KafkaError."""
+        """Send a request to the worker; its page. Raises WorkerFailed, WorkerLate, StatusError, KafkaError."""
         stored = _bytes_of(found.regions)
         aborted = tuple((each.producer_id, each.first_offset, each.last_offset) for each in found.aborted)
         asked = encode_request(replace(request, aborted=aborted))
@@ -161,7 +189,7 @@ class RecordReader:
                 raise
         else:
             raise WorkerFailed(lost)
-        status, body = response[0], response[1:]
+        status, body = decode_response(response)
         if status in {BAD_SCHEMA, FASTAVRO_MISSING}:
             code = HTTPStatus.BAD_REQUEST if status == BAD_SCHEMA else HTTPStatus.NOT_IMPLEMENTED
             raise StatusError(code, body.decode())

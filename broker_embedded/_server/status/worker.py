@@ -25,6 +25,7 @@ from broker_embedded._server.status.worker_protocol import (
     READY,
     SIZE,
     decode_request,
+    encode_response,
 )
 
 _NICE: Final = 10
@@ -51,7 +52,7 @@ def main() -> int:
         signal.setitimer(signal.ITIMER_PROF, cpu_s)
         status, body = _answer(request, stored)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        _write(responses, SIZE.pack(len(body) + 1) + bytes([status]) + body)
+        _write(responses, encode_response(status, body))
     return 0
 
 

@@ -31,6 +31,10 @@ class WorkerLost(Exception):
     """A signal ended the worker, perhaps the OOM killer's. The request is sent once more to a new one."""
 
 
+class WorkerLate(Exception):
+    """The worker has not answered by the deadline."""
+
+
 class _Ended(Exception):
     """The other end of a pipe is closed."""
 
@@ -68,6 +72,8 @@ class WorkerProcess:
         """Wait for the end of its imports. ``deadline`` is of ``time.monotonic``. Raises StatusError."""
         try:
             printed = self._receive(len(READY), deadline)
+        except WorkerLate:
+            raise machine_is_busy() from None
         except _Ended:
             raise _unavailable(f"it ended with status {self._status()}") from None
         if printed != READY:
@@ -79,7 +85,7 @@ class WorkerProcess:
         return self._process.poll() is not None
 
     def ask(self, request: bytes, stored: bytes, deadline: float) -> bytes:
-        """Send a request and its batches; the response. Raises WorkerFailed, WorkerLost; StatusError: no time is left.
+        """Send a request and its batches; the response. Raises WorkerFailed, WorkerLost, WorkerLate.
 
         After an exception the worker must be closed.
         """
@@ -141,8 +147,7 @@ class WorkerProcess:
             if self._killed or self.has_ended:
                 raise _Ended
             if time.monotonic() >= deadline:
-                problem = "reading takes too long, because this machine is busy; try again"
-                raise StatusError(HTTPStatus.SERVICE_UNAVAILABLE, problem, {"Retry-After": "1"})
+                raise WorkerLate
 
     def _status(self) -> int:
         """The exit status of a process whose pipe is closed."""
@@ -151,6 +156,12 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             return self._process.wait()
+
+
+def machine_is_busy() -> StatusError:
+    """The error for a request that may be repeated at once."""
+    problem = "reading takes too long, because this machine is busy; try again"
+    return StatusError(HTTPStatus.SERVICE_UNAVAILABLE, problem, {"Retry-After": "1"})
 
 
 def _unavailable(reason: str) -> StatusError:

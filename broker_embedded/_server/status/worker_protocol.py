@@ -1,4 +1,4 @@
-"""What the broker and the process that reads records (`worker`) send each other.
+"""Messages between the broker and the process that reads records (`worker`).
 
 ready     `READY`, after the imports
 request   size uint32 | PageRequest as JSON | size uint32 | batches
@@ -51,6 +51,16 @@ def decode_request(text: bytes) -> PageRequest:
     fields = json.loads(text)
     aborted = tuple(tuple(each) for each in fields["aborted"])
     return PageRequest(**fields | {"aborted": aborted, "problems": tuple(fields["problems"])})
+
+
+def encode_response(status: int, body: bytes) -> bytes:
+    """A response with its size."""
+    return SIZE.pack(len(body) + 1) + bytes([status]) + body
+
+
+def decode_response(response: bytes) -> tuple[int, bytes]:
+    """Status and body of a response without its size."""
+    return response[0], response[1:]
 
 
 def page_json(next_offset: int, problems: Sequence[str], rows: Iterable[str] = ()) -> bytes:

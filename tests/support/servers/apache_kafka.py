@@ -294,7 +294,6 @@ class ApacheKafka:
 
         def is_ready() -> bool:
             if (code := process.poll()) is not None:
-                node.process = None
                 raise DidNotStart(f"node {node.node_id} ended with {code} while starting:\n{node.output()}")
             return expected <= _broker_ids(node.port)
 

@@ -1,6 +1,7 @@
 """Without PySpark, or with one that is too old: the broker and the tools run, and what needs Spark says so."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,12 @@ def test_shells_complete_the_options_of_other_commands_only(pyspark: str, tmp_pa
         asked = {"_PYKAFKA_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "2"}
         done = run(tmp_path, "-m", "spark_kafka_native", **asked)
         assert (done.stdout, done.stderr) == (offered, ""), pyspark
+
+
+def test_a_folder_named_pyspark_is_not_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", SimpleNamespace())
+    with pytest.raises(SparkMissing, match=f"^register {re.escape(NEEDED['missing'])}$"):
+        import_with_spark("pyspark.sql", "register")
 
 
 def test_a_module_that_an_old_pyspark_has_does_not_hide_its_age(monkeypatch: pytest.MonkeyPatch) -> None:

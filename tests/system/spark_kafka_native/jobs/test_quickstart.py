@@ -20,7 +20,6 @@ from spark_kafka_native._jobs.comparison import Comparison, PageCount
 from spark_kafka_native._jobs.page_views import PAGES, page_views
 from spark_kafka_native._jobs.quickstart import Options, Topics, _checkpoints, main
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
-from tests.support.java import DRIVER_OPTIONS
 
 ROOT = Path(__file__).parents[4]
 EVENTS = 3_000
@@ -33,9 +32,7 @@ SMALL = ["--events", str(EVENTS), "--events-per-trigger", "2000", "--partitions"
 def test_the_job_as_make_demo_runs_it(tmp_path: Path) -> None:
     """Exit 0, the last line, and not a word from Spark or anybody else on stderr."""
     hidden = ("PYSPARK_", "SPARK_", "JDK_JAVA_OPTIONS", "PYTHON")
-    kept = {DRIVER_OPTIONS}
-    if "COVERAGE_PROCESS_START" in os.environ:
-        kept.add("PYTHONPATH")  # which coverage's plugin is found by
+    kept = {"PYTHONPATH"} if "COVERAGE_PROCESS_START" in os.environ else set()  # finds coverage's plugin
     environment = {name: value for name, value in os.environ.items() if name in kept or not name.startswith(hidden)}
     done = subprocess.run(
         [sys.executable, str(ROOT / "jobs" / "quickstart.py"), *SMALL],

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native._tools.console_producer import READER_PROPERTIES, _lines_of, to_records
+from spark_kafka_native._tools.console_producer import _READ_BYTES, READER_PROPERTIES, _lines_of, to_records
 from tests.support.servers.brokers import AnyBroker
 from tests.support.tools import Tool
 
@@ -76,8 +76,9 @@ def test_lines_of_a_pipe_are_sent_when_they_come(
     ("bad", "words"),
     [
         (b"bad", "line 4: no key separator ':' in 'bad'"),
-        (b"k:" + b"x" * 3_000_000, "line 4: its record has "),
-        (b"k:" + b"x" * (1_048_576 - 20), "line 4: its record has "),
+        (b"k:" + b"x" * 3_000_000, "line 4: its record is larger than max.request.size, 1048576 bytes"),
+        (b"k" * 3_000_000 + b":x", "line 4: its record is larger than max.request.size, 1048576 bytes"),
+        (b"k:" + b"x" * (1_048_576 - 20), "line 4: its record has 10"),
     ],
 )
 def test_lines_before_a_bad_one_are_sent(
@@ -94,11 +95,25 @@ def test_lines_before_a_bad_one_are_sent(
     assert read.lines == ["1", "2", "3"]
 
 
+@pytest.mark.parametrize(
+    ("key", "reading"),
+    [("k", ("--property", f"key.separator={'-' * 200}")), ("N" * 200, ("--property", f"null.marker={'N' * 200}"))],
+)
+def test_the_first_part_of_a_line_is_not_sent(on_broker: Tool, name: str, key: str, reading: tuple[str, ...]) -> None:
+    """One read gives all but the last bytes of the largest line; separator and marker are not sent."""
+    reading = ("--property", "parse.key=true", "--property", "key.separator=-", *reading)
+    limit = ("--producer-property", f"max.request.size={_READ_BYTES - 6}")
+    line = f"{key}{'-' * 200}{'x' * 3_000_000}\nk-5\n".encode()
+    sent = on_broker("kafka-console-producer", "--topic", name, *reading, *limit, stdin=line)
+    assert (sent.status, "line 1: its record is larger than max.request.size, " in sent.err) == (1, True), sent.err
+    assert on_broker("kafka-get-offsets", "--topic", name).lines in ([], [f"{name}:0:0"])
+
+
 def test_a_line_that_is_too_long_is_not_collected() -> None:
     read_end, write_end = os.pipe()
     with os.fdopen(read_end, "rb"), os.fdopen(write_end, "wb", buffering=0) as writer:
         writer.write(b"a\r\nb\n" + b"x" * 20)
-        assert list(_lines_of(read_end, 10)) == [[b"a", b"b"], [b"x" * 20]], "the pipe has no end yet"
+        assert list(_lines_of(read_end, 10)) == [([b"a", b"b"], True)], "the pipe has no end yet"
 
 
 def test_with_sync_a_request_has_one_line(tool: Tool) -> None:

@@ -1,6 +1,7 @@
 """``pykafka lag``."""
 
 import json
+import re
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -180,15 +181,21 @@ def fetches(broker: EmbeddedBroker) -> int:
         ("s3://key/geheim:x@[/x", "s3://...@[/x"),
         ("s3://key:1@geheim@[/x", "s3://...@[/x"),
         ("abfs://:geheim/2@[/x", "abfs://...@[/x"),
+        ("s3://key:gehe?im@127.0.0.1:1/x", "s3://...@127.0.0.1:1/x"),
+        ("s3://key:geheim?x@[/x", "s3://...@[/x"),
+        ("abfs://:geheim?2@[/x", "abfs://...@[/x"),
+        ("s3://key:geheim@[/x?token=geheim-prod-2024", "s3://...@[/x?..."),
+        ("s3://s3@[/x", "s3://...@[/x"),
         ("abfs://c@account?client_secret=geheim", "abfs://c@account?..."),
         ("nope://geheim@a/b", "nope://...@a/b"),
         ("nope://bucket/a@b", "nope://bucket/a@b"),
         ("hdfs://[:8020/a@b", "hdfs://[:8020/a@b"),
+        ("file:///no/such:day/a@b", "file:///no/such:day/a@b"),
     ],
 )
 def test_credentials_in_a_url_are_not_printed(lag: Tool, location: str, shown: str) -> None:
     response = lag("--checkpoint", location)
-    assert (response.status, "geheim" in response.err) == (1, False), response.err
+    assert (response.status, re.findall("gehe|2024", response.err)) == (1, [])
     assert f"--checkpoint {shown}: " in response.err
 
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from broker_embedded._server.status import record_reader, worker_process
-from broker_embedded._server.status.worker_process import WorkerFailed, WorkerProcess
+from broker_embedded._server.status.worker_process import WorkerFailed, WorkerLate, WorkerProcess
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._protocol.errors import ErrorCode
 from spark_kafka_native._records.batch import CompressionType
@@ -143,6 +143,30 @@ def test_a_machine_that_is_too_busy_skips_nothing(page: Page, monkeypatch: pytes
     assert answer.row["problem"] == "reading takes too long, because this machine is busy; try again"
     monkeypatch.undo()
     assert values(page.row("records", topic="t")) == ["1"]
+
+
+def test_a_batch_that_is_late_twice_is_skipped(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a batch that exhausts the worker, on a machine that leaves it no processor, does not end a search."""
+
+    def ask(self: WorkerProcess, request: bytes, stored: bytes, deadline: float) -> bytes:
+        asked.append(len(stored))
+        if b"late" in stored:
+            raise WorkerLate
+        return whole(self, request, stored, deadline)
+
+    asked: list[int] = []
+    whole = WorkerProcess.ask
+    monkeypatch.setattr(WorkerProcess, "ask", ask)
+    sizes = [len(batch(value)) for value in (b"late", b"1", b"late")]
+    for value in (b"late", b"1", b"late"):
+        write(page, batch(value))
+    assert page.ask("api/records", {"topic": "t", "offset": 0}).status == 503
+    skipped = page.row("records", topic="t", offset=0)
+    assert asked == [sum(sizes), sizes[0]], "the second request has the first batch alone"
+    problem = "the batch at offset 0 is skipped: it cannot be read within 600 s, because this machine is busy"
+    assert (skipped["rows"], skipped["next_offset"], skipped["problems"]) == ([], 1, [problem])
+    answer = page.row("records", topic="t", offset=1)
+    assert (values(answer), answer["next_offset"]) == (["1"], 2)
 
 
 @pytest.mark.parametrize("is_noticed", [True, False])
