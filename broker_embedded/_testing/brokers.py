@@ -55,13 +55,13 @@ class ControlledBroker(ABC):
         are the broker's, by Kafka's names; without ``listeners`` it listens on a free port of 127.0.0.1, without
         ``group.initial.rebalance.delay.ms``, 3 s with Kafka, the first members of a group do not wait. ``users`` and
         their passwords add a listener SASL_PLAINTEXT, where they log in with PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
-        Raises SettingError: a setting is unknown or invalid.
+        Raises SettingError: a setting is unknown or invalid, or ``topics`` is not such a mapping.
         """
         self._settings: dict[str, object] = {**_DEFAULTS, **(settings or {})}
         if users:
             self._settings |= settings_with_users(self._settings, users)
         BrokerConfig.parse(self._settings)
-        self._topics = dict(topics or {})
+        self._topics = _valid_topics(topics or {})
         """Those that are still to be created."""
         self._creating: str | None = None
         """The last one that was requested. After an interrupt it may exist."""
@@ -244,6 +244,12 @@ class ControlledBroker(ABC):
 def _remove_unless_forked(directory: Path, pid: int) -> None:
     if os.getpid() == pid:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _valid_topics(topics: Mapping[str, int]) -> dict[str, int]:
+    if not isinstance(topics, Mapping) or not all(isinstance(number, int) for number in topics.values()):
+        raise SettingError("topics", f"{topics!r} is not a mapping of names to numbers of partitions")
+    return dict(topics)
 
 
 def creatable(name: str, partitions: int, configs: Mapping[str, str] | None) -> CreatableTopic:

@@ -25,8 +25,8 @@ _WITHOUT_PASSWORDS: Final = {"file", "hdfs", "viewfs"}
 """Schemes whose URLs have no password: a colon precedes a port, or is in a path."""
 _MIN_SECRET_CHARS: Final = 6
 """Shorter parts of credentials are not looked for in Arrow's errors."""
-_OF_THE_SYSTEM: Final = re.compile(r"^\[Errno \d+\] |\.? Detail: .*", re.DOTALL)
-"""The parts of Arrow's error for a missing file that come from the operating system."""
+_GCS_RETRY_S: Final = 10
+"""Arrow's default are 15 minutes, without a word to the user."""
 
 
 class Checkpoint:
@@ -52,12 +52,11 @@ class Checkpoint:
         not one, has no completed batch, or its query reads no topic.
         """
         try:
-            batch, content = self._last_batch()
-        except FileNotFoundError as error:
-            text = _OF_THE_SYSTEM.sub("", str(error))
-            raise self._failure(f"not the checkpoint of a streaming query: {self._masked(text)}") from error
+            files, path = self._open()
+            batch, content = self._last_batch(files, path)
         except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
-            raise self._failure(self._masked(str(error))) from error
+            text, *_ = str(error).splitlines()  # without all the files where Arrow has looked for a JVM
+            raise self._failure(self._masked(re.sub(r"^\[Errno \d+\] ", "", text))) from error
         version, _, *sources = [*content.splitlines(), "", ""]
         if version not in _NAMES_PRECEDE:
             raise self._failure(f"the version of its offsets is {version[:20]!r}, not v1 or v2")
@@ -70,12 +69,16 @@ class Checkpoint:
             raise self._failure(f"batch {batch} has no offsets of a Kafka source")
         return offsets
 
-    def _last_batch(self) -> tuple[int, str]:
+    def _last_batch(self, files: pa.fs.FileSystem, path: str) -> tuple[int, str]:
         """The number and the file of offsets of the last completed batch. Raises OSError, ValueError, ToolFailed."""
-        files, path = self._open()
         tries = _TRIES
         while True:
-            listed = files.get_file_info(pa.fs.FileSelector(f"{path}/commits"))
+            try:
+                listed = files.get_file_info(pa.fs.FileSelector(f"{path}/commits"))
+            except FileNotFoundError as error:
+                exists = files.get_file_info(path).type is not pa.fs.FileType.NotFound
+                problem = "not the checkpoint of a streaming query: it has no directory commits"
+                raise self._failure(problem if exists else "there is no such directory") from error
             batches = [int(info.base_name) for info in listed if info.base_name.isdecimal()]
             if not batches:
                 raise self._failure("the query has no completed batch")
@@ -83,9 +86,10 @@ class Checkpoint:
             try:
                 with files.open_input_stream(f"{path}/offsets/{max(batches)}") as stream:
                     content = stream.read(_MAX_BYTES + 1)
-            except FileNotFoundError:
+            except FileNotFoundError as error:
                 if not tries:
-                    raise
+                    problem = f"the file offsets/{max(batches)} is missing, and commits/{max(batches)} is there"
+                    raise self._failure(problem) from error
                 continue
             if len(content) > _MAX_BYTES:
                 raise self._failure(f"the file of batch {max(batches)} has more than {_MAX_BYTES} bytes")
@@ -95,7 +99,9 @@ class Checkpoint:
         """The file system, and the path in it. Raises OSError, ValueError."""
         location = re.sub("^s3[an]://", "s3://", self._location)  # Hadoop's schemes
         location = re.sub("^file:/(?!/)", "file:///", location)
-        if "://" in location:
+        if re.match("gc?s://", location) and "retry_limit_seconds=" not in location:
+            location += f"{'&' if '?' in location else '?'}retry_limit_seconds={_GCS_RETRY_S}"
+        if re.match("[A-Za-z][A-Za-z0-9+.-]*:/", location):
             files, path = pa.fs.FileSystem.from_uri(location)
             return files, path
         return pa.fs.LocalFileSystem(), str(Path(location).absolute())

@@ -3,7 +3,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 from dirty_equals import IsInt
@@ -144,6 +144,12 @@ def test_a_broker_that_is_dropped_before_its_start_leaves_no_directory(kind: typ
 def test_a_bad_setting_is_refused_at_once(kind: type[TestBroker], tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"did you mean num\.partitions"):
         kind(tmp_path, settings={"num.partition": 3})
+
+
+@pytest.mark.parametrize("topics", ["visits", {"visits": "3"}])
+def test_topics_that_are_no_mapping_are_refused(topics: Any) -> None:
+    with pytest.raises(SettingError, match=r"topics.* is not a mapping of names to numbers of partitions"):
+        EmbeddedBroker(topics=topics)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -205,11 +205,27 @@ def test_credentials_in_a_url_are_not_printed(lag: Tool, location: str, shown: s
         ((), 2, "one of --group, --checkpoint is required"),
         (("--group", "g", "--checkpoint", "c"), 2, "--group and --checkpoint cannot be used together"),
         (("--group", "no-such-group"), 1, "--group no-such-group: the group has no committed offsets"),
-        (("--checkpoint", "{}/none"), 1, "--checkpoint {}/none: not the checkpoint of a streaming query: Cannot list "),
+        (("--checkpoint", "{}/none"), 1, "--checkpoint {}/none: there is no such directory"),
+        (
+            ("--checkpoint", "{}"),
+            1,
+            "--checkpoint {}: not the checkpoint of a streaming query: it has no directory commits",
+        ),
+        (("--checkpoint", "{}/file"), 1, "--checkpoint {0}/file: Cannot list directory '{0}/file/commits'"),
+        (("--checkpoint", "dbfs:/ck"), 1, "--checkpoint dbfs:/ck: Unrecognized filesystem type in URI: dbfs:/ck"),
+        (
+            ("--checkpoint", "gs://anonymous@b/c?endpoint_override=127.0.0.1:1&scheme=http&retry_limit_seconds=1"),
+            1,
+            "--checkpoint gs://...@b/c?...: google::cloud::Status(UNAVAILABLE: ",
+        ),
         (("--checkpoint", "{}/new"), 1, "--checkpoint {}/new: the query has no completed batch"),
         (("--checkpoint", "{}/other"), 1, "--checkpoint {}/other: batch 10 has no offsets of a Kafka source"),
         (("--checkpoint", "{}/newer"), 1, "--checkpoint {}/newer: the version of its offsets is 'v3', not v1 or v2"),
-        (("--checkpoint", "{}/lost"), 1, "--checkpoint {}/lost: not the checkpoint of a streaming query: "),
+        (
+            ("--checkpoint", "{}/lost"),
+            1,
+            "--checkpoint {}/lost: the file offsets/10 is missing, and commits/10 is there",
+        ),
         (("--checkpoint", "{}/binary"), 1, "--checkpoint {}/binary: "),
         (("--checkpoint", "no-such-scheme://a/b"), 1, "--checkpoint no-such-scheme://a/b: "),
         (("--group", "g", "--interval", "0"), 2, "Invalid value for '--interval'"),
@@ -220,6 +236,7 @@ def test_credentials_in_a_url_are_not_printed(lag: Tool, location: str, shown: s
 )
 def test_errors(lag: Tool, tmp_path: Path, arguments: tuple[str, ...], status: int, said: str) -> None:
     (tmp_path / "new" / "commits").mkdir(parents=True)
+    (tmp_path / "file").touch()
     write_checkpoint(tmp_path / "other", '{"logOffset":3}', "7")
     write_checkpoint(tmp_path / "cut", '{"t":')
     write_checkpoint(tmp_path / "deep", "[" * 200_000)
