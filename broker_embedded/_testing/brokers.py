@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from numbers import Integral
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
@@ -247,9 +248,11 @@ def _remove_unless_forked(directory: Path, pid: int) -> None:
 
 
 def _valid_topics(topics: Mapping[str, int]) -> dict[str, int]:
-    if not isinstance(topics, Mapping) or not all(isinstance(number, int) for number in topics.values()):
+    if not isinstance(topics, Mapping) or not all(
+        isinstance(name, str) and isinstance(number, Integral) for name, number in topics.items()
+    ):
         raise SettingError("topics", f"{topics!r} is not a mapping of names to numbers of partitions")
-    return dict(topics)
+    return {name: int(number) for name, number in topics.items()}
 
 
 def creatable(name: str, partitions: int, configs: Mapping[str, str] | None) -> CreatableTopic:

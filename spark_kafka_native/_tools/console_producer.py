@@ -112,7 +112,7 @@ def _producer_properties(options: Options) -> Iterator[tuple[str, dict[str, str]
 def _lines_of(stdin: int, max_bytes: int) -> Iterator[tuple[list[bytes], bool]]:
     """The whole lines of each read, without their ends: one from a terminal, thousands from a file, or none.
 
-    True comes after the lines before one that is longer than ``max_bytes``, of which the end is not read.
+    With them: whether the next line is longer than ``max_bytes``. Nothing is read after it.
     """
     begun: list[bytes] = []  # of a line whose end has not been read
     size = 0

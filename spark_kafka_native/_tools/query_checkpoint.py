@@ -9,6 +9,7 @@ import json
 import re
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.fs
@@ -26,7 +27,9 @@ _WITHOUT_PASSWORDS: Final = {"file", "hdfs", "viewfs"}
 _MIN_SECRET_CHARS: Final = 6
 """Shorter parts of credentials are not looked for in Arrow's errors."""
 _GCS_RETRY_S: Final = 10
-"""Arrow's default are 15 minutes, without a word to the user."""
+"""Arrow's default is 15 minutes, in which nothing is printed."""
+_URL: Final = re.compile("([A-Za-z][A-Za-z0-9+.-]*):/+(.*)", re.DOTALL)
+"""Also with one slash, as Hadoop's paths: Arrow reports those that it cannot open."""
 
 
 class Checkpoint:
@@ -37,13 +40,13 @@ class Checkpoint:
 
     def __init__(self, location: str) -> None:
         self._location = location
-        self._secrets = _secrets_in(location)
+        self._user, self._query = _secrets_in(location)
 
     def __str__(self) -> str:
         shown = self._location
-        for secret, masked in self._secrets.items():
-            shown = shown.replace(secret, masked, 1)
-        return shown
+        if self._user:
+            shown = shown.replace(f"{self._user}@", "...@", 1)
+        return shown.replace(f"?{self._query}", "?...", 1) if self._query else shown
 
     def committed_offsets(self) -> OffsetMap:
         """The offsets after the last completed batch, of all Kafka sources of the query.
@@ -54,9 +57,11 @@ class Checkpoint:
         try:
             files, path = self._open()
             batch, content = self._last_batch(files, path)
-        except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
-            text, *_ = str(error).splitlines()  # without all the files where Arrow has looked for a JVM
-            raise self._failure(self._masked(re.sub(r"^\[Errno \d+\] ", "", text))) from error
+        except (OSError, ValueError, pa.ArrowException) as error:
+            text, _, _ = self._masked(str(error)).partition("\n")  # without all the files where Arrow has looked
+            if text.startswith("Unable to load lib"):
+                text = f"{text}; HDFS needs Java and Hadoop: set JAVA_HOME, HADOOP_HOME and CLASSPATH"
+            raise self._failure(re.sub(r"^\[Errno \d+\] ", "", text)) from error
         version, _, *sources = [*content.splitlines(), "", ""]
         if version not in _NAMES_PRECEDE:
             raise self._failure(f"the version of its offsets is {version[:20]!r}, not v1 or v2")
@@ -101,7 +106,7 @@ class Checkpoint:
         location = re.sub("^file:/(?!/)", "file:///", location)
         if re.match("gc?s://", location) and "retry_limit_seconds=" not in location:
             location += f"{'&' if '?' in location else '?'}retry_limit_seconds={_GCS_RETRY_S}"
-        if re.match("[A-Za-z][A-Za-z0-9+.-]*:/", location):
+        if _URL.match(location):
             files, path = pa.fs.FileSystem.from_uri(location)
             return files, path
         return pa.fs.LocalFileSystem(), str(Path(location).absolute())
@@ -127,21 +132,25 @@ class Checkpoint:
 
     def _masked(self, text: str) -> str:
         """A text of Arrow without credentials: it can have the location, or parts of it."""
-        parts = [part for secret in self._secrets for part in re.split("[:/@=&?]", secret)]
-        masked = {part: "..." for part in parts if len(part) >= _MIN_SECRET_CHARS} | self._secrets
+        values = [item.rpartition("=")[2] for item in self._query.split("&")]
+        parts = [part for part in (*re.split("[:/@?]", self._user), *values) if len(part) >= _MIN_SECRET_CHARS]
+        masked = dict.fromkeys([*parts, *map(unquote, parts)], "...")
+        masked |= {f"{self._user}@": "...@"} if self._user else {}
+        masked |= {f"?{self._query}": "?..."} if self._query else {}
         for secret in sorted(masked, key=len, reverse=True):  # a part may be in another one
             text = text.replace(secret, masked[secret])
         return text
 
 
-def _secrets_in(location: str) -> dict[str, str]:
-    """The user information and the query of a URL, which can have credentials, and what is shown in their places.
+def _secrets_in(location: str) -> tuple[str, str]:
+    """The user information and the query of a URL, where they can have credentials.
 
     A password may contain /, ? and @, although they should be percent-encoded. In a path, @ has no meaning.
     """
-    scheme, separator, rest = location.partition("://")
-    if not separator:
-        return {}
+    url = _URL.match(location)
+    if url is None:
+        return "", ""
+    scheme, rest = url.groups()
     user, _, host = rest.rpartition("@")
     if scheme in _WITHOUT_PASSWORDS:
         is_secret = "/" not in user
@@ -149,6 +158,5 @@ def _secrets_in(location: str) -> dict[str, str]:
         is_secret = ":" in user  # else it is a container
     else:
         is_secret = "/" not in user or ":" in user
-    is_secret = is_secret and bool(user)
-    _, _, query = (host if is_secret else rest).partition("?")
-    return ({f"{user}@": "...@"} if is_secret else {}) | ({f"?{query}": "?..."} if query else {})
+    _, _, query = (host if user and is_secret else rest).partition("?")
+    return user if is_secret else "", query

@@ -2,8 +2,8 @@
 
 One thread reads the bytes, sends them to the worker, and waits for the page. One request is served at a time, and at
 most `_MAX_WAITING` wait. If the worker cannot read the batches of a request, the first one is tried alone, then without
-the Avro schema, and is skipped if it fails again. On a busy machine the time of a request may end before that: the
-client repeats it, and a batch for which the time of two requests did not suffice is skipped. So a search always
+the Avro schema, and is skipped if it fails again. On a busy machine the time of a request may end before that. The
+client repeats it, and its first batch is tried alone, without the schema; late again, it is skipped. So a search always
 continues.
 """
 
@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, TypeVar
+from uuid import UUID
 
 from broker_embedded._log.log import Log
 from broker_embedded._log.timestamp_lookup import ContinueAt, Lookup
@@ -25,7 +26,6 @@ from broker_embedded._server.status.worker_process import (
     WorkerLate,
     WorkerLost,
     WorkerProcess,
-    machine_is_busy,
 )
 from broker_embedded._server.status.worker_protocol import (
     BAD_SCHEMA,
@@ -37,6 +37,7 @@ from broker_embedded._server.status.worker_protocol import (
     skipped,
 )
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._protocol.wire import FileRegion
 from spark_kafka_native._records.batch import BatchHeader, CorruptBatch
 from spark_kafka_native._records.formats import read_any
@@ -50,6 +51,7 @@ _LOOKUP_S: Final = 5.0
 _IDLE_S: Final = 60.0
 _TRIES: Final = 2
 _MAX_WAITING: Final = 4
+_MAX_LATE: Final = 100
 _STOPPING: Final = "the broker stops"
 
 T = TypeVar("T")
@@ -64,8 +66,8 @@ class RecordReader:
         self._idle: asyncio.TimerHandle | None = None
         self._read_bytes = _READ_BYTES
         """Smaller after a failure, so that few attempts isolate the batch."""
-        self._late: tuple[Log, int] | None = None
-        """The first batch of the last request whose time ended: its log and base offset."""
+        self._late: dict[tuple[UUID | None, TopicPartition, int], None] = {}
+        """Where requests began whose time has ended, the last one last: topic, partition and offset."""
         self._waiting = 0
         self._lookups: set[Cancellation] = set()
         self._closed = False
@@ -132,13 +134,34 @@ class RecordReader:
             return page_json(request.end, ())
         if found.size > _MAX_BATCH_BYTES:
             return _skipped(request, found, f"it is larger than the {_MAX_BATCH_BYTES} bytes that are read")
+        start = (log.topic_id, log.partition, request.offset)
+        was_late = start in self._late
+        late = f"it is not read within {_PAGE_S:g} s, because this machine is busy"
+        if was_late:
+            del self._late[start]
+            found = _first_batch(found)
+            request = _without_schema(request, found, late)
         try:
             return self._page_of(request, found, deadline)
         except WorkerLate:
-            return self._page_after_late(log, request, found)
+            if was_late:
+                return _skipped(request, found, late)
+            self._late[start] = None
+            if len(self._late) > _MAX_LATE:
+                del self._late[next(iter(self._late))]
+            self._read_less()
+            problem = "reading takes too long, because this machine is busy; try again"
+            raise StatusError(HTTPStatus.SERVICE_UNAVAILABLE, problem, {"Retry-After": "1"}) from None
+
+    def _read_less(self) -> None:
+        self._read_bytes = max(self._read_bytes // 16, _LEAST_READ_BYTES)
 
     def _page_of(self, request: PageRequest, found: LogSlice, deadline: float) -> bytes:
-        """The page of a slice, or of its first batch, or without it. Raises WorkerLate, StatusError, KafkaError."""
+        """The page of a slice.
+
+        If the worker fails: of its first batch, then of that without the schema, then a page that skips the batch.
+        Raises WorkerLate, StatusError, KafkaError.
+        """
         try:
             page = self._ask(request, found, deadline)
             self._read_bytes = min(2 * self._read_bytes, _READ_BYTES)
@@ -147,29 +170,17 @@ class RecordReader:
             reason = str(error)
         alone = _first_batch(found)
         if alone.size < found.size:
-            self._read_bytes = max(self._read_bytes // 16, _LEAST_READ_BYTES)
+            self._read_less()
             try:
                 return self._ask(request, alone, deadline)
             except WorkerFailed as error:
                 reason = str(error)
         if request.avro_schema:
-            problem = f"the batch at offset {_header(alone).base_offset} is shown without the Avro schema: {reason}"
-            plain = replace(request, avro_schema="", problems=(problem,))
             try:
-                return self._ask(plain, alone, deadline)
+                return self._ask(_without_schema(request, alone, reason), alone, deadline)
             except WorkerFailed as error:
                 reason = str(error)
         return _skipped(request, alone, reason)
-
-    def _page_after_late(self, log: Log, request: PageRequest, found: LogSlice) -> bytes:
-        """The page without a slice that is one batch and was late before. Raises StatusError, KafkaError."""
-        alone = _first_batch(found)
-        late = log, _header(alone).base_offset
-        is_repeated, self._late = late == self._late, late
-        if alone.size == found.size and is_repeated:
-            return _skipped(request, alone, f"it cannot be read within {_PAGE_S:g} s, because this machine is busy")
-        self._read_bytes = 1  # of a slice, which has one batch at least
-        raise machine_is_busy()
 
     def _ask(self, request: PageRequest, found: LogSlice, deadline: float) -> bytes:
         """Send a request to the worker; its page. Raises WorkerFailed, WorkerLate, StatusError, KafkaError."""
@@ -237,6 +248,14 @@ def _broker_stops() -> StatusError:
 
 def _read(log: Log, request: PageRequest, max_bytes: int) -> LogSlice:
     return log.reader.read(request.offset, max_bytes=max_bytes, upper_bound_offset=request.end, with_aborted=True)
+
+
+def _without_schema(request: PageRequest, found: LogSlice, reason: str) -> PageRequest:
+    """The request without its schema if it has one, and then with that problem. Raises KafkaError."""
+    if not request.avro_schema:
+        return request
+    problem = f"the batch at offset {_header(found).base_offset} is shown without the Avro schema: {reason}"
+    return replace(request, avro_schema="", problems=(problem,))
 
 
 def _skipped(request: PageRequest, found: LogSlice, reason: str) -> bytes:

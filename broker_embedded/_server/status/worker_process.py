@@ -32,7 +32,7 @@ class WorkerLost(Exception):
 
 
 class WorkerLate(Exception):
-    """The worker has not answered by the deadline."""
+    """The worker has not started or not answered by the deadline."""
 
 
 class _Ended(Exception):
@@ -69,11 +69,9 @@ class WorkerProcess:
         self._killed = False
 
     def wait_until_ready(self, deadline: float) -> None:
-        """Wait for the end of its imports. ``deadline`` is of ``time.monotonic``. Raises StatusError."""
+        """Wait for the end of its imports. ``deadline`` is of ``time.monotonic``. Raises WorkerLate, StatusError."""
         try:
             printed = self._receive(len(READY), deadline)
-        except WorkerLate:
-            raise machine_is_busy() from None
         except _Ended:
             raise _unavailable(f"it ended with status {self._status()}") from None
         if printed != READY:
@@ -156,12 +154,6 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             return self._process.wait()
-
-
-def machine_is_busy() -> StatusError:
-    """The error for a request that may be repeated at once."""
-    problem = "reading takes too long, because this machine is busy; try again"
-    return StatusError(HTTPStatus.SERVICE_UNAVAILABLE, problem, {"Retry-After": "1"})
 
 
 def _unavailable(reason: str) -> StatusError:

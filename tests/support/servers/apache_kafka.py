@@ -283,7 +283,8 @@ class ApacheKafka:
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
-        running = {node.node_id for node in self._nodes.values() if node.process is not None}
+        processes = [(node.node_id, node.process) for node in self._nodes.values()]
+        running = {node_id for node_id, process in processes if process is not None and process.poll() is None}
         for node in nodes:
             self._wait_until_ready(node, running, began + START_TIMEOUT_S)
         self.start_seconds = time.monotonic() - began

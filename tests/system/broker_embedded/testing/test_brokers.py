@@ -146,7 +146,7 @@ def test_a_bad_setting_is_refused_at_once(kind: type[TestBroker], tmp_path: Path
         kind(tmp_path, settings={"num.partition": 3})
 
 
-@pytest.mark.parametrize("topics", ["visits", {"visits": "3"}])
+@pytest.mark.parametrize("topics", ["visits", {"visits": "3"}, {1: 3}])
 def test_topics_that_are_no_mapping_are_refused(topics: Any) -> None:
     with pytest.raises(SettingError, match=r"topics.* is not a mapping of names to numbers of partitions"):
         EmbeddedBroker(topics=topics)

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from broker_embedded._server.status import record_reader, worker_process
-from broker_embedded._server.status.worker_process import WorkerFailed, WorkerLate, WorkerProcess
+from broker_embedded._server.status.worker_process import WorkerFailed, WorkerLate, WorkerLost, WorkerProcess
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._protocol.errors import ErrorCode
 from spark_kafka_native._records.batch import CompressionType
@@ -150,23 +150,50 @@ def test_a_batch_that_is_late_twice_is_skipped(page: Page, monkeypatch: pytest.M
 
     def ask(self: WorkerProcess, request: bytes, stored: bytes, deadline: float) -> bytes:
         asked.append(len(stored))
-        if b"late" in stored:
+        if b"late" in stored or (b"slow" in stored and json.loads(request)["avro_schema"]):
             raise WorkerLate
         return whole(self, request, stored, deadline)
+
+    def search(offset: int) -> dict[str, Any]:
+        fields = {"topic": "t", "offset": offset, "avro_schema": '"bytes"'}
+        first, second = (page.ask("api/records", method="POST", body=fields) for _ in range(2))
+        assert (first.status, second.status) == (503, 200), "the first request may be repeated"
+        return second.row
 
     asked: list[int] = []
     whole = WorkerProcess.ask
     monkeypatch.setattr(WorkerProcess, "ask", ask)
-    sizes = [len(batch(value)) for value in (b"late", b"1", b"late")]
-    for value in (b"late", b"1", b"late"):
+    sizes = [len(batch(value)) for value in (b"late", b"1", b"slow")]
+    for value in (b"late", b"1", b"slow"):
         write(page, batch(value))
-    assert page.ask("api/records", {"topic": "t", "offset": 0}).status == 503
-    skipped = page.row("records", topic="t", offset=0)
-    assert asked == [sum(sizes), sizes[0]], "the second request has the first batch alone"
-    problem = "the batch at offset 0 is skipped: it cannot be read within 600 s, because this machine is busy"
-    assert (skipped["rows"], skipped["next_offset"], skipped["problems"]) == ([], 1, [problem])
-    answer = page.row("records", topic="t", offset=1)
+    reason = "it is not read within 600 s, because this machine is busy"
+    for _ in range(2):  # a request that was skipped is not late any more
+        answer = search(0)
+        assert asked == [sum(sizes), sizes[0]], "the second request has the first batch alone"
+        assert (answer["rows"], answer["next_offset"]) == ([], 1)
+        assert answer["problems"] == [f"the batch at offset 0 is skipped: {reason}"]
+        asked.clear()
+    answer = search(1)
     assert (values(answer), answer["next_offset"]) == (["1"], 2)
+    answer = search(2)
+    assert (values(answer), answer["next_offset"]) == (["slow"], 3)
+    assert answer["problems"] == [f"the batch at offset 2 is shown without the Avro schema: {reason}"]
+
+
+def test_a_worker_whose_start_is_late_after_a_failure_counts_as_late(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> bytes:
+        monkeypatch.setattr(WorkerProcess, "wait_until_ready", late)
+        raise WorkerLost("killed")
+
+    def late(*_: object) -> None:
+        raise WorkerLate
+
+    write(page, batch(b"1"))
+    monkeypatch.setattr(WorkerProcess, "ask", fail)
+    statuses = [page.ask("api/records", {"topic": "t", "offset": 0}).status for _ in range(2)]
+    assert statuses == [503, 200]
 
 
 @pytest.mark.parametrize("is_noticed", [True, False])
