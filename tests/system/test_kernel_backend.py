@@ -22,6 +22,7 @@ setup(name="answers", version="1", ext_modules=[Extension("answers", ["answers.c
 
 BUILD = """
 import sysconfig
+sysconfig.get_path = lambda name, *_, path=sysconfig.get_path: "headers" if name == "include" else path(name)
 sysconfig.get_config_vars().update(CC="no-cc", LDSHARED="no-cc -shared -Wl,-Bsymbolic-functions")
 import kernel_backend
 assert kernel_backend.ZIG in kernel_backend.get_requires_for_build_wheel()
@@ -57,6 +58,8 @@ def test_without_a_c_compiler_zig_links_without_the_linker_options_of_python(tmp
     project.mkdir()
     (project / "setup.py").write_text(SETUP)
     (project / "answers.c").touch()
+    (project / "headers").mkdir()
+    (project / "headers" / "Python.h").touch()
     path = [str(tmp_path), str(ROOT / "build_backend")]
     done = subprocess.run(
         [sys.executable, "-c", BUILD],

@@ -4,7 +4,6 @@ import argparse
 import importlib
 import json
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -30,21 +29,6 @@ def test_the_readme_shows_what_is_measured() -> None:
     measured = {each["what"] for result in results.load(ROOT) for each in result["comparisons"]}
     sized = {f"{what}, {size}" for what in results.BY_SIZE for size in results.SIZES}
     assert ({*results.IN_README} | sized) - measured == set()
-
-
-def test_the_plots_are_drawn_from_the_json(tmp_path: Path) -> None:
-    pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
-    kept = ROOT / results.RESULTS
-    shutil.copytree(kept, tmp_path / results.RESULTS, ignore=shutil.ignore_patterns("*.png"))
-    results.draw(tmp_path)
-    names = sorted(path.name for path in kept.glob("*.png"))
-    assert sorted(path.name for path in (tmp_path / results.RESULTS).glob("*.png")) == names
-    for name in names:
-        expected, drawn = (pyplot.imread(folder / name) for folder in (kept, tmp_path / results.RESULTS))
-        assert drawn.shape == expected.shape, name
-        assert abs(drawn - expected).mean() < 0.003, (
-            f"{name} differs from its JSON: python -m benchmarks.results draws it"
-        )
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -109,31 +93,6 @@ def test_a_query_without_all_sizes_is_not_in_the_table_of_sizes(root: Path, monk
     report(root)
     results.write(root)
     assert "[source](" not in (root / "README.md").read_text()
-
-
-def test_a_plot_of_other_results_is_stale(root: Path) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    shutil.copy(ROOT / results.RESULTS / "broker.json", root / results.RESULTS)
-    results.draw(root)
-    results.write(root)
-    assert results.stale(root) == []
-    with (root / results.RESULTS / "broker.json").open("a") as file:
-        file.write("\n")
-    assert results.stale(root) == [f"{results.RESULTS}/broker.png"]
-    (root / results.RESULTS / "broker.json").unlink()
-    assert f"{results.RESULTS}/broker.png" in results.stale(root)
-
-
-def test_the_dot_is_at_the_median_and_the_whisker_from_the_least_to_the_greatest() -> None:
-    plot_style = pytest.importorskip("notebooks.plot_style", reason="matplotlib is not installed")
-    _, axes = plot_style.figure("a title")
-    plot = plot_style.DotPlot(axes)
-    plot.heading("rounds")
-    plot.row("pykafka", plot_style.low_median_high([3.0, 1.0, 8.0]), plot_style.BLUE)
-    plot.name_rows()
-    whisker, dot = axes.lines
-    assert [list(whisker.get_xdata()), list(dot.get_xdata()), list(dot.get_ydata())] == [[1.0, 8.0], [3.0], [1]]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["rounds", "pykafka"]
 
 
 def test_a_report_becomes_a_section_and_a_headline(root: Path) -> None:
