@@ -82,8 +82,7 @@ def main() -> None:
     failed = [entry.name for entry in chosen if not _run(console, entry, [*_size(entry, quick=options.quick), *where])]
     if not options.quick and options.results is None:
         try:
-            results.draw()
-            results.write()
+            results.make()
         except results.ResultsError as error:
             sys.exit(str(error))
     if failed:

@@ -238,15 +238,20 @@ def draw(root: Path = ROOT) -> None:
     draw_all(root / RESULTS)
 
 
+def make() -> None:
+    """Draw the plots, then write the pages, which name them. Raises ResultsError."""
+    draw()
+    write()
+
+
 def main() -> None:
-    """Write and draw, or check."""
+    """Make all of it, or check."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")
     options = parser.parse_args()
     try:
         if not options.check:
-            draw()
-            write()
+            make()
         elif names := stale():
             sys.exit(f"not what the JSON says: {', '.join(names)}; python -m benchmarks.results makes them")
     except ResultsError as error:

@@ -165,7 +165,7 @@ async def _serve(sock: socket.socket, content: _Content) -> None:
 
 
 async def _respond(sock: socket.socket, content: _Content) -> None:
-    from broker_embedded._server.http import BadRequest, HttpConnection, HttpResponse  # noqa: PLC0415  # likewise
+    from broker_embedded._server.http import BadRequest, HttpConnection, HttpResponse  # noqa: PLC0415  # h11 is slow to import
 
     connection = HttpConnection(sock, max_head_bytes=_MAX_HEAD_BYTES, max_body_bytes=_MAX_BODY_BYTES)
     try:

@@ -69,6 +69,7 @@ def console_producer(**given: Any) -> None:
     with open_cluster(options, *_producer_properties(options)) as cluster, Producer(cluster) as producer:
         stdin, line = sys.stdin.fileno(), 0
         max_bytes = cluster.config.max_request_size
+        # What a line can have that its record has not: the separator, and the marker as key and as value.
         not_in_records = len(f"{reading['key.separator']}{2 * reading['null.marker']}".encode())
         for lines, is_cut in _lines_of(stdin, max_bytes + not_in_records):
             records, problem = to_records(lines, reading)
@@ -95,8 +96,8 @@ def _send(producer: Producer, topic: str, records: pa.RecordBatch) -> tuple[int,
         producer.send(topic, records)
     except RecordTooLarge as error:
         producer.send(topic, records.slice(0, error.row))
-        text = f"its record has {error.size_bytes} bytes, and max.request.size is {error.max_request_size}"
-        return error.row, text
+        size = f"its record takes up to {error.size_bytes} bytes with its batch"
+        return error.row, f"{size}, and max.request.size is {error.max_request_size}"
     return len(records), None
 
 

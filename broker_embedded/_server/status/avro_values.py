@@ -30,7 +30,7 @@ class AvroSchema:
     def __init__(self, text: str, *, is_framed: bool) -> None:
         """Raises BadSchema, FastavroMissing."""
         try:
-            import fastavro  # noqa: PLC0415 -- an extra
+            import fastavro  # noqa: PLC0415  # an extra
         except ModuleNotFoundError:
             raise FastavroMissing(f"decoding Avro needs {install_hint('fastavro', 'avro')}") from None
         self._read: Any = fastavro.schemaless_reader

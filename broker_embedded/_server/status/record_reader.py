@@ -21,12 +21,7 @@ from broker_embedded._log.timestamp_lookup import ContinueAt, Lookup
 from broker_embedded._log.view import LogSlice, bytes_of
 from broker_embedded._platform.cancellation import Cancellation, WorkCancelled
 from broker_embedded._server.status.query import StatusError
-from broker_embedded._server.status.worker_process import (
-    WorkerFailed,
-    WorkerLate,
-    WorkerLost,
-    WorkerProcess,
-)
+from broker_embedded._server.status.worker_process import WorkerFailed, WorkerLate, WorkerLost, WorkerProcess
 from broker_embedded._server.status.worker_protocol import (
     BAD_SCHEMA,
     FASTAVRO_MISSING,
