@@ -118,8 +118,8 @@ def test_a_port_that_is_taken_stops_the_start(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_has_stopped_receives_no_warnings(tmp_path: Path) -> None:
-    handlers = logging.getLogger("broker_embedded").handlers
-    before = list(handlers)
+    logger = logging.getLogger("broker_embedded")
+    before = list(logger.handlers)
     with EmbeddedBroker(tmp_path, settings=SETTINGS):
-        assert len(handlers) == len(before) + 1
-    assert handlers == before
+        assert len(logger.handlers) == len(before) + 1
+    assert logger.handlers == before
