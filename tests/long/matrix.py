@@ -54,7 +54,12 @@ WITHOUT_SPARK: Final = (
     *OF_THE_REPOSITORY,
 )
 OF_SPARK: Final = ("-m", "spark and not interop", "tests/system")
-OF_RECORDS: Final = ("-n2", "tests/unit/spark_kafka_native/records", "tests/unit/broker_embedded/records")
+OF_RECORDS: Final = (
+    "-n2",
+    "--timeout=3600",
+    "tests/unit/spark_kafka_native/records",
+    "tests/unit/broker_embedded/records",
+)
 QUICKSTART: Final = ("pykafka", "quickstart", "--events", "20000")
 DESCRIBE: Final = """
 import json, platform, sys
