@@ -3,7 +3,9 @@
 import asyncio
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 from uuid import UUID
@@ -172,9 +174,18 @@ class BrokerDriver:
         """Let every task run as far as it can, its work in threads included, while the clock stands."""
         self.advance(0)
 
-    async def in_a_thread(self) -> None:
-        """Return once the broker does work in a thread, such as a write to the disk, and not before a task resumes."""
-        await eventually_async(lambda: self.timers._working, IsInt(gt=0))
+    @asynccontextmanager
+    async def during_disk_work(self, task: "asyncio.Task[object]") -> AsyncIterator[None]:
+        """Hold the work of a new task on the disk: it has begun in the body, and ends after it."""
+        disk, release = self.broker.threads._disk, threading.Event()
+        for _ in range(disk._max_workers):
+            disk.submit(release.wait)
+        try:
+            await eventually_async(lambda: self.timers._working, IsInt(gt=0))
+            assert not task.done()
+            yield
+        finally:
+            release.set()
 
     def begin(
         self, request: Request[ResponseT], version: int, *, client_id: str = "test"

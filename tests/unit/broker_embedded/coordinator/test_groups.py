@@ -137,8 +137,8 @@ def test_a_commit_whose_client_has_left_is_in_the_state_as_in_the_log(broker: Br
     async def leave_half_way() -> None:
         commits = [position(broker, 6)]
         task = asyncio.create_task(broker.broker.groups.commit(OffsetCommitRequest(group_id="g"), commits, 8))
-        await broker.in_a_thread()
-        task.cancel()
+        async with broker.during_disk_work(task):
+            task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await broker.broker.shielded_tasks.wait()
 

@@ -82,8 +82,8 @@ def test_a_write_that_waits_for_the_disk_is_dropped_by_an_unload(broker: BrokerD
 
     async def give_up_meanwhile() -> None:
         task = asyncio.create_task(table.write(EMPTY, table.load_epoch))
-        await broker.in_a_thread()
-        table.unload()
+        async with broker.during_disk_work(task):
+            table.unload()
         await task
 
     assert refused(broker.run, give_up_meanwhile()).code is ErrorCode.NOT_COORDINATOR

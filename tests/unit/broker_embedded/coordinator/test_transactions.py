@@ -211,8 +211,8 @@ def test_the_decision_of_a_client_that_disconnects_stands(broker: BrokerDriver) 
     async def leave_half_way() -> None:
         work = broker.broker.transactions.end("id", mine.producer, commit=True, version=TV_2)
         task = asyncio.create_task(work)
-        await broker.in_a_thread()
-        task.cancel()
+        async with broker.during_disk_work(task):
+            task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await broker.broker.shielded_tasks.wait()
 
