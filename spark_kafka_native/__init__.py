@@ -8,7 +8,7 @@ docs/interface.md.
 __version__ = "0.1.0"
 
 _MODULES = {  # imported at the first use (PEP 562), because each process of a query needs only some of them
-    "JavaMissing": "_jobs.java",
+    "JavaMissing": "_java",
     "KafkaUpdates": "_spark.sink.update_mode",
     "Lag": "_spark.progress.report",
     "LagListener": "_spark.progress.listener",
@@ -18,7 +18,7 @@ _MODULES = {  # imported at the first use (PEP 562), because each process of a q
     "QueryState": "_spark.progress.view",
     "ReloadError": "_jobs.batch_reload.errors",
     "count_bytes": "_spark.progress.report",
-    "ensure_java": "_jobs.java",
+    "ensure_java": "_java",
     "load_dataframe": "_jobs.batch_reload.reading",
     "register": "_spark.datasource",
     "watch": "_spark.progress.view",

@@ -1,9 +1,9 @@
 """The public names for type checkers."""
 
+from spark_kafka_native._java import JavaMissing as JavaMissing
+from spark_kafka_native._java import ensure_java as ensure_java
 from spark_kafka_native._jobs.batch_reload.errors import ReloadError as ReloadError
 from spark_kafka_native._jobs.batch_reload.reading import load_dataframe as load_dataframe
-from spark_kafka_native._jobs.java import JavaMissing as JavaMissing
-from spark_kafka_native._jobs.java import ensure_java as ensure_java
 from spark_kafka_native._spark.datasource import PyKafkaDataSource as PyKafkaDataSource
 from spark_kafka_native._spark.datasource import register as register
 from spark_kafka_native._spark.errors import OptionError as OptionError

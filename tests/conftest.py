@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native._jobs.java import JavaMissing, ensure_java
+from spark_kafka_native._java import JavaMissing, ensure_java
 from spark_kafka_native._records.arrow import kernel
 from spark_kafka_native._spark.worker_python import PYTHON_VARIABLES, worker_python
 from tests.support.java import DRIVER_OPTIONS, QUICK_START

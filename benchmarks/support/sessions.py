@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.support.report import Report
 from benchmarks.support.stubs import StubSource
-from spark_kafka_native._jobs.java import ensure_java
+from spark_kafka_native._java import ensure_java
 from spark_kafka_native._spark.datasource import register
 from spark_kafka_native._spark.worker_python import COMMAND, PYTHON_VARIABLES, worker_python
 from tests.support.spark.jvm_connector import connector_jars, connector_name, jvm_connector_unavailable

@@ -42,9 +42,9 @@ from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._command_line.commands import Command
 from spark_kafka_native._command_line.commands import run as run_command
 from spark_kafka_native._command_line.parameters import POSITIVE, flag, option
+from spark_kafka_native._java import JavaMissing, ensure_java
 from spark_kafka_native._jobs.comparison import Comparison, compare
 from spark_kafka_native._jobs.interrupts import run_interruptible, stop_interrupted
-from spark_kafka_native._jobs.java import JavaMissing, ensure_java
 from spark_kafka_native._jobs.page_views import page_views
 from spark_kafka_native._jobs.session import spark_session
 from spark_kafka_native._net.errors import ConfigError

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.testing import BrokerProcess
+from spark_kafka_native._java import ensure_java
 from spark_kafka_native._jobs.batch_reload.clean import clean
 from spark_kafka_native._jobs.batch_reload.errors import Conflict, UsageError
 from spark_kafka_native._jobs.batch_reload.manifest import Manifest
@@ -25,7 +26,6 @@ from spark_kafka_native._jobs.batch_reload.storage.object_storage import ObjectS
 from spark_kafka_native._jobs.batch_reload.storage.storage import SAMPLE_SIZE
 from spark_kafka_native._jobs.batch_reload.target import check_own
 from spark_kafka_native._jobs.batch_reload.versions import read_version
-from spark_kafka_native._jobs.java import ensure_java
 from spark_kafka_native._spark.planning.ranges import OffsetRange
 from spark_kafka_native._spark.worker_python import worker_python
 from tests.support.clients.confluent_transactions import TransactionalWriter

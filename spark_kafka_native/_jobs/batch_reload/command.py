@@ -20,6 +20,7 @@ from spark_kafka_native._client.cluster.shared import shared_cluster
 from spark_kafka_native._command_line.commands import Command, Options
 from spark_kafka_native._command_line.commands import run as run_command
 from spark_kafka_native._command_line.output import InvalidOption, ToolFailed, say_json
+from spark_kafka_native._java import JavaMissing, ensure_java
 from spark_kafka_native._jobs.batch_reload import report
 from spark_kafka_native._jobs.batch_reload.appending import append_rows, append_to, records_of
 from spark_kafka_native._jobs.batch_reload.arguments import ABOUT, EXAMPLES, Arguments, parse_arguments, reload_options
@@ -39,7 +40,6 @@ from spark_kafka_native._jobs.batch_reload.verify import VerifyJob, check_versio
 from spark_kafka_native._jobs.batch_reload.versions import read_version, with_all_entries
 from spark_kafka_native._jobs.batch_reload.writing import WriteJob
 from spark_kafka_native._jobs.interrupts import run_interruptible
-from spark_kafka_native._jobs.java import JavaMissing, ensure_java
 from spark_kafka_native._jobs.session import spark_session
 from spark_kafka_native._net.errors import ConfigError
 from spark_kafka_native._protocol.errors import KafkaError, counted

@@ -22,7 +22,7 @@ import pyspark
 from dirty_equals import IsInt
 
 from spark_kafka_native._client.producer.producer import Producer
-from spark_kafka_native._jobs.java import ensure_java
+from spark_kafka_native._java import ensure_java
 from spark_kafka_native._spark.worker_python import PYTHON_VARIABLES, worker_python
 from tests.support.clients.native import config_of
 from tests.support.clients.topics import Topics

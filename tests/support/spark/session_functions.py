@@ -13,7 +13,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_native._jobs.java import ensure_java
+from spark_kafka_native._java import ensure_java
 from spark_kafka_native._spark.progress.report import report_of
 from spark_kafka_native._spark.worker_python import PYTHON_VARIABLES, worker_python
 from tests.support.waiting import eventually

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_kafka_native._java import JavaMissing
 from spark_kafka_native._jobs.batch_reload import command
 from spark_kafka_native._jobs.batch_reload.appending import append_rows
 from spark_kafka_native._jobs.batch_reload.command import main
@@ -18,7 +19,6 @@ from spark_kafka_native._jobs.batch_reload.plan import Plan
 from spark_kafka_native._jobs.batch_reload.reading import load_dataframe
 from spark_kafka_native._jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native._jobs.batch_reload.versions import read_version, with_all_entries
-from spark_kafka_native._jobs.java import JavaMissing
 from tests.support.clients.topics import Topics
 from tests.support.features.feature import showing
 from tests.support.spark.reload_driver import ReloadDriver

