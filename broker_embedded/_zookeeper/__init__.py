@@ -1,0 +1,1 @@
+"""A real ZooKeeper, from the jars that the package pyspark contains."""
