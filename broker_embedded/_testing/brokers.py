@@ -3,24 +3,21 @@
 import base64
 import os
 import re
-import shutil
-import tempfile
-import threading
-import weakref
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from numbers import Integral
 from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import Any, Final, Self
+from types import MappingProxyType
+from typing import Any, Final
 
 from broker_embedded._config.config import BrokerConfig
 from broker_embedded._config.listener_settings import PREFIX, SASL_PLAINTEXT
 from broker_embedded._config.settings import SettingError
 from broker_embedded._testing.faults import Faults
 from broker_embedded._testing.recording import RecordedRequest
+from broker_embedded._testing.server_process import RestartableServer
 from spark_kafka_native._net.sasl.scram import HASHES, MIN_ITERATIONS, salted_password
 from spark_kafka_native._net.secret import Secret
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
@@ -35,11 +32,13 @@ _NAME: Final = re.compile(r"[\w.+-]+")
 _SALT: Final = b"of a test"
 
 
-class ControlledBroker(ABC):
+class ControlledBroker(RestartableServer):
     """A broker with a data directory, a port, a clock and topics that survive restarts. A context manager.
 
     Its methods may be called from any thread.
     """
+
+    _kind = "broker"
 
     def __init__(
         self,
@@ -66,12 +65,7 @@ class ControlledBroker(ABC):
         """Those that are still to be created."""
         self._creating: str | None = None
         """The last one that was requested. After an interrupt it may exist."""
-        self._temporary = data_dir is None
-        self._data_dir = Path(tempfile.mkdtemp(prefix="broker-")) if data_dir is None else Path(data_dir)
-        if self._temporary:
-            weakref.finalize(self, _remove_unless_forked, self._data_dir, os.getpid())
-        self._pid = os.getpid()
-        self._changing = threading.RLock()
+        super().__init__(data_dir)
         self._addresses: list[str] = []
 
     @property
@@ -94,20 +88,7 @@ class ControlledBroker(ABC):
         """The data directory: in it the directories ``topic-partition`` in Apache Kafka's layout."""
         return self._data_dir
 
-    # --- from start to stop ------------------------------------------------------------------------------------------
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:  # also after KeyboardInterrupt the broker must be stopped
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
+    # --- from start to stop -------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start unless it runs, and return when clients can connect. Later starts use the same port.
@@ -116,7 +97,7 @@ class ControlledBroker(ABC):
         """
         self._check_process()
         with self._changing:
-            self._start()
+            super().start()
             while self._topics:
                 self._create_next()
 
@@ -131,42 +112,6 @@ class ControlledBroker(ABC):
                 self._creating = None
                 raise
         del self._topics[name]
-
-    def stop(self) -> None:
-        """Stop cleanly. A temporary data directory is removed. A second call does nothing.
-
-        Nor does a call in a process that the one with the broker has forked.
-        """
-        if self._is_forked:
-            return
-        with self._changing:
-            self._stop()
-            if self._temporary:
-                shutil.rmtree(self._data_dir, ignore_errors=True)
-
-    def restart(self) -> None:
-        """Stop cleanly if it runs, then start with the same data and port. Raises as ``start``."""
-        self._check_process()
-        with self._changing:
-            self._stop()
-            self.start()
-
-    @property
-    def _is_forked(self) -> bool:
-        return os.getpid() != self._pid
-
-    def _check_process(self) -> None:
-        if self._is_forked:
-            raise RuntimeError(
-                f"the broker was created in process {self._pid}, which has forked this one: create another broker here"
-            )
-
-    @abstractmethod
-    def kill(self) -> None:
-        """Stop at once, as a crash would, without responses, flushes and writes. ``start`` recovers the data.
-
-        Raises RuntimeError: it does not run.
-        """
 
     # --- topics ------------------------------------------------------------------------------------------------------
 
@@ -232,19 +177,6 @@ class ControlledBroker(ABC):
     @abstractmethod
     def _ask(self, method: str, path: str, fields: Mapping[str, Any] | None) -> dict[str, Any]:
         """Execute a command of `broker_embedded._testing.control`. Raises as ``Answer.result``."""
-
-    @abstractmethod
-    def _start(self) -> None:
-        """Start unless it runs. The broker is then stopped when the program ends."""
-
-    @abstractmethod
-    def _stop(self) -> None:
-        """Stop cleanly if it runs."""
-
-
-def _remove_unless_forked(directory: Path, pid: int) -> None:
-    if os.getpid() == pid:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _valid_topics(topics: Mapping[str, int]) -> dict[str, int]:

@@ -14,8 +14,7 @@ from broker_embedded._platform.clocks import MovableClock
 from broker_embedded._server.server import BrokerServer
 from broker_embedded._testing.brokers import ControlledBroker, creatable
 from broker_embedded._testing.control import Control
-from broker_embedded._testing.control_address import LOOPBACK, ControlAddress
-from broker_embedded._testing.control_port import ControlPort
+from broker_embedded._testing.control_port import LOOPBACK, ControlAddress, ControlPort
 from broker_embedded._testing.recording import MAX_REQUESTS, RecordedRequest
 from broker_embedded._testing.restartable import RestartableBroker
 
@@ -55,6 +54,7 @@ class EmbeddedBroker(ControlledBroker):
         ``control`` opens a port for `broker_embedded._testing.control`: True on a free port, or ``"127.0.0.1:8123"``.
         Raises SettingError: the address can be reached from other machines.
         """
+        wanted = ControlAddress.parse("control", LOOPBACK if control is True else control) if control else None
         super().__init__(data_dir, topics=topics, settings=settings, users=users)
         self._thread: threading.Thread | None = None
         self._broker = RestartableBroker(
@@ -65,10 +65,7 @@ class EmbeddedBroker(ControlledBroker):
             on_failed=self._stop_failed,
         )
         self._control = Control(self._broker)
-        self._port: ControlPort | None = None
-        if control:
-            wanted = ControlAddress.parse("control", LOOPBACK if control is True else control)
-            self._port = ControlPort(self._control, wanted)
+        self._port = None if wanted is None else ControlPort(self._control, wanted)
         self._started: Future[None]
         self._ended: Future[None]
         self._is_stopping = False

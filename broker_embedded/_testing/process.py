@@ -1,6 +1,5 @@
 """A broker in a process of its own."""
 
-import atexit
 import dataclasses
 import http.client
 import json
@@ -8,9 +7,7 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from typing import IO, Any, Final, TypeVar
@@ -22,12 +19,12 @@ from broker_embedded._config.settings import format_value
 from broker_embedded._platform.clocks import MovableClock, ShiftedClock
 from broker_embedded._server.run import LISTENING
 from broker_embedded._testing.brokers import ControlledBroker, creatable
-from broker_embedded._testing.clocks import format_clock
-from broker_embedded._testing.command import CONTROLLED
+from broker_embedded._testing.command import CONTROLLED, format_clock
 from broker_embedded._testing.control import MAX_RETURNED, ControlResponse
-from broker_embedded._testing.control_address import LOOPBACK, ControlAddress
+from broker_embedded._testing.control_port import LOOPBACK, ControlAddress
 from broker_embedded._testing.recording import RecordedRequest
 from broker_embedded._testing.restartable import with_addresses
+from broker_embedded._testing.server_process import STOP_TIMEOUT_S, ServerProcess
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.framing import decode_response, request_frame
 from spark_kafka_native._protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -40,7 +37,6 @@ from spark_kafka_native._protocol.messages.metadata import MetadataRequest, Meta
 from spark_kafka_native._protocol.schema import Request, Response
 
 START_TIMEOUT_S: Final = 60.0
-STOP_TIMEOUT_S: Final = 60.0
 CONTROL_TIMEOUT_S: Final = 60.0
 _CREATE_TOPICS_VERSION: Final = 7
 _DEFAULT_REPLICAS_SINCE: Final = 4
@@ -85,39 +81,32 @@ class BrokerProcess(ControlledBroker):
         port, or ``"127.0.0.1:8123"``. ``clock`` needs it; None is the machine's clock, which can be moved ahead. Raises
         SettingError: the address can be reached from other machines.
         """
-        super().__init__(data_dir, topics=topics, settings=settings, users=users)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._is_stopping = False
-        """Also after a stop that was interrupted, until the process has ended."""
         if clock is not None and not control:
             raise ValueError("a clock without control=True could not be moved")
+        if control:
+            ControlAddress.parse("control", LOOPBACK if control is True else control)
+        super().__init__(data_dir, topics=topics, settings=settings, users=users)
+        self._server = ServerProcess(self._kind)
         self._clock: MovableClock = clock or ShiftedClock()
         self._control: str | None = None
         if control:
             self._control = LOOPBACK if control is True else control
-            ControlAddress.parse("control", self._control)
         self._control_url: str | None = None
-        self._log_file: IO[bytes] | None = None
-        self._logged = b""
 
     @property
     def pid(self) -> int:
         """The process id."""
-        return self._running().pid
+        return self._server.running.pid
 
     @property
     def output(self) -> str:
         """The log of the present or last process."""
-        if self._log_file is not None:
-            # Not with seek and read, because the process writes at the position of this descriptor.
-            size = os.fstat(self._log_file.fileno()).st_size
-            self._logged = os.pread(self._log_file.fileno(), size, 0)
-        return self._logged.decode(errors="replace")
+        return self._server.output
 
     @property
     def control_url(self) -> str:
         """The URL of the control port. Raises RuntimeError: there is none, or the broker is not started."""
-        self._running()
+        _ = self._server.running
         if self._control_url is None:
             raise RuntimeError("the broker has no control port: create it with control=True")
         return self._control_url
@@ -200,19 +189,17 @@ class BrokerProcess(ControlledBroker):
     # --- the process -------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        if self._is_stopping:
+        if self._server.is_stopping:
             self._stop()
-        if self._process is not None:
+        if self._server.is_running:
             return
         listeners = len(BrokerConfig.parse(self._settings).endpoints())
-        self._log_file = tempfile.TemporaryFile()  # noqa: SIM115  # read for as long as the process lives
-        self._process = subprocess.Popen(self._command(), stdout=subprocess.PIPE, stderr=self._log_file)
-        atexit.register(self.stop)
+        process = self._server.start(self._command(), self.stop, reads_stdout=True)
         last, count = (CONTROLLED, 1) if self._control else (LISTENING, listeners)
         try:
-            lines = _first_lines(self._process, last, count)
+            lines = _first_lines(process.stdout, last, count)
         except BaseException:  # interrupted
-            if self._process is not None:  # not stopped by a handler of a signal
+            if self._server.is_running:  # not stopped by a handler of a signal
                 self.kill()
             raise
         if not lines:
@@ -233,47 +220,19 @@ class BrokerProcess(ControlledBroker):
         return command
 
     def _stop(self) -> None:
-        if self._process is not None:
+        if self._server.is_running:
             self.terminate()
 
     def _end_with(self, number: signal.Signals) -> int:
         with self._changing:
-            process = self._running()
-            self._is_stopping = True
-            try:
-                process.send_signal(number)
-                return _wait_for(process, STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                _wait_for(process, None)
-                raise TimeoutError(f"the broker did not stop within {STOP_TIMEOUT_S} s of {number.name}") from None
-            finally:
-                if process.returncode is not None:  # None: interrupted
-                    self._process = None
-                    self._is_stopping = False
-                    self._close_log()
-                    atexit.unregister(self.stop)
-
-    def _close_log(self) -> None:
-        """Read the log of the process, and close its file."""
-        if self._log_file is not None:
-            _ = self.output
-            self._log_file.close()
-            self._log_file = None
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is None:
-            raise RuntimeError("the broker does not run")
-        return self._process
+            return self._server.end_with(number)
 
 
-def _first_lines(process: subprocess.Popen[bytes], last: str, count: int) -> list[str]:
+def _first_lines(pipe: IO[bytes], last: str, count: int) -> list[str]:
     """The lines that a process prints, up to the ``count``-th that begins with ``last``.
 
     No line if it ends before, or after ``START_TIMEOUT_S``. Later lines stay in the pipe.
     """
-    pipe = process.stdout
-    assert pipe is not None
     text, deadline = b"", time.monotonic() + START_TIMEOUT_S
     while True:
         ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
@@ -284,14 +243,6 @@ def _first_lines(process: subprocess.Popen[bytes], last: str, count: int) -> lis
         lines = text[: text.rfind(b"\n") + 1].decode().splitlines()
         if sum(line.startswith(last) for line in lines) >= count:
             return lines
-
-
-def _wait_for(process: subprocess.Popen[bytes], timeout_s: float | None) -> int:
-    """Wait for the end of a process, and close its pipe; the exit status. Raises TimeoutExpired."""
-    status = process.wait(timeout_s)
-    if process.stdout is not None:
-        process.stdout.close()
-    return status
 
 
 def _ask_kafka(address: str, request: Request[Any], response: type[ResponseT], version: int) -> ResponseT:

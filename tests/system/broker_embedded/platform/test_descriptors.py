@@ -139,7 +139,7 @@ def test_a_broker_whose_logs_are_all_offline_ends(tmp_path: Path) -> None:
         for partition in range(2):
             shutil.rmtree(tmp_path / f"t-{partition}")
             produce(client, partition, b"lost")
-        assert broker._running().wait(60) == 1
+        assert broker._server.running.wait(60) == 1
         assert f"stopping: all logs in {tmp_path} are offline (2)" in broker.output
 
 

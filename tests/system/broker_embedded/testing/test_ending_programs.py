@@ -1,6 +1,7 @@
 """Programs that end, are interrupted or fork while they have brokers."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import psutil
 import pytest
 
 from broker_embedded.testing import BrokerProcess, EmbeddedBroker
+from tests.support.waiting import eventually
 
 TestBroker: TypeAlias = EmbeddedBroker | BrokerProcess
 either_kind = pytest.mark.parametrize("kind", [EmbeddedBroker, BrokerProcess], ids=["thread", "process"])
@@ -69,6 +71,30 @@ atexit.register(connect)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("refused\n", "")
+
+
+def test_a_broker_in_a_process_ends_with_a_program_that_is_killed() -> None:
+    code = """
+import os, signal
+from broker_embedded.testing import BrokerProcess
+broker = BrokerProcess()
+broker.start()
+print(broker.log_directory)
+print(broker.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    killed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    directory, pid = killed.stdout.splitlines()
+    eventually(lambda: has_ended(int(pid)), True)
+    shutil.rmtree(directory)
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process has ended, even if its parent has not waited for it."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 @either_kind
