@@ -1,4 +1,4 @@
-"""Fixtures that give tests a broker, each imported and started on first use. See docs/testing.md.
+"""Fixtures that give tests a broker or a ZooKeeper server, each imported and started on first use. See docs/testing.md.
 
     def test_mine(kafka_broker, kafka_topic, kafka_faults):
         kafka_faults.fail("Produce", "REQUEST_TIMED_OUT", times=1, topic=kafka_topic)
@@ -10,6 +10,7 @@
 
 ``kafka_broker`` is shared by the whole session; ``kafka_topic`` and ``kafka_prefix`` isolate its tests, and
 ``kafka_faults`` are removed after the test. ``embedded_broker`` is for one test.
+``zookeeper_server`` is shared by the whole session, and ``zookeeper_connect`` isolates its tests.
 """
 
 import itertools
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from broker_embedded.testing import ControlledBroker, EmbeddedBroker, Faults
+    from broker_embedded.testing import ControlledBroker, EmbeddedBroker, EmbeddedZooKeeper, Faults
 
 _MARK: Final = "embedded_broker"
 _KIND: Final = "process"
@@ -101,6 +102,24 @@ def embedded_broker(request: pytest.FixtureRequest) -> "Iterator[ControlledBroke
         wanted.setdefault("control", True)
     with kind(**wanted) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def zookeeper_server() -> "Iterator[EmbeddedZooKeeper]":
+    """A running ZooKeeper server for the whole session. An error: pyspark or Java is missing."""
+    from broker_embedded.testing import EmbeddedZooKeeper  # noqa: PLC0415  # other test suites start faster without it
+
+    with EmbeddedZooKeeper() as server:
+        yield server
+
+
+@pytest.fixture
+def zookeeper_connect(zookeeper_server: "EmbeddedZooKeeper") -> str:
+    """The address of ``zookeeper_server`` with a chroot for this test, such as ``127.0.0.1:2181/test-3``.
+
+    The node of the chroot does not exist: the test or its broker creates it.
+    """
+    return f"{zookeeper_server.connect_string}/test-{next(_numbers)}"
 
 
 def _wanted(request: pytest.FixtureRequest) -> dict[str, Any]:

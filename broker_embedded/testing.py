@@ -1,11 +1,11 @@
-"""Brokers for tests and programs: one in this process, one in a separate process, both with fault injection.
+"""Brokers for tests and programs, in this process or a separate one, with fault injection, and a ZooKeeper server.
 
 >>> with EmbeddedBroker(topics={"events": 3}) as broker:
 ...     fault = broker.faults.fail("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2, topic="events")
 ...     now_ms = broker.advance(days=8)
 ...     broker.restart()
 
-Both keep their data directory and their port over ``restart``, so that clients can reconnect. See docs/testing.md.
+All keep their data directory and their port over ``restart``, so that clients can reconnect. See docs/testing.md.
 """
 
 from broker_embedded._config.settings import SettingError
@@ -16,6 +16,7 @@ from broker_embedded._testing.faults import Fault, Faults
 from broker_embedded._testing.fields import FieldError
 from broker_embedded._testing.process import BrokerProcess, BrokerStartError
 from broker_embedded._testing.recording import RecordedRequest
+from broker_embedded._testing.zookeeper import EmbeddedZooKeeper, ZooKeeperStartError
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "BrokerStartError",
     "ControlledBroker",
     "EmbeddedBroker",
+    "EmbeddedZooKeeper",
     "ErrorCode",
     "Fault",
     "Faults",
@@ -31,4 +33,5 @@ __all__ = [
     "ManualClock",
     "RecordedRequest",
     "SettingError",
+    "ZooKeeperStartError",
 ]

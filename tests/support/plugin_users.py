@@ -3,7 +3,9 @@
 Run by tests/system/broker_embedded/test_pytest_plugin.py, in a pytest of their own.
 """
 
-from broker_embedded.testing import EmbeddedBroker, ErrorCode, Faults
+from kazoo.client import KazooClient
+
+from broker_embedded.testing import EmbeddedBroker, EmbeddedZooKeeper, ErrorCode, Faults
 from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.broker.driver import batch, produce_request
 from tests.support.requests.raw_client import RawClient
@@ -48,3 +50,19 @@ def test_faults_of_the_shared_broker(kafka_broker: EmbeddedBroker, kafka_topic: 
 
 def test_end_with_the_test_too(kafka_broker: EmbeddedBroker, kafka_topic: str) -> None:
     assert code_of_produce(kafka_broker, kafka_topic) == 0
+
+
+def test_a_chroot_of_zookeeper(zookeeper_server: EmbeddedZooKeeper, zookeeper_connect: str) -> None:
+    SEEN.append(zookeeper_connect)
+    address, _, chroot = zookeeper_connect.partition("/")
+    assert address == zookeeper_server.connect_string
+    client = KazooClient(address)
+    client.start(60)
+    assert client.exists(f"/{chroot}") is None
+    client.stop()
+    client.close()
+
+
+def test_another_test_has_another_chroot(zookeeper_server: EmbeddedZooKeeper, zookeeper_connect: str) -> None:
+    assert zookeeper_connect not in SEEN
+    assert zookeeper_connect.startswith(f"{zookeeper_server.connect_string}/test-")

