@@ -22,10 +22,13 @@ _LINE: Final = b"\n"
 
 
 class ChildProcess:
-    """A running program. Its stderr is kept in a temporary file, and its stdout, too, unless the caller reads it."""
+    """A running program. Its stdout and stderr are kept in a temporary file, unless it is started otherwise."""
 
-    def __init__(self, command: Sequence[str], *, reads_stdout: bool = False) -> None:
-        """Start it. ``reads_stdout`` makes ``stdout`` a pipe. Raises OSError: there is no shell."""
+    def __init__(self, command: Sequence[str], *, reads_stdout: bool = False, inherits_output: bool = False) -> None:
+        """Start it. ``reads_stdout`` makes ``stdout`` a pipe. With ``inherits_output`` it writes where this one does.
+
+        Raises OSError: there is no shell.
+        """
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # open for as long as the process runs
         self._last_output = b""
         reader, writer = os.pipe()
@@ -35,8 +38,8 @@ class ChildProcess:
             self._process = subprocess.Popen(
                 ["/bin/sh", "-c", _SCRIPT, "sh", *command],
                 stdin=reader,
-                stdout=subprocess.PIPE if reads_stdout else self._log,
-                stderr=self._log,
+                stdout=subprocess.PIPE if reads_stdout else None if inherits_output else self._log,
+                stderr=None if inherits_output else self._log,
             )
         except BaseException:  # an interrupt may come when the process runs already: the watcher ends it
             self._lifeline.close()

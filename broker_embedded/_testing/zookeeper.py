@@ -125,7 +125,9 @@ class EmbeddedZooKeeper(RestartableServer):
         path = self._data_dir / _CONFIG_FILE
         try:
             command = server_command(path)
-        except ZooKeeperMissing as error:
+            if not self._has_free_port:
+                self._config.check_port()
+        except (ZooKeeperMissing, OSError) as error:
             raise ZooKeeperStartError(str(error)) from error
         for _ in range(_PORT_TRIES if self._has_free_port else 1):
             config = self._config.with_port(_free_port()) if self._has_free_port else self._config

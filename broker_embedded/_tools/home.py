@@ -34,6 +34,14 @@ node.id=1
 listeners=PLAINTEXT://127.0.0.1:9092
 log.dirs={data_dir}
 """
+_ZOOKEEPER_PROPERTIES: Final = """\
+# A ZooKeeper server on this machine alone.
+clientPort=2181
+clientPortAddress=127.0.0.1
+dataDir={data_dir}
+maxClientCnxns=0
+admin.enableServer=false
+"""
 
 
 @command(
@@ -58,7 +66,7 @@ def home(directory: Path) -> None:
 
 
 def make_home(directory: Path, python: str = sys.executable) -> bool:
-    """Write ``README.md``, ``bin/*.sh`` and ``config/server.properties``; whether the directory was no KAFKA_HOME.
+    """Write ``README.md``, ``bin/*.sh`` and ``config/*.properties``; whether the directory was no KAFKA_HOME.
 
     In a KAFKA_HOME of this function the files in ``config`` are kept. The scripts run ``python``: the one that has this
     package. Raises InvalidOption if the directory contains other files; OSError.
@@ -79,8 +87,11 @@ def make_home(directory: Path, python: str = sys.executable) -> bool:
             _SCRIPT.format(variable=HOME_VARIABLE, python=shlex.quote(python), name=name), encoding="utf-8"
         )
         script.chmod(0o755)
-    properties = _SERVER_PROPERTIES.format(data_dir=(directory / "data").resolve())
-    for file in (directory / "config/server.properties", directory / "config/kraft/server.properties"):
+    server = _SERVER_PROPERTIES.format(data_dir=(directory / "data").resolve())
+    zookeeper = _ZOOKEEPER_PROPERTIES.format(data_dir=(directory / "zookeeper-data").resolve())
+    files = {"server.properties": server, "kraft/server.properties": server, "zookeeper.properties": zookeeper}
+    for name, properties in files.items():
+        file = directory / "config" / name
         if not file.exists():
             file.write_text(properties, encoding="utf-8")
     return is_new

@@ -21,11 +21,11 @@ TOOLS: Final[Mapping[str, Lazy]] = {
         f"{_PACKAGE}.server_stop:server_stop", "Stop the brokers that scripts of this KAFKA_HOME have started."
     ),
     "kafka-storage": Lazy(f"{_PACKAGE}.storage:storage", "Format a data directory, and describe it."),
-    "zookeeper-server-start": Lazy(
-        f"{_PACKAGE}.zookeeper:start", "Listen in place of ZooKeeper, for programs that start it before Kafka."
+    "zookeeper-server-start": Lazy(f"{_PACKAGE}.zookeeper:start", "Start a ZooKeeper server."),
+    "zookeeper-server-stop": Lazy(
+        f"{_PACKAGE}.zookeeper:stop", "Stop the ZooKeeper servers that scripts of this KAFKA_HOME have started."
     ),
-    "zookeeper-server-stop": Lazy(f"{_PACKAGE}.zookeeper:stop", "Stop what zookeeper-server-start has started."),
-    "zookeeper-shell": Lazy(f"{_PACKAGE}.zookeeper:shell", "Fail, because the bundled broker has no ZooKeeper."),
+    "zookeeper-shell": Lazy(f"{_PACKAGE}.zookeeper:shell", "Run commands on a ZooKeeper server."),
 }
 """The tools by name: those of ``spark_kafka_native.tools``, too."""
 SCRIPTS: Final = tuple(name for name in TOOLS if name not in {"exactly-once", "home"})
@@ -50,6 +50,7 @@ CLASSES: Final = {
     "org.apache.kafka.tools.TransactionsCommand": "kafka-transactions",
     "org.apache.kafka.tools.consumer.ConsoleConsumer": "kafka-console-consumer",
     "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand": "kafka-consumer-groups",
+    "org.apache.zookeeper.ZooKeeperMain": "zookeeper-shell",
     "org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka": "zookeeper-shell",
     "org.apache.zookeeper.server.quorum.QuorumPeerMain": "zookeeper-server-start",
 }

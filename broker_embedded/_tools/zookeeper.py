@@ -1,85 +1,110 @@
-"""ZooKeeper's scripts in a KAFKA_HOME whose brokers need no ZooKeeper.
+"""ZooKeeper's scripts in a KAFKA_HOME: they run ZooKeeper's own server and shell, from the jars of pyspark.
 
-Programs that start Kafka before 4.0 start ZooKeeper first and wait until it answers. ``zookeeper-server-start.sh``
-listens on ZooKeeper's port, answers the four-letter words that ask for its status, and closes every other connection at
-once, so that no client takes it for a ZooKeeper that stores data.
+Programs that start Kafka before 4.0 start ZooKeeper first. The bundled broker itself needs none.
 """
 
-import asyncio
-import logging
+import os
 import signal
-import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import click
 
-from broker_embedded._config.addresses import parse_port
+from broker_embedded._config.settings import SettingError
+from broker_embedded._platform.child_process import ChildProcess
 from broker_embedded._tools.background import daemon_flag, report_started, start_in_background
 from broker_embedded._tools.server_stop import registered, stop_servers
+from broker_embedded._zookeeper.config import ServerConfig
+from broker_embedded._zookeeper.programs import ZooKeeperMissing, server_command, shell_command
 from spark_kafka_native._command_line.commands import PassingCommand
-from spark_kafka_native._command_line.output import InvalidOption
+from spark_kafka_native._command_line.output import InvalidOption, ToolFailed
 from spark_kafka_native._command_line.parameters import PATH, argument
 from spark_kafka_native._command_line.properties import properties_in
 from spark_kafka_native._tools.options import command
 
-logger = logging.getLogger("org.apache.zookeeper.server.NIOServerCnxnFactory")
-
 _START: Final = "zookeeper-server-start"
 _OUTPUT: Final = "zookeeper.out"
-_WORDS: Final = {b"ruok": b"imok", b"srvr": b"Mode: standalone\nNode count: 0\n", b"stat": b"Mode: standalone\n"}
-_READ_TIMEOUT_S: Final = 5.0
+_HEAP: Final = "512m"
+"""As in Kafka's script."""
+_POLL_S: Final = 0.05
 
 
-@command(_START, "Listen in place of ZooKeeper, which the bundled broker does not need.")
+@command(_START, "Start a ZooKeeper server. It needs Java and the jars of pyspark.")
 @argument("properties", type=PATH, metavar="ZOOKEEPER.PROPERTIES")
 @daemon_flag(_OUTPUT)
 def start(*, properties: Path, daemon: bool) -> int:
-    """Listen on clientPort of clientPortAddress until SIGTERM or SIGINT; with ``-daemon`` start that."""
+    """Run a server until SIGTERM, SIGINT or SIGHUP; with ``-daemon`` start one."""
     if daemon:
         return start_in_background(_START, ["--", str(properties)], _OUTPUT)
-    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="[%(asctime)s] %(levelname)s %(message)s")
-    given = properties_in(properties)
-    host = given.get("clientPortAddress", "127.0.0.1")
     try:
-        port = parse_port("clientPort", given.get("clientPort", "2181"))
-    except ValueError as error:
+        config = ServerConfig.parse(properties_in(properties))
+    except SettingError as error:
         raise InvalidOption(f"{properties}: {error}") from error
-    with registered("zookeeper"):
-        asyncio.run(_serve(host, port))
-    return 0
+    try:
+        config.check_port()
+    except OSError as error:
+        raise ToolFailed(f"{properties}: {error}") from error
+    with registered("zookeeper"), tempfile.TemporaryDirectory(prefix="zookeeper-") as folder:
+        file = Path(folder, properties.name)
+        config.write(file)
+        try:
+            line = server_command(file, heap=_HEAP, log_level="INFO")
+        except ZooKeeperMissing as error:
+            raise ToolFailed(str(error)) from error
+        return _serve(line, config)
 
 
-@command("zookeeper-server-stop", "Stop what zookeeper-server-start of this KAFKA_HOME has started.")
+@command("zookeeper-server-stop", "Stop the ZooKeeper servers that scripts of this KAFKA_HOME have started.")
 def stop() -> int:
     """Send SIGTERM. Fails if no such process runs."""
     return stop_servers("zookeeper", "zookeeper server")
 
 
 @click.command("zookeeper-shell", cls=PassingCommand)
-def shell() -> None:
-    """Every command fails."""
-    raise InvalidOption("this KAFKA_HOME has no ZooKeeper; its brokers keep their metadata in log.dirs")
-
-
-async def _serve(host: str, port: int) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with await asyncio.start_server(_response, host, port) as server:
-        address = server.sockets[0].getsockname()
-        logger.info("binding to port %s:%d", address[0], address[1])
-        logger.info("this is not ZooKeeper: the bundled broker does not need one")
-        report_started()
-        await stop.wait()
-
-
-async def _response(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+@click.pass_context
+def shell(ctx: click.Context) -> None:
+    """Replace this process by the shell. Its arguments are HOST:PORT or HOST:PORT/chroot, and a command."""
+    given = ctx.args[1:] if ctx.args[:1] == ["-server"] else ctx.args
+    if not given or given[0].startswith("-"):
+        raise InvalidOption("the address of a server is required: HOST:PORT or HOST:PORT/chroot, then a command")
     try:
-        word = await asyncio.wait_for(reader.readexactly(4), _READ_TIMEOUT_S)
-        writer.write(_WORDS.get(word, b""))
-        await writer.drain()
-    except (asyncio.IncompleteReadError, TimeoutError, ConnectionError):
-        pass  # the client has sent less than a word, or has closed the connection
+        line = shell_command(given[0], given[1:])
+    except ZooKeeperMissing as error:
+        raise ToolFailed(str(error)) from error
+    os.execv(line[0], line)  # noqa: S606  # no shell is needed; the terminal and the signals are those of this process
+
+
+def _serve(line: list[str], config: ServerConfig) -> int:
+    """Run a server until a signal stops it; exit status 0. Raises ToolFailed: it has ended by itself."""
+    process = ChildProcess(line, inherits_output=True)
+    with _stopping(process) as signals:
+        while process.status() is None and not config.serves():
+            time.sleep(_POLL_S)
+        if process.status() is None:
+            report_started()
+        status = process.wait()
+    if not signals:
+        raise ToolFailed(f"the server at {config.address} ended with status {status}")
+    return 0
+
+
+@contextmanager
+def _stopping(process: ChildProcess) -> Iterator[list[int]]:
+    """Stop a process by SIGTERM when this one receives a signal; the received signals."""
+    received: list[int] = []
+
+    def stop_process(number: int, _: object) -> None:
+        received.append(number)
+        process.send_signal(signal.SIGTERM)
+
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = [signal.signal(number, stop_process) for number in numbers]
+    try:
+        yield received
     finally:
-        writer.close()
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

@@ -64,6 +64,17 @@ class ServerConfig:
 
         path.write_text(javaproperties.dumps(self.settings, timestamp=False), encoding="ascii")
 
+    def check_port(self) -> None:
+        """Raises OSError: another process has the port. Its response to ``serves`` could be that of the same data."""
+        host = self.settings["clientPortAddress"]
+        try:
+            family, _, _, _, address = socket.getaddrinfo(host or None, self.port, flags=socket.AI_PASSIVE)[0]
+            socket.create_server(address[:2], family=family).close()
+        except OSError as error:
+            # The text of `create_server` depends on Python's release.
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            raise OSError(f"cannot listen at {format_address(host, self.port)}: {reason}") from error
+
     def serves(self) -> bool:
         """Whether a server with this data directory serves clients at this address now.
 

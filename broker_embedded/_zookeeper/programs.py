@@ -28,8 +28,8 @@ _JARS: Final = (
 )
 """Each pattern has a jar that both programs load."""
 _SHELL_JARS: Final = ("commons-cli-*.jar", "jline-2.*.jar")
+_SMALL_HEAP: Final = "64m"
 _OPTIONS: Final = (
-    "-Xmx64m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",  # the fast compiler alone: the server starts earlier, and few requests come
     "-XX:-UsePerfData",  # no file in the machine's temporary directory
@@ -43,14 +43,16 @@ class ZooKeeperMissing(Exception):
     """pyspark, its jars or a Java are missing. The message names what to install."""
 
 
-def server_command(config_file: str | os.PathLike[str], *, log_level: str = "WARN") -> list[str]:
+def server_command(
+    config_file: str | os.PathLike[str], *, heap: str = _SMALL_HEAP, log_level: str = "WARN"
+) -> list[str]:
     """The command line of a server with a configuration file (``zoo.cfg``). It logs to stdout.
 
-    Raises ZooKeeperMissing.
+    ``heap`` is the largest size of Java's heap. Raises ZooKeeperMissing.
     """
     # Its HTTP server would listen at a fixed port of all addresses; a configuration file can set it to true.
     options = ["-Dzookeeper.admin.enableServer=false", "-Dzookeeper.jmx.log4j.disable=true"]
-    return [*_java(_JARS, log_level, options), _SERVER, os.fspath(config_file)]
+    return [*_java(_JARS, heap, log_level, options), _SERVER, os.fspath(config_file)]
 
 
 def shell_command(connect_string: str, arguments: Sequence[str] = ()) -> list[str]:
@@ -58,17 +60,17 @@ def shell_command(connect_string: str, arguments: Sequence[str] = ()) -> list[st
 
     With ``arguments``, which are one command such as ``ls /``, it runs this command and ends. Raises ZooKeeperMissing.
     """
-    return [*_java((*_JARS, *_SHELL_JARS), "WARN"), _SHELL, "-server", connect_string, *arguments]
+    return [*_java((*_JARS, *_SHELL_JARS), _SMALL_HEAP, "WARN"), _SHELL, "-server", connect_string, *arguments]
 
 
-def _java(patterns: Sequence[str], log_level: str, options: Sequence[str] = ()) -> list[str]:
+def _java(patterns: Sequence[str], heap: str, log_level: str, options: Sequence[str] = ()) -> list[str]:
     """The command line up to the name of the class."""
     class_path = os.pathsep.join(map(str, _jars(patterns)))
     try:
         java = java_command("ZooKeeper")
     except JavaMissing as error:
         raise ZooKeeperMissing(str(error)) from error
-    return [java, *_OPTIONS, f"-Dlog4j2.level={log_level}", *options, "-cp", class_path]
+    return [java, f"-Xmx{heap}", *_OPTIONS, f"-Dlog4j2.level={log_level}", *options, "-cp", class_path]
 
 
 def _jars(patterns: Sequence[str]) -> list[Path]:

@@ -20,7 +20,8 @@ from broker_embedded._broker import Broker, DataDirectoryError
 from broker_embedded._config.config import BrokerConfig
 from broker_embedded._log.checkpoints import read_meta_properties, read_partition_metadata
 from broker_embedded._platform.platform import Platform, RealFileSystem
-from broker_embedded.testing import BrokerProcess
+from broker_embedded._zookeeper.programs import shell_command
+from broker_embedded.testing import BrokerProcess, EmbeddedZooKeeper
 from spark_kafka_native._protocol.ids import format_id
 from spark_kafka_native._protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -31,10 +32,15 @@ from tests.support.report import skip_if
 from tests.support.requests.consumer_group import RawConsumer, describe, settle
 from tests.support.requests.raw_client import RawClient
 from tests.support.scripts import free_port
-from tests.support.servers.apache_kafka import ApacheKafka, apache_kafka_unavailable, java_command, run_tool
+from tests.support.servers.apache_kafka import (
+    LAST_KAFKA_WITH_ZOOKEEPER,
+    ApacheKafka,
+    apache_kafka_unavailable,
+    java_command,
+    run_tool,
+)
 from tests.support.servers.both_brokers import kafka_of_its_own
 from tests.support.servers.brokers import Server
-from tests.support.servers.zookeeper import LAST_KAFKA_WITH_ZOOKEEPER, ZooKeeper
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop
@@ -316,12 +322,12 @@ def test_kafka_4_sets_a_directory_of_ours_aside(stopped: ApacheKafka, ours: tupl
 class KafkaOnZooKeeper:
     """One broker of the last Apache Kafka with ZooKeeper. A context manager."""
 
-    def __init__(self, zookeeper: ZooKeeper, directory: Path, work: Path) -> None:
+    def __init__(self, zookeeper: EmbeddedZooKeeper, directory: Path, work: Path) -> None:
         port = free_port()
         self.bootstrap_servers = f"127.0.0.1:{port}"
         properties = {
             "broker.id": "1",
-            "zookeeper.connect": zookeeper.address,
+            "zookeeper.connect": zookeeper.connect_string,
             "listeners": f"PLAINTEXT://{self.bootstrap_servers}",
             "log.dirs": str(directory),
             "log.cleaner.dedupe.buffer.size": "2097152",
@@ -362,7 +368,7 @@ class KafkaOnZooKeeper:
         eventually(leaders, {1}, within_s=60, retrying=(OSError,))
 
 
-def register(zookeeper: ZooKeeper, directory: Path) -> None:
+def register(zookeeper: EmbeddedZooKeeper, directory: Path) -> None:
     """Tell ZooKeeper of the cluster and the topics in a data directory of ours, and the directory of ZooKeeper."""
     files = RealFileSystem()
     meta = read_meta_properties(files, str(directory / "meta.properties"))
@@ -382,8 +388,7 @@ def register(zookeeper: ZooKeeper, directory: Path) -> None:
     parents = ("/cluster", "/brokers", "/brokers/topics", "/config", "/config/topics")
     commands = [f"create {path}" for path in parents]
     commands += [f"create {path} {json.dumps(node, separators=(',', ':'))}" for path, node in nodes.items()]
-    shell = java_command("64m", release=LAST_KAFKA_WITH_ZOOKEEPER)
-    shell += ["org.apache.zookeeper.ZooKeeperMain", "-server", zookeeper.address]
+    shell = shell_command(zookeeper.connect_string)
     done = subprocess.run(
         shell, input="\n".join([*commands, "quit", ""]), capture_output=True, text=True, timeout=60, check=False
     )
@@ -395,7 +400,7 @@ def test_kafka_3_9_on_zookeeper_opens_our_directory(ours: tuple[Path, Seen], tmp
     skip_if(apache_kafka_unavailable(LAST_KAFKA_WITH_ZOOKEEPER))
     directory, seen = ours
     topic_ids = ids(directory)
-    with ZooKeeper() as zookeeper:
+    with EmbeddedZooKeeper() as zookeeper:
         register(zookeeper, directory)
         with KafkaOnZooKeeper(zookeeper, directory, tmp_path) as kafka:
             kafka.wait_for(TOPIC)

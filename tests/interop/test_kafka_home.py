@@ -11,7 +11,7 @@ from tests.support.programs.toolchains import ToolMissing, python_environment
 pytestmark = pytest.mark.interop
 
 HARNESS = """
-import itertools, pytest
+import itertools, pytest, socket, time
 from kafka import KafkaConsumer, KafkaProducer
 from pytest_kafka import make_kafka_server, make_zookeeper_process
 from pytest_kafka.constants import KAFKA_SERVER_CONFIG_TEMPLATE, ZOOKEEPER_CONFIG_TEMPLATE
@@ -34,6 +34,19 @@ def test_records_go_round(kafka_server):
     assert [record.value for record in itertools.islice(consumer, 3)] == [b"0", b"1", b"2"]
     consumer.close()
     assert process.poll() is None
+
+def test_zookeeper_stores_data(zookeeper):
+    process, port = zookeeper
+    response, deadline = b"", time.monotonic() + 60
+    while b"Node count: " not in response and time.monotonic() < deadline:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+                connection.sendall(b"srvr")
+                response = connection.recv(4096)
+        except OSError:
+            time.sleep(0.05)
+    assert b"Mode: standalone" in response
+    assert process.poll() is None
 """
 
 
@@ -47,7 +60,7 @@ def test_pytest_kafka(tmp_path: Path) -> None:
     story.write_text(HARNESS.format(bin_dir=str(tmp_path / "home" / "bin")))
     command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
     done = subprocess.run(
-        [*command, str(story)], capture_output=True, text=True, timeout=150, check=False, cwd=tmp_path
+        [*command, str(story)], capture_output=True, text=True, timeout=200, check=False, cwd=tmp_path
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 passed" in done.stdout
+    assert "2 passed" in done.stdout

@@ -14,15 +14,14 @@ from urllib.request import urlopen
 import pytest
 from dirty_equals import AnyThing
 
+from broker_embedded.testing import EmbeddedZooKeeper
 from tests.interop.clients.conftest import Agents
 from tests.interop.clients.stories import REBALANCE_S, values, wait_until_shared
 from tests.support.clients.agent import ForeignRecord
 from tests.support.clients.agent_programs import CLIENTS
-from tests.support.programs.maven import MavenError
 from tests.support.programs.toolchains import ToolMissing, debian_program
 from tests.support.scripts import free_port
 from tests.support.servers.brokers import AnyBroker, TopicMaker
-from tests.support.servers.zookeeper import ZooKeeper
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop
@@ -66,18 +65,14 @@ Burrow = Callable[[str], Response | None]
 
 
 @pytest.fixture(scope="module")
-def zookeeper() -> Iterator[ZooKeeper]:
+def zookeeper() -> Iterator[EmbeddedZooKeeper]:
     """Burrow does not start without one, although it keeps in it nothing that matters here."""
-    try:
-        running = ZooKeeper()
-        with running:
-            yield running
-    except MavenError as error:
-        pytest.skip(f"ZooKeeper is not available: {error}")
+    with EmbeddedZooKeeper() as running:
+        yield running
 
 
 @pytest.fixture
-def burrow(server_3_9: AnyBroker, zookeeper: ZooKeeper, tmp_path: Path) -> Iterator[Burrow]:
+def burrow(server_3_9: AnyBroker, zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> Iterator[Burrow]:
     """Asks a Burrow for a path of its HTTP interface; None when it knows of no such thing."""
     try:
         program = debian_program("burrow", "Burrow")
@@ -86,7 +81,10 @@ def burrow(server_3_9: AnyBroker, zookeeper: ZooKeeper, tmp_path: Path) -> Itera
     address = f"127.0.0.1:{free_port()}"
     (tmp_path / "burrow.toml").write_text(
         CONFIG.format(
-            directory=tmp_path, zookeeper=zookeeper.address, servers=server_3_9.bootstrap_servers, address=address
+            directory=tmp_path,
+            zookeeper=zookeeper.connect_string,
+            servers=server_3_9.bootstrap_servers,
+            address=address,
         )
     )
 

@@ -30,6 +30,7 @@ from tests.support.scripts import DidNotStart, free_ports
 from tests.support.waiting import eventually
 
 KAFKA_VERSION = "4.3.1"
+LAST_KAFKA_WITH_ZOOKEEPER = "3.9.1"
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 20.0
 TOOL_TIMEOUT_S = 60.0

