@@ -85,7 +85,7 @@ def test_a_killed_server_accepts_no_connection_until_it_starts() -> None:
     with EmbeddedZooKeeper() as server:
         directory = server._data_dir
         server.kill()
-        assert not listens(int(server.connect_string.rpartition(":")[2]))
+        assert not listens(int(server.connect_string.rpartition(":")[2]))  # `kill` has waited for its end
         for call in (server.kill, server.pause, server.resume, lambda: server.pid):
             with pytest.raises(RuntimeError, match="the ZooKeeper does not run"):
                 call()
@@ -105,7 +105,6 @@ def test_clients_of_a_paused_server_get_no_response_until_it_resumes() -> None:
         client.start(60)
         client.add_listener(states.append)
         try:
-            client.create("/held", ephemeral=True)
             server.pause()
             eventually(lambda: KazooState.SUSPENDED in states, True)
             server.resume()
