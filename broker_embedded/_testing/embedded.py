@@ -13,8 +13,9 @@ from typing import Any, Final, TypeVar
 from broker_embedded._platform.clocks import MovableClock
 from broker_embedded._server.server import BrokerServer
 from broker_embedded._testing.brokers import ControlledBroker, creatable
-from broker_embedded._testing.control import Control
-from broker_embedded._testing.control_port import LOOPBACK, ControlAddress, ControlPort
+from broker_embedded._testing.control.address import LOOPBACK, ControlAddress
+from broker_embedded._testing.control.commands import Control
+from broker_embedded._testing.control.port import ControlPort
 from broker_embedded._testing.recording import MAX_REQUESTS, RecordedRequest
 from broker_embedded._testing.restartable import RestartableBroker
 
@@ -51,7 +52,7 @@ class EmbeddedBroker(ControlledBroker):
         """As `ControlledBroker`, with its ``settings`` for tests and its ``users``.
 
         ``clock`` None is the machine's clock, which ``advance`` moves ahead; a ``ManualClock`` stands still otherwise.
-        ``control`` opens a port for `broker_embedded._testing.control`: True on a free port, or ``"127.0.0.1:8123"``.
+        ``control`` opens the port of `broker_embedded._testing.control`: True on a free port, or ``"127.0.0.1:8123"``.
         Raises SettingError: the address can be reached from other machines.
         """
         wanted = ControlAddress.parse("control", LOOPBACK if control is True else control) if control else None
@@ -122,7 +123,7 @@ class EmbeddedBroker(ControlledBroker):
         if self._is_stopping:
             self._stop()
         if self._thread is not None:
-            self._call(self._start_again())
+            self._call(self._broker.start())
             return
         self._started, self._ended = Future(), Future()
         self._thread = threading.Thread(target=self._run, name="embedded-broker", daemon=True)
@@ -141,14 +142,11 @@ class EmbeddedBroker(ControlledBroker):
         """Stop the broker, whose logs are all offline. The thread continues, as after ``kill``."""
         self._stopping = self._loop.create_task(self._broker.stop())  # a reference, so that it is not garbage collected
 
-    async def _start_again(self) -> None:
-        self._broker.start()
-
     def _run(self) -> None:
         async def serve() -> None:
             async with AsyncExitStack() as stack:
                 self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
-                self._broker.start()
+                await self._broker.start()
                 stack.push_async_callback(self._broker.stop)
                 self._addresses = self._broker.server.addresses
                 if self._port is not None:

@@ -19,9 +19,10 @@ from broker_embedded._config.settings import format_value
 from broker_embedded._platform.clocks import MovableClock, ShiftedClock
 from broker_embedded._server.run import LISTENING
 from broker_embedded._testing.brokers import ControlledBroker, creatable
-from broker_embedded._testing.command import CONTROLLED, format_clock
-from broker_embedded._testing.control import MAX_RETURNED, ControlResponse
-from broker_embedded._testing.control_port import LOOPBACK, ControlAddress
+from broker_embedded._testing.clocks import format_clock
+from broker_embedded._testing.control.address import LOOPBACK, ControlAddress
+from broker_embedded._testing.control.command import CONTROLLED
+from broker_embedded._testing.control.commands import MAX_RETURNED, ControlResponse
 from broker_embedded._testing.recording import RecordedRequest
 from broker_embedded._testing.restartable import with_addresses
 from broker_embedded._testing.server_process import STOP_TIMEOUT_S, ServerProcess

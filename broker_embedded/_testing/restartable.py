@@ -1,5 +1,6 @@
 """A broker that can be stopped, killed and restarted within one event loop, with the same port and clock."""
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 
@@ -13,6 +14,7 @@ from broker_embedded._testing.injection import Injector
 from broker_embedded._testing.recording import MAX_REQUESTS, Recorder
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._zookeeper.errors import ZooKeeperError
 
 
 class NotRunning(RuntimeError):
@@ -41,6 +43,8 @@ class RestartableBroker:
         self.clock: MovableClock = clock or ShiftedClock()
         self.injector = Injector(Recorder(recorded_requests))
         self._server: BrokerServer | None = None
+        self._changing = asyncio.Lock()
+        """Held during a start, a stop and a kill, because a start may wait for ZooKeeper."""
 
     @property
     def is_running(self) -> bool:
@@ -59,30 +63,37 @@ class RestartableBroker:
         """``host:port`` of the first listener. Raises NotRunning."""
         return self.server.addresses[0]
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Start, if it does not run; from the second time on at the same port. Blocks while logs are recovered.
 
-        Raises ListenError, DataDirectoryError, SettingError, OSError.
+        Raises ListenError, DataDirectoryError, SettingError, ZooKeeperError, OSError.
         """
-        if self._server is None:
+        async with self._changing:
+            if self._server is not None:
+                return
             config = BrokerConfig.parse(self._settings)
             platform = Platform(clock=self.clock)
-            self._server = start_broker(
-                config, self._data_dir, platform, intercept=self.injector.interceptor, on_failed=self._on_failed
-            )
+            try:
+                self._server = await start_broker(
+                    config, self._data_dir, platform, intercept=self.injector.interceptor, on_failed=self._on_failed
+                )
+            except ZooKeeperError as error:
+                raise ZooKeeperError(f"zookeeper.connect: {error}") from error
             self._settings["listeners"] = with_addresses(str(self._settings["listeners"]), self.server.addresses)
 
     async def stop(self) -> None:
         """Stop cleanly, if it runs."""
-        if self._server is not None:
-            server, self._server = self._server, None
-            await stop_broker(server)
+        async with self._changing:
+            if self._server is not None:
+                server, self._server = self._server, None
+                await stop_broker(server)
 
     async def kill(self) -> None:
         """Stop as a crash of the process would, if it runs."""
-        if self._server is not None:
-            server, self._server = self._server, None
-            await kill_broker(server)
+        async with self._changing:
+            if self._server is not None:
+                server, self._server = self._server, None
+                await kill_broker(server)
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic. Raises KafkaError: unknown topic, or it cannot be deleted. NotRunning."""

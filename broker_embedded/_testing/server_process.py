@@ -137,6 +137,11 @@ class ServerProcess:
             raise RuntimeError(f"the {self._kind} does not run")
         return self._child
 
+    def check_not_ended(self) -> None:
+        """Raises RuntimeError: it was not started, has ended by itself, or ``end_with`` has ended it."""
+        if (status := self.running.status()) is not None:
+            raise RuntimeError(f"the {self._kind} does not run: it has ended with status {status}")
+
     @property
     def output(self) -> str:
         """The log of the present or last process."""

@@ -12,8 +12,8 @@ from broker_embedded._config.addresses import is_loopback, parse_port
 from broker_embedded._config.settings import SettingError
 from broker_embedded._platform.child_process import ChildProcess
 from broker_embedded._testing.server_process import RestartableServer, ServerProcess
-from broker_embedded._zookeeper.config import LOOPBACK, WORDS, ServerConfig
-from broker_embedded._zookeeper.programs import ZooKeeperMissing, server_command
+from broker_embedded._zookeeper_server.config import LOOPBACK, WORDS, ServerConfig
+from broker_embedded._zookeeper_server.programs import ZooKeeperMissing, server_command
 
 START_TIMEOUT_S: Final = 60.0
 _POLL_S: Final = 0.02
@@ -49,8 +49,8 @@ class ZooKeeperStartError(Exception):
 class EmbeddedZooKeeper(RestartableServer):
     """A ZooKeeper server in a process of its own, from the jars of the installed pyspark. It needs Java 17 or later.
 
-    It keeps its port and its data over restarts. ``kill`` is SIGKILL. A session lasts 1 to 10 s, because ``tickTime``
-    is 500 ms by default.
+    It keeps its port and its data over ``restart`` and ``kill``, which is SIGKILL. Session timeouts are 1 to 10 s,
+    because ``tickTime`` is 500 ms by default.
 
     >>> with EmbeddedZooKeeper() as zookeeper:
     ...     zookeeper.connect_string
@@ -106,6 +106,7 @@ class EmbeddedZooKeeper(RestartableServer):
         with self._changing:
             self._server.running.send_signal(signal.SIGSTOP)
             self._server.running.wait_until_stopped()
+            self._server.check_not_ended()
 
     def resume(self) -> None:
         """Continue after ``pause`` (SIGCONT). Sessions that have expired meanwhile are closed.
@@ -114,6 +115,7 @@ class EmbeddedZooKeeper(RestartableServer):
         """
         with self._changing:
             self._server.running.send_signal(signal.SIGCONT)
+            self._server.check_not_ended()
 
     # --- the process -------------------------------------------------------------------------------------------------
 

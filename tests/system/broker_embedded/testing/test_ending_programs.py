@@ -155,10 +155,10 @@ AT_START = {
     "thread": """
 broker = EmbeddedBroker(topics={"t": 1})
 start = broker._broker.start
-def slow():
+async def slow():
     broker._broker.start = start
     interrupt()
-    start()
+    await start()
 broker._broker.start = slow
 """,
     "thread that has not begun": """

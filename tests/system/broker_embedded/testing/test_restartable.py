@@ -15,14 +15,14 @@ async def test_every_run_has_the_same_address(tmp_path: Path) -> None:
     for ask in (lambda: broker.server, lambda: broker.address):
         with pytest.raises(NotRunning, match="does not run"):
             ask()
-    broker.start()
+    await broker.start()
     address = broker.address
     for end in (broker.stop, broker.kill, broker.stop):
         await end()
         assert not broker.is_running
         await end()
-        broker.start()
-        broker.start()
+        await broker.start()
+        await broker.start()
         assert broker.address == address
     await broker.stop()
 
@@ -30,7 +30,7 @@ async def test_every_run_has_the_same_address(tmp_path: Path) -> None:
 async def test_a_kill_stops_what_the_broker_had_planned(tmp_path: Path) -> None:
     clock = ManualClock()
     broker = RestartableBroker({**SETTINGS, "log.retention.check.interval.ms": 1000}, tmp_path, clock=clock)
-    broker.start()
+    await broker.start()
     killed = broker.server.broker
     await killed.topics.create(CreatableTopic(name="t", num_partitions=1, replication_factor=1))
     done: list[str] = []
@@ -39,7 +39,7 @@ async def test_a_kill_stops_what_the_broker_had_planned(tmp_path: Path) -> None:
     killed.timers.at(clock.now_ms() + 5, lambda: done.append("planned after"))
     await broker.advance(10_000)
     assert done == []
-    broker.start()
+    await broker.start()
     assert broker.server.broker.partitions.get(*TopicPartition("t", 0)) is not None
     await broker.advance(10_000)
     assert done == []

@@ -3,7 +3,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -96,6 +96,33 @@ def test_a_killed_server_accepts_no_connection_until_it_starts() -> None:
         assert four_letters(server, "ruok") == "imok"
         assert directory.exists()
     assert not directory.exists()
+
+
+@pytest.mark.parametrize("call", ["pause", "resume"])
+def test_pause_and_resume_of_a_server_that_has_ended_by_itself_are_refused(tmp_path: Path, call: str) -> None:
+    """They also end its watcher."""
+    with EmbeddedZooKeeper(tmp_path / "data") as server:
+        os.kill(server.pid, signal.SIGKILL)
+        expected = "the ZooKeeper does not run: it has ended with status -9"
+        for _ in range(2):
+            eventually(lambda: error_of(getattr(server, call)), expected)
+        assert with_argument(str(tmp_path / "data" / "zoo.cfg")) == []
+        server.start()
+        assert four_letters(server, "ruok") == "imok"
+
+
+def error_of(call: Callable[[], None]) -> str | None:
+    """The text of RuntimeError. None if the last thread of the server has not ended yet."""
+    try:
+        call()
+    except RuntimeError as error:
+        return str(error)
+    return None
+
+
+def with_argument(argument: str) -> list[psutil.Process]:
+    """The processes with an argument. Those that have ended have none, even if their parent has not waited for them."""
+    return [each for each in psutil.process_iter(["cmdline"]) if argument in (each.info["cmdline"] or ())]
 
 
 def test_clients_of_a_paused_server_get_no_response_until_it_resumes() -> None:
@@ -232,6 +259,7 @@ print(server.pid, flush=True)
 """
 FORK = """
 if not os.fork():
+    print(os.getpid(), flush=True)
     server.stop()  # has no effect
     try:
         server.start()
@@ -256,10 +284,10 @@ def test_the_server_ends_with_a_killed_program_that_has_forked_another_one(tmp_p
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         pid = int(owner.stdout.readline())
+        forked = int(owner.stdout.readline())
         assert "which has forked this one: create another ZooKeeper here" in owner.stdout.readline()
-        (forked,) = psutil.Process(owner.pid).children()[1:]
         assert not has_ended(pid)
         owner.kill()
         eventually(lambda: has_ended(pid), True)
-        assert not has_ended(forked.pid)
-        forked.kill()
+        assert not has_ended(forked)
+        os.kill(forked, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The commands of `broker_embedded._testing.control` over HTTP/1.1 on the broker's event loop, for any language.
+"""The HTTP port of a broker for tests, on which the commands of `control.commands` are executed.
 
 Bodies are JSON or empty; responses are JSON and a line break. Clients of the port can stop the broker and read requests
 of other clients. It therefore listens on loopback addresses only, unless remote access is allowed explicitly, and web
@@ -10,46 +10,22 @@ import contextlib
 import json
 import logging
 import socket
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, Self
+from typing import Any, Final
 
-from broker_embedded._config.addresses import Endpoint, addresses_of, format_address, is_loopback, parse_address
-from broker_embedded._config.settings import SettingError
+from broker_embedded._config.addresses import Endpoint, format_address
 from broker_embedded._server.http import BadRequest, HttpConnection, HttpRequest
 from broker_embedded._server.listener import Listener
-from broker_embedded._testing.control import BAD_REQUEST, Control, ControlResponse
+from broker_embedded._testing.control.address import LISTENER_OPTION, ControlAddress
+from broker_embedded._testing.control.commands import BAD_REQUEST, Control, ControlResponse
 
 logger = logging.getLogger(__name__)
 
-LOOPBACK: Final = "127.0.0.1:0"
-LISTENER_OPTION: Final = "--control-listener"
-"""The option of ``python -m broker_embedded``, which can allow remote access."""
 _BACKLOG: Final = 50
 _MAX_BODY_BYTES: Final = 1024 * 1024
 _MAX_HEAD_BYTES: Final = 64 * 1024
 _NUMBERS: Final = {"after", "most"}
 """Numeric fields of queries."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControlAddress:
-    """The address of a control port: a loopback address, unless remote access is allowed. Port 0 is a free one."""
-
-    host: str
-    port: int
-
-    @classmethod
-    def parse(cls, key: str, text: str, *, allow_remote: bool = False) -> Self:
-        """``HOST:PORT``. Raises SettingError naming ``key``: malformed, or reachable from other machines."""
-        host, port = parse_address(key, text)
-        if not allow_remote and not is_loopback(host):
-            if host and not addresses_of(host):
-                raise SettingError(key, f"the host name {host!r} has no address")
-            problem = f"other machines can reach {text!r} and could stop the broker; listen on {LOOPBACK}"
-            allowed = ", or allow it with --control-from-anywhere" if key == LISTENER_OPTION else ""
-            raise SettingError(key, problem + allowed)
-        return cls(host=host, port=port)
 
 
 class ControlPort:

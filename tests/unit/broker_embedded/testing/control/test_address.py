@@ -2,8 +2,8 @@ import pytest
 
 from broker_embedded._config.settings import SettingError
 from broker_embedded._platform.clocks import ManualClock, MovableClock, ShiftedClock, SystemClock
-from broker_embedded._testing.command import format_clock, parse_clock
-from broker_embedded._testing.control_port import LISTENER_OPTION, LOOPBACK, ControlAddress
+from broker_embedded._testing.clocks import format_clock, parse_clock
+from broker_embedded._testing.control.address import LISTENER_OPTION, LOOPBACK, ControlAddress
 
 
 @pytest.mark.parametrize(

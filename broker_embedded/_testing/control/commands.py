@@ -142,7 +142,7 @@ class Control:
 
     async def _start(self, given: Fields, _: str) -> Json:
         given.refuse_rest("this command")
-        self._broker.start()
+        await self._broker.start()
         return await self._status(given)
 
     async def _stop(self, given: Fields, _: str) -> Json:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker_embedded._platform.platform import ManualClock
-from broker_embedded._testing.control import Control, ControlResponse, _plain
+from broker_embedded._testing.control.commands import Control, ControlResponse, _plain
 from broker_embedded._testing.fields import FieldError
 from broker_embedded._testing.restartable import RestartableBroker
 from broker_embedded._testing.scopes import Scope
@@ -199,11 +199,7 @@ def test_commands_of_a_stopped_broker_are_refused(say: ControlDriver) -> None:
 def test_a_failed_start_has_its_reason(say: ControlDriver) -> None:
     say("POST", "/stop")
     other = RestartableBroker({"listeners": "PLAINTEXT://127.0.0.1:0"}, say.broker._data_dir)
-
-    async def start() -> None:
-        other.start()
-
-    say.loop.run_until_complete(start())
+    say.loop.run_until_complete(other.start())
     response = say.do("POST", "/start")
     assert response.status == 409
     assert "in use by another broker" in response.body["problem"]

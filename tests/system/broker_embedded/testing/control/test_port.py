@@ -11,8 +11,8 @@ import pytest
 
 from broker_embedded._config.settings import SettingError
 from broker_embedded._platform.clocks import ShiftedClock
-from broker_embedded._testing.command import ControlOptions, controlled_broker
-from broker_embedded._testing.control_port import ControlAddress
+from broker_embedded._testing.control.address import ControlAddress
+from broker_embedded._testing.control.command import ControlOptions, controlled_broker
 from broker_embedded.testing import EmbeddedBroker
 from tests.support.requests.raw_client import RawClient
 

@@ -9,17 +9,16 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from broker_embedded._config.config import BrokerConfig
-from broker_embedded._config.settings import SettingError
-from broker_embedded._platform.clocks import ManualClock, MovableClock, ShiftedClock
+from broker_embedded._platform.clocks import MovableClock, ShiftedClock
 from broker_embedded._server.run import lines_at_start
-from broker_embedded._testing.control import Control
-from broker_embedded._testing.control_port import LISTENER_OPTION, ControlAddress, ControlPort
+from broker_embedded._testing.clocks import parse_clock
+from broker_embedded._testing.control.address import LISTENER_OPTION, ControlAddress
+from broker_embedded._testing.control.commands import Control
+from broker_embedded._testing.control.port import ControlPort
 from broker_embedded._testing.restartable import RestartableBroker
 
 CONTROLLED: Final = "controlled at "
 """The prefix of the line with the URL of the control port."""
-_MANUAL: Final = "manual"
-_AHEAD: Final = "ahead"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,23 +48,8 @@ async def controlled_broker(
     broker = RestartableBroker({**settings, **listeners}, data_dir, clock=options.clock, on_failed=on_failed)
     port = ControlPort(Control(broker), options.address)
     async with AsyncExitStack() as stack:
-        broker.start()
+        await broker.start()
         stack.push_async_callback(broker.stop)
         port.open()
         stack.push_async_callback(port.close)
         yield [*lines_at_start(broker.server), f"{CONTROLLED}{port.url}"]
-
-
-def parse_clock(key: str, text: str) -> MovableClock:
-    """Parse the format of ``format_clock``. Raises SettingError naming ``key``."""
-    kind, _, ms = text.partition(":")
-    if kind not in {_MANUAL, _AHEAD} or not (ms.isascii() and ms.isdigit()):
-        raise SettingError(key, f"must be {_MANUAL}:MS or {_AHEAD}:MS, not {text!r}")
-    return ManualClock(int(ms)) if kind == _MANUAL else ShiftedClock(int(ms))
-
-
-def format_clock(clock: MovableClock) -> str:
-    """Format the present state of a clock as an option."""
-    if isinstance(clock, ShiftedClock):
-        return f"{_AHEAD}:{clock.ahead_ms}"
-    return f"{_MANUAL}:{clock.now_ms()}"
