@@ -14,6 +14,7 @@ from typing import Final
 
 from broker_embedded._config.config import BrokerConfig
 from broker_embedded._config.listener_settings import PREFIX, SASL_PLAINTEXT, prefixed_settings
+from broker_embedded._config.old_names import renamed
 from broker_embedded._config.settings import Setting, SettingError, no_such_setting
 from broker_embedded._config.unused_settings import unused_settings
 from broker_embedded._tools.jaas_file import jaas_settings
@@ -27,7 +28,6 @@ REFUSED: Final[Mapping[str, Setting]] = {key: item for key, item in unused_setti
 
 Each may be set for one listener, too: ``listener.name.LISTENER.plain.sasl.server.callback.handler.class``.
 """
-_OLD_NAMES: Final = {"broker.id": "node.id", "log.dir": "log.dirs"}
 _OF_ZOOKEEPER: Final = "zookeeper."
 _OF_AUTHORIZERS: Final = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 _DEFAULT_DATA_DIR: Final = "/tmp/kafka-logs"  # noqa: S108  # Kafka's own default
@@ -36,11 +36,10 @@ _DEFAULT_LISTENER: Final = "PLAINTEXT://:9092"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ServerProperties:
-    """The settings of a server.properties. ``zookeeper``: the file is for a cluster on ZooKeeper."""
+    """The settings of a server.properties."""
 
     config: BrokerConfig
     data_dir: str
-    zookeeper: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +74,6 @@ def read_storage_properties(path: Path) -> StorageProperties:
 def understand(given: Mapping[str, str], jvm_options: str = "") -> ServerProperties:
     """Settings of Apache Kafka as settings of this broker. Raises SettingError."""
     entries = _renamed(given)
-    zookeeper = "zookeeper.connect" in entries
     protocols = _listeners(entries)
     without_restriction = _without_restriction(entries)
     with_sasl = [name for name, protocol in protocols.items() if protocol == SASL_PLAINTEXT]
@@ -87,7 +85,7 @@ def understand(given: Mapping[str, str], jvm_options: str = "") -> ServerPropert
         settings |= prefixed_settings(name.lower())
     known = {key: value for key, value in entries.items() if key in settings and key not in without_restriction}
     _log_ignored(sorted(entries.keys() - known.keys()), settings)
-    return ServerProperties(config=BrokerConfig.parse(known), data_dir=data_dir, zookeeper=zookeeper)
+    return ServerProperties(config=BrokerConfig.parse(known), data_dir=data_dir)
 
 
 def _log_ignored(keys: Sequence[str], settings: Collection[str]) -> None:
@@ -120,11 +118,7 @@ def _renamed(given: Mapping[str, str]) -> dict[str, str]:
 
     Raises SettingError: both names of a setting have a value, and not the same.
     """
-    for old, name in _OLD_NAMES.items():
-        if given.get(old, given.get(name)) != given.get(name, given.get(old)):
-            problem = f"the older name {old} is {given[old]!r}, and {name} is {given[name]!r}; remove {old}"
-            raise SettingError(name, problem)
-    entries = {_OLD_NAMES.get(key, key): value for key, value in given.items()}
+    entries = renamed(given)
     if _number(entries.get("node.id")) == -1:
         del entries["node.id"]
     return entries

@@ -13,6 +13,7 @@ from broker_embedded._metadata.scram_users import ScramUsers
 from broker_embedded._server.listener import ListenError
 from broker_embedded._server.metrics_port import METRICS_LISTENER
 from broker_embedded._server.run import EndOfRun, running_broker
+from broker_embedded._server.server import BrokerServer
 from broker_embedded._tools.background import daemon_flag, report_started, start_in_background
 from broker_embedded._tools.server_properties import ServerProperties, read_server_properties
 from broker_embedded._tools.server_stop import registered
@@ -20,6 +21,7 @@ from spark_kafka_native._command_line.output import InvalidOption, ToolFailed
 from spark_kafka_native._command_line.parameters import PATH, argument, option
 from spark_kafka_native._command_line.properties import parse_pairs
 from spark_kafka_native._tools.options import command
+from spark_kafka_native._zookeeper.errors import ZooKeeperError
 
 _TOOL: Final = "kafka-server-start"
 _LOG_FORMAT: Final = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)"
@@ -50,21 +52,25 @@ def server_start(*, daemon: bool, properties: Path, override: tuple[str, ...]) -
         raise ToolFailed(f"{option_name}: {error}") from error
     except DataDirectoryError as error:
         raise ToolFailed(str(error)) from error
+    except ZooKeeperError as error:
+        raise ToolFailed(f"zookeeper.connect: {error}") from error
 
 
 async def _run(server: ServerProperties) -> int:
     end = EndOfRun((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
-    async with running_broker(server.config, server.data_dir, on_failed=end.fail) as running:
+
+    def started(running: BrokerServer) -> None:
+        """Log the lines for which programs that start Apache Kafka wait."""
         node_id = server.config.node_id
-        # Programs that start Apache Kafka wait for these lines.
-        if server.zookeeper:
+        if server.config.zookeeper() is not None:
             logging.getLogger("kafka.server.KafkaServer").info("[KafkaServer id=%d] started", node_id)
         else:
             _log_scram_users(node_id, running.broker.scram_users)
             logger = logging.getLogger("kafka.server.KafkaRaftServer")
             logger.info("[KafkaRaftServer nodeId=%d] Kafka Server started", node_id)
         report_started()
-        return await end.wait()
+
+    return await end.run(running_broker(server.config, server.data_dir, on_failed=end.fail), started)
 
 
 def _log_scram_users(node_id: int, users: ScramUsers) -> None:

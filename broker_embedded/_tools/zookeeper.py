@@ -18,10 +18,10 @@ from broker_embedded._config.settings import SettingError
 from broker_embedded._platform.child_process import ChildProcess
 from broker_embedded._tools.background import daemon_flag, report_started, start_in_background
 from broker_embedded._tools.server_stop import registered, stop_servers
-from broker_embedded._zookeeper.config import ServerConfig
-from broker_embedded._zookeeper.programs import ZooKeeperMissing, server_command, shell_command
+from broker_embedded._zookeeper_server.config import ServerConfig
+from broker_embedded._zookeeper_server.programs import ZooKeeperMissing, server_command, shell_command
 from spark_kafka_native._command_line.commands import PassingCommand
-from spark_kafka_native._command_line.output import InvalidOption, ToolFailed
+from spark_kafka_native._command_line.output import InvalidOption, ToolFailed, say
 from spark_kafka_native._command_line.parameters import PATH, argument
 from spark_kafka_native._command_line.properties import properties_in
 from spark_kafka_native._tools.options import command
@@ -31,6 +31,12 @@ _OUTPUT: Final = "zookeeper.out"
 _HEAP: Final = "512m"
 """As in Kafka's script."""
 _POLL_S: Final = 0.05
+_START_TIMEOUT_S: Final = 120.0
+"""How long a server is asked whether it serves clients."""
+_SHELL_HELP: Final = """\
+usage: zookeeper-shell HOST:PORT[/CHROOT] [COMMAND ...]
+
+Run a command on a ZooKeeper server, such as `ls /brokers/ids`, or without a command read commands from the terminal."""
 
 
 @command(_START, "Start a ZooKeeper server. It needs Java and the jars of pyspark.")
@@ -44,6 +50,8 @@ def start(*, properties: Path, daemon: bool) -> int:
         config = ServerConfig.parse(properties_in(properties))
     except SettingError as error:
         raise InvalidOption(f"{properties}: {error}") from error
+    if not config.port:
+        raise InvalidOption(f"{properties}: clientPort: clients cannot know which port 0 is; set another one")
     try:
         config.check_port()
     except OSError as error:
@@ -68,6 +76,9 @@ def stop() -> int:
 @click.pass_context
 def shell(ctx: click.Context) -> None:
     """Replace this process by the shell. Its arguments are HOST:PORT or HOST:PORT/chroot, and a command."""
+    if {"-h", "--help"} & set(ctx.args[:1]):
+        say(_SHELL_HELP)
+        return
     given = ctx.args[1:] if ctx.args[:1] == ["-server"] else ctx.args
     if not given or given[0].startswith("-"):
         raise InvalidOption("the address of a server is required: HOST:PORT or HOST:PORT/chroot, then a command")
@@ -82,7 +93,8 @@ def _serve(line: list[str], config: ServerConfig) -> int:
     """Run a server until a signal stops it; exit status 0. Raises ToolFailed: it has ended by itself."""
     process = ChildProcess(line, inherits_output=True)
     with _stopping(process) as signals:
-        while process.status() is None and not config.serves():
+        deadline_s = time.monotonic() + _START_TIMEOUT_S
+        while process.status() is None and not config.serves() and time.monotonic() < deadline_s:
             time.sleep(_POLL_S)
         if process.status() is None:
             report_started()

@@ -1,1 +1,1 @@
-"""A real ZooKeeper, from the jars that the package pyspark contains."""
+"""The broker's znodes in ZooKeeper: session, registration, topics."""

@@ -51,11 +51,13 @@ def test_a_file_is_refused_in_one_line(tool: Tool, tmp_path: Path) -> None:
     ("mode", "line"),
     [
         ("process.roles=broker,controller", r"\[KafkaRaftServer nodeId=\d+\] Kafka Server started"),
-        ("zookeeper.connect=127.0.0.1:1", r"\[KafkaServer id=\d+\] started"),
+        ("zookeeper.connect=ZOOKEEPER", r"\[KafkaServer id=\d+\] started"),
     ],
 )
-def test_a_broker_is_started_as_harnesses_do(home: Path, tmp_path: Path, mode: str, line: str) -> None:
-    port = free_port()
+def test_a_broker_is_started_as_harnesses_do(
+    home: Path, tmp_path: Path, zookeeper_connect: str, mode: str, line: str
+) -> None:
+    port, mode = free_port(), mode.replace("ZOOKEEPER", zookeeper_connect)
     properties = tmp_path / "server.properties"
     properties.write_text(f"listeners=PLAINTEXT://127.0.0.1:{port}\nlog.dirs={tmp_path / 'data'}\n{mode}\n")
     servers = ("--bootstrap-server", f"127.0.0.1:{port}")

@@ -151,7 +151,21 @@ def test_the_shell_runs_a_command_below_a_chroot(server: EmbeddedZooKeeper) -> N
 
 
 def test_the_shell_needs_an_address(tool: Tool) -> None:
-    for arguments in ((), ("-server",), ("--help",)):
+    for arguments in ((), ("-server",), ("--no-such-option",)):
         response = tool("zookeeper-shell", *arguments)
         reason = "zookeeper-shell: the address of a server is required: HOST:PORT or HOST:PORT/chroot, then a command\n"
         assert (response.status, response.err) == (2, reason)
+    for option in ("-h", "--help"):
+        response = tool("zookeeper-shell", option)
+        assert (response.status, response.out.splitlines()[0]) == (
+            0,
+            "usage: zookeeper-shell HOST:PORT[/CHROOT] [COMMAND ...]",
+        )
+
+
+def test_a_server_without_a_port_is_refused(tool: Tool, tmp_path: Path) -> None:
+    file = tmp_path / "zookeeper.properties"
+    file.write_text(f"clientPort=0\ndataDir={tmp_path / 'data'}\n")
+    response = tool("zookeeper-server-start", str(file))
+    assert (response.status, response.out) == (2, "")
+    assert "clientPort: clients cannot know which port 0 is" in response.err

@@ -28,7 +28,7 @@ KRAFT = {
 
 def test_settings_of_a_kraft_broker() -> None:
     server = understand(KRAFT)
-    assert (server.config.node_id, server.data_dir, server.zookeeper) == (3, "/data/kafka", False)
+    assert (server.config.node_id, server.data_dir, server.config.zookeeper()) == (3, "/data/kafka", None)
     assert server.config.num_partitions == 4
     assert server.config.listeners == "PLAINTEXT://127.0.0.1:19092,DOCKER://127.0.0.1:19094"
     assert server.config.advertised_listeners == "PLAINTEXT://localhost:19092,DOCKER://host:19094"
@@ -37,8 +37,15 @@ def test_settings_of_a_kraft_broker() -> None:
 
 def test_settings_of_a_broker_on_zookeeper() -> None:
     server = understand({"broker.id": "0", "port": "9393", "log.dir": "/d", "zookeeper.connect": "localhost:2181"})
-    assert (server.config.node_id, server.data_dir, server.zookeeper) == (0, "/d", True)
+    assert (server.config.node_id, server.data_dir, str(server.config.zookeeper())) == (0, "/d", "localhost:2181")
     assert server.config.listeners == "PLAINTEXT://:9393"
+
+
+@pytest.mark.parametrize("key", ["zookeeper.set.acl", "zookeeper.ssl.client.enable"])
+def test_security_of_zookeeper_that_is_not_supported_is_refused(key: str) -> None:
+    understand({"zookeeper.connect": "localhost:2181", key: "false"})
+    with pytest.raises(SettingError, match=f"{key}: only the default is allowed, because this broker "):
+        understand({"zookeeper.connect": "localhost:2181", key: "true"})
 
 
 def test_settings_that_kafka_4_removed_are_passed_over_as_it_does(caplog: pytest.LogCaptureFixture) -> None:
@@ -93,7 +100,7 @@ def test_listeners_with_sasl(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == ["settings without effect here: listener.name.clients.ssl.keystore.location"]
 
 
-@pytest.mark.parametrize("key", sorted(REFUSED.keys() - {"broker.id", "log.dir", "controller.listener.names"}))
+@pytest.mark.parametrize("key", sorted(REFUSED.keys() - {"controller.listener.names"}))
 def test_a_setting_that_restricts_clients_is_refused(key: str) -> None:
     with pytest.raises(SettingError, match=f"^{re.escape(key)}: .*; remove the setting to start the broker without it"):
         understand({key: "com.example.Plugin"})
@@ -186,14 +193,14 @@ def test_settings_that_kafka_does_not_have_are_ignored_with_the_nearest_name(cap
     understand({
         "log.retention.hour": "1",
         "nonsense.setting": "x",
-        "zookeeper.connection.timeout.ms": "18000",
+        "zookeeper.clientCnxnSocket": "x",
         "super.users": "User:a",
         "listener.name.plaintext.ssl.keystore.location": "f",
     })  # fmt: skip
     assert caplog.messages == [
         (
             "settings without effect here: listener.name.plaintext.ssl.keystore.location, super.users, "
-            "zookeeper.connection.timeout.ms"
+            "zookeeper.clientCnxnSocket"
         ),
         "ignored log.retention.hour: no such setting; did you mean log.retention.hours?",
         "ignored nonsense.setting: no such setting",
