@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
+from broker_embedded._config.consumer_settings import ConsumerGroupSettings
 from broker_embedded._config.listener_settings import PREFIX, ListenerSettings, apart
 from broker_embedded._config.log_config import LogConfig, keys_fit
 from broker_embedded._config.log_defaults import LOG_SYNONYMS, in_milliseconds, log_default_settings, parse_log_defaults
 from broker_embedded._config.message_format import is_ignored, parse_release, record_magic
+from broker_embedded._config.old_names import OLD_NAMES, renamed
 from broker_embedded._config.releases import RELEASE_NAMES, TRANSACTION_VERSION, Release, release
 from broker_embedded._config.settings import (
     LONG_MAX,
@@ -28,7 +30,9 @@ from broker_embedded._config.settings import (
     setting,
     settings_of,
 )
+from broker_embedded._config.topic_settings import TopicSettings
 from broker_embedded._config.unused_settings import unused_settings
+from broker_embedded._config.zookeeper_settings import ZooKeeperSettings
 from spark_kafka_native._net.secret import HIDDEN
 
 _MIB: Final = 1024 * 1024
@@ -38,9 +42,12 @@ _MAX_UNKNOWN: Final = 100
 """Upper bound of the unknown settings stored for one broker, and of those for all brokers. Kafka has no bound."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig(ListenerSettings):
-    """Every setting of a broker. The field ``num_partitions`` is Kafka's ``num.partitions``."""
+@dataclass(frozen=True, kw_only=True)
+class BrokerConfig(ConsumerGroupSettings, ZooKeeperSettings, TopicSettings, ListenerSettings):
+    """Every setting of a broker. The field ``num_partitions`` is Kafka's ``num.partitions``.
+
+    The fields of the last base come first. It has no slots, because classes with slots allow only one base.
+    """
 
     node_id: int = setting(1, "The id of this broker.", at_least=0)
     cluster_id: str = setting(
@@ -59,12 +66,6 @@ class BrokerConfig(ListenerSettings):
         removed=True,
     )
     broker_rack: str | None = setting(None, "The rack of this broker, as clients see it in metadata.")
-    num_partitions: int = setting(
-        1, "Partitions of a topic that is created without a number of partitions.", at_least=1
-    )
-    default_replication_factor: int = setting(
-        1, "Replicas of a topic that is created without a replication factor.", at_least=1
-    )
     auto_create_topics_enable: bool = setting(True, "Whether a Metadata request for a missing topic creates it.")
     delete_topic_enable: bool = setting(True, "Whether topics may be deleted.")
     max_request_partition_size_limit: int = setting(
@@ -262,7 +263,7 @@ class BrokerConfig(ListenerSettings):
 
         Raises SettingError: an unknown key, with the nearest that is known; an invalid value; contradicting listeners.
         """
-        given, of_listeners = apart(given)
+        given, of_listeners = apart(renamed(given))
         known = cls.settings_for(given)
         refuse_unknown(given, known)
         own = _settings()
@@ -331,6 +332,7 @@ class BrokerConfig(ListenerSettings):
         for key, item in unused_settings().items():
             value = self.unused.get(key, item.default)
             found[key] = None if value is None else format_value(value)
+        found |= {old: found[name] for old, name in OLD_NAMES.items() if old in unused_settings()}
         return {key: found[key] for key in self.known()}
 
     @property
@@ -350,6 +352,8 @@ class BrokerConfig(ListenerSettings):
         self.check_consumer_groups()
         self.connection_overrides()
         self.metrics_address()
+        self.partition_counts()
+        self.zookeeper()
 
     def _check_one_broker(self) -> None:
         """Raise SettingError for a replication factor or ``min.insync.replicas`` above 1, because there is one broker.

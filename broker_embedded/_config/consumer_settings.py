@@ -35,7 +35,7 @@ class GroupSettings:
         return settings_of(cls)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ConsumerGroupSettings:
     """The broker's settings of consumer groups."""
 

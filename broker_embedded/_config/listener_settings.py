@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from broker_embedded._config.addresses import WILDCARD_HOSTS, Endpoint, parse_address
-from broker_embedded._config.consumer_settings import ConsumerGroupSettings
 from broker_embedded._config.releases import release
 from broker_embedded._config.settings import LONG_MAX, Setting, SettingError, refuse_unknown, setting, settings_of
 from broker_embedded._security.first_users import FirstUser, FirstUserError, parse_first_users
@@ -38,12 +37,9 @@ _JAAS_DOCS: Final = {
 _SASL_HANDSHAKE: Final = 17
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListenerSettings(ConsumerGroupSettings):
-    """The broker's settings of listeners.
-
-    It inherits those of groups because classes with slots allow only one base.
-    """
+@dataclass(frozen=True, kw_only=True)
+class ListenerSettings:
+    """The broker's settings of listeners."""
 
     listeners: str = setting(
         "PLAINTEXT://127.0.0.1:9092",
@@ -128,7 +124,7 @@ class ListenerSettings(ConsumerGroupSettings):
 
     def sasl_of(self, listener: str) -> SaslListener | None:
         """The SASL settings of a listener, or None. Raises SettingError."""
-        if self._protocols().get(listener) != SASL_PLAINTEXT:
+        if self.protocols().get(listener) != SASL_PLAINTEXT:
             return None
         own = self.own.get(listener.lower(), {})
         users = _plain_users(f"{PREFIX}{listener.lower()}.plain.{_JAAS_KEY}", own.get(f"plain.{_JAAS_KEY}"))
@@ -151,7 +147,7 @@ class ListenerSettings(ConsumerGroupSettings):
             raise SettingError("listeners", "the list must not be empty")
         if len(set(names)) != len(names):
             raise SettingError("listeners", "the names of listeners must be unique")
-        protocols = self._protocols()
+        protocols = self.protocols()
         for name in names:
             protocol = protocols.get(name)
             if protocol is None:
@@ -201,7 +197,8 @@ class ListenerSettings(ConsumerGroupSettings):
                     raise SettingError(f"{PREFIX}{listener.lower()}.{name}", error.problem) from None
         return getattr(self, key.replace(".", "_"))
 
-    def _protocols(self) -> dict[str, str]:
+    def protocols(self) -> dict[str, str]:
+        """The security protocol of each listener name."""
         pairs = [pair.strip().partition(":") for pair in self.listener_security_protocol_map.split(",") if pair.strip()]
         return {name: protocol for name, _, protocol in pairs}
 

@@ -173,13 +173,16 @@ def setting(
     dynamic: bool = False,
     is_pool: bool = False,
     removed: bool = False,
+    refused: str = "",
 ) -> Any:
     """Declare a dataclass field that is a setting; its key is the field's name with dots.
 
-    ``dynamic``: it can change at run time, with effect. ``removed``: Kafka 4 does not have it.
+    ``dynamic``: it can change at run time, with effect. ``removed``: Kafka 4 does not have it. ``refused``: why it can
+    only have its default.
     """
     limits = {"at_least": at_least, "at_most": at_most, "choices": choices}
-    extra = {"doc": doc, **limits, "dynamic": dynamic, "is_pool": is_pool, "removed": removed}
+    flags = {"dynamic": dynamic, "is_pool": is_pool, "removed": removed, "refused": refused}
+    extra = {"doc": doc, **limits, **flags}
     return dataclasses.field(default=default, metadata={"setting": extra})
 
 
