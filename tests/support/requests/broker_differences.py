@@ -58,16 +58,23 @@ SETTINGS: Final[Mapping[str, str]] = {
 """Settings that both have and that are not the same in type, default or being changeable at run time."""
 
 _INTERNAL = "Kafka has it too, and does not tell"
+_OF_ZOOKEEPER = "Kafka 4 does not work with ZooKeeper"
 
 OUR_SETTINGS: Final[Mapping[str, str]] = {
     "add.scram": "an option of kafka-storage.sh in Kafka",
     "as.version": "Kafka is the release that it is",
     "cluster.id": "an option of kafka-storage.sh in Kafka",
+    "enable.zookeeper": "a setting of Kafka 0.7",
     "group.consumer.regex.refresh.interval.ms": _INTERNAL,
     "metrics.listener": "Kafka has JMX",
     "producer.id.expiration.check.interval.ms": _INTERNAL,
     "status.page": "Kafka has none",
+    "topic.partition.count.map": "a setting of Kafka 0.7",
     "transaction.version": "an option of kafka-storage.sh in Kafka",
+    "zookeeper.connect": _OF_ZOOKEEPER,
+    "zookeeper.connection.timeout.ms": _OF_ZOOKEEPER,
+    "zookeeper.max.in.flight.requests": _OF_ZOOKEEPER,
+    "zookeeper.session.timeout.ms": _OF_ZOOKEEPER,
 }
 """Settings that only the bundled broker has."""
 

@@ -35,7 +35,12 @@ START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 20.0
 TOOL_TIMEOUT_S = 60.0
 
-QUIET = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
+LOG4J_FILE = Path(__file__).with_name("log4j.properties")
+QUIET = (
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    f"-Dlog4j.configuration=file:{LOG4J_FILE}",  # of releases before 4.0
+)
 
 SMALL_SETTINGS: Mapping[str, str] = {
     "background.threads": "2",
@@ -70,15 +75,15 @@ def apache_kafka_unavailable(release: str = KAFKA_VERSION) -> str | None:
 @functools.cache
 def kafka_jars(release: str = KAFKA_VERSION) -> tuple[Path, ...]:
     """The class path of Kafka's server and command line tools. Raises maven.MavenError."""
-    return maven.resolve(
-        f"kafka-{release}",
-        (
-            f"org.apache.kafka:kafka_2.13:{release}",
-            f"org.apache.kafka:kafka-tools:{release}",
-            "org.slf4j:slf4j-simple:1.7.36",
-        ),
-        excluded=("org.apache.kafka:connect-runtime",),
-    )
+    major, minor = (int(part) for part in release.split(".")[:2])
+    if major >= 3:
+        coordinates = [f"org.apache.kafka:kafka_2.13:{release}", f"org.apache.kafka:kafka-tools:{release}"]
+    else:
+        scala = "2.10" if (major, minor) < (0, 9) else "2.11" if major < 2 else "2.12"
+        coordinates = [f"org.apache.kafka:kafka_{scala}:{release}", "javax.xml.bind:jaxb-api:2.3.1"]
+    if (major, minor) >= (1, 1):  # earlier ones depend on log4j
+        coordinates.append("org.slf4j:slf4j-simple:1.7.36")
+    return maven.resolve(f"kafka-{release}", coordinates, excluded=("org.apache.kafka:connect-runtime",))
 
 
 @dataclass(kw_only=True)
@@ -274,7 +279,7 @@ class ApacheKafka:
             with node.output_file.open("ab") as output:
                 node.process = subprocess.Popen(
                     [
-                        *_die_with_parent(),
+                        *die_with_parent(),
                         *java_command(self.heap, self.jvm_options, self.release),
                         "kafka.Kafka",
                         str(node.settings_file),
@@ -297,7 +302,7 @@ class ApacheKafka:
         def is_ready() -> bool:
             if (code := process.poll()) is not None:
                 raise DidNotStart(f"node {node.node_id} ended with {code} while starting:\n{node.output()}")
-            return expected <= _broker_ids(node.port)
+            return expected <= broker_ids(node.port)
 
         try:
             eventually(is_ready, True, within_s=deadline - time.monotonic())
@@ -322,6 +327,7 @@ class ApacheKafka:
 def run_tool(
     class_name: str,
     *arguments: str,
+    given: str = "",
     timeout_s: float = TOOL_TIMEOUT_S,
     release: str = KAFKA_VERSION,
     heap: str = "256m",
@@ -330,12 +336,12 @@ def run_tool(
     """Run one of Kafka's Java tools and return what it printed to its standard output.
 
     `class_name` is the main class, such as `org.apache.kafka.tools.TopicCommand`; `--bootstrap-server` is the
-    caller's to give. `heap` and `jvm_options` are as `ApacheKafka`'s. Raises ApacheKafkaError when it fails or takes
-    longer than `timeout_s`.
+    caller's to give, and `given` is its standard input. `heap` and `jvm_options` are as `ApacheKafka`'s. Raises
+    ApacheKafkaError when it fails or takes longer than `timeout_s`.
     """
     command = [*java_command(heap, jvm_options, release), class_name, *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired as error:
         raise ApacheKafkaError(f"{class_name} did not end within {timeout_s:.0f} s") from error
     if done.returncode != 0:
@@ -357,7 +363,7 @@ def java_command(
 
 
 @functools.cache
-def _die_with_parent() -> tuple[str, ...]:
+def die_with_parent() -> tuple[str, ...]:
     """A command prefix that ends the server with the thread that starts it, even when we are killed.
 
     Empty where the system has no such thing.
@@ -373,7 +379,7 @@ def _kafka_uuid() -> str:
     return text
 
 
-def _broker_ids(port: int) -> set[int]:
+def broker_ids(port: int) -> set[int]:
     """The brokers that the node at this port names in a Metadata response (v0, all topics); none while it is not ready.
 
     Written as bytes, so that the readiness of a foreign server rests on no code under test.

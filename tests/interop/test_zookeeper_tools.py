@@ -1,0 +1,207 @@
+"""Tools of old releases administer and read the bundled broker through ZooKeeper, as they do Apache Kafka."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from dirty_equals import Contains
+
+from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from tests.support.report import skip_if
+from tests.support.requests.raw_client import RawClient
+from tests.support.scripts import started
+from tests.support.servers.apache_kafka import ApacheKafkaError, apache_kafka_unavailable, java_command
+from tests.support.servers.kafka_on_zookeeper import RELEASES, KafkaOnZooKeeper, run_class
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.interop
+
+TOOLS = tuple(release for release in RELEASES if not release.startswith("3."))
+"""The releases whose tools of topics work through ZooKeeper."""
+VERIFIER = "0.10.2.2"
+"""VerifyConsumerRebalance of 0.8.2.2 finds an error in any group that has a member, with Apache Kafka, too."""
+SETTINGS = {"delete.topic.enable": "true", "offsets.topic.num.partitions": "3"}
+VALUES = [f"value {number}" for number in range(20)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A broker and the tools of its release."""
+
+    release: str
+    connect: str
+    broker: EmbeddedBroker | KafkaOnZooKeeper
+
+    def run(self, class_name: str, *arguments: str, given: str = "") -> str:
+        """What a tool prints that gets the address of ZooKeeper."""
+        return run_class(self.release, class_name, "--zookeeper", self.connect, *arguments, given=given)
+
+    def topic_command(self, *arguments: str) -> str:
+        """What kafka-topics prints, also when it fails."""
+        try:
+            return self.run("kafka.admin.TopicCommand", *arguments)
+        except ApacheKafkaError as error:
+            return str(error)
+
+    def create(self, topic: str, *options: str, partitions: int = 2) -> None:
+        """Create a topic, and wait until the broker serves it."""
+        options = ("--partitions", str(partitions), "--replication-factor", "1", *options)
+        assert f'Created topic "{topic}"' in self.topic_command("--create", "--topic", topic, *options)
+        eventually(self.topics, Contains((topic, partitions)))
+
+    def produce(self, topic: str, values: list[str]) -> None:
+        """Write values with the console producer."""
+        arguments = ("--broker-list", self.broker.bootstrap_servers, "--topic", topic)
+        run_class(
+            self.release, "kafka.tools.ConsoleProducer", *arguments, given="".join(f"{each}\n" for each in values)
+        )
+
+    def topics(self) -> set[tuple[str | None, int]]:
+        """The topics that have leaders, with their numbers of partitions, as clients see them."""
+        with RawClient(self.broker.bootstrap_servers) as client:
+            found = client.ask(MetadataRequest(topics=()), 0).topics
+        led = [topic for topic in found if not any(partition.error_code for partition in topic.partitions)]
+        return {(topic.name, len(topic.partitions)) for topic in led}
+
+    def configs(self, topic: str) -> dict[str, str]:
+        """The topic's own settings as kafka-topics describes them."""
+        first = self.topic_command("--describe", "--topic", topic).splitlines()[0]
+        return dict(re.findall(r"([a-z.]+)=(.*?)(?=,[a-z.]+=|$)", first.partition("Configs:")[2]))
+
+    def assert_configs(self, topic: str, expected: dict[str, str]) -> None:
+        """The broker has these settings of a topic, and the tool describes them."""
+        if isinstance(self.broker, EmbeddedBroker):
+            topics = self.broker._server.broker.topics
+            eventually(lambda: dict(topics.image.topics[topic].configs), expected)
+        assert self.configs(topic) == expected
+
+
+@pytest.fixture(params=TOOLS)
+def release(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=["bundled", "apache"])
+def cluster(request: pytest.FixtureRequest, release: str, zookeeper_connect: str) -> Iterator[Cluster]:
+    """The bundled broker as of a release, and Apache Kafka of that release."""
+    skip_if(apache_kafka_unavailable(release))
+    broker: EmbeddedBroker | KafkaOnZooKeeper
+    if request.param == "bundled":
+        settings = {"as.version": release, "zookeeper.connect": zookeeper_connect, **SETTINGS}
+        broker = EmbeddedBroker(settings=settings)
+    else:
+        broker = KafkaOnZooKeeper(connect=zookeeper_connect, release=release, settings=SETTINGS)
+    with broker:
+        yield Cluster(release=release, connect=zookeeper_connect, broker=broker)
+
+
+def test_topics_are_created_listed_and_described(cluster: Cluster) -> None:
+    cluster.create("other")
+    cluster.create("events", "--config", "retention.ms=7200000", "--config", "cleanup.policy=compact", partitions=3)
+    assert cluster.topic_command("--list").split() == ["events", "other"]
+    cluster.assert_configs("events", {"retention.ms": "7200000", "cleanup.policy": "compact"})
+    first, *partitions = cluster.topic_command("--describe", "--topic", "events").splitlines()
+    assert first.startswith("Topic:events\tPartitionCount:3\tReplicationFactor:1\tConfigs:")
+    assert partitions == [f"\tTopic: events\tPartition: {index}\tLeader: 1\tReplicas: 1\tIsr: 1" for index in range(3)]
+    assert cluster.topic_command("--describe", "--unavailable-partitions").split() == []
+    assert cluster.topic_command("--describe", "--under-replicated-partitions").split() == []
+
+
+def test_what_cannot_be_created_is_an_error(cluster: Cluster) -> None:
+    cluster.create("events")
+    options = ("--create", "--topic", "events", "--partitions", "3", "--replication-factor")
+    assert re.search("Topic .events. already exists", cluster.topic_command(*options, "1"))
+    assert "eplication factor: 2 larger than available brokers: 1" in cluster.topic_command(*options, "2")
+    assert cluster.topics() == {("events", 2)}
+
+
+def test_partitions_are_added(cluster: Cluster) -> None:
+    cluster.create("events")
+    assert "Adding partitions succeeded!" in cluster.topic_command("--alter", "--topic", "events", "--partitions", "4")
+    eventually(cluster.topics, {("events", 4)})
+    described = cluster.topic_command("--describe", "--topic", "events")
+    assert described.startswith("Topic:events\tPartitionCount:4\tReplicationFactor:1\tConfigs:")
+    assert described.count("\tLeader: 1\tReplicas: 1\tIsr: 1\n") == 4
+
+
+def test_settings_are_altered_by_kafka_topics(cluster: Cluster) -> None:
+    cluster.create("events", "--config", "retention.ms=7200000")
+    alter = ("--alter", "--topic", "events")
+    assert "pdated config for topic" in cluster.topic_command(*alter, "--config", "max.message.bytes=2000")
+    cluster.assert_configs("events", {"retention.ms": "7200000", "max.message.bytes": "2000"})
+    assert "pdated config for topic" in cluster.topic_command(*alter, "--delete-config", "retention.ms")
+    cluster.assert_configs("events", {"max.message.bytes": "2000"})
+
+
+@pytest.mark.parametrize("release", [release for release in TOOLS if not release.startswith("0.8.")])
+def test_settings_are_altered_by_kafka_configs(cluster: Cluster) -> None:
+    cluster.create("events", "--config", "retention.ms=7200000")
+    topic = ("--entity-type", "topics", "--entity-name", "events")
+
+    def alter(*options: str) -> None:
+        printed = cluster.run("kafka.admin.ConfigCommand", "--alter", *topic, *options)
+        assert printed == "Completed Updating config for entity: topic 'events'.\n"
+
+    alter("--add-config", "cleanup.policy=[compact,delete],max.message.bytes=2000")
+    three = {"cleanup.policy": "compact,delete", "max.message.bytes": "2000", "retention.ms": "7200000"}
+    cluster.assert_configs("events", three)
+    alter("--delete-config", "cleanup.policy,retention.ms")
+    cluster.assert_configs("events", {"max.message.bytes": "2000"})
+    described = cluster.run("kafka.admin.ConfigCommand", "--describe", *topic)
+    assert described == "Configs for topic 'events' are max.message.bytes=2000\n"
+
+
+def test_topics_are_deleted_and_created_again(cluster: Cluster) -> None:
+    for partitions in (2, 3):
+        cluster.create("events", partitions=partitions)
+        cluster.produce("events", VALUES)
+        assert "events is marked for deletion" in cluster.topic_command("--delete", "--topic", "events")
+        eventually(cluster.topics, set())
+        eventually(lambda: cluster.topic_command("--list").split(), [])
+
+
+def test_the_consumer_of_zookeeper_reads_what_was_written(cluster: Cluster) -> None:
+    cluster.create("events")
+    for part in (VALUES[:10], VALUES[10:]):
+        cluster.produce("events", part)
+    options = ("--topic", "events", "--from-beginning", "--max-messages", str(len(VALUES)))
+    assert sorted(cluster.run("kafka.tools.ConsoleConsumer", *options).splitlines()) == sorted(VALUES)
+
+
+@pytest.mark.parametrize("release", ["0.8.2.2", "0.10.2.2"])
+@pytest.mark.parametrize("storage", ["zookeeper", "kafka"])
+def test_groups_of_zookeeper_are_checked(cluster: Cluster, storage: str, tmp_path: Path) -> None:
+    """Its member owns both partitions; its offsets and its lag are right while it runs, and without it."""
+    cluster.create("events")
+    cluster.produce("events", ["first"])
+    properties = tmp_path / "consumer.properties"
+    lines = (
+        "group.id=readers",
+        f"offsets.storage={storage}",
+        "dual.commit.enabled=false",
+        "auto.commit.interval.ms=100",
+    )
+    properties.write_text("\n".join(lines))
+
+    def positions() -> tuple[int, int, int, set[str]]:
+        """Offset, end and lag, summed over the partitions, and the groups of the owners."""
+        lines = cluster.run("kafka.tools.ConsumerOffsetChecker", "--group", "readers", "--topic", "events").splitlines()
+        rows = [line.split() for line in lines]
+        assert rows[0] == ["Group", "Topic", "Pid", "Offset", "logSize", "Lag", "Owner"]
+        assert [row[:3] for row in rows[1:]] == [["readers", "events", str(number)] for number in range(2)]
+        offset, end, lag = (sum(int(row[column]) for row in rows[1:]) for column in (3, 4, 5))
+        return offset, end, lag, {row[6].partition("_")[0] for row in rows[1:]}
+
+    options = ("--zookeeper", cluster.connect, "--topic", "events", "--consumer.config", str(properties))
+    consumer = java_command("256m", release=cluster.release)
+    consumer += ["kafka.tools.ConsoleConsumer", *options, "--from-beginning"]
+    with started(consumer, until="first"):
+        eventually(positions, (1, 1, 0, {"readers"}))
+        arguments = ("--zookeeper.connect", cluster.connect, "--group", "readers")
+        verified = run_class(VERIFIER, "kafka.tools.VerifyConsumerRebalance", *arguments)
+        assert verified == "Rebalance operation successful !\n"
+    cluster.produce("events", ["second", "third"])
+    assert positions() == (1, 3, 2, {"none"})
