@@ -14,6 +14,7 @@ from broker_embedded._broker import DataDirectoryError
 from broker_embedded._config.addresses import format_address, parse_address, parse_port
 from broker_embedded._config.config import BrokerConfig
 from broker_embedded._config.listener_settings import prefixed_settings
+from broker_embedded._config.old_names import OLD_NAMES, renamed
 from broker_embedded._config.releases import RELEASE_NAMES
 from broker_embedded._config.settings import SettingError
 from broker_embedded._config.unused_settings import unused_settings
@@ -23,9 +24,10 @@ from spark_kafka_native._command_line.commands import Options, ToolCommand, run
 from spark_kafka_native._command_line.output import InvalidOption, ToolFailed, say
 from spark_kafka_native._command_line.parameters import PATH, flag, option
 from spark_kafka_native._command_line.properties import parse_pairs, properties_in
+from spark_kafka_native._zookeeper.errors import ZooKeeperError
 
 if TYPE_CHECKING:
-    from broker_embedded._testing.command import ControlOptions
+    from broker_embedded._testing.control.command import ControlOptions
 
 
 class _Given(NamedTuple):
@@ -102,7 +104,7 @@ def broker(**given_options: Any) -> int:
     """Run a broker until SIGTERM or SIGINT.
 
     Raises InvalidOption: an invalid option. ToolFailed, OSError: the address is in use, the data directory is locked or
-    cannot be used, or all its logs are offline.
+    cannot be used, all its logs are offline, or ZooKeeper cannot be used.
     """
     options = Options(**given_options)
     logging.basicConfig(
@@ -125,6 +127,8 @@ def broker(**given_options: Any) -> int:
         raise ToolFailed(f"{origins.get(error.listener, origins['listeners'])}: {error}") from error
     except DataDirectoryError as error:
         raise ToolFailed(f"{'--data-dir' if options.data_dir else origins['log.dirs']}: {error}") from error
+    except ZooKeeperError as error:
+        raise ToolFailed(f"{origins['zookeeper.connect']}: {error}") from error
 
 
 def _parse(given: Mapping[str, _Given]) -> BrokerConfig:
@@ -137,13 +141,13 @@ def _parse(given: Mapping[str, _Given]) -> BrokerConfig:
 
 
 async def _run_controlled(given: Mapping[str, _Given], data_dir: str, control: "ControlOptions") -> int:
-    from broker_embedded._testing.command import controlled_broker  # noqa: PLC0415  # only --control-listener needs it
+    from broker_embedded._testing.control.command import controlled_broker  # noqa: PLC0415  # only --control-listener needs it
 
     end = EndOfRun()
     settings = {key: setting.value for key, setting in given.items()}
-    async with controlled_broker(settings, data_dir, control, on_failed=end.fail) as lines:
-        say("\n".join(lines))
-        return await end.wait()
+    return await end.run(
+        controlled_broker(settings, data_dir, control, on_failed=end.fail), lambda lines: say("\n".join(lines))
+    )
 
 
 def _control(options: Options) -> "ControlOptions | None":
@@ -154,7 +158,7 @@ def _control(options: Options) -> "ControlOptions | None":
         if options.control_from_anywhere:
             raise ValueError("--control-from-anywhere requires --control-listener")
         return None
-    from broker_embedded._testing.command import ControlOptions  # noqa: PLC0415  # only --control-listener needs it
+    from broker_embedded._testing.control.command import ControlOptions  # noqa: PLC0415  # only --control-listener needs it
 
     return ControlOptions.parse(
         options.control_listener, allow_remote=options.control_from_anywhere, clock=options.clock
@@ -163,13 +167,14 @@ def _control(options: Options) -> "ControlOptions | None":
 
 async def _run(config: BrokerConfig, data_dir: str) -> int:
     end = EndOfRun()
-    async with running_broker(config, data_dir, on_failed=end.fail) as server:
-        say("\n".join(lines_at_start(server)))  # for which the process that starts a broker waits
-        return await end.wait()
+    return await end.run(
+        running_broker(config, data_dir, on_failed=end.fail),
+        lambda server: say("\n".join(lines_at_start(server))),  # for which the process that starts a broker waits
+    )
 
 
 def _settings(options: Options) -> dict[str, _Given]:
-    """The settings: those of --set override those of other options, which override those of the file.
+    """The settings by their present names: those of --set override those of other options, which override the file's.
 
     Raises SettingError, InvalidOption, ToolFailed naming the option or the file.
     """
@@ -187,15 +192,21 @@ def _settings(options: Options) -> dict[str, _Given]:
         given["metrics.listener"] = _Given(f"127.0.0.1:{port}", "--metrics-port")
     if options.add_scram:
         given["add.scram"] = _all_users(given.get("add.scram"), _Given(" ".join(options.add_scram), "--add-scram"))
-    for key, value in parse_pairs(options.set, "--set").items():
-        given[key] = _Given(value, f"--set {key}")
-    return given
+    return given | _by_present_names(parse_pairs(options.set, "--set"), "--set ")
 
 
 def _file_settings(path: Path) -> dict[str, _Given]:
-    """The settings of a file. Raises ToolFailed naming it: it cannot be read."""
-    entries = properties_in(path, "--config")
-    return {key: _Given(value, f"--config {path}: {key}") for key, value in entries.items()}
+    """The settings of a file. Raises ToolFailed and SettingError naming it."""
+    return _by_present_names(properties_in(path, "--config"), f"--config {path}: ")
+
+
+def _by_present_names(entries: Mapping[str, str], origin: str) -> dict[str, _Given]:
+    """The settings by their present names. Their origin has the names as written. Raises SettingError."""
+    written = {OLD_NAMES.get(key, key): key for key in entries}
+    try:
+        return {key: _Given(value, origin + written[key]) for key, value in renamed(entries).items()}
+    except SettingError as error:
+        raise SettingError(origin + error.key, error.problem) from None
 
 
 def _all_users(in_file: _Given | None, added: _Given) -> _Given:

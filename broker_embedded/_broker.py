@@ -4,8 +4,9 @@ import asyncio
 import dataclasses
 import functools
 import logging
+import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from broker_embedded._config.config import BrokerConfig
 from broker_embedded._config.settings import SettingError
@@ -16,6 +17,7 @@ from broker_embedded._coordinator.markers import TransactionMarkers
 from broker_embedded._coordinator.pattern_matcher import PatternMatcher
 from broker_embedded._coordinator.topic_lifecycle import TopicLifecycle
 from broker_embedded._coordinator.transactions import Transactions
+from broker_embedded._log.checkpoints import META_PROPERTIES, CorruptCheckpoint, read_meta_properties
 from broker_embedded._log.cleaner.threads import CleanerThreads
 from broker_embedded._log.manager import LogManager
 from broker_embedded._metadata.client_quotas import ClientQuotas
@@ -56,6 +58,21 @@ logger = logging.getLogger(__name__)
 
 class DataDirectoryError(Exception):
     """The data directory cannot be used: another broker uses it, it is damaged or belongs to another broker."""
+
+
+def own_cluster_id(config: BrokerConfig, data_dir: str, platform: Platform) -> str | None:
+    """The id in ``cluster.id`` or in the data directory, None if there is none.
+
+    Raises DataDirectoryError: the two contradict each other, or ``meta.properties`` cannot be read.
+    """
+    path = os.path.join(data_dir, META_PROPERTIES)
+    try:
+        meta = read_meta_properties(platform.file_system, path)
+        if meta is not None:
+            meta.check(path, cluster_id=config.cluster_id or None)
+    except (OSError, CorruptCheckpoint) as error:
+        raise DataDirectoryError(str(error)) from error
+    return config.cluster_id or (None if meta is None else meta.cluster_id)
 
 
 class Broker:
@@ -125,17 +142,20 @@ class Broker:
         )
 
     @classmethod
-    def open(cls, config: BrokerConfig, data_dir: str, platform: Platform) -> "Broker":
+    def open(
+        cls, config: BrokerConfig, data_dir: str, platform: Platform, *, cluster_id: str | None = None
+    ) -> "Broker":
         """Lock a data directory, created if necessary, recover its logs and read its topics. Blocks.
 
-        Raises DataDirectoryError.
+        ``cluster_id`` is that of ZooKeeper, if the broker is registered there. Raises DataDirectoryError.
         """
         logs = LogManager(
             data_dir,
             config.log,
             platform,
             node_id=config.node_id,
-            cluster_id=config.cluster_id or None,
+            cluster_id=cluster_id or config.cluster_id or None,
+            meta_version=0 if cluster_id else 1,
             producer_id_expiration_ms=config.producer_id_expiration_ms,
         )
         try:
@@ -240,6 +260,14 @@ class Broker:
         logs.load_all({topic.name: log_config(topic, config.log) for topic in image.topics.values()})
         internal = {topic.name: topic.configs for topic in (offsets_topic(config), transactions_topic(config))}
         reconcile_logs(store, logs, config.log, internal)
+
+    def on_topics_changed(self, changed: Callable[[], None]) -> None:
+        """Call ``changed`` after each change of topics."""
+
+        async def watch(_: ClusterImage, __: ClusterImage) -> None:
+            changed()
+
+        self._store.watch(TOPICS, watch)
 
     async def _use_topics(self, _: ClusterImage, after: ClusterImage) -> None:
         self.partitions.use(after)

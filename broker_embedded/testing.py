@@ -18,6 +18,7 @@ from broker_embedded._testing.process import BrokerProcess, BrokerStartError
 from broker_embedded._testing.recording import RecordedRequest
 from broker_embedded._testing.zookeeper import EmbeddedZooKeeper, ZooKeeperStartError
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._zookeeper.errors import ZooKeeperError
 
 __all__ = [
     "BrokerProcess",
@@ -33,5 +34,6 @@ __all__ = [
     "ManualClock",
     "RecordedRequest",
     "SettingError",
+    "ZooKeeperError",
     "ZooKeeperStartError",
 ]

@@ -229,23 +229,38 @@ def read_partition_metadata(files: FileSystem, path: str) -> UUID | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """The cluster and the node of a data directory. ``cluster_id`` is text, usually the base64 of a UUID."""
+    """The cluster and the node of a data directory. ``cluster_id`` is text, usually the base64 of a UUID.
+
+    ``version`` is 0 in clusters on ZooKeeper, which call the node's id ``broker.id``.
+    """
 
     cluster_id: str
     node_id: int
     directory_id: UUID
+    version: int = 1
+
+    def check(self, path: str, *, cluster_id: str | None) -> None:
+        """Raise CorruptCheckpoint naming the file ``path``: ``cluster_id`` is another one."""
+        if cluster_id not in {None, self.cluster_id}:
+            other = f"belongs to cluster {self.cluster_id}, not {cluster_id}"
+            raise CorruptCheckpoint(path, f"{other}; set cluster.id={self.cluster_id}, or use another data directory")
+
+
+_NODE_ID_KEYS: Final = ("broker.id", "node.id")
+"""The key of the node's id in each version of ``meta.properties``."""
 
 
 def write_meta_properties(files: FileSystem, path: str, meta: MetaProperties) -> None:
-    """Replace ``meta.properties`` (version 1), durably. Raises OSError."""
-    ids = f"cluster.id={meta.cluster_id}\ndirectory.id={format_id(meta.directory_id)}\nnode.id={meta.node_id}\n"
-    write_file(files, path, f"{ids}version=1\n".encode())
+    """Replace ``meta.properties``, durably. Raises OSError."""
+    ids = f"cluster.id={meta.cluster_id}\ndirectory.id={format_id(meta.directory_id)}\n"
+    node = f"{_NODE_ID_KEYS[meta.version]}={meta.node_id}"
+    write_file(files, path, f"{ids}{node}\nversion={meta.version}\n".encode())
 
 
 def read_meta_properties(files: FileSystem, path: str) -> MetaProperties | None:
     """The content of ``meta.properties``, None if there is no such file.
 
-    Version 0, of clusters on ZooKeeper, calls the node's id ``broker.id``. A missing directory id is generated.
+    A missing directory id is generated.
 
     Raises OSError, CorruptCheckpoint.
     """
@@ -253,14 +268,16 @@ def read_meta_properties(files: FileSystem, path: str) -> MetaProperties | None:
     if not lines:
         return None
     entries = {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)}
-    version = entries.get("version", "0")
-    if version not in {"0", "1"}:
-        raise CorruptCheckpoint(path, f"version must be 0 or 1, not {version!r}")
+    text = entries.get("version", "0")
+    if text not in {"0", "1"}:
+        raise CorruptCheckpoint(path, f"version must be 0 or 1, not {text!r}")
+    version = int(text)
     try:
         return MetaProperties(
             cluster_id=entries["cluster.id"],
-            node_id=int(entries["broker.id" if version == "0" else "node.id"]),
+            node_id=int(entries[_NODE_ID_KEYS[version]]),
             directory_id=parse_id(entries["directory.id"]) if "directory.id" in entries else new_id(),
+            version=version,
         )
     except KeyError as error:
         raise CorruptCheckpoint(path, f"{error.args[0]} is missing") from None

@@ -99,16 +99,19 @@ class DataDirectory:
             self._lock.release()
             self._lock = None
 
-    def claim(self, node_id: int, cluster_id: str | None) -> MetaProperties:
-        """``meta.properties``, written if there is none. Raises CorruptCheckpoint: it names another cluster or node."""
+    def claim(self, node_id: int, cluster_id: str | None, version: int) -> MetaProperties:
+        """``meta.properties``, written in ``version`` if there is none.
+
+        Raises CorruptCheckpoint: it names another cluster or node.
+        """
         path = self.file(META_PROPERTIES)
         found = read_meta_properties(self._file_system, path)
         if found is None:
-            found = MetaProperties(cluster_id=cluster_id or format_id(new_id()), node_id=node_id, directory_id=new_id())
+            found = MetaProperties(
+                cluster_id=cluster_id or format_id(new_id()), node_id=node_id, directory_id=new_id(), version=version
+            )
             write_meta_properties(self._file_system, path, found)
-        if cluster_id not in {None, found.cluster_id}:
-            other = f"belongs to cluster {found.cluster_id}, not {cluster_id}"
-            raise CorruptCheckpoint(path, f"{other}; set cluster.id={found.cluster_id}, or use another data directory")
+        found.check(path, cluster_id=cluster_id)
         if found.node_id != node_id:
             other = f"belongs to node {found.node_id}, not {node_id}"
             raise CorruptCheckpoint(path, f"{other}; set node.id={found.node_id}, or use another data directory")

@@ -69,6 +69,7 @@ class LogManager:
         *,
         node_id: int = 1,
         cluster_id: str | None = None,
+        meta_version: int = 1,
         producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
     ) -> None:
         self._directory = DataDirectory(os.path.abspath(data_dir), platform.file_system)
@@ -78,6 +79,7 @@ class LogManager:
         self._files: FileSystem = platform.file_system
         self._node_id = node_id
         self._cluster_id = cluster_id
+        self._meta_version = meta_version
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._meta: MetaProperties | None = None
         self._loaded = False
@@ -119,7 +121,7 @@ class LogManager:
             return
         try:
             self._directory.lock()
-            self._meta = self._directory.claim(self._node_id, self._cluster_id)
+            self._meta = self._directory.claim(self._node_id, self._cluster_id, self._meta_version)
         except (OSError, CorruptCheckpoint) as error:
             self.abandon()
             raise self._unusable(error) from error

@@ -16,6 +16,7 @@ from broker_embedded._config.config import BrokerConfig
 from broker_embedded._config.consumer_settings import GroupSettings
 from broker_embedded._config.log_config import LogConfig
 from broker_embedded._config.log_defaults import LONGER_UNITS, TWINS
+from broker_embedded._config.old_names import OLD_NAMES
 from broker_embedded._config.settings import INT_MAX, SHORT_MAX, Setting
 from broker_embedded._metadata.dynamic_configs import DynamicConfigs
 
@@ -95,9 +96,8 @@ def config_type(setting: Setting) -> ConfigType:
 
 def broker_entries(config: BrokerConfig, dynamic: DynamicConfigs, *, log_dirs: str) -> list[ConfigEntry]:
     """Every setting of this broker, whose data is in ``log_dirs``, from all sources."""
-    layers = _layers(dynamic)
-    values = config.to_properties() | {"log.dirs": log_dirs}
-    known = config.known()
+    layers, known = _layers(dynamic), config.known()
+    values = config.to_properties() | {"log.dirs": log_dirs, "log.dir": log_dirs}
     entries = []
     for key in sorted({*known, *dynamic.own, *dynamic.stored.cluster}):
         setting, synonyms = known.get(key), _synonyms(key, layers)
@@ -143,10 +143,12 @@ def group_entries(own: Mapping[str, str], dynamic: DynamicConfigs) -> list[Confi
 
 def _layers(dynamic: DynamicConfigs) -> Sequence[tuple[ConfigSource, Mapping[str, str]]]:
     """The settings of each source, in order of precedence."""
+    given = dynamic.started_with.given
+    given = {**given, **{old: given[name] for old, name in OLD_NAMES.items() if name in given}}
     return (
         (ConfigSource.DYNAMIC_BROKER, dynamic.own),
         (ConfigSource.DYNAMIC_CLUSTER, dynamic.stored.cluster),
-        (ConfigSource.STATIC_BROKER, dynamic.started_with.given),
+        (ConfigSource.STATIC_BROKER, given),
         (ConfigSource.DEFAULT, _defaults()),
     )
 

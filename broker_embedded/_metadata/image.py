@@ -33,12 +33,16 @@ class PartitionImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicImage:
-    """A topic. Partition ``i`` is ``partitions[i]``; ``configs`` are the settings of this topic, without defaults."""
+    """A topic. Partition ``i`` is ``partitions[i]``; ``configs`` are the settings of this topic, without defaults.
+
+    ``registered_configs`` are the settings that it has in ZooKeeper, None if it was never registered there.
+    """
 
     name: str
     topic_id: UUID
     partitions: tuple[PartitionImage, ...]
     configs: Mapping[str, str] = field(default_factory=dict)
+    registered_configs: Mapping[str, str] | None = None
 
     @property
     def is_internal(self) -> bool:
@@ -55,6 +59,7 @@ class ClusterImage:
     """The ids of all brokers, and all topics. Change it with ``with_*`` and ``without_topic``.
 
     ``names`` are the topics' names by id. ``deleting`` are deleted topics whose logs may still exist, name by id.
+    ``unregistering`` are the names of deleted topics whose znodes may still exist in ZooKeeper.
     ``changes`` counts the changes of topics since the start.
     """
 
@@ -64,6 +69,7 @@ class ClusterImage:
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
     names: Mapping[UUID, str] = field(default_factory=dict)
     deleting: Mapping[UUID, str] = field(default_factory=dict)
+    unregistering: frozenset[str] = frozenset()
     changes: int = field(default=0, compare=False)
 
     def topic(self, name: str) -> TopicImage | None:
@@ -101,11 +107,23 @@ class ClusterImage:
         return replace(self, topics={**self.topics, topic.name: topic}, names=names, changes=self.changes + 1)
 
     def without_topic(self, topic: TopicImage) -> Self:
-        """The image without the topic, whose logs are not deleted yet. Raises KeyError: it does not exist."""
+        """The image without the topic, whose logs and znodes may still exist. Raises KeyError: it does not exist."""
         topics, names = dict(self.topics), dict(self.names)
         del topics[names.pop(topic.topic_id)]
         deleting = {**self.deleting, topic.topic_id: topic.name}
-        return replace(self, topics=topics, names=names, deleting=deleting, changes=self.changes + 1)
+        was_registered = topic.registered_configs is not None
+        unregistering = self.unregistering | {topic.name} if was_registered else self.unregistering
+        image = replace(self, topics=topics, names=names, deleting=deleting, changes=self.changes + 1)
+        return replace(image, unregistering=unregistering)
+
+    def with_registered_configs(self, configs: Mapping[str, Mapping[str, str]]) -> Self:
+        """The image with the settings that existing topics have in ZooKeeper. ``changes`` does not count it."""
+        registered = {name: replace(self.topics[name], registered_configs=each) for name, each in configs.items()}
+        return replace(self, topics={**self.topics, **registered})
+
+    def without_registrations(self, names: frozenset[str]) -> Self:
+        """The image after the znodes of deleted topics were deleted in ZooKeeper."""
+        return replace(self, unregistering=self.unregistering - names)
 
     def with_logs_deleted(self, topic_id: UUID) -> Self:
         """The image after the logs of a deleted topic were deleted."""

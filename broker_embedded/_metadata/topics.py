@@ -6,7 +6,7 @@
   start creates missing ones. If they cannot be created, the topic is unchanged.
 - A deleted topic is in the file under ``deleting`` until its directories are renamed to ``...-delete``. Crash before:
   the next start removes them under either name. The files are removed ``file.delete.delay.ms`` later, or by the next
-  start.
+  start. If it was registered in ZooKeeper, its name is under ``unregistering`` until its znodes are deleted.
 """
 
 import dataclasses
@@ -50,7 +50,8 @@ class Topics:
         """The topic that would be created. Raises KafkaError, also INVALID_CONFIG for an invalid setting."""
         config = self._config()
         defaults = TopicDefaults(
-            num_partitions=config.num_partitions, replication_factor=config.default_replication_factor
+            num_partitions=config.partition_counts().get(wanted.name, config.num_partitions),
+            replication_factor=config.default_replication_factor,
         )
         topic = plan_topic(self.image, wanted, new_id(), defaults)
         try:
@@ -67,9 +68,14 @@ class Topics:
         """The settings of a topic's logs: its own, which override the broker's. Raises SettingError."""
         return log_config(topic, self._config().log)
 
-    async def create(self, wanted: CreatableTopic) -> TopicImage:
-        """Create a topic. Raises KafkaError: it was not created."""
-        topic = await self._commit(lambda _: self.plan(wanted))
+    async def create(self, wanted: CreatableTopic, *, is_registered: bool = False) -> TopicImage:
+        """Create a topic, which a tool may have registered in ZooKeeper. Raises KafkaError: it was not created."""
+
+        def plan(_: ClusterImage) -> TopicImage:
+            topic = self.plan(wanted)
+            return dataclasses.replace(topic, registered_configs=topic.configs) if is_registered else topic
+
+        topic = await self._commit(plan)
         logger.info("created topic %s with %s", topic.name, counted(len(topic.partitions), "partition"))
         return topic
 
@@ -121,6 +127,21 @@ class Topics:
 
         await self._store.commit(TOPICS, without)
         logger.info("deleted topic %s", topic.name)
+
+    async def register(self, configs: Mapping[str, Mapping[str, str]]) -> None:
+        """Remember the settings that topics have in ZooKeeper, if they exist. Raises KafkaError: an error of the disk.
+
+        Topics are remembered before they are registered, and changed settings after they are written.
+        """
+
+        def with_configs(image: ClusterImage) -> ClusterImage:
+            return image.with_registered_configs({name: configs[name] for name in image.topics.keys() & configs.keys()})
+
+        await self._store.commit(TOPICS, with_configs)
+
+    async def unregistered(self, names: frozenset[str]) -> None:
+        """Forget deleted topics whose znodes in ZooKeeper were deleted. Raises KafkaError: an error of the disk."""
+        await self._store.commit(TOPICS, lambda image: image.without_registrations(names))
 
     async def _commit(self, plan: Callable[[ClusterImage], TopicImage]) -> TopicImage:
         """Put the topic of ``plan`` into the image; that topic."""

@@ -2,11 +2,11 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import ExitStack, asynccontextmanager
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from broker_embedded._broker import Broker
+from broker_embedded._broker import Broker, own_cluster_id
 from broker_embedded._config.config import BrokerConfig
 from broker_embedded._platform.platform import Platform
 from broker_embedded._server.dispatch import Dispatcher, Intercept
@@ -14,6 +14,10 @@ from broker_embedded._server.listener import Listener
 from broker_embedded._server.metrics_port import MetricsPort
 from broker_embedded._server.server import BrokerServer
 
+if TYPE_CHECKING:
+    from broker_embedded._zookeeper.synchronizer import OpenedZooKeeper
+
+RunningT = TypeVar("RunningT")
 LISTENING: Final = "listening on "
 """The prefix of the lines with the broker's addresses."""
 
@@ -31,21 +35,22 @@ async def running_broker(
     ``on_failed`` is called when every log is offline.
 
     1. Bind the addresses. Crash here: nothing has changed.
-    2. Lock the data directory, recover its logs, read its topics. Crash here: the next start repeats it.
+    2. Lock the data directory, recover its logs, read its topics. Crash here: the next start repeats it. With
+       ``zookeeper.connect``, a session with ZooKeeper is opened before, and the broker registered after it.
     3. Serve. Crash here: acknowledged records are in the log files, and the next start recovers them.
     4. Stop: answer the requests in progress, close connections. Crash here: as in 3.
     5. Flush all logs, then write ``.kafka_cleanshutdown``. Crash before the last step: as in 3.
 
-    Raises ListenError; DataDirectoryError: the directory is locked or cannot be used; OSError.
+    Raises ListenError; DataDirectoryError: the directory is locked or cannot be used; ZooKeeperError; OSError.
     """
-    server = start_broker(config, data_dir, platform, on_failed=on_failed)
+    server = await start_broker(config, data_dir, platform, on_failed=on_failed)
     try:
         yield server
     finally:
         await asyncio.shield(stop_broker(server))
 
 
-def start_broker(
+async def start_broker(
     config: BrokerConfig,
     data_dir: str,
     platform: Platform | None = None,
@@ -53,28 +58,49 @@ def start_broker(
     intercept: Callable[[Broker], Intercept] | None = None,
     on_failed: Callable[[], None] = lambda: None,
 ) -> BrokerServer:
-    """Steps 1 to 3 of ``running_broker``. ``stop_broker`` or ``kill_broker`` must end it. Blocks.
+    """Steps 1 to 3 of ``running_broker``. ``stop_broker`` or ``kill_broker`` must end it.
+
+    It blocks the event loop except while it waits for ZooKeeper.
 
     ``intercept`` returns a function that is called for every request instead of its handler.
     """
+    platform = platform or Platform()
     listeners: list[Listener] = []
-    with ExitStack() as given_back:
+    async with AsyncExitStack() as given_back:
         for endpoint in config.endpoints():
             listeners.append(Listener(endpoint, config.socket_listen_backlog_size))
             given_back.callback(listeners[-1].close)
         metrics_port = MetricsPort.from_config(config)
         if metrics_port is not None:
             given_back.callback(metrics_port.stop_listening)
-        broker = Broker.open(config, data_dir, platform or Platform())
+        own_id = own_cluster_id(config, data_dir, platform)
+        opened, cluster_id, zookeeper = await _open_zookeeper(config, listeners), None, None
+        if opened is not None:
+            given_back.push_async_callback(opened.close)
+            cluster_id = await opened.claim_cluster_id(own_id)
+        broker = Broker.open(config, data_dir, platform, cluster_id=cluster_id)
+        given_back.push_async_callback(broker.close)
+        if opened is not None:
+            zookeeper = await opened.register(broker)
         dispatcher = Dispatcher(broker, None if intercept is None else intercept(broker))
         given_back.pop_all()
-    server = BrokerServer(broker, listeners, dispatcher, metrics_port, on_failed)
+    server = BrokerServer(broker, listeners, dispatcher, metrics_port, zookeeper, on_failed)
     server.start()
     return server
 
 
+async def _open_zookeeper(config: BrokerConfig, listeners: Sequence[Listener]) -> "OpenedZooKeeper | None":
+    """A session with ZooKeeper, if the broker is to register there. Raises ZooKeeperError."""
+    connect = config.zookeeper()
+    if connect is None:
+        return None
+    from broker_embedded._zookeeper.synchronizer import OpenedZooKeeper  # noqa: PLC0415  # imports kazoo
+
+    return await OpenedZooKeeper.open(connect, config, {listener.name: listener.port for listener in listeners})
+
+
 class EndOfRun:
-    """Waits for a signal or a failed broker. Belongs to the running event loop."""
+    """Ends the run of a broker at a signal, or if the broker has failed. Belongs to the running event loop."""
 
     def __init__(self, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
         self._status = 0
@@ -87,9 +113,23 @@ class EndOfRun:
         self._status = 1
         self._come.set()
 
-    async def wait(self) -> int:
-        """Wait for the end of the run; the exit status."""
-        await self._come.wait()
+    async def run(self, broker: AbstractAsyncContextManager[RunningT], started: Callable[[RunningT], None]) -> int:
+        """Start a broker, call ``started``, and stop it at the end; the exit status. An end cancels the start, too.
+
+        Raises what they raise.
+        """
+
+        async def serve() -> None:
+            async with broker as running:
+                started(running)
+                await asyncio.Event().wait()
+
+        serving, end = asyncio.ensure_future(serve()), asyncio.ensure_future(self._come.wait())
+        await asyncio.wait({serving, end}, return_when=asyncio.FIRST_COMPLETED)
+        end.cancel()
+        serving.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving
         return self._status
 
 

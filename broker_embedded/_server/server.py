@@ -7,7 +7,7 @@ import ipaddress
 import logging
 import socket
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from broker_embedded._broker import Broker
 from broker_embedded._config.addresses import WILDCARD_HOSTS
@@ -23,6 +23,9 @@ from broker_embedded._server.listener import Listener
 from broker_embedded._server.memory import RequestMemory
 from broker_embedded._server.metrics_port import MetricsPort
 from broker_embedded._server.sasl_authenticator import SaslAuthenticator
+
+if TYPE_CHECKING:
+    from broker_embedded._zookeeper.synchronizer import ZooKeeperSynchronizer
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +46,7 @@ class BrokerServer:
         listeners: Sequence[Listener],
         dispatcher: Dispatcher,
         metrics_port: MetricsPort | None = None,
+        zookeeper: "ZooKeeperSynchronizer | None" = None,
         on_failed: Callable[[], None] = lambda: None,
     ) -> None:
         """``dispatcher`` answers the requests of all connections.
@@ -51,6 +55,7 @@ class BrokerServer:
         """
         self.broker = broker
         self._metrics_port = metrics_port
+        self._zookeeper = zookeeper
         self._dispatcher = dispatcher
         self._on_failed = on_failed
         self._has_failed = False
@@ -80,9 +85,17 @@ class BrokerServer:
         if self._metrics_port is not None:
             self._metrics_port.start(self.broker, self.addresses, self._connections)
         self._periodic.start(*self._periodic_tasks(), *self.broker.periodic_tasks())
+        if self._zookeeper is not None:
+            self._zookeeper.begin()
 
     async def stop(self) -> None:
         """Answer the requests in progress, within a time limit, then close all connections. The broker stays open."""
+        if self._zookeeper is None:
+            await self._stop()
+        else:
+            await asyncio.gather(self._zookeeper.stop(), self._stop())  # ZooKeeper may not respond
+
+    async def _stop(self) -> None:
         self._stop_listening()
         self.broker.compaction.stop()
         await self._periodic.stop()
@@ -111,6 +124,8 @@ class BrokerServer:
         await asyncio.sleep(0)  # queued work begins, so that it can be cancelled
         for connection in list(self._connections):
             connection.close("the broker is killed")
+        if self._zookeeper is not None:
+            await self._zookeeper.abandon()
         if self._metrics_port is not None:
             await self._metrics_port.close()
 

@@ -176,7 +176,7 @@ class ControlledBroker(RestartableServer):
 
     @abstractmethod
     def _ask(self, method: str, path: str, fields: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Execute a command of `broker_embedded._testing.control`. Raises as ``Answer.result``."""
+        """Execute a command of `broker_embedded._testing.control.commands`. Raises as ``Answer.result``."""
 
 
 def _valid_topics(topics: Mapping[str, int]) -> dict[str, int]:

@@ -21,7 +21,7 @@ from broker_embedded._testing.rules import BEFORE, DELAY, DROP, FAIL
 from spark_kafka_native._protocol.errors import ErrorCode
 
 Ask: TypeAlias = Callable[[str, str, Mapping[str, Any] | None], dict[str, Any]]
-"""Executes a command of `broker_embedded._testing.control`: method, path and fields."""
+"""Executes a command of `broker_embedded._testing.control.commands`: method, path and fields."""
 
 
 @dataclass(frozen=True, slots=True)

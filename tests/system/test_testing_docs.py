@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded._testing.control import Control
+from broker_embedded._testing.control.commands import Control
 from broker_embedded._testing.restartable import RestartableBroker
 from broker_embedded.testing import BrokerProcess, EmbeddedBroker
 from tests.support.pages import read_blocks

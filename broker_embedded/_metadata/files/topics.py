@@ -6,9 +6,12 @@
      "deleting": [{"name": "old", "id": "<uuid>"}, ...]}
 
 ``deleting`` has deleted topics whose directories may still exist: a start after a crash removes only these.
+``unregistering`` has the names of deleted topics whose znodes may still exist in ZooKeeper, if there are some. A topic
+that may be registered there has the settings that it was registered with, under ``registered_configs``.
 """
 
 import json
+from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -21,19 +24,24 @@ def _encode(image: ClusterImage) -> bytes:
     topics = sorted(image.topics.values(), key=lambda topic: topic.name)
     lines = ",\n ".join(json.dumps(_topic_out(topic)) for topic in topics)
     ends = [{"name": name, "id": str(topic_id)} for topic_id, name in sorted(image.deleting.items())]
-    return f'{{"version": {VERSION},\n"topics": [\n {lines}],\n"deleting": {json.dumps(ends)}}}\n'.encode()
+    names = sorted(image.unregistering)
+    unregistering = f',\n"unregistering": {json.dumps(names)}' if names else ""
+    deleting = json.dumps(ends)
+    return f'{{"version": {VERSION},\n"topics": [\n {lines}],\n"deleting": {deleting}{unregistering}}}\n'.encode()
 
 
 def _parse(document: dict[str, Any]) -> ClusterImage:
-    refuse_unknown(document, {"version", "topics", "deleting"})
-    return EMPTY_IMAGE.with_topics(
+    refuse_unknown(document, {"version", "topics", "deleting", "unregistering"})
+    image = EMPTY_IMAGE.with_topics(
         [_topic_in(item) for item in document["topics"]],
         deleting={UUID(item["id"]): str(item["name"]) for item in document["deleting"]},
     )
+    return replace(image, unregistering=frozenset(map(str, document.get("unregistering", ()))))
 
 
 def _topic_out(topic: TopicImage) -> dict[str, Any]:
-    return {
+    registered = topic.registered_configs
+    return ({} if registered is None else {"registered_configs": dict(sorted(registered.items()))}) | {
         "name": topic.name,
         "id": str(topic.topic_id),
         "configs": dict(sorted(topic.configs.items())),
@@ -50,13 +58,18 @@ def _topic_out(topic: TopicImage) -> dict[str, Any]:
 
 
 def _topic_in(item: dict[str, Any]) -> TopicImage:
-    refuse_unknown(item, {"name", "id", "configs", "partitions"})
+    refuse_unknown(item, {"name", "id", "configs", "partitions", "registered_configs"})
     return TopicImage(
         name=str(item["name"]),
         topic_id=UUID(item["id"]),
-        configs={str(key): str(value) for key, value in item["configs"].items()},
+        configs=_configs_in(item["configs"]),
         partitions=tuple(_partition_in(part) for part in item["partitions"]),
+        registered_configs=_configs_in(item["registered_configs"]) if "registered_configs" in item else None,
     )
+
+
+def _configs_in(item: dict[str, Any]) -> dict[str, str]:
+    return {str(key): str(value) for key, value in item.items()}
 
 
 def _partition_in(item: dict[str, Any]) -> PartitionImage:

@@ -54,7 +54,11 @@ def test_help_lists_every_setting_with_its_default(capsys: pytest.CaptureFixture
         ),
         (["--data-dir", "d", "--clock", "manual:5"], "--clock requires --control-listener"),
         (["--data-dir", "d", "--control-from-anywhere"], "--control-from-anywhere requires --control-listener"),
-        (["--data-dir", "d", "--set", "broker.id=2"], "broker.id: only the default is allowed, because the id of this"),
+        (
+            ["--data-dir", "d", "--set", "broker.id=2", "--set", "node.id=3"],
+            "node.id: the older name broker.id is '2', and node.id is '3'; remove broker.id",
+        ),
+        (["--data-dir", "d", "--set", "zk.connect=a:b"], "--set zk.connect: 'a:b': 'b' is not a port"),
         (["--data-dir", "d", "--as-version", "2.8.1.2"], "'2.8.1.2' is not a release"),
         (
             ["--data-dir", "d", "--as-version", "3"],

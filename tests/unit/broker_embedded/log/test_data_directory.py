@@ -34,14 +34,14 @@ def test_a_data_directory_is_locked_by_one_holder_at_a_time(disk: MemoryFileSyst
 def test_a_new_directory_survives_a_crash_as_it_was_claimed(disk: MemoryFileSystem) -> None:
     directory = DataDirectory("/a/b", disk)
     directory.lock()
-    meta = directory.claim(3, "mine")
+    meta = directory.claim(3, "mine", 1)
     assert (meta.node_id, meta.cluster_id, meta.directory_id != UUID(int=0)) == (3, "mine", True)
     disk.crash()
-    assert directory.claim(3, None) == meta
+    assert directory.claim(3, None, 0) == meta
     with pytest.raises(CorruptCheckpoint, match="belongs to cluster mine, not yours"):
-        directory.claim(3, "yours")
+        directory.claim(3, "yours", 1)
     with pytest.raises(CorruptCheckpoint, match=r"belongs to node 3, not 4; set node\.id=3, or"):
-        directory.claim(4, None)
+        directory.claim(4, None, 1)
 
 
 def test_the_clean_shutdown_file_is_deleted_when_it_is_read(disk: MemoryFileSystem) -> None:

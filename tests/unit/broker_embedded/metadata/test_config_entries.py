@@ -57,6 +57,14 @@ def test_the_source_of_a_topics_config(broker: BrokerDriver) -> None:
     assert synonyms_of(broker, TOPIC, "t", "index.interval.bytes") == [("log.index.interval.bytes", "4096", DEFAULT)]
 
 
+def test_an_older_name_has_the_value_and_the_source_of_the_present_one(broker: BrokerDriver) -> None:
+    found = configs_of(broker, BROKER, "1")
+    assert (found["broker.id"].value, found["broker.id"].config_source) == ("1", DEFAULT)
+    assert found["log.dir"].value == found["log.dirs"].value != ""
+    started_with(broker, node_id="1")
+    assert synonyms_of(broker, BROKER, "1", "broker.id") == [("broker.id", "1", STATIC), ("broker.id", "-1", DEFAULT)]
+
+
 def test_a_setting_that_another_overrides_has_no_synonym_of_its_own_as_with_kafka(broker: BrokerDriver) -> None:
     started_with(broker, log_retention_hours="2")
     broker.create("t")
