@@ -86,7 +86,14 @@ def test_every_page_with_python_is_run_somewhere() -> None:
         "performance",
         "security",
         "troubleshooting",
+        "zookeeper",
     }
+
+
+def test_zookeeper() -> None:
+    for block in BLOCKS["zookeeper"]:
+        if block.kind == "python":
+            assert block.run({}) == block.promised
 
 
 @pytest.mark.spark
