@@ -75,6 +75,8 @@ OUR_SETTINGS: Final[Mapping[str, str]] = {
     "zookeeper.connection.timeout.ms": _OF_ZOOKEEPER,
     "zookeeper.max.in.flight.requests": _OF_ZOOKEEPER,
     "zookeeper.session.timeout.ms": _OF_ZOOKEEPER,
+    "zookeeper.set.acl": _OF_ZOOKEEPER,
+    "zookeeper.ssl.client.enable": _OF_ZOOKEEPER,
 }
 """Settings that only the bundled broker has."""
 
