@@ -18,12 +18,12 @@ from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.cluster.metadata import NO_LEADER, TopicMetadata
 from spark_kafka_native._client.config import ClientConfig
 from spark_kafka_native._client.errors import NoSuchPartition, ProduceError
+from spark_kafka_native._client.partitioning.key_hashes import I32, I64
+from spark_kafka_native._client.partitioning.partitioner_names import DEFAULT
+from spark_kafka_native._client.partitioning.partitioners import Partitioner, make_partitioner
 from spark_kafka_native._client.producer.accumulator import Accumulator, Waiting, group
 from spark_kafka_native._client.producer.encoding import NO_TIMESTAMP, encode_rows
-from spark_kafka_native._client.producer.key_hashes import I32, I64
 from spark_kafka_native._client.producer.partition_queue import OutgoingBatch
-from spark_kafka_native._client.producer.partitioner_names import DEFAULT
-from spark_kafka_native._client.producer.partitioners import Partitioner, make_partitioner
 from spark_kafka_native._client.producer.produce_request import REQUEST_OVERHEAD_BYTES
 from spark_kafka_native._client.producer.routing import Rows, check_sizes, group_by_partition, partition_ids, pieces
 from spark_kafka_native._client.producer.sender import ProduceMetrics, Sender

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_kafka_native._client.errors import NoSuchPartition, RecordTooLarge
-from spark_kafka_native._client.producer.key_hashes import I32, I64
-from spark_kafka_native._client.producer.partitioners import Partitioner, Unassigned
+from spark_kafka_native._client.partitioning.key_hashes import I32, I64
+from spark_kafka_native._client.partitioning.partitioners import Partitioner, Unassigned
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._records.arrow.encode import MeasuredRows
 from spark_kafka_native._records.arrow.views import array_of, integers, nulls

@@ -68,6 +68,6 @@ class SinkOptions:
     include_timestamp: bool
     """Whether the column ``timestamp`` is the records' timestamp."""
     partitioner: str | None
-    """A name or ``module:function`` (see ``client.producer.partitioner_names``); None: that of ``client``."""
+    """A name or ``module:function`` (see ``client.partitioning.partitioner_names``); None: that of ``client``."""
     exactly_once: ExactlyOnce | None
     """None: at least once."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spark_kafka_native._client.config_def import INT64_MAX, ValueType, boolean, choice, integer, text
-from spark_kafka_native._client.producer.partitioner_names import NAMES as PARTITIONERS
-from spark_kafka_native._client.producer.partitioner_names import check_partitioner
+from spark_kafka_native._client.partitioning.partitioner_names import NAMES as PARTITIONERS
+from spark_kafka_native._client.partitioning.partitioner_names import check_partitioner
 from spark_kafka_native._records.decompression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native._spark.offsets import parse_offset_limit, parse_position, parse_timestamps, parse_word
 from spark_kafka_native._spark.options.exactly_once import (

@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from spark_kafka_native._client.cluster.shared import shared_cluster
-from spark_kafka_native._client.producer.partitioner_names import PartitionerError
+from spark_kafka_native._client.partitioning.partitioner_names import PartitionerError
 from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, counted
 from spark_kafka_native._spark.errors import OptionError, TaskError

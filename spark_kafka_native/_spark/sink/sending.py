@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from spark_kafka_native._client.cluster.shared import shared_cluster
 from spark_kafka_native._client.errors import NoSuchPartition, ProduceError
-from spark_kafka_native._client.producer.partitioner_names import PartitionerError
+from spark_kafka_native._client.partitioning.partitioner_names import PartitionerError
 from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._net.errors import BrokerUnreachable
 from spark_kafka_native._protocol.errors import AUTHORIZATION_ERRORS, ErrorCode, KafkaError

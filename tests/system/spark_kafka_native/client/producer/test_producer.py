@@ -8,8 +8,8 @@ import pytest
 from dirty_equals import IsTrueLike
 
 from spark_kafka_native._client.errors import NoSuchPartition, RecordTooLarge
+from spark_kafka_native._client.partitioning.key_hashes import murmur2
 from spark_kafka_native._client.producer import producer as producer_module
-from spark_kafka_native._client.producer.key_hashes import murmur2
 from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.messages.metadata import MetadataRequest

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafka_native._client.errors import NoSuchPartition, RecordTooLarge
-from spark_kafka_native._client.producer.key_hashes import murmur2
-from spark_kafka_native._client.producer.partitioners import make_partitioner
+from spark_kafka_native._client.partitioning.key_hashes import murmur2
+from spark_kafka_native._client.partitioning.partitioners import make_partitioner
 from spark_kafka_native._client.producer.routing import (
     Rows,
     Runs,

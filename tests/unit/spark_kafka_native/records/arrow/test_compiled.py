@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native._client.producer.key_hashes import murmur2 as murmur2_of_one
+from spark_kafka_native._client.partitioning.key_hashes import murmur2 as murmur2_of_one
 from spark_kafka_native._records.arrow import reference as plain
 from spark_kafka_native._records.arrow.column_reader import read_columns
 from spark_kafka_native._records.arrow.schema import ALL

@@ -4,7 +4,7 @@ from array import array
 
 import pytest
 
-from spark_kafka_native._client.producer.key_hashes import murmur2 as murmur2_of_one
+from spark_kafka_native._client.partitioning.key_hashes import murmur2 as murmur2_of_one
 from spark_kafka_native._records._kernel.murmur2 import murmur2
 
 

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from spark_kafka_native._client.errors import NoSuchPartition, ProduceError, RecordTooLarge
-from spark_kafka_native._client.producer.partitioner_names import PartitionerError
+from spark_kafka_native._client.partitioning.partitioner_names import PartitionerError
 from spark_kafka_native._net.address import HostPort
 from spark_kafka_native._net.errors import BrokerUnreachable
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError

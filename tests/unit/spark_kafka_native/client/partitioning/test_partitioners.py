@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_native._client.producer import partitioners
-from spark_kafka_native._client.producer.key_hashes import crc32_column, fnv1a, fnv1a_column, murmur2
-from spark_kafka_native._client.producer.partitioner_names import NAMES, PartitionerError, check_partitioner
-from spark_kafka_native._client.producer.partitioners import Unassigned, make_partitioner
+from spark_kafka_native._client.partitioning import partitioners
+from spark_kafka_native._client.partitioning.key_hashes import crc32_column, fnv1a, fnv1a_column, murmur2
+from spark_kafka_native._client.partitioning.partitioner_names import NAMES, PartitionerError, check_partitioner
+from spark_kafka_native._client.partitioning.partitioners import Unassigned, make_partitioner
 
 Keys = list[bytes | None]
 

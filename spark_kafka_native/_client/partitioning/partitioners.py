@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_native._client.producer.key_hashes import (
+from spark_kafka_native._client.partitioning.key_hashes import (
     I32,
     I64,
     U32,
@@ -20,7 +20,7 @@ from spark_kafka_native._client.producer.key_hashes import (
     fnv1a_column,
     murmur2_column,
 )
-from spark_kafka_native._client.producer.partitioner_names import DEFAULT, PartitionerError, partition_function
+from spark_kafka_native._client.partitioning.partitioner_names import DEFAULT, PartitionerError, partition_function
 from spark_kafka_native._protocol.errors import counted
 from spark_kafka_native._records.arrow.views import byte_spans, nulls
 

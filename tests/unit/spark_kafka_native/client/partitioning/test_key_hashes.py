@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_native._client.producer.key_hashes import I32, murmur2, murmur2_column
-from spark_kafka_native._client.producer.partitioners import StickySpread, Unassigned, make_partitioner
+from spark_kafka_native._client.partitioning.key_hashes import I32, murmur2, murmur2_column
+from spark_kafka_native._client.partitioning.partitioners import StickySpread, Unassigned, make_partitioner
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
 

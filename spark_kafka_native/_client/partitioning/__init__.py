@@ -1,0 +1,1 @@
+"""The partition of a record: hashes of keys, and partitioners by name."""
