@@ -58,6 +58,8 @@ _PARTITIONERS: Final = {
     "org.apache.kafka.clients.producer.internals.DefaultPartitioner": "default",
     "org.apache.kafka.clients.producer.UniformStickyPartitioner": "sticky",
     "org.apache.kafka.clients.producer.RoundRobinPartitioner": "round_robin",
+    "kafka.producer.DefaultPartitioner": "string_hash",
+    "kafka.producer.ByteArrayPartitioner": "bytes_hash",
 }
 _CODECS: Final = {codec.name.lower(): codec for codec in CompressionType}
 
@@ -143,7 +145,9 @@ class ClientConfig(SecurityConfig):
     compression_lz4_level: int = define(integer(at_least=1, at_most=17), 9, "Level of lz4.")
     compression_zstd_level: int = define(integer(at_least=-131_072, at_most=22), 3, "Level of zstd.")
     partitioner_class: str = define(
-        choice(_PARTITIONERS), "", "Partitioner of rows without a partition, by the name of Java's."
+        choice(_PARTITIONERS),
+        "",
+        "Partitioner of rows without a partition, by the name of Java's; the two in kafka.producer are those of 0.8.",
     )
     partitioner_ignore_keys: bool = define(boolean(), False, "Spread records with keys as if they had none (KIP-794).")
     transactional_id: str | None = define(

@@ -15,6 +15,9 @@ Name                   Rows with a key      Rows without            The same as
 ``random``             at random            at random               librdkafka's random
 ``round_robin``        in turn              in turn                 Java's RoundRobinPartitioner
 ``sticky``             sticky               sticky                  Java's UniformStickyPartitioner
+``string_hash``        String.hashCode      at random               DefaultPartitioner of producers of Kafka 0.7 and
+                                                                    0.8 (kafka.producer), with keys that are strings
+``bytes_hash``         Arrays.hashCode      at random               ByteArrayPartitioner of producers of Kafka 0.8
 =====================  ===================  ======================  ========================================
 
 ``module:function`` names a function that takes the keys, a ``pyarrow.BinaryArray`` with nulls, and the number of
@@ -39,6 +42,8 @@ NAMES: Final = (
     "random",
     "round_robin",
     "sticky",
+    "string_hash",
+    "bytes_hash",
 )
 
 _FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")

@@ -16,9 +16,11 @@ from spark_kafka_native._client.partitioning.key_hashes import (
     I32,
     I64,
     U32,
+    bytes_hash_column,
     crc32_column,
     fnv1a_column,
     murmur2_column,
+    string_hash_column,
 )
 from spark_kafka_native._client.partitioning.partitioner_names import DEFAULT, PartitionerError, partition_function
 from spark_kafka_native._protocol.errors import counted
@@ -214,6 +216,8 @@ _NAMED: Final[Mapping[str, _Named]] = {
     "random": _Named(None, _random),
     "round_robin": _Named(None, lambda _, first: RoundRobinSpread(first)),
     "sticky": _Named(None, StickySpread),
+    "string_hash": _Named(string_hash_column, _random),
+    "bytes_hash": _Named(bytes_hash_column, _random),
 }
 
 

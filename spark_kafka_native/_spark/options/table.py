@@ -298,7 +298,8 @@ SINK_OPTIONS: Final[tuple[Option, ...]] = (
         default="default",
         type=ValueType(f"{', '.join(PARTITIONERS)} or module:function", check_partitioner),
         doc="Chooses the partition of rows whose column partition is null or missing. The names are librdkafka's; "
-        "default, sticky and round_robin are those of the Java client. A function takes the keys "
+        "default, sticky and round_robin are those of the Java client, string_hash and bytes_hash those of the Scala "
+        "client of Kafka 0.8 for string and binary keys. A function takes the keys "
         "(pyarrow.BinaryArray) and the number of partitions, and returns a partition for each key.",
     ),
     Option(

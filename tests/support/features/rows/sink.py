@@ -56,6 +56,12 @@ SINK_MORE: Final = Section(
         Feature("sink.headersMap", "`headers` as a map", "refused", "map of string to string or binary"),
         Feature("sink.partitionerChoice", "Partitioners", "Java classes", "by name"),
         Feature(
+            "sink.oldPartitioners",
+            "Partitioners of Kafka 0.8",
+            _NONE,
+            "`string_hash`, `bytes_hash`",
+        ),
+        Feature(
             "sink.recordSize", "A record too large", "fails after it was sent", "checked before sending, and named"
         ),
         Feature("sink.exactlyOnce", "Exactly once, streams", _NONE, "with `delivery.guarantee=exactly-once`"),
