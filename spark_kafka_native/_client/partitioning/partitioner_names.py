@@ -20,6 +20,9 @@ Name                   Rows with a key      Rows without            The same as
 ``bytes_hash``         Arrays.hashCode      at random               ByteArrayPartitioner of producers of Kafka 0.8
 =====================  ===================  ======================  ========================================
 
+``lookup`` sends rows with a key to partitions by a table of the topic (``bucket_table``), and spreads the others as
+``default`` does. ``make_partitioner`` refuses this name, because it needs tables: it takes a ``BucketTables`` instead.
+
 ``module:function`` names a function that takes the keys, a ``pyarrow.BinaryArray`` with nulls, and the number of
 partitions, and returns as many integers.
 """
@@ -46,6 +49,9 @@ NAMES: Final = (
     "bytes_hash",
 )
 
+LOOKUP: Final = "lookup"
+"""The name of the partitioner whose tables are in an option of their own."""
+
 _FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
@@ -53,16 +59,20 @@ class PartitionerError(ValueError):
     """A partitioner cannot be found, or a user's function did not return a partition for each row."""
 
 
+class LookupTableError(PartitionerError):
+    """A look-up table is missing, malformed, or does not fit its topic; or another process changes it."""
+
+
 def check_partitioner(spec: str) -> str:
-    """A partitioner's name in lower case, or ``module:function`` as it is.
+    """A partitioner's name in lower case, also ``lookup``, or ``module:function`` as it is.
 
     Raises PartitionerError: neither, or there is no such function here.
     """
     name = spec.strip()
-    if name.lower() in NAMES:
+    if name.lower() in {*NAMES, LOOKUP}:
         return name.lower()
     if not _FUNCTION.fullmatch(name):
-        raise PartitionerError(f"{spec!r} is neither module:function nor one of {', '.join(NAMES)}")
+        raise PartitionerError(f"{spec!r} is neither module:function nor one of {', '.join((*NAMES, LOOKUP))}")
     partition_function(name)
     return name
 

@@ -22,7 +22,12 @@ from spark_kafka_native._client.partitioning.key_hashes import (
     murmur2_column,
     string_hash_column,
 )
-from spark_kafka_native._client.partitioning.partitioner_names import DEFAULT, PartitionerError, partition_function
+from spark_kafka_native._client.partitioning.partitioner_names import (
+    DEFAULT,
+    LOOKUP,
+    PartitionerError,
+    partition_function,
+)
 from spark_kafka_native._protocol.errors import counted
 from spark_kafka_native._records.arrow.views import byte_spans, nulls
 
@@ -49,6 +54,14 @@ class Partitioner(Protocol):
 
     def assign(self, rows: Unassigned) -> I32:
         """Each row's partition: int32[n]."""
+        ...
+
+
+class TopicPartitioners(Protocol):
+    """Partitioners that differ by topic, such as ``lookup.BucketTables``."""
+
+    def partitioner_of(self, topic: str, batch_bytes: int, first: int) -> Partitioner:
+        """The partitioner of a topic, as ``make_partitioner``. Raises PartitionerError: there is none."""
         ...
 
 
@@ -221,13 +234,19 @@ _NAMED: Final[Mapping[str, _Named]] = {
 }
 
 
-def make_partitioner(spec: str, batch_bytes: int, first: int | None = None) -> Partitioner:
-    """The partitioner of one topic. Raises PartitionerError: there is none of this name.
+def make_partitioner(
+    spec: str | TopicPartitioners, batch_bytes: int, first: int | None = None, *, topic: str = ""
+) -> Partitioner:
+    """The partitioner of one topic. Raises PartitionerError: there is none of this name, or for this topic.
 
     ``first`` picks the partition to begin with, where that matters; None: at random, since producers should begin at
     different ones.
     """
     begin = random.randrange(1 << 16) if first is None else first
+    if not isinstance(spec, str):
+        return spec.partitioner_of(topic, batch_bytes, begin)
+    if spec == LOOKUP:
+        raise PartitionerError("partitioner lookup needs tables: pass them instead of the name")
     named = _NAMED.get(spec)
     if named is None:
         return FunctionPartitioner(spec, partition_function(spec))

@@ -20,7 +20,7 @@ from spark_kafka_native._client.config import ClientConfig
 from spark_kafka_native._client.errors import NoSuchPartition, ProduceError
 from spark_kafka_native._client.partitioning.key_hashes import I32, I64
 from spark_kafka_native._client.partitioning.partitioner_names import DEFAULT
-from spark_kafka_native._client.partitioning.partitioners import Partitioner, make_partitioner
+from spark_kafka_native._client.partitioning.partitioners import Partitioner, TopicPartitioners, make_partitioner
 from spark_kafka_native._client.producer.accumulator import Accumulator, Waiting, group
 from spark_kafka_native._client.producer.encoding import NO_TIMESTAMP, encode_rows
 from spark_kafka_native._client.producer.partition_queue import OutgoingBatch
@@ -48,13 +48,14 @@ class Producer:
         self,
         cluster: Cluster | ClientConfig,
         *,
-        partitioner: str | None = None,
+        partitioner: str | TopicPartitioners | None = None,
         scope: TransactionScope | None = None,
         reuse_producer_id: bool = False,
     ) -> None:
         """A given cluster stays open after ``close``; one made here from a configuration is closed.
 
-        ``partitioner``: a name or ``module:function`` (see ``partitioners``); None: ``partitioner.class``.
+        ``partitioner``: a name, ``module:function`` or partitioners by topic (see ``partitioners``); None:
+        ``partitioner.class``.
         ``scope``: all rows are written in its transactions (see ``client.producer.transactional_producer``).
         ``reuse_producer_id``: begin with the producer id of an earlier producer of the same cluster, if there is one,
         and leave it to a later one (see ``client.cluster.kept_producers``).
@@ -67,7 +68,7 @@ class Producer:
         self._accumulator = Accumulator(self._records_bytes, config.linger_ms / 1000)
         self._scope = scope
         self._sender = Sender(self._cluster, scope, reuse_producer_id=reuse_producer_id)
-        self._partitioner = partitioner or _configured_partitioner(config)
+        self._partitioner: str | TopicPartitioners = partitioner or _configured_partitioner(config)
         self._partitioners: dict[str, Partitioner] = {}
         self._failure: ProduceError | None = None
         self._closed = False
@@ -184,7 +185,9 @@ class Producer:
     def _assign(self, topic: TopicMetadata, rows: Rows) -> I32:
         partitioner = self._partitioners.get(topic.name)
         if partitioner is None:
-            partitioner = self._partitioners[topic.name] = make_partitioner(self._partitioner, self._records_bytes)
+            partitioner = self._partitioners[topic.name] = make_partitioner(
+                self._partitioner, self._records_bytes, topic=topic.name
+            )
         led = [number for number, partition in topic.partitions.items() if partition.leader_id != NO_LEADER]
         return partition_ids(
             topic.name,

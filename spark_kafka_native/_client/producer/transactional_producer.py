@@ -20,6 +20,7 @@ import pyarrow as pa
 from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.errors import ProduceError
+from spark_kafka_native._client.partitioning.partitioners import TopicPartitioners
 from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._client.producer.sender import ProduceMetrics
 from spark_kafka_native._client.transactions.ending import Ending, EndTxnOutcome, end_transaction
@@ -77,7 +78,7 @@ class TransactionalProducer:
         producer: str | TransactionalIdentity | None = None,
         *,
         timeout_ms: int | None = None,
-        partitioner: str | None = None,
+        partitioner: str | TopicPartitioners | None = None,
     ) -> None:
         """Sends no request yet.
 
