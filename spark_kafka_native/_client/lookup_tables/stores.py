@@ -1,0 +1,47 @@
+"""The store of a location, and the tables that a write uses."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.lookup_tables.file_store import Change, FileStore
+from spark_kafka_native._client.lookup_tables.topic_store import TopicStore
+from spark_kafka_native._client.partitioning.bucket_table import BucketTable
+from spark_kafka_native._client.partitioning.lookup import BucketTables
+from spark_kafka_native._client.partitioning.table_location import Kind, TableLocation
+
+
+class Store(Protocol):
+    """Where tables are kept. ``str()`` is the location."""
+
+    def read(self, topics: Iterable[str] | None = None) -> dict[str, BucketTable]:
+        """The tables of all topics, or of those of ``topics`` that have one. Raises LookupTableError, KafkaError."""
+        ...
+
+    def change(self, topic: str, change: Change) -> BucketTable | None:
+        """Replace a topic's table, and return the new one. Raises LookupTableError, KafkaError."""
+        ...
+
+
+def store_of(cluster: Cluster, location: TableLocation) -> Store:
+    """The store of a location."""
+    if location.kind is Kind.FILE:
+        return FileStore(location.name)
+    return TopicStore(cluster, location.name)
+
+
+def tables_for(cluster: Cluster, location: TableLocation, topics: Iterable[str] | None = None) -> BucketTables:
+    """The tables of these topics, or of all topics, as a producer's partitioner.
+
+    Raises LookupTableError: a topic of ``topics`` has no table, or a table cannot be read; TableTooWide: a topic has
+    fewer partitions than its table. A topic that does not exist is not checked.
+    """
+    names = None if topics is None else list(topics)
+    servers = ",".join(map(str, cluster.config.bootstrap_servers))
+    found = BucketTables(tables=store_of(cluster, location).read(names), location=str(location), servers=servers)
+    if names is not None:
+        found.check(names)
+        for name, topic in cluster.metadata(names, missing_ok=True).topics.items():
+            if topic.partitions:
+                found.check_partitions(name, len(topic.partitions))
+    return found

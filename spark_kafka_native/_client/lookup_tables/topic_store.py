@@ -1,0 +1,182 @@
+"""Look-up tables in a compacted topic of one partition: key = topic, value = JSON; a tombstone deletes a table.
+
+    InitProducerId (fences other changes) -> read the last records -> change -> write, commit -> read back
+
+The transactional id is ``<topic of the tables>.<topic>``. Kafka has no conditional write, so this producer is the
+check of the version: a change that began later fences an earlier one, whose write fails. A program that writes to the
+topic without this transactional id is not excluded.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pyarrow as pa
+
+from spark_kafka_native._client.admin.configs import Resource, ResourceType, describe_configs
+from spark_kafka_native._client.admin.topics import NewTopic, TopicsError, create_topics
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.config import MAX_IN_FLIGHT_WITH_IDEMPOTENCE, READ_COMMITTED
+from spark_kafka_native._client.consumer.cursor import PartitionRange
+from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, offsets_at
+from spark_kafka_native._client.lookup_tables.file_store import Change
+from spark_kafka_native._client.partitioning.bucket_table import BucketTable, parse_json, tables_by_topic
+from spark_kafka_native._client.partitioning.partitioner_names import LookupTableError
+from spark_kafka_native._client.producer.transactional_producer import TransactionalProducer
+from spark_kafka_native._client.transactions.errors import ProducerFenced
+from spark_kafka_native._protocol.errors import AUTHORIZATION_ERRORS, ErrorCode, KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
+
+MAX_TABLE_BYTES: Final = 1 << 26
+"""Of all tables that one call reads, as JSON."""
+_POLICY: Final = "cleanup.policy"
+_REPLICAS: Final = 3
+_IN_SYNC: Final = 2
+"""Replication factor and min.insync.replicas of a new topic, if there are as many brokers."""
+_REQUEST_BYTES: Final = 1 << 20
+"""Least ``max.request.size`` for a table with the most buckets."""
+
+
+class TopicStore:
+    """The tables in a topic, which the first ``change`` creates if it is missing."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._partition = TopicPartition(topic, 0)
+
+    def __str__(self) -> str:
+        return f"topic:{self._topic}"
+
+    def read(self, topics: Iterable[str] | None = None) -> dict[str, BucketTable]:
+        """The tables of all topics, or of those of ``topics`` that have one.
+
+        Raises LookupTableError: a table is malformed, or the topic of the tables is missing or has several partitions;
+        KafkaError: it cannot be read.
+        """
+        if not self._exists():
+            raise LookupTableError(
+                f"{self}: the topic does not exist; kafka-lookup-table --create creates it with the first table"
+            )
+        return self._read(topics)
+
+    def change(self, topic: str, change: Change) -> BucketTable | None:
+        """Replace a topic's table, and return the new one.
+
+        Raises LookupTableError: as ``read`` or ``change``, the topic of the tables is not compacted, or another process
+        changes the table, too; KafkaError.
+        """
+        created = not self._exists()
+        if created:
+            change(None)  # which fails, if there must be a table
+            self._create()
+        else:
+            self._check_policy()
+        config = self._cluster.config
+        reliable = dataclasses.replace(
+            config,
+            acks=-1,
+            enable_idempotence=True,
+            max_in_flight_requests_per_connection=MAX_IN_FLIGHT_WITH_IDEMPOTENCE,
+            max_request_size=max(config.max_request_size, _REQUEST_BYTES),
+        )
+        with Cluster(reliable) as cluster, TransactionalProducer(cluster, f"{self._topic}.{topic}") as producer:
+            try:
+                producer.begin()
+                before = self._read([topic]).get(topic)
+                after = change(before)
+                if after is before:
+                    return after
+                producer.send(self._topic, _record(topic, after))
+                producer.commit()
+            except ProducerFenced as error:
+                raise LookupTableError(
+                    f"{self}: another process changes the table of topic {topic}, too; this change was not made. "
+                    "Describe the table, and run the command again if the other change is not the same"
+                ) from error
+        self._cluster.retrying(lambda _: self._check_stored(topic, after))
+        return after
+
+    def _check_stored(self, topic: str, written: BucketTable | None) -> None:
+        """Raise KafkaError, retriable, until the last record is the one that was written."""
+        stored = self._read([topic]).get(topic)
+        if (written is None) != (stored is None) or (written is not None and not written.same_as(stored)):
+            detail = f"{self}: the table of topic {topic} is not the one that was written; describe it"
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, detail)
+
+    def _read(self, topics: Iterable[str] | None) -> dict[str, BucketTable]:
+        wanted = None if topics is None else {topic.encode() for topic in topics}
+        begin = offsets_at(self._cluster, {self._partition: EARLIEST})[self._partition]
+        end = offsets_at(self._cluster, {self._partition: LATEST}, isolation=READ_COMMITTED)[self._partition]
+        last: dict[bytes, bytes] = {}
+        whole = PartitionRange(partition=self._partition, from_offset=begin, until_offset=end)
+        with Fetcher(self._cluster, [whole], columns=("key", "value"), isolation=READ_COMMITTED) as fetcher:
+            for _, rows in fetcher:
+                pairs: Any = zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True)
+                for key, value in pairs:
+                    if key is None or (wanted is not None and key not in wanted):
+                        continue
+                    last.pop(key, None)
+                    if value is not None:
+                        last[key] = value
+                self._check_size(last)
+        values = {}
+        for key, value in last.items():
+            name = key.decode(errors="backslashreplace")
+            values[name] = parse_json(value, f"{self}, topic {name}")
+        return tables_by_topic(values, str(self))
+
+    def _check_size(self, last: dict[bytes, bytes]) -> None:
+        if sum(map(len, last.values())) > MAX_TABLE_BYTES:
+            raise LookupTableError(f"{self} has tables of more than {MAX_TABLE_BYTES} bytes; use several topics")
+
+    # --- the topic of the tables
+
+    def _exists(self) -> bool:
+        """Whether the topic exists. Raises LookupTableError: it has several partitions."""
+        found = self._cluster.metadata([self._topic], missing_ok=True).topics.get(self._topic)
+        if found is None or found.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return False
+        if found.error is ErrorCode.NONE and len(found.partitions) != 1:
+            raise LookupTableError(f"{self}: the topic has {len(found.partitions)} partitions instead of one")
+        return True
+
+    def _check_policy(self) -> None:
+        """Raise LookupTableError unless the topic is compacted, if the user may describe it."""
+        try:
+            found = describe_configs(self._cluster, Resource(type=ResourceType.TOPIC, name=self._topic), [_POLICY])
+        except KafkaError as error:
+            if error.code in AUTHORIZATION_ERRORS:
+                return
+            raise
+        policy = found[_POLICY].value if _POLICY in found else None
+        if policy is not None and policy != "compact":
+            raise LookupTableError(
+                f"{self}: the topic has {_POLICY}={policy}, and its last records must not be deleted; set "
+                f"{_POLICY}=compact"
+            )
+
+    def _create(self) -> None:
+        brokers = len(self._cluster.metadata([]).brokers)
+        configs: dict[str, str | None] = {_POLICY: "compact"}
+        if brokers >= _REPLICAS:
+            configs["min.insync.replicas"] = str(_IN_SYNC)
+        new = NewTopic(name=self._topic, partitions=1, replication_factor=min(_REPLICAS, brokers), configs=configs)
+        try:
+            create_topics(self._cluster, [new])
+        except TopicsError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+        self._cluster.retrying(lambda deadline: self._cluster.metadata([self._topic], timeout_ms=deadline.remaining_ms))
+
+
+def _record(topic: str, table: BucketTable | None) -> pa.RecordBatch:
+    value = None if table is None else json.dumps(table.to_json(), separators=(",", ":")).encode()
+    columns: dict[str, Any] = {
+        "key": pa.array([topic.encode()], pa.binary()),
+        "value": pa.array([value], pa.binary()),
+        "partition": pa.array([0], pa.int32()),
+    }
+    return pa.RecordBatch.from_pydict(columns)
