@@ -40,6 +40,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, Lazy]]] = {
         "configs": TOOLS["kafka-configs"],
         "groups": TOOLS["kafka-consumer-groups"],
         "lag": Lazy("spark_kafka_native._tools.lag:lag", "Print the lag of consumer groups, or of streaming queries."),
+        "lookup-table": TOOLS["kafka-lookup-table"],
         "offsets": TOOLS["kafka-get-offsets"],
         "transactions": TOOLS["kafka-transactions"],
     },

@@ -29,7 +29,7 @@ TOOLS: Final[Mapping[str, Lazy]] = {
 }
 """The tools by name: those of ``spark_kafka_native.tools``, too."""
 SCRIPTS: Final = tuple(name for name in TOOLS if name not in {"exactly-once", "home"})
-"""The tools that Apache Kafka has, too. A KAFKA_HOME has a script for each."""
+"""The tools that Apache Kafka has, too, and kafka-lookup-table. A KAFKA_HOME has a script for each."""
 CLASSES: Final = {
     "kafka.Kafka": "kafka-server-start",
     "kafka.admin.ConfigCommand": "kafka-configs",

@@ -36,6 +36,20 @@ class NoSuchPartition(KafkaError):
         )
 
 
+class TableTooWide(NoSuchPartition):
+    """A look-up table has more partitions than its topic, as far as metadata in memory is up to date."""
+
+    _shows_code = False
+
+    def __init__(self, partition: TopicPartition, count: int, location: str) -> None:
+        super().__init__(partition, count)
+        self.detail = (
+            f"topic {partition.topic} has {counted(count, 'partition')}, and its look-up table in {location} has "
+            f"{partition.partition + 1}. If the topic was deleted and created again, delete its table, and create it "
+            "again with pykafka lookup-table; else add the partitions"
+        )
+
+
 class NotAReplica(KafkaError):
     """A broker was named that has no replica of the partition."""
 

@@ -27,6 +27,9 @@ TOOLS: Final[Mapping[str, Lazy]] = {
     "kafka-get-offsets": Lazy(
         f"{_PACKAGE}.get_offsets:get_offsets", "Print first, last and other offsets of partitions."
     ),
+    "kafka-lookup-table": Lazy(
+        f"{_PACKAGE}.lookup_table:lookup_table", "Create, reorganize and verify tables of the partitioner lookup."
+    ),
     "kafka-topics": Lazy(f"{_PACKAGE}.topics:topics", "Create, delete, list, describe and alter topics."),
     "kafka-transactions": Lazy(f"{_PACKAGE}.transactions:transactions", "List, describe and end transactions."),
 }

@@ -85,6 +85,7 @@ def test_every_page_with_python_is_run_somewhere() -> None:
         "operations",
         "performance",
         "security",
+        "tools",
         "troubleshooting",
         "zookeeper",
     }
@@ -152,6 +153,25 @@ def test_exactly_once(reader: Reader) -> None:
     reader.run("exactly-once")
     (query,) = spark.streams.active
     query.processAllAvailable()
+
+
+@pytest.mark.spark
+def test_tools(reader: Reader, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example of lookup-table: its commands in order, what the last one prints, and the write between them."""
+    tool = calling(main, capfd, monkeypatch)
+    blocks = BLOCKS["tools"]
+    (write_at,) = [at for at, block in enumerate(blocks) if block.kind == "python"]
+    printed = ""
+    for block in blocks[write_at - 1 : write_at + 2]:
+        code = block.code.replace("localhost:9092", reader.servers)
+        if block.kind == "python":
+            block._replace(code=code).run(reader.names)
+            continue
+        for line in code.splitlines():
+            response = tool(*shlex.split(line)[1:])
+            assert (response.status, response.err) == (0, ""), line
+            printed = response.out
+    assert [line.rstrip() for line in printed.splitlines()] == blocks[write_at + 2].code.splitlines()
 
 
 def write(reader: Reader, topic: str, value: str) -> None:

@@ -8,7 +8,7 @@ from spark_kafka_native._client.lookup_tables.file_store import Change, FileStor
 from spark_kafka_native._client.lookup_tables.topic_store import TopicStore
 from spark_kafka_native._client.partitioning.bucket_table import BucketTable
 from spark_kafka_native._client.partitioning.lookup import BucketTables
-from spark_kafka_native._client.partitioning.table_location import Kind, TableLocation
+from spark_kafka_native._client.partitioning.partitioner_names import Kind, TableLocation
 
 
 class Store(Protocol):

@@ -3,28 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from spark_kafka_native._client.errors import NoSuchPartition
+from spark_kafka_native._client.errors import TableTooWide
 from spark_kafka_native._client.partitioning.bucket_table import BucketTable
 from spark_kafka_native._client.partitioning.key_hashes import I32
 from spark_kafka_native._client.partitioning.partitioner_names import LookupTableError
 from spark_kafka_native._client.partitioning.partitioners import Partitioner, Spread, StickySpread, Unassigned
-from spark_kafka_native._protocol.errors import counted
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._records.arrow.views import nulls
-
-
-class TableTooWide(NoSuchPartition):
-    """A look-up table has more partitions than its topic, as far as metadata in memory is up to date."""
-
-    _shows_code = False
-
-    def __init__(self, partition: TopicPartition, count: int, location: str) -> None:
-        super().__init__(partition, count)
-        self.detail = (
-            f"topic {partition.topic} has {counted(count, 'partition')}, and its look-up table in {location} has "
-            f"{partition.partition + 1}. If the topic was deleted and created again, delete its table, and create it "
-            "again with pykafka lookup-table; else add the partitions"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,4 +1,4 @@
-"""The names of partitioners, and validation without numpy and pyarrow, which the driver does not need.
+"""The names of partitioners, and where look-up tables are; without numpy and pyarrow, which the driver does not need.
 
 =====================  ===================  ======================  ========================================
 Name                   Rows with a key      Rows without            The same as
@@ -29,9 +29,12 @@ partitions, and returns as many integers.
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, Self
 
 from spark_kafka_native._client.config_def import find_function
+from spark_kafka_native._protocol.topic import INTERNAL_TOPICS, topic_name_problem
 
 DEFAULT: Final = "default"
 NAMES: Final = (
@@ -85,3 +88,40 @@ def partition_function(spec: str) -> Callable[..., Any]:
         raise PartitionerError(f"partitioner {spec} cannot be found: {error}") from error
     except TypeError as error:
         raise PartitionerError(f"partitioner {error}") from error
+
+
+class Kind(StrEnum):
+    """What has the tables."""
+
+    TOPIC = "topic"
+    FILE = "file"
+
+
+@dataclass(frozen=True, slots=True)
+class TableLocation:
+    """A compacted topic with a record for each table, or a file with all tables. ``str()`` is the user's form."""
+
+    kind: Kind
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises ValueError: the text is neither ``topic:NAME`` nor ``file:/PATH``."""
+        kind, _, name = text.strip().partition(":")
+        if kind == Kind.TOPIC:
+            problem = topic_name_problem(name)
+            if problem is None and name in INTERNAL_TOPICS:
+                problem = f"{name} is an internal topic of Kafka"
+            if problem is not None:
+                raise ValueError(f"{text!r}: {problem}")
+            return cls(Kind.TOPIC, name)
+        if kind == Kind.FILE:
+            if name.startswith("///"):
+                name = name[2:]  # file:///PATH
+            if not name.startswith("/") or name.startswith("//"):
+                raise ValueError(f"{text!r} must have an absolute path, as file:/var/lib/tables.json")
+            return cls(Kind.FILE, name)
+        raise ValueError(f"{text!r} must be topic:NAME or file:/PATH")
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}:{self.name}"

@@ -3,12 +3,14 @@
 import functools
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from spark_kafka_native._client.partitioning.partitioner_names import LOOKUP
 from spark_kafka_native._spark.errors import OptionError, listed
 from spark_kafka_native._spark.offsets import SpecificOffsets
 from spark_kafka_native._spark.subscription import internal_topics
 
+LOOKUP_TABLE: Final = "lookupTable"
 _log = logging.getLogger(__name__)
 
 
@@ -46,6 +48,15 @@ def check_rates(values: Mapping[str, Any]) -> None:
             remark("option 'maxTriggerDelay' has no effect without 'minOffsetsPerTrigger'")
     elif most is not None and least > most:
         raise OptionError("minOffsetsPerTrigger", f"{least} is greater than maxOffsetsPerTrigger, {most}")
+
+
+def check_lookup(values: Mapping[str, Any]) -> None:
+    """Raise OptionError if only one of ``partitioner`` = lookup and ``lookupTable`` is given."""
+    is_lookup = values.get("partitioner") == LOOKUP
+    if is_lookup and LOOKUP_TABLE not in values:
+        raise OptionError(LOOKUP_TABLE, "is required with option 'partitioner' = lookup: topic:NAME or file:/PATH")
+    if LOOKUP_TABLE in values and not is_lookup:
+        raise OptionError(LOOKUP_TABLE, "requires option 'partitioner' = lookup")
 
 
 def _check_default(values: Mapping[str, Any], edge: str) -> None:

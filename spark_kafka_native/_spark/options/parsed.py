@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from spark_kafka_native._client.config import ClientConfig
+    from spark_kafka_native._client.partitioning.partitioner_names import TableLocation
     from spark_kafka_native._spark.exactly_once.names import Names
     from spark_kafka_native._spark.exactly_once.timing import Timing
     from spark_kafka_native._spark.offsets import OffsetLimit
@@ -69,5 +70,7 @@ class SinkOptions:
     """Whether the column ``timestamp`` is the records' timestamp."""
     partitioner: str | None
     """A name or ``module:function`` (see ``client.partitioning.partitioner_names``); None: that of ``client``."""
+    lookup_table: "TableLocation | None"
+    """Where the tables of the partitioner ``lookup`` are; None: another partitioner."""
     exactly_once: ExactlyOnce | None
     """None: at least once."""

@@ -15,7 +15,7 @@ from spark_kafka_native._net.errors import ConfigError
 from spark_kafka_native._protocol.nearest import nearest_name
 from spark_kafka_native._spark.errors import OptionError, redacted
 from spark_kafka_native._spark.offsets import Earliest, Latest
-from spark_kafka_native._spark.options.companions import check_companions, check_rates
+from spark_kafka_native._spark.options.companions import LOOKUP_TABLE, check_companions, check_lookup, check_rates
 from spark_kafka_native._spark.options.exactly_once import exactly_once
 from spark_kafka_native._spark.options.limits import check_batch_limits, ending_limit, starting_limit
 from spark_kafka_native._spark.options.parsed import SinkOptions, SourceOptions
@@ -153,12 +153,14 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     client = _client(given, _REFUSED_BY_SINK)
     if "partitioner" in values and client.partitioner_class:
         raise OptionError("partitioner", "contradicts 'kafka.partitioner.class'; give only one of them")
+    check_lookup(values)
     value = _value_of(values, SINK_OPTIONS)
     return SinkOptions(
         client=client,
         topic=value("topic"),
         include_timestamp=value("includeTimestamp"),
         partitioner=values.get("partitioner"),  # the default is that of the client properties
+        lookup_table=values.get(LOOKUP_TABLE),
         exactly_once=exactly_once(values, client, {name.lower(): text for name, text in options.items()}),
     )
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spark_kafka_native._client.config_def import INT64_MAX, ValueType, boolean, choice, integer, text
+from spark_kafka_native._client.partitioning.partitioner_names import LOOKUP, TableLocation, check_partitioner
 from spark_kafka_native._client.partitioning.partitioner_names import NAMES as PARTITIONERS
-from spark_kafka_native._client.partitioning.partitioner_names import check_partitioner
 from spark_kafka_native._records.decompression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native._spark.offsets import parse_offset_limit, parse_position, parse_timestamps, parse_word
+from spark_kafka_native._spark.options.companions import LOOKUP_TABLE
 from spark_kafka_native._spark.options.exactly_once import (
     DEFAULT_RECOVERY_MS,
     DEFAULT_TIMEOUT_MS,
@@ -296,11 +297,19 @@ SINK_OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         name="partitioner",
         default="default",
-        type=ValueType(f"{', '.join(PARTITIONERS)} or module:function", check_partitioner),
+        type=ValueType(f"{', '.join((*PARTITIONERS, LOOKUP))} or module:function", check_partitioner),
         doc="Chooses the partition of rows whose column partition is null or missing. The names are librdkafka's; "
         "default, sticky and round_robin are those of the Java client, string_hash and bytes_hash those of the Scala "
-        "client of Kafka 0.8 for string and binary keys. A function takes the keys "
-        "(pyarrow.BinaryArray) and the number of partitions, and returns a partition for each key.",
+        "client of Kafka 0.8 for string and binary keys. lookup uses the tables of lookupTable. A function takes the "
+        "keys (pyarrow.BinaryArray) and the number of partitions, and returns a partition for each key.",
+    ),
+    Option(
+        name=LOOKUP_TABLE,
+        type=ValueType("topic:NAME or file:/PATH", TableLocation.parse),
+        doc="Required with partitioner=lookup, and only then: where the look-up tables are, a compacted topic of the "
+        "same cluster or a file on the driver's machine. A table gives keys their partitions, and moves only a share "
+        "of them to partitions that are added. It is read once for each batch or micro-batch, so that all tasks use "
+        "the same version. `pykafka lookup-table` creates and reorganizes tables; see docs/tools.md.",
     ),
     Option(
         name="delivery.guarantee",

@@ -19,6 +19,7 @@ from spark_kafka_native._client.config import READ_COMMITTED, READ_UNCOMMITTED
 from spark_kafka_native._client.consumer.cursor import PartitionRange
 from spark_kafka_native._client.consumer.fetcher import Fetcher
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native._client.partitioning.partitioners import TopicPartitioners
 from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._client.transactions.describe_transactions import (
     TransactionState,
@@ -52,7 +53,11 @@ _GONE: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def carry_out(
-    cluster: Cluster, steps: effects.Steps[T], *, send: Send | None = None, partitioner: str | None = None
+    cluster: Cluster,
+    steps: effects.Steps[T],
+    *,
+    send: Send | None = None,
+    partitioner: str | TopicPartitioners | None = None,
 ) -> T:
     """Run ``steps`` and return their result; commands in errors name the cluster's servers.
 
@@ -80,7 +85,7 @@ def carry_out(
 class _Runner:
     """The state of one run: the transaction version, and producers with their sequence numbers."""
 
-    def __init__(self, cluster: Cluster, send: Send | None, partitioner: str | None) -> None:
+    def __init__(self, cluster: Cluster, send: Send | None, partitioner: str | TopicPartitioners | None) -> None:
         self._cluster = cluster
         self._send = send
         self._partitioner = partitioner

@@ -7,11 +7,10 @@ stream with another one that is never pickled.
 
 import itertools
 import logging
-import pickle
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -35,9 +34,13 @@ from spark_kafka_native._spark.options.exactly_once import GUARANTEE, PREFIX
 from spark_kafka_native._spark.options.parsed import ExactlyOnce, SinkOptions
 from spark_kafka_native._spark.sink.cluster_check import check_cluster
 from spark_kafka_native._spark.sink.effects import carry_out
+from spark_kafka_native._spark.sink.planning import PlanningFailed
 from spark_kafka_native._spark.sink.rows import SinkRows
-from spark_kafka_native._spark.sink.sending import advice, send_rows
+from spark_kafka_native._spark.sink.sending import advice, partitioner_of, send_rows
 from spark_kafka_native._spark.sink.writer import PyKafkaStreamWriter, PyKafkaWriter, TaskWritten
+
+if TYPE_CHECKING:
+    from spark_kafka_native._client.partitioning.lookup import BucketTables
 
 _log = logging.getLogger(__name__)
 
@@ -55,10 +58,6 @@ class TaskPrepared(TaskWritten):
     message: TaskMessage
 
 
-class PlanningFailed(pickle.PickleError):
-    """A batch could not be planned. A pickling error, because Spark changes the text of other errors."""
-
-
 class ExactlyOnceWriter(PyKafkaWriter):
     """Appends a batch to topics atomically. Planned when it is pickled first."""
 
@@ -68,6 +67,7 @@ class ExactlyOnceWriter(PyKafkaWriter):
         self._plan: WritePlan | None = None
 
     def __getstate__(self) -> dict[str, Any]:
+        super().__getstate__()  # reads look-up tables before earlier drivers are fenced
         self._plan = self._plan or plan_write(self._options)
         return vars(self)
 
@@ -80,7 +80,9 @@ class ExactlyOnceWriter(PyKafkaWriter):
                 "cannot be exactly-once inside foreachBatch: a batch that Spark runs again would be written again. Use "
                 "writeStream.format('pykafka')",
             )
-        return _write_task(self._options, self._rows, self._plan, self._owner, _JOB_BATCH, context, iterator)
+        return _write_task(
+            self._options, self._rows, self._tables, self._plan, self._owner, _JOB_BATCH, context, iterator
+        )
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Decide the batch and commit its transactions."""
@@ -99,6 +101,7 @@ class ExactlyOnceStreamWriter(PyKafkaStreamWriter):
         self._plan: WritePlan | None = None
 
     def __getstate__(self) -> dict[str, Any]:
+        super().__getstate__()  # reads look-up tables before earlier drivers are fenced
         self._plan = self._plan or plan_write(self._options)
         return vars(self)
 
@@ -109,7 +112,7 @@ class ExactlyOnceStreamWriter(PyKafkaStreamWriter):
         if query_id is None or batch_id is None:
             raise TaskError(f"option '{GUARANTEE}': Spark has not set the query and batch of this task")
         owner = Owner(OwnerKind.QUERY, query_id)
-        return _write_task(self._options, self._rows, self._plan, owner, int(batch_id), context, iterator)
+        return _write_task(self._options, self._rows, self._tables, self._plan, owner, int(batch_id), context, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
         """Decide the batch and commit its transactions. Skips a batch that was decided before."""
@@ -144,6 +147,7 @@ def _advice(error: KafkaError) -> str:
 def _write_task(
     options: SinkOptions,
     rows: SinkRows,
+    tables: "BucketTables | None",
     planned: WritePlan | None,
     owner: Owner,
     batch_id: int,
@@ -159,11 +163,12 @@ def _write_task(
     def send(producer: Producer) -> None:
         nonlocal sent
         assert first is not None
-        sent = send_rows(producer, rows, itertools.chain([first], batches))
+        sent = send_rows(producer, rows, itertools.chain([first], batches), tables)
 
     steps = task(planned, owner, batch_id, context.taskAttemptId(), _chosen(options).timing, has_rows=first is not None)
     try:
-        message = carry_out(shared_cluster(options.client), steps, send=send, partitioner=options.partitioner)
+        partitioner = partitioner_of(options, tables)
+        message = carry_out(shared_cluster(options.client), steps, send=send, partitioner=partitioner)
     except (KafkaError, PartitionerError) as error:
         raise TaskError(
             f"writing failed: {error}. {advice(error)} No row of this task can be read with "

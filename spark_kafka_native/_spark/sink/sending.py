@@ -1,13 +1,13 @@
 """The rows of a task, sent with a producer."""
 
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
 from spark_kafka_native._client.cluster.shared import shared_cluster
-from spark_kafka_native._client.errors import NoSuchPartition, ProduceError
-from spark_kafka_native._client.partitioning.partitioner_names import PartitionerError
+from spark_kafka_native._client.errors import NoSuchPartition, ProduceError, TableTooWide
+from spark_kafka_native._client.partitioning.partitioner_names import LookupTableError, PartitionerError
 from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._net.errors import BrokerUnreachable
 from spark_kafka_native._protocol.errors import AUTHORIZATION_ERRORS, ErrorCode, KafkaError
@@ -17,33 +17,49 @@ from spark_kafka_native._spark.options.parsed import SinkOptions
 from spark_kafka_native._spark.sink.by_topic import by_topic
 from spark_kafka_native._spark.sink.rows import SinkRows
 
+if TYPE_CHECKING:
+    from spark_kafka_native._client.partitioning.lookup import BucketTables
+
 RowsByTopic: TypeAlias = tuple[tuple[str, int], ...]
 """How many rows were written to each topic."""
 
 
-def write_rows(options: SinkOptions, rows: SinkRows, batches: Iterator[pa.RecordBatch]) -> RowsByTopic:
+def write_rows(
+    options: SinkOptions, rows: SinkRows, batches: Iterator[pa.RecordBatch], tables: "BucketTables | None" = None
+) -> RowsByTopic:
     """Send Spark's batches and wait until all of their rows are acknowledged -> rows by topic, sorted.
 
+    ``tables``: of the partitioner ``lookup``.
     Raises TaskError: rows could not be written; PlanError: a row without a topic, a header without a name, a bad time.
     """
     task_begins()
     try:
         cluster = shared_cluster(options.client)
-        with Producer(cluster, partitioner=options.partitioner, reuse_producer_id=True) as producer:
-            written = send_rows(producer, rows, batches)
+        with Producer(cluster, partitioner=partitioner_of(options, tables), reuse_producer_id=True) as producer:
+            written = send_rows(producer, rows, batches, tables)
             producer.flush()
     except (KafkaError, PartitionerError) as error:
         raise _failed(error) from error
     return written
 
 
-def send_rows(producer: Producer, rows: SinkRows, batches: Iterator[pa.RecordBatch]) -> RowsByTopic:
+def partitioner_of(options: SinkOptions, tables: "BucketTables | None") -> "str | BucketTables | None":
+    """The partitioner of a producer for a task."""
+    assert (tables is not None) == (options.lookup_table is not None), "writers are pickled before a task"
+    return options.partitioner if tables is None else tables
+
+
+def send_rows(
+    producer: Producer, rows: SinkRows, batches: Iterator[pa.RecordBatch], tables: "BucketTables | None" = None
+) -> RowsByTopic:
     """Send Spark's batches with a producer -> rows by topic, sorted.
 
     Raises KafkaError, PartitionerError: rows could not be written; PlanError: as ``write_rows``.
     """
     sent: dict[str, int] = {}
     for batch in by_topic(rows, batches):
+        if tables is not None:
+            tables.check(batch)
         producer.look_up(batch)
         for topic, records in batch.items():
             producer.send(topic, records)
@@ -59,6 +75,12 @@ def _failed(error: KafkaError | PartitionerError) -> TaskError:
 
 def advice(error: KafkaError | PartitionerError) -> str:
     """The option that concerns an error in writing."""
+    if isinstance(error, TableTooWide | LookupTableError):
+        return "Option 'lookupTable' names where the tables are; they are read once for each batch."
+    return _advice(error)
+
+
+def _advice(error: KafkaError | PartitionerError) -> str:
     match error:
         case BrokerUnreachable():
             return "Options 'kafka.max.block.ms' and 'kafka.delivery.timeout.ms' bound the retries."

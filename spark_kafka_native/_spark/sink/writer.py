@@ -7,13 +7,14 @@ because the producer is idempotent (unless ``kafka.enable.idempotence`` or ``kaf
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from spark_kafka_native._client.partitioning.lookup import BucketTables
     from spark_kafka_native._spark.options.parsed import SinkOptions
     from spark_kafka_native._spark.sink.rows import SinkRows
 
@@ -33,17 +34,22 @@ class TaskWritten(WriterCommitMessage):
 
 
 class PyKafkaWriter(DataSourceArrowWriter):
-    """Appends a batch to topics. Pickled into every task."""
+    """Appends a batch to topics. Pickled into every task, which reads look-up tables first."""
 
     def __init__(self, options: "SinkOptions", rows: "SinkRows") -> None:
         self._options = options
         self._rows = rows
+        self._tables: BucketTables | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._tables = self._tables or planned_tables(self._options)
+        return vars(self)
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskWritten:  # type: ignore[override]  # its row-wise base takes rows
         """Send the rows of one task. Raises TaskError naming topic-partition and option."""
         from spark_kafka_native._spark.sink.sending import write_rows
 
-        return TaskWritten(rows_by_topic=write_rows(self._options, self._rows, iterator))
+        return TaskWritten(rows_by_topic=write_rows(self._options, self._rows, iterator, self._tables))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Do nothing: acknowledged rows are readable."""
@@ -60,12 +66,17 @@ class PyKafkaStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: "SinkOptions", rows: "SinkRows") -> None:
         self._options = options
         self._rows = rows
+        self._tables: BucketTables | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._tables = self._tables or planned_tables(self._options)
+        return vars(self)
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskWritten:  # type: ignore[override]  # its row-wise base takes rows
         """Send the rows of one task. Raises TaskError naming topic-partition and option."""
         from spark_kafka_native._spark.sink.sending import write_rows
 
-        return TaskWritten(rows_by_topic=write_rows(self._options, self._rows, iterator))
+        return TaskWritten(rows_by_topic=write_rows(self._options, self._rows, iterator, self._tables))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
         """Do nothing: acknowledged rows are readable."""
@@ -76,6 +87,15 @@ class PyKafkaStreamWriter(DataSourceStreamArrowWriter):
         _log.warning(
             "batch %d failed; rows of tasks that succeeded stay in their topics: %d", batchId, total_rows(messages)
         )
+
+
+def planned_tables(options: "SinkOptions") -> "BucketTables | None":
+    """The look-up tables of a write, None if its partitioner uses none. Raises PlanningFailed."""
+    if options.lookup_table is None:
+        return None
+    from spark_kafka_native._spark.sink.planning import read_tables
+
+    return read_tables(options)
 
 
 def total_rows(messages: Sequence[WriterCommitMessage | None]) -> int:

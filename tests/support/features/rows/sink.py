@@ -62,6 +62,12 @@ SINK_MORE: Final = Section(
             "`string_hash`, `bytes_hash`",
         ),
         Feature(
+            "sink.lookup",
+            "More partitions without moving most keys",
+            _NONE,
+            "`partitioner=lookup` with `lookupTable`, and `pykafka lookup-table`",
+        ),
+        Feature(
             "sink.recordSize", "A record too large", "fails after it was sent", "checked before sending, and named"
         ),
         Feature("sink.exactlyOnce", "Exactly once, streams", _NONE, "with `delivery.guarantee=exactly-once`"),

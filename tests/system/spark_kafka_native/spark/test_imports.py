@@ -109,7 +109,7 @@ def first_task(planned: Step) -> bytes:
         ("text_task", 129),
         ("plan_write", 47),
         ("plan_stream_write", 47),
-        ("write_task", 127),
+        ("write_task", 128),
         ("commit_write", 24),
     ],
 )

@@ -7,13 +7,12 @@ from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._client.admin.configs import Resource, ResourceType, describe_configs
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.errors import TableTooWide
 from spark_kafka_native._client.lookup_tables import topic_store
 from spark_kafka_native._client.lookup_tables.stores import store_of, tables_for
 from spark_kafka_native._client.lookup_tables.topic_store import TopicStore
 from spark_kafka_native._client.partitioning.bucket_table import BucketTable
-from spark_kafka_native._client.partitioning.lookup import TableTooWide
-from spark_kafka_native._client.partitioning.partitioner_names import LookupTableError
-from spark_kafka_native._client.partitioning.table_location import TableLocation
+from spark_kafka_native._client.partitioning.partitioner_names import LookupTableError, TableLocation
 from tests.support.clients.topics import Topics
 
 T = BucketTable.create("t", 4)

@@ -22,9 +22,9 @@ from spark_kafka_native._spark.sink.effects import carry_out
 from spark_kafka_native._spark.sink.exactly_once import (
     ExactlyOnceStreamWriter,
     ExactlyOnceWriter,
-    PlanningFailed,
     TaskPrepared,
 )
+from spark_kafka_native._spark.sink.planning import PlanningFailed
 from spark_kafka_native._spark.sink.writer import TaskWritten
 from tests.support.clients.topics import Topics
 from tests.support.exactly_once.driver import Killed, killed_after_decision

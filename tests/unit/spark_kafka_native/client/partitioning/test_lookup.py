@@ -4,15 +4,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_kafka_native._client.errors import TableTooWide
 from spark_kafka_native._client.partitioning.bucket_table import BucketTable
-from spark_kafka_native._client.partitioning.lookup import BucketTables, TableTooWide
+from spark_kafka_native._client.partitioning.lookup import BucketTables
 from spark_kafka_native._client.partitioning.partitioner_names import (
+    Kind,
     LookupTableError,
     PartitionerError,
+    TableLocation,
     check_partitioner,
 )
 from spark_kafka_native._client.partitioning.partitioners import Unassigned, make_partitioner
-from spark_kafka_native._client.partitioning.table_location import Kind, TableLocation
 
 TABLE = BucketTable.create("t", 4)
 TABLES = BucketTables(tables={"t": TABLE}, location="topic:lookup-tables", servers="a:9092")

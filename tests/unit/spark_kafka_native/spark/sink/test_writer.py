@@ -1,6 +1,7 @@
 import pickle
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
@@ -9,6 +10,9 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from spark_kafka_native._client.errors import NoSuchPartition, ProduceError, RecordTooLarge
+from spark_kafka_native._client.lookup_tables.file_store import FileStore
+from spark_kafka_native._client.partitioning.bucket_table import BucketTable
+from spark_kafka_native._client.partitioning.lookup import BucketTables
 from spark_kafka_native._client.partitioning.partitioner_names import PartitionerError
 from spark_kafka_native._net.address import HostPort
 from spark_kafka_native._net.errors import BrokerUnreachable
@@ -17,6 +21,7 @@ from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._spark.datasource import PyKafkaDataSource
 from spark_kafka_native._spark.errors import OptionError, PlanError, TaskError
 from spark_kafka_native._spark.sink import sending
+from spark_kafka_native._spark.sink.planning import PlanningFailed
 from spark_kafka_native._spark.sink.writer import PyKafkaStreamWriter, PyKafkaWriter, TaskWritten
 
 T0 = TopicPartition("t", 0)
@@ -29,9 +34,11 @@ class Notes:
     calls: list[Any] = field(default_factory=list)
     error: KafkaError | PartitionerError | None = None
     error_at: str = "flush"
-    partitioner: str | None = None
+    partitioner: str | BucketTables | None = None
 
-    def producer(self, _: object, *, partitioner: str | None, reuse_producer_id: bool) -> "NotingProducer":
+    def producer(
+        self, _: object, *, partitioner: str | BucketTables | None, reuse_producer_id: bool
+    ) -> "NotingProducer":
         assert reuse_producer_id
         self.partitioner = partitioner
         return NotingProducer(self)
@@ -126,6 +133,52 @@ def test_invalid_partitioners() -> None:
         writers(partitioner="mine")
     with pytest.raises(OptionError, match=r"option 'kafka.partitioner.class': .*RoundRobinPartitioner"):
         writers(**{"kafka.partitioner.class": "com.example.Mine"})
+
+
+@pytest.mark.feature("sink.lookup")
+def test_partitioner_lookup_and_its_option_need_each_other() -> None:
+    with pytest.raises(OptionError, match="option 'lookupTable': is required with option 'partitioner' = lookup"):
+        writers(partitioner="lookup")
+    for options in ({}, {"partitioner": "sticky"}):
+        with pytest.raises(OptionError, match="option 'lookupTable': requires option 'partitioner' = lookup"):
+            writers(lookupTable="topic:x", **options)
+    with pytest.raises(OptionError, match="option 'lookupTable': 'x' must be topic:NAME or file:/PATH"):
+        writers(partitioner="lookup", lookupTable="x")
+
+
+@pytest.mark.feature("sink.lookup")
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_all_tasks_have_the_tables_of_when_the_writer_was_pickled(notes: Notes, tmp_path: Path, which: int) -> None:
+    store = FileStore(str(tmp_path / "tables.json"))
+    first = store.change("t", lambda _: BucketTable.create("t", 2))
+    made = writers(partitioner="lookup", lookupTable=str(store))
+    planned = pickle.dumps(made[which])
+    second = store.change("t", lambda table: table and table.reorganize(3))
+    for data, expected in (
+        (planned, first),
+        (pickle.dumps(made[which]), first),
+        (pickle.dumps(made[which - 1]), second),
+    ):
+        pickle.loads(data).write(iter([]))
+        assert isinstance(notes.partitioner, BucketTables)
+        assert notes.partitioner.tables["t"].same_as(expected)
+
+
+@pytest.mark.feature("sink.lookup")
+def test_a_topic_without_a_table_sends_no_row_of_its_batch(notes: Notes, tmp_path: Path) -> None:
+    store = FileStore(str(tmp_path / "tables.json"))
+    store.change("y", lambda _: BucketTable.create("y", 2))
+    task = pickle.loads(pickle.dumps(writers(partitioner="lookup", lookupTable=str(store))[0]))
+    with pytest.raises(TaskError, match=r"writing failed: topic x has no table in file:.*Option 'lookupTable' names"):
+        task.write(iter([batch([b"1", b"2"], ["y", "x"])]))
+    assert notes.calls == ["abort"]
+
+
+def test_tables_that_cannot_be_read_are_an_error_of_pickling(tmp_path: Path) -> None:
+    (tmp_path / "tables.json").write_text("{", encoding="utf-8")
+    writer = writers(partitioner="lookup", lookupTable=f"file:{tmp_path}/tables.json")[0]
+    with pytest.raises(PlanningFailed, match="option 'lookupTable': the write could not be planned, and nothing was"):
+        pickle.dumps(writer)
 
 
 @pytest.mark.feature("sink.client")
