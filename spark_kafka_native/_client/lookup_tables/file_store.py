@@ -9,6 +9,7 @@ fails, because the first one has the lock.
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +30,9 @@ class FileStore:
     """The tables in one file, which need not exist before the first one is created."""
 
     def __init__(self, path: str) -> None:
-        self._path = Path(path)
+        self._path = path
+        self._file = Path(path).resolve()
+        """Of a symbolic link the file that it names, so that all names have the same lock."""
 
     def __str__(self) -> str:
         return f"file:{self._path}"
@@ -58,7 +61,7 @@ class FileStore:
     def _read(self) -> dict[str, BucketTable]:
         with self._failing("read"):
             try:
-                with self._path.open("rb") as file:
+                with self._file.open("rb") as file:
                     data = file.read(MAX_FILE_BYTES + 1)
             except FileNotFoundError:
                 return {}
@@ -77,13 +80,15 @@ class FileStore:
         data = json.dumps(value).encode()
         if len(data) > MAX_FILE_BYTES:
             raise LookupTableError(f"{self} would be larger than {MAX_FILE_BYTES} bytes; use a topic, or several files")
-        new = self._path.with_name(f"{self._path.name}.new")
+        new = self._file.with_name(f"{self._file.name}.new")
         with new.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        new.replace(self._path)
-        directory = os.open(self._path.parent, os.O_RDONLY)
+        if self._file.exists():
+            shutil.copymode(self._file, new)
+        new.replace(self._file)
+        directory = os.open(self._file.parent, os.O_RDONLY)
         try:
             os.fsync(directory)
         finally:
@@ -92,7 +97,7 @@ class FileStore:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """The lock of changes, on a file of its own, because the file of the tables is replaced."""
-        with self._path.with_name(f"{self._path.name}.lock").open("ab") as file:
+        with self._file.with_name(f"{self._file.name}.lock").open("ab") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -35,6 +35,8 @@ _POLICY: Final = "cleanup.policy"
 _REPLICAS: Final = 3
 _IN_SYNC: Final = 2
 """Replication factor and min.insync.replicas of a new topic, if there are as many brokers."""
+_TRANSACTION_MS: Final = 10_000
+"""Longest time from the record to the commit. If a process ends in between, readers see later changes after it."""
 _REQUEST_BYTES: Final = 1 << 20
 """Least ``max.request.size`` for a table with the most buckets."""
 
@@ -82,7 +84,11 @@ class TopicStore:
             max_in_flight_requests_per_connection=MAX_IN_FLIGHT_WITH_IDEMPOTENCE,
             max_request_size=max(config.max_request_size, _REQUEST_BYTES),
         )
-        with Cluster(reliable) as cluster, TransactionalProducer(cluster, f"{self._topic}.{topic}") as producer:
+        transactional_id = f"{self._topic}.{topic}"
+        with (
+            Cluster(reliable) as cluster,
+            TransactionalProducer(cluster, transactional_id, timeout_ms=_TRANSACTION_MS) as producer,
+        ):
             try:
                 producer.begin()
                 before = self._read([topic]).get(topic)

@@ -134,8 +134,8 @@ class BucketTable:
     @classmethod
     def from_json(cls, value: object, source: str) -> Self:
         """A table from parsed JSON. Raises LookupTableError: it is malformed; ``source`` says where it was read."""
-        if not isinstance(value, dict) or value.get("format") != _FORMAT:
-            given = value.get("format") if isinstance(value, dict) else value
+        given = value.get("format") if isinstance(value, dict) else value
+        if not isinstance(value, dict) or type(given) is not int or given != _FORMAT:
             _malformed(source, f"is not of format {_FORMAT}: {str(given)[:40]!r}")
         if value.keys() != _FIELDS:
             names = ", ".join(sorted(map(str, _FIELDS ^ value.keys())))

@@ -1,6 +1,7 @@
 import itertools
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
@@ -12,7 +13,9 @@ from spark_kafka_native._client.lookup_tables import topic_store
 from spark_kafka_native._client.lookup_tables.stores import store_of, tables_for
 from spark_kafka_native._client.lookup_tables.topic_store import TopicStore
 from spark_kafka_native._client.partitioning.bucket_table import BucketTable
+from spark_kafka_native._client.partitioning.lookup import BucketTables
 from spark_kafka_native._client.partitioning.partitioner_names import LookupTableError, TableLocation
+from spark_kafka_native._client.producer.producer import Producer
 from tests.support.clients.topics import Topics
 
 T = BucketTable.create("t", 4)
@@ -108,6 +111,28 @@ def test_topics_that_cannot_have_tables(cluster: Cluster, broker: EmbeddedBroker
     broker.create_topic(name, 1)
     with pytest.raises(LookupTableError, match=f"topic:{name}: the topic has cleanup.policy=delete"):
         TopicStore(cluster, name).change("t", lambda _: T)
+
+
+def test_a_producer_asks_for_newer_metadata_before_a_table_is_too_wide(
+    cluster: Cluster, broker: EmbeddedBroker
+) -> None:
+    name = f"widened-{next(NUMBERS)}"
+    broker.create_topic(name, 4)
+    table = BucketTable.create(name, 4)
+    rows = pa.RecordBatch.from_pydict({"key": pa.array([b"a", b"b"]), "value": pa.array([b"v", b"v"])})
+    with Producer(cluster, partitioner=BucketTables(tables={name: table}, location="topic:x")) as producer:
+        producer.send(name, rows)
+    with Topics(broker.bootstrap_servers) as topics:
+        topics.add_partitions(name, 5)
+    with Producer(
+        cluster, partitioner=BucketTables(tables={name: table.reorganize(5)}, location="topic:x")
+    ) as producer:
+        producer.send(name, rows)
+    with (
+        Producer(cluster, partitioner=BucketTables(tables={name: table.reorganize(6)}, location="topic:x")) as producer,
+        pytest.raises(TableTooWide, match=f"topic {name} has 5 partitions, and its look-up table in topic:x has 6"),
+    ):
+        producer.send(name, rows)
 
 
 def test_tables_of_a_write_are_checked_with_the_topics(store: TopicStore, cluster: Cluster) -> None:

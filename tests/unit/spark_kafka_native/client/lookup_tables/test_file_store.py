@@ -47,6 +47,17 @@ def test_the_same_table_is_not_written_again(store: FileStore, path: Path) -> No
     assert path.stat().st_ino == before
 
 
+def test_a_symbolic_link_and_the_mode_of_the_file_are_kept(store: FileStore, path: Path, tmp_path: Path) -> None:
+    store.change("t", lambda _: T)
+    path.chmod(0o640)
+    link = tmp_path / "link.json"
+    link.symlink_to(path)
+    FileStore(str(link)).change("u", lambda _: U)
+    assert link.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert set(store.read()) == {"t", "u"}
+
+
 def test_an_error_of_the_change_leaves_the_file(store: FileStore) -> None:
     store.change("t", lambda _: T)
 

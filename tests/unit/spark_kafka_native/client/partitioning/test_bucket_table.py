@@ -147,6 +147,7 @@ def test_the_form_of_json() -> None:
     ("change", "problem"),
     [
         ({"format": 2}, "is not of format 1: '2'"),
+        ({"format": True}, "is not of format 1: 'True'"),
         ({"more": 1}, "has missing or unknown fields: more"),
         ({"topic": "a b"}, "has no valid topic name: 'a b'"),
         ({"topic": 5}, "has no valid topic name: '5'"),
@@ -169,6 +170,22 @@ def test_the_form_of_json() -> None:
 def test_a_malformed_table_is_one_error_that_names_its_source(change: dict[str, Any], problem: str) -> None:
     with pytest.raises(LookupTableError, match=re.escape(f"the look-up table in file:/x, topic t {problem}")):
         tables_by_topic({"t": GOOD | change}, "file:/x")
+
+
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-2, 70_000), st.floats(), st.text(max_size=3)),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=3), inner, max_size=3)),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*GOOD]), VALUES, max_size=3))
+def test_any_json_is_a_table_or_an_error_of_tables(change: dict[str, Any]) -> None:
+    try:
+        table = BucketTable.from_json(GOOD | change, "topic:x")
+    except LookupTableError:
+        return
+    assert json.dumps(table.to_json()) == json.dumps(GOOD | change)
 
 
 @pytest.mark.parametrize(
