@@ -140,7 +140,9 @@ def _describe(cluster: Cluster, store: Store, options: Options) -> int:
     sizes = cluster.metadata(found, missing_ok=True).topics if found else {}
     for name, table in sorted(found.items()):
         partitions = len(sizes[name].partitions) if name in sizes else 0
-        if partitions > table.partition_count:
+        if not partitions:
+            complain(f"topic {name} does not exist; --delete deletes its table")
+        elif partitions > table.partition_count:
             complain(
                 f"topic {name} has {counted(partitions, 'partition')}, and its table {table.partition_count}: keys go "
                 "to the added partitions after --reorganize"

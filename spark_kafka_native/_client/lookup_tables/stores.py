@@ -1,14 +1,18 @@
 """The store of a location, and the tables that a write uses."""
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.errors import TableTooWide
 from spark_kafka_native._client.lookup_tables.file_store import Change, FileStore
 from spark_kafka_native._client.lookup_tables.topic_store import TopicStore
 from spark_kafka_native._client.partitioning.bucket_table import BucketTable
 from spark_kafka_native._client.partitioning.lookup import BucketTables
 from spark_kafka_native._client.partitioning.partitioner_names import Kind, TableLocation
+
+METADATA_LAG_MS: Final = 2_000
+"""How long a broker may not know partitions for which a table was reorganized with the metadata of another broker."""
 
 
 class Store(Protocol):
@@ -41,7 +45,20 @@ def tables_for(cluster: Cluster, location: TableLocation, topics: Iterable[str] 
     found = BucketTables(tables=store_of(cluster, location).read(names), location=str(location), servers=servers)
     if names is not None:
         found.check(names)
-        for name, topic in cluster.metadata(names, missing_ok=True).topics.items():
-            if topic.partitions:
-                found.check_partitions(name, len(topic.partitions))
+        _check_partitions(cluster, found, names)
     return found
+
+
+def _check_partitions(cluster: Cluster, tables: BucketTables, topics: Iterable[str]) -> None:
+    """Raise TableTooWide, after a time in which brokers learn of partitions that were added just now."""
+    deadline = cluster.deadline(min(METADATA_LAG_MS, cluster.config.default_api_timeout_ms))
+    backoff = cluster.backoff()
+    while True:
+        try:
+            for name, topic in cluster.metadata(topics, missing_ok=True).topics.items():
+                if topic.partitions:
+                    tables.check_partitions(name, len(topic.partitions))
+            return
+        except TableTooWide:
+            if not deadline.pause(backoff.next_ms()):
+                raise

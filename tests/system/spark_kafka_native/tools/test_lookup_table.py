@@ -14,6 +14,7 @@ from spark_kafka_native._client.producer.producer import Producer
 from tests.support.clients.native import config_of
 from tests.support.servers.brokers import AnyBroker
 from tests.support.tools import Tool, ToolResult
+from tests.support.waiting import eventually
 
 NUMBERS = itertools.count(1)
 
@@ -43,9 +44,20 @@ class Tables:
         return [json.loads(line) for line in response.lines]
 
 
+def make(on_broker: Tool, action: str, topic: str, partitions: int) -> None:
+    """Create or alter a topic, and wait until the broker's metadata have it."""
+    assert on_broker("kafka-topics", action, "--topic", topic, "--partitions", str(partitions)).status == 0
+
+    def known() -> list[int]:
+        described = on_broker("kafka-topics", "--describe", "--topic", topic, "--json")
+        return [json.loads(line)["partitionCount"] for line in described.lines] if not described.status else []
+
+    eventually(known, [partitions])
+
+
 @pytest.fixture
 def tables(on_broker: Tool, name: str, location: str) -> Tables:
-    on_broker("kafka-topics", "--create", "--topic", name, "--partitions", "4")
+    make(on_broker, "--create", name, 4)
     return Tables(on_broker, name, location)
 
 
@@ -68,7 +80,7 @@ def test_about_two_sixths_of_the_keys_move_to_two_partitions_added_to_four(
     before = tables.objects("verify")
     assert [(each["stay"], each["movedTo"]) for each in before] == [(each["records"], {}) for each in before]
     assert sum(each["records"] for each in before) == 100
-    on_broker("kafka-topics", "--alter", "--topic", tables.topic, "--partitions", "6")
+    make(on_broker, "--alter", tables.topic, 6)
     write(any_broker, tables, users)
     doubled = tables.objects("verify")
     assert [each["stay"] for each in doubled] == [2 * each["records"] for each in before] + [0, 0]
@@ -113,7 +125,7 @@ def test_a_dry_run_prints_the_reorganisation_and_changes_nothing(on_broker: Tool
     tables("create")
     same = tables("reorganize")
     assert (same.status, "has 4 partitions, as its table; no bucket moves" in same.err) == (0, True)
-    on_broker("kafka-topics", "--alter", "--topic", tables.topic, "--partitions", "5")
+    make(on_broker, "--alter", tables.topic, 5)
     wider = tables("describe")
     assert "has 5 partitions, and its table 4: keys go to the added partitions after --reorganize" in wider.err
     planned = tables.objects("reorganize", "--dry-run")
@@ -153,7 +165,8 @@ def test_records_without_keys_are_counted(any_broker: AnyBroker, tables: Tables)
 def test_a_topic_with_fewer_partitions_than_its_table(on_broker: Tool, tables: Tables, name: str) -> None:
     tables("create")
     on_broker("kafka-topics", "--delete", "--topic", name)
-    on_broker("kafka-topics", "--create", "--topic", name, "--partitions", "2")
+    eventually(lambda: f"topic {name} does not exist; --delete deletes its table" in tables("describe").err, True)
+    make(on_broker, "--create", name, 2)
     described = tables("describe")
     assert f"topic {name} has 2 partitions, fewer than its table, 4: a write with the table fails" in described.err
     refused = tables("reorganize")
