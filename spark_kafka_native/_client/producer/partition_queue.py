@@ -51,6 +51,8 @@ class OutgoingBatch:
     """When it must have been acknowledged."""
     order: tuple[int, ...] = ()
     """Its place among the partition's batches."""
+    first_record: int = 0
+    """The number of its first record among the partition's records."""
     base_sequence: int | None = None
     tries: int = 0
     last_error: str = ""
@@ -102,6 +104,8 @@ class PartitionQueue:
         """Set by ``continue_at`` before ``take``, and again whenever it is None; stays None without idempotence."""
         self.used_up_producer_id: int | None = None
         """The producer id of which the partition has used the last epoch, if any: the next one must be another."""
+        self.is_abandoned = False
+        """Whether its batches were dropped: responses to them mean nothing."""
         self.in_flight: deque[OutgoingBatch] = deque()
         self.too_large_bytes = _UNLIMITED
         """The size of the smallest batch that was too large for the broker."""
@@ -115,6 +119,7 @@ class PartitionQueue:
         self._node_id = -1
         self._is_known = False
         self._next_order = 0
+        self._next_record = 0
         self._next_sequence = 0
         self._acknowledged: tuple[int, ...] = ()
         self._new_epoch_wanted = False
@@ -128,6 +133,8 @@ class PartitionQueue:
         """Append a batch."""
         batch.order = (self._next_order,)
         self._next_order += 1
+        batch.first_record = self._next_record
+        self._next_record += batch.records_count
         self._waiting.append(batch)
 
     def is_ready(self, now: float) -> bool:
@@ -282,6 +289,9 @@ class PartitionQueue:
             )
             for number, piece in enumerate(pieces)
         ]
+        first_record = batch.first_record
+        for piece in smaller:
+            piece.first_record, first_record = first_record, first_record + piece.records_count
         if (sequence := batch.base_sequence) is not None:
             for piece in smaller:
                 sequence = self._stamp(piece, sequence)
@@ -292,6 +302,34 @@ class PartitionQueue:
         else:
             self._waiting.popleft()
             self._waiting.extendleft(reversed(smaller))
+
+    def abandon(self) -> tuple[int, int]:
+        """Drop all batches, of which those in flight may still be written. Returns their records and bytes."""
+        dropped = [*self.in_flight, *self._failed, *self._waiting]
+        self.is_abandoned = True
+        self.in_flight.clear()
+        self._failed.clear()
+        self._waiting.clear()
+        return sum(batch.records_count for batch in dropped), sum(batch.size_in_bytes for batch in dropped)
+
+    def successor(self) -> "PartitionQueue":
+        """An empty queue of the partition after ``abandon``.
+
+        It begins a new epoch, in which the broker expects sequence number 0, whichever dropped batches it has. The
+        broker refuses those that it receives later.
+        """
+        queue = PartitionQueue(
+            self.partition,
+            idempotent=self._idempotent,
+            max_in_flight=self._max_in_flight,
+            backoff=self._backoff,
+            transactional=self._transactional,
+        )
+        queue.identity, queue.used_up_producer_id = self.identity, self.used_up_producer_id
+        if queue.identity is not None:
+            queue._start_epoch()  # of the same class
+            queue._epochs_since_progress = 0
+        return queue
 
     def _stamp(self, batch: OutgoingBatch, base_sequence: int) -> int:
         """Write identity and sequence number into a batch -> the sequence number after its records."""

@@ -5,7 +5,7 @@ Pure: no socket, no clock.
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from spark_kafka_native._client.producer.partition_queue import OutgoingBatch, PartitionQueue
@@ -23,6 +23,7 @@ from spark_kafka_native._protocol.wire import ZERO_UUID
 REQUEST_OVERHEAD_BYTES: Final = 512
 """Room in a request for its header and the names of its topics."""
 
+UNKNOWN_OFFSET: Final = -1
 _LAST_VERSION_WITH_NAMES: Final = 12
 _LAST_VERSION_AFTER_ADDING: Final = 11
 
@@ -34,6 +35,20 @@ class Loaded:
     queue: PartitionQueue
     batch: OutgoingBatch
     topic_id: UUID
+
+
+class Acknowledgement(NamedTuple):
+    """A batch that its leader has: ``records_count`` records from the partition's ``first_record`` on.
+
+    Records are counted from the first one that was added for the partition, or was added after ``give_up``.
+    ``base_offset`` is -1 where the response had none. ``log_append_time_ms`` is -1 for topics with CreateTime.
+    """
+
+    partition: TopicPartition
+    first_record: int
+    records_count: int
+    base_offset: int
+    log_append_time_ms: int
 
 
 def produce_request(

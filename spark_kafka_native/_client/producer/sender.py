@@ -1,29 +1,32 @@
 """Produce requests: which batches are sent to which broker, and what its responses mean.
 
-One thread, no callbacks: ``pump`` does what can be done now on all connections, waits for the first thing to happen,
-and returns. A broker has at most ``max.in.flight.requests.per.connection`` requests; each carries the next batch of
-as many partitions as fit into ``max.request.size``.
+One thread: ``pump`` does what can be done now on all connections, waits for the first thing to happen, and returns. A
+broker has at most ``max.in.flight.requests.per.connection`` requests; each carries the next batch of as many partitions
+as fit into ``max.request.size``.
+
+An error of one partition is raised once all other responses are processed. The caller ends, or it gives up this
+partition's batches (``give_up``) and continues with the others.
 """
 
-import contextlib
 import dataclasses
 import math
-import select
-import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.cluster.coordinators import quick_backoff
-from spark_kafka_native._client.cluster.metadata import Node, PartitionLeader
+from spark_kafka_native._client.cluster.metadata import PartitionLeader
 from spark_kafka_native._client.errors import DeliveryTimeout, ProduceError
 from spark_kafka_native._client.pausable_clock import PausableClock
+from spark_kafka_native._client.producer.broker_connections import BrokerConnection, BrokerConnections, InFlightRequest
 from spark_kafka_native._client.producer.encoding import split_batch
 from spark_kafka_native._client.producer.partition_queue import BatchOutcome, OutgoingBatch, PartitionQueue
 from spark_kafka_native._client.producer.produce_request import (
     REQUEST_OVERHEAD_BYTES,
+    UNKNOWN_OFFSET,
+    Acknowledgement,
     Loaded,
     max_version,
     pair,
@@ -32,7 +35,6 @@ from spark_kafka_native._client.producer.produce_request import (
 )
 from spark_kafka_native._client.producer.producer_ids import ProducerIds
 from spark_kafka_native._client.transactions.scope import TransactionScope
-from spark_kafka_native._net.blocking import Connection
 from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._net.errors import AuthenticationFailed, ConnectionLost, RequestTimeout, UnsupportedApiVersion
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, counted
@@ -58,28 +60,23 @@ class ProduceMetrics:
     retries: int = 0
 
 
-@dataclasses.dataclass(slots=True, kw_only=True)
-class _InFlightRequest:
-    load: list[Loaded]
-    expires_at: float
-
-
-@dataclasses.dataclass(slots=True)
-class _BrokerConnection:
-    node: Node
-    connection: Connection
-    requests: deque[_InFlightRequest] = dataclasses.field(default_factory=deque)
-
-
 class Sender:
     """Sends batches in the order of their partitions until they are acknowledged."""
 
     def __init__(
-        self, cluster: Cluster, scope: TransactionScope | None = None, *, reuse_producer_id: bool = False
+        self,
+        cluster: Cluster,
+        scope: TransactionScope | None = None,
+        *,
+        reuse_producer_id: bool = False,
+        on_acknowledged: Callable[[Acknowledgement], None] | None = None,
+        wakeup: int | None = None,
     ) -> None:
         """``scope``: everything is written in its transactions, by its producer.
 
         ``reuse_producer_id``: begin with a producer id that an earlier sender of the cluster has given back.
+        ``on_acknowledged`` is called with each batch that is acknowledged, in ``pump``. ``wakeup``: a file descriptor
+        that ends the wait of ``pump`` when it is readable.
         """
         config = cluster.config
         self.metrics = ProduceMetrics()
@@ -91,7 +88,10 @@ class Sender:
         self._busy: dict[TopicPartition, PartitionQueue] = {}
         self._expires_at = math.inf
         """A lower bound of the expiry of the batches in ``_busy``."""
-        self._connections: dict[int, _BrokerConnection] = {}
+        self._connections = BrokerConnections(cluster, wakeup)
+        self._failures: dict[TopicPartition, ProduceError] = {}
+        """The errors of partitions that ``pump`` has not raised yet."""
+        self._on_acknowledged = on_acknowledged
         self._producer_ids = ProducerIds(cluster, scope, reuse=reuse_producer_id)
         self._scope = scope
         self._transactional_id = scope.identity.transactional_id if scope else None
@@ -124,8 +124,8 @@ class Sender:
     def pump(self, *, wait: bool) -> None:
         """Send what can be sent and take what has been answered; with ``wait``, not before something happened.
 
-        Raises ProduceError: a batch was refused, or not acknowledged within ``delivery.timeout.ms``. The other batches
-        of the queues must then be given up, because they would come after a gap.
+        Raises ProduceError: a batch was refused, or not acknowledged within ``delivery.timeout.ms``. The partition's
+        other batches would come after a gap: before the next ``pump`` it must be given up.
         """
         self._clock.resume()
         acknowledged = self.metrics.records
@@ -133,17 +133,32 @@ class Sender:
             # Responses first: a connection that took long to make must not make those look late that were there.
             self._poll(0.0)
             self._check_deadlines(self.now())
+            self._raise_failure()
             self._dispatch(self.now())
-            if wait and self._busy and self.metrics.records == acknowledged:
+            if wait and self._busy and not self._failures and self.metrics.records == acknowledged:
                 self._poll(self._patience_s(self.now()))
+            self._raise_failure()
         finally:
             self._clock.pause()
 
+    def give_up(self, partition: TopicPartition) -> int:
+        """Drop the batches of a partition; later ones have numbers of a new epoch. Returns the dropped records.
+
+        Dropped batches that are in flight, or that were sent before, may still be written, but before any later one.
+        """
+        self._failures.pop(partition, None)
+        queue = self._busy.pop(partition, None)
+        if queue is None:
+            return 0
+        records, size_bytes = queue.abandon()
+        self._queues[partition] = queue.successor()
+        self.buffered_records -= records
+        self.buffered_bytes -= size_bytes
+        return records
+
     def release(self) -> None:
         """Give the connections back; those with requests in flight are closed."""
-        for broker in self._connections.values():
-            self._cluster.give_back(broker.connection)
-        self._connections.clear()
+        self._connections.release()
 
     def give_back_producer_id(self) -> None:
         """Let the next sender of the cluster continue with the producer id. All batches are acknowledged."""
@@ -156,12 +171,7 @@ class Sender:
         A transaction must not end while a broker may still append a batch of it. Throttled batches are therefore waited
         for, too, within ``delivery.timeout.ms``.
         """
-        deadline = Deadline.after_ms(self._config.request_timeout_ms)
-        for broker in self._connections.values():
-            with contextlib.suppress(KafkaError):
-                while broker.connection.in_flight:
-                    deadline.extend_ms(broker.connection.throttle_ms, self._config.delivery_timeout_ms)
-                    broker.connection.receive(deadline)
+        self._connections.receive_all(self._config.request_timeout_ms, self._config.delivery_timeout_ms)
         self.release()
 
     # --- sending
@@ -202,30 +212,22 @@ class Sender:
                 self._cluster.mark_stale(queue.partition.topic)
         return [(queue, leader) for queue, leader in leaders.items() if leader is not None]
 
-    def _connect(self, parts: list[_Ready], now: float) -> _BrokerConnection | None:
+    def _connect(self, parts: list[_Ready], now: float) -> BrokerConnection | None:
         """The connection to the leader of ``parts``; None if it cannot be made, and they are postponed."""
-        node = parts[0][1].node
-        broker = self._connections.get(node.node_id)
-        if broker is not None and not broker.requests and (broker.node != node or broker.connection.is_stale()):
-            self._cluster.give_back(self._connections.pop(node.node_id).connection)
-            broker = None
-        if broker is None:
-            time_left_ms = self._setup_ms(now)
-            try:
-                connection = self._cluster.borrow(node, Deadline.after_ms(time_left_ms))
-            except KafkaError as error:
-                self._check_authentication(parts[0][0], error)
-                for queue, _ in parts:
-                    queue.postpone(self.now(), self._reason_of(error, time_left_ms))
-                    self._cluster.mark_stale(queue.partition.topic)
-                return None
-            broker = self._connections[node.node_id] = _BrokerConnection(node, connection)
-        return broker
+        time_left_ms = self._setup_ms(now)
+        try:
+            return self._connections.connect(parts[0][1].node, time_left_ms)
+        except KafkaError as error:
+            self._check_authentication(parts[0][0], error)
+            for queue, _ in parts:
+                queue.postpone(self.now(), self._reason_of(error, time_left_ms))
+                self._cluster.mark_stale(queue.partition.topic)
+            return None
 
-    def _fill(self, broker: _BrokerConnection, parts: list[_Ready], now: float) -> None:
+    def _fill(self, broker: BrokerConnection, parts: list[_Ready], now: float) -> None:
         """Send requests until the broker has enough of them or nothing is ready; none while it throttles."""
         if broker.connection.throttle_ms:
-            self._extend_for_throttle(broker, [queue for queue, _ in parts])
+            broker.extend_for_throttle((queue for queue, _ in parts), self.now(), self._config.request_timeout_ms)
             return
         rest = deque(parts)
         while len(broker.requests) < self._in_flight_per_broker and not broker.connection.closed:
@@ -249,18 +251,19 @@ class Sender:
             parts.rotate(-1)
         return chosen
 
-    def _send(self, broker: _BrokerConnection, chosen: list[_Ready]) -> None:
+    def _send(self, broker: BrokerConnection, chosen: list[_Ready]) -> None:
         newest = max_version((leader.topic_id for _, leader in chosen), adds_partitions=self._adds_partitions)
         self._check_version(broker, chosen[0][0], newest)
-        load = []
-        for queue, leader in chosen:
+        for queue, leader in chosen:  # all of them before the first batch is taken, because this can fail
             if self._config.enable_idempotence and queue.identity is None:
                 self._identify(queue, leader.topic_id)
+        load = []
+        for queue, leader in chosen:
             batch = queue.take(broker.node.node_id)
             self.metrics.retries += batch.tries > 1
             load.append(Loaded(queue=queue, batch=batch, topic_id=leader.topic_id))
         broker.requests.append(
-            _InFlightRequest(load=load, expires_at=self.now() + self._config.request_timeout_ms / 1000)
+            InFlightRequest(load=load, expires_at=self.now() + self._config.request_timeout_ms / 1000)
         )
         self.metrics.requests += 1
         request = produce_request(
@@ -275,14 +278,15 @@ class Sender:
         except KafkaError as error:
             self._lose(broker, error)
 
-    def _write(self, broker: _BrokerConnection) -> None:
+    def _write(self, broker: BrokerConnection) -> None:
         """Write as much as the socket accepts. With acks=0 a written batch counts as acknowledged."""
         if broker.connection.write_some() and self._config.acks == 0:
             while broker.requests:
                 for item in broker.requests.popleft().load:
-                    self._acknowledge(item.queue, item.batch)
+                    if not item.queue.is_abandoned:
+                        self._acknowledge(item.queue, item.batch)
 
-    def _check_version(self, broker: _BrokerConnection, queue: PartitionQueue, newest: int | None) -> None:
+    def _check_version(self, broker: BrokerConnection, queue: PartitionQueue, newest: int | None) -> None:
         """Raise ProduceError: the broker does not support this client's versions of Produce, or the compression."""
         try:
             version = broker.connection.version_of(ProduceRequest, newest)
@@ -303,22 +307,10 @@ class Sender:
     # --- responses
 
     def _poll(self, patience_s: float) -> None:
-        poller = select.poll()
-        brokers: dict[int, _BrokerConnection] = {}
-        for broker in self._connections.values():
-            if broker.requests:
-                brokers[broker.connection.fileno()] = broker
-                poller.register(
-                    broker.connection, select.POLLIN | (select.POLLOUT if broker.connection.wants_write else 0)
-                )
-        if not brokers:
-            if patience_s:
-                time.sleep(patience_s)
-            return
-        for descriptor, _ in poller.poll(patience_s * 1000):
-            self._advance(brokers[descriptor])
+        for broker in self._connections.wait(patience_s):
+            self._advance(broker)
 
-    def _advance(self, broker: _BrokerConnection) -> None:
+    def _advance(self, broker: BrokerConnection) -> None:
         try:
             self._write(broker)
             broker.connection.read_some()
@@ -331,25 +323,17 @@ class Sender:
         except KafkaError as error:
             self._lose(broker, error)
 
-    def _take(self, broker: _BrokerConnection, response: ProduceResponse) -> None:
+    def _take(self, broker: BrokerConnection, response: ProduceResponse) -> None:
         paired = pair(broker.requests[0].load, response)
         for item, part in paired:
             if part is None:
                 raise ConnectionLost(broker.node.address, f"its response to Produce lacks {item.queue.partition}")
         broker.requests.popleft()
         if broker.connection.throttle_ms:
-            self._extend_for_throttle(broker, [item.queue for request in broker.requests for item in request.load])
+            broker.extend_for_throttle(broker.queues_in_flight(), self.now(), self._config.request_timeout_ms)
         for item, part in paired:
-            if part is not None:
+            if part is not None and not item.queue.is_abandoned:
                 self._settle(item.queue, item.batch, part)
-
-    def _extend_for_throttle(self, broker: _BrokerConnection, queues: Iterable[PartitionQueue]) -> None:
-        """Extend the timeouts of requests in flight, because the broker responds to them after the throttle."""
-        expires_at = self.now() + (broker.connection.throttle_ms + self._config.request_timeout_ms) / 1000
-        for request in broker.requests:
-            request.expires_at = max(request.expires_at, expires_at)
-        for queue in queues:
-            queue.last_error = str(broker.connection.throttled("Produce"))
 
     def _settle(self, queue: PartitionQueue, batch: OutgoingBatch, part: PartitionProduceResponse) -> None:
         code = ErrorCode.of(part.error_code)
@@ -357,7 +341,7 @@ class Sender:
             case BatchOutcome.DONE:
                 if self._scope is not None:
                     self._scope.record_written(queue.partition, part.base_offset, batch.records_count)
-                self._acknowledge(queue, batch)
+                self._acknowledge(queue, batch, part.base_offset, part.log_append_time_ms)
             case BatchOutcome.RETRY:
                 self._retry(queue, batch, refusal(queue.partition, part), answered=code not in _MAYBE_WRITTEN)
             case BatchOutcome.SPLIT:
@@ -365,10 +349,20 @@ class Sender:
                 self._split(queue, batch)
             case BatchOutcome.FATAL:
                 before = queue.last_error and f"; the error before: {queue.last_error}"
-                raise self._error(queue, code, f"{refusal(queue.partition, part)}{before}")
+                self._fail(queue, code, f"{refusal(queue.partition, part)}{before}")
 
-    def _acknowledge(self, queue: PartitionQueue, batch: OutgoingBatch) -> None:
+    def _acknowledge(
+        self,
+        queue: PartitionQueue,
+        batch: OutgoingBatch,
+        base_offset: int = UNKNOWN_OFFSET,
+        log_append_time_ms: int = -1,
+    ) -> None:
         for written in queue.acknowledge(batch, self.now()):
+            if self._on_acknowledged is not None:
+                known = (base_offset, log_append_time_ms) if written is batch else (UNKNOWN_OFFSET, -1)
+                first, count = written.first_record, written.records_count
+                self._on_acknowledged(Acknowledgement(queue.partition, first, count, *known))
             self.metrics.records += written.records_count
             self.metrics.batches += 1
             self.metrics.bytes_sent += written.size_in_bytes
@@ -387,25 +381,25 @@ class Sender:
     def _retry(self, queue: PartitionQueue, batch: OutgoingBatch, error: KafkaError, *, answered: bool) -> None:
         if batch.tries > self._config.retries:
             option = f"{self._config.option_prefix}retries"
-            raise self._error(queue, error.code, f"{error} ({option} = {self._config.retries} are used up)")
+            self._fail(queue, error.code, f"{error} ({option} = {self._config.retries} are used up)")
         if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS:  # that is not about leaders
             self._cluster.mark_stale(queue.partition.topic)
         queue.fail(batch, self.now(), str(error), answered=answered)
 
-    def _lose(self, broker: _BrokerConnection, error: KafkaError) -> None:
+    def _lose(self, broker: BrokerConnection, error: KafkaError) -> None:
         """A connection broke: send its batches in flight again."""
-        broker.connection.close()
-        self._connections.pop(broker.node.node_id, None)
+        self._connections.close(broker)
         if broker.requests:
             self._check_authentication(broker.requests[0].load[0].queue, error)
         while broker.requests:
             for item in broker.requests.popleft().load:
-                self._retry(item.queue, item.batch, error, answered=False)
+                if not item.queue.is_abandoned:
+                    self._retry(item.queue, item.batch, error, answered=False)
 
     # --- time
 
     def _check_deadlines(self, now: float) -> None:
-        for broker in list(self._connections.values()):
+        for broker in self._connections:
             if broker.requests and now >= broker.requests[0].expires_at:
                 self._cluster.note_timeout(broker.node.address)
                 self._lose(broker, RequestTimeout(broker.node.address, "Produce", self._config.request_timeout_ms))
@@ -422,9 +416,7 @@ class Sender:
 
     def _patience_s(self, now: float) -> float:
         """Seconds until the next pause, throttle or deadline ends."""
-        times = [now + _LONGEST_WAIT_S]
-        times += [broker.requests[0].expires_at for broker in self._connections.values() if broker.requests]
-        times += [now + ms / 1000 for broker in self._connections.values() if (ms := broker.connection.throttle_ms)]
+        times = [now + _LONGEST_WAIT_S, *self._connections.next_times(now)]
         for queue in self._busy.values():
             times.append(queue.expires_at())
             wakes_at = queue.wakes_at()
@@ -445,6 +437,14 @@ class Sender:
         """Raise ProduceError for errors that no retry repairs: trying a wrong password again locks accounts."""
         if isinstance(error, AuthenticationFailed):
             raise self._error(queue, error.code, error.detail) from error
+
+    def _fail(self, queue: PartitionQueue, code: ErrorCode, reason: str) -> None:
+        """Note the error of a partition, which ends this ``pump``."""
+        self._failures.setdefault(queue.partition, self._error(queue, code, reason))
+
+    def _raise_failure(self) -> None:
+        if self._failures:
+            raise next(iter(self._failures.values()))
 
     def _error(self, queue: PartitionQueue, code: ErrorCode, reason: str) -> ProduceError:
         return ProduceError(queue.partition, code, reason, self.buffered_records)

@@ -18,7 +18,7 @@ from spark_kafka_native._client.consumer import sources as sources_module
 from spark_kafka_native._client.consumer.fetcher import Fetcher
 from spark_kafka_native._client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native._client.errors import FetchTimeout, ProduceError
-from spark_kafka_native._client.producer import sender as sender_module
+from spark_kafka_native._client.producer import broker_connections
 from spark_kafka_native._net import blocking as blocking_module
 from spark_kafka_native._net import deadline as deadline_module
 from spark_kafka_native._net.errors import BrokerUnreachable, Throttled
@@ -61,7 +61,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         deadline_module,
         fetcher_module,
         pausable_clock_module,
-        sender_module,
+        broker_connections,
         sources_module,
     ):
         monkeypatch.setattr(module, "time", made)

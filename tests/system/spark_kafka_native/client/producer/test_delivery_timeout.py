@@ -169,7 +169,8 @@ def test_a_broker_that_takes_long_to_connect_to_does_not_make_others_look_late(
             """Once the other broker has answered, and longer after than it may take to answer."""
             connection, _ = slow.accept()
             with connection:
-                select.select([driver.sender._connections[1].connection], [], [])
+                (answered,) = driver.sender._connections
+                select.select([answered.connection], [], [])
                 driver.skip(40)
 
         thread = threading.Thread(target=hang_up_late)

@@ -57,7 +57,7 @@ def test_abort_with_requests_in_flight_closes_their_connection(brokers: Scripted
         producer = Producer(cluster)
         producer.send("t", rows([b"a"], partition=[0]))
         producer.send("t", rows([b"b"], partition=[0]))
-        (broker,) = producer._sender._connections.values()
+        (broker,) = producer._sender._connections
         producer.abort()
         producer.abort()
         assert broker.connection.closed
@@ -93,7 +93,7 @@ def test_close_releases_its_connections_if_the_flush_fails(brokers: ScriptedClus
         with pytest.raises(ProduceError, match="1 record is not"):
             producer.close()
         producer.close()
-        assert not producer._sender._connections
+        assert not list(producer._sender._connections)
 
 
 def test_a_producer_made_from_a_configuration_closes_its_cluster(brokers: ScriptedCluster) -> None:

@@ -50,7 +50,7 @@ def test_no_more_requests_are_in_flight_than_allowed(driver: SenderDriver) -> No
     driver.add(0, *names(0))
     for _ in range(100):
         driver.sender.pump(wait=False)
-    (broker,) = driver.sender._connections.values()
+    (broker,) = driver.sender._connections
     assert len(broker.requests) == 5
 
 

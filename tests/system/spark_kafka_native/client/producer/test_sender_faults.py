@@ -133,7 +133,7 @@ def test_brokers_that_restart_while_batches_are_in_flight(brokers: ScriptedClust
 def test_an_idle_connection_that_the_broker_closed_is_replaced_without_a_retry(driver: SenderDriver) -> None:
     driver.add(0, "a").finish()
     driver.brokers.brokers[1].drop_connections()
-    (broker,) = driver.sender._connections.values()
+    (broker,) = driver.sender._connections
     eventually(broker.connection.is_stale, True)
     driver.add(0, "b").finish()
     assert driver.stored(0) == ["a", "b"]
