@@ -4,6 +4,7 @@ from typing import Self
 
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.producer.partition_queue import OutgoingBatch
+from spark_kafka_native._client.producer.produce_request import Acknowledgement
 from spark_kafka_native._client.producer.sender import Sender
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._records.arrow.encode import EncodedBatch
@@ -21,7 +22,8 @@ class SenderDriver:
         timeouts = {"request_timeout_ms": 30_000, "linger_ms": 0, "delivery_timeout_ms": delivery_timeout_ms or 90_000}
         self.brokers = brokers
         self.cluster = Cluster(brokers.config(**{**timeouts, **options}))
-        self.sender = Sender(self.cluster)
+        self.acknowledged: list[Acknowledgement] = []
+        self.sender = Sender(self.cluster, on_acknowledged=self.acknowledged.append)
         self.seconds = self.cluster.config.delivery_timeout_ms / 1000
         self._skipped_s = 0.0
         unshifted = self.sender.now
