@@ -20,9 +20,6 @@ from spark_kafka_native._protocol.messages.produce import (
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._protocol.wire import ZERO_UUID
 
-REQUEST_OVERHEAD_BYTES: Final = 512
-"""Room in a request for its header and the names of its topics."""
-
 UNKNOWN_OFFSET: Final = -1
 _LAST_VERSION_WITH_NAMES: Final = 12
 _LAST_VERSION_AFTER_ADDING: Final = 11

@@ -15,21 +15,19 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_native._client.cluster.cluster import Cluster
-from spark_kafka_native._client.cluster.metadata import NO_LEADER, TopicMetadata
 from spark_kafka_native._client.config import ClientConfig
-from spark_kafka_native._client.errors import NoSuchPartition, ProduceError
+from spark_kafka_native._client.errors import ProduceError
 from spark_kafka_native._client.partitioning.key_hashes import I32, I64
-from spark_kafka_native._client.partitioning.partitioner_names import DEFAULT
-from spark_kafka_native._client.partitioning.partitioners import Partitioner, TopicPartitioners, make_partitioner
+from spark_kafka_native._client.partitioning.partitioners import TopicPartitioners
 from spark_kafka_native._client.producer.accumulator import Accumulator, Waiting, group
-from spark_kafka_native._client.producer.encoding import NO_TIMESTAMP, encode_rows
+from spark_kafka_native._client.producer.assignment import PartitionAssigner, check_topic_name
+from spark_kafka_native._client.producer.encoding import NO_TIMESTAMP, encode_runs, max_batch_bytes
 from spark_kafka_native._client.producer.partition_queue import OutgoingBatch
-from spark_kafka_native._client.producer.produce_request import REQUEST_OVERHEAD_BYTES
-from spark_kafka_native._client.producer.routing import Rows, check_sizes, group_by_partition, partition_ids, pieces
+from spark_kafka_native._client.producer.routing import Rows, check_sizes, group_by_partition, pieces
 from spark_kafka_native._client.producer.sender import ProduceMetrics, Sender
 from spark_kafka_native._client.transactions.scope import TransactionScope
-from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, counted
-from spark_kafka_native._protocol.topic import TopicPartition, topic_name_problem
+from spark_kafka_native._protocol.errors import counted
+from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._records.arrow.encode import MeasuredRows
 from spark_kafka_native._records.batch import RECORD_BATCH_OVERHEAD
 
@@ -63,13 +61,12 @@ class Producer:
         self._owns_cluster = isinstance(cluster, ClientConfig)
         self._cluster = Cluster(cluster) if isinstance(cluster, ClientConfig) else cluster
         self._config = config = self._cluster.config
-        self._batch_bytes = max(min(config.batch_size, config.max_request_size - REQUEST_OVERHEAD_BYTES), 1)
+        self._batch_bytes = max_batch_bytes(config)
         self._records_bytes = max(self._batch_bytes - RECORD_BATCH_OVERHEAD, 1)
         self._accumulator = Accumulator(self._records_bytes, config.linger_ms / 1000)
         self._scope = scope
         self._sender = Sender(self._cluster, scope, reuse_producer_id=reuse_producer_id)
-        self._partitioner: str | TopicPartitioners = partitioner or _configured_partitioner(config)
-        self._partitioners: dict[str, Partitioner] = {}
+        self._assigner = PartitionAssigner(self._cluster, partitioner)
         self._failure: ProduceError | None = None
         self._closed = False
 
@@ -105,7 +102,7 @@ class Producer:
         self._check_usable()
         found = Rows.of(rows, int(time.time() * 1000))
         check_sizes(topic, found, self._config.max_request_size, option_prefix=self._config.option_prefix)
-        ids = self._partition_ids(topic, found)
+        ids = self._assigner.assign(topic, found)
         try:
             for piece in pieces(found.sizes, max(self._config.buffer_memory // 4, self._batch_bytes)):
                 self._take(topic, found, piece, ids[piece])
@@ -122,7 +119,7 @@ class Producer:
         """
         names = list(topics)
         for name in names:
-            _check_topic_name(name)
+            check_topic_name(name)
         self._cluster.topics(names, create=True, timeout_ms=self._config.max_block_ms)
 
     def flush(self) -> None:
@@ -171,32 +168,6 @@ class Producer:
         if self._closed:
             raise ValueError("the producer is closed")
 
-    def _partition_ids(self, topic: str, rows: Rows) -> I32:
-        _check_topic_name(topic)
-        try:
-            return self._assign(self._topic(topic), rows)
-        except NoSuchPartition:
-            self._cluster.mark_stale(topic)  # it may have been added since
-            return self._assign(self._topic(topic), rows)
-
-    def _topic(self, name: str) -> TopicMetadata:
-        return self._cluster.topic(name, create=True, timeout_ms=self._config.max_block_ms)
-
-    def _assign(self, topic: TopicMetadata, rows: Rows) -> I32:
-        partitioner = self._partitioners.get(topic.name)
-        if partitioner is None:
-            partitioner = self._partitioners[topic.name] = make_partitioner(
-                self._partitioner, self._records_bytes, topic=topic.name
-            )
-        led = [number for number, partition in topic.partitions.items() if partition.leader_id != NO_LEADER]
-        return partition_ids(
-            topic.name,
-            rows,
-            partitions=len(topic.partitions),
-            available=led or list(topic.partitions),
-            partitioner=partitioner,
-        )
-
     def _take(self, topic: str, rows: Rows, piece: slice, ids: I32) -> None:
         """Encode the rows of a piece that fill batches, and leave the others to the accumulator."""
         now = time.monotonic()
@@ -227,11 +198,9 @@ class Producer:
         self, partitions: Sequence[TopicPartition], measured: MeasuredRows, rows: I64 | None, starts: I64
     ) -> None:
         """Encode rows of several partitions at once: the first ones are ``partitions[0]``'s, and so on."""
-        encoded = encode_rows(measured, self._config, rows=rows, max_batch_bytes=self._batch_bytes, starts=starts)
         expires_at = self._sender.now() + self._config.delivery_timeout_ms / 1000
-        runs = starts.searchsorted([batch.first_row for batch in encoded], side="right") - 1
-        for run, batch in zip(runs.tolist(), encoded, strict=True):
-            self._sender.add(partitions[run], OutgoingBatch(encoded=batch, expires_at=expires_at))
+        for partition, batch in encode_runs(measured, self._config, partitions, rows=rows, starts=starts):
+            self._sender.add(partition, OutgoingBatch(encoded=batch, expires_at=expires_at))
 
     def _make_space(self) -> None:
         """Wait for acknowledgements until the buffered rows fit into ``buffer.memory``."""
@@ -263,16 +232,3 @@ def _combine(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     if len(parts) == 1:
         return parts
     return pa.Table.from_batches(parts).combine_chunks().to_batches()
-
-
-def _check_topic_name(topic: str) -> None:
-    problem = topic_name_problem(topic)
-    if problem is not None:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
-
-
-def _configured_partitioner(config: ClientConfig) -> str:
-    """As in Kafka, ``partitioner.ignore.keys`` is about the default partitioner alone."""
-    if config.partitioner_class:
-        return config.partitioner_class
-    return "sticky" if config.partitioner_ignore_keys else DEFAULT

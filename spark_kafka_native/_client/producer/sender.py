@@ -21,10 +21,9 @@ from spark_kafka_native._client.cluster.metadata import PartitionLeader
 from spark_kafka_native._client.errors import DeliveryTimeout, ProduceError
 from spark_kafka_native._client.pausable_clock import PausableClock
 from spark_kafka_native._client.producer.broker_connections import BrokerConnection, BrokerConnections, InFlightRequest
-from spark_kafka_native._client.producer.encoding import split_batch
+from spark_kafka_native._client.producer.encoding import REQUEST_OVERHEAD_BYTES, split_batch
 from spark_kafka_native._client.producer.partition_queue import BatchOutcome, OutgoingBatch, PartitionQueue
 from spark_kafka_native._client.producer.produce_request import (
-    REQUEST_OVERHEAD_BYTES,
     UNKNOWN_OFFSET,
     Acknowledgement,
     Loaded,
@@ -121,7 +120,7 @@ class Sender:
         self.buffered_bytes += batch.size_in_bytes
         self.buffered_records += batch.records_count
 
-    def pump(self, *, wait: bool) -> None:
+    def pump(self, *, wait: bool, longest_wait_s: float = _LONGEST_WAIT_S) -> None:
         """Send what can be sent and take what has been answered; with ``wait``, not before something happened.
 
         Raises ProduceError: a batch was refused, or not acknowledged within ``delivery.timeout.ms``. The partition's
@@ -136,7 +135,7 @@ class Sender:
             self._raise_failure()
             self._dispatch(self.now())
             if wait and self._busy and not self._failures and self.metrics.records == acknowledged:
-                self._poll(self._patience_s(self.now()))
+                self._poll(self._patience_s(self.now(), longest_wait_s))
             self._raise_failure()
         finally:
             self._clock.pause()
@@ -414,9 +413,9 @@ class Sender:
                 reason = f"{over} {when}{last}"
                 raise DeliveryTimeout(queue.partition, ErrorCode.REQUEST_TIMED_OUT, reason, self.buffered_records)
 
-    def _patience_s(self, now: float) -> float:
+    def _patience_s(self, now: float, longest_s: float) -> float:
         """Seconds until the next pause, throttle or deadline ends."""
-        times = [now + _LONGEST_WAIT_S, *self._connections.next_times(now)]
+        times = [now + longest_s, *self._connections.next_times(now)]
         for queue in self._busy.values():
             times.append(queue.expires_at())
             wakes_at = queue.wakes_at()

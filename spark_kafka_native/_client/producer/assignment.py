@@ -1,0 +1,71 @@
+"""Partitions for rows, by the cluster's metadata and a partitioner for each topic."""
+
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.metadata import NO_LEADER, TopicMetadata
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.errors import NoSuchPartition
+from spark_kafka_native._client.partitioning.key_hashes import I32
+from spark_kafka_native._client.partitioning.partitioner_names import DEFAULT
+from spark_kafka_native._client.partitioning.partitioners import Partitioner, TopicPartitioners, make_partitioner
+from spark_kafka_native._client.producer.encoding import max_batch_bytes
+from spark_kafka_native._client.producer.routing import Rows, partition_ids
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.topic import topic_name_problem
+from spark_kafka_native._records.batch import RECORD_BATCH_OVERHEAD
+
+
+class PartitionAssigner:
+    """Assigns a partition to each row of a topic."""
+
+    def __init__(self, cluster: Cluster, partitioner: str | TopicPartitioners | None) -> None:
+        """``partitioner``: a name or ``module:function`` (see ``partitioners``); None: ``partitioner.class``."""
+        self._cluster = cluster
+        self._partitioner: str | TopicPartitioners = partitioner or _configured_partitioner(cluster.config)
+        self._records_bytes = max(max_batch_bytes(cluster.config) - RECORD_BATCH_OVERHEAD, 1)
+        self._partitioners: dict[str, Partitioner] = {}
+
+    def assign(self, topic: str, rows: Rows) -> I32:
+        """Each row's partition: int32[n]. Creates the topic where brokers do so.
+
+        Raises NoSuchPartition, PartitionerError, KafkaError for a topic that is unknown after ``max.block.ms``, invalid
+        or forbidden.
+        """
+        check_topic_name(topic)
+        try:
+            return self.assign_in(self._topic(topic), rows)
+        except NoSuchPartition:
+            self._cluster.mark_stale(topic)  # it may have been added since
+            return self.assign_in(self._topic(topic), rows)
+
+    def assign_in(self, topic: TopicMetadata, rows: Rows) -> I32:
+        """As ``assign``, by this metadata of the topic, without a request."""
+        partitioner = self._partitioners.get(topic.name)
+        if partitioner is None:
+            partitioner = self._partitioners[topic.name] = make_partitioner(
+                self._partitioner, self._records_bytes, topic=topic.name
+            )
+        led = [number for number, partition in topic.partitions.items() if partition.leader_id != NO_LEADER]
+        return partition_ids(
+            topic.name,
+            rows,
+            partitions=len(topic.partitions),
+            available=led or list(topic.partitions),
+            partitioner=partitioner,
+        )
+
+    def _topic(self, name: str) -> TopicMetadata:
+        return self._cluster.topic(name, create=True, timeout_ms=self._cluster.config.max_block_ms)
+
+
+def check_topic_name(topic: str) -> None:
+    """Raise KafkaError: topics cannot have this name."""
+    problem = topic_name_problem(topic)
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+
+
+def _configured_partitioner(config: ClientConfig) -> str:
+    """As in Kafka, ``partitioner.ignore.keys`` is about the default partitioner alone."""
+    if config.partitioner_class:
+        return config.partitioner_class
+    return "sticky" if config.partitioner_ignore_keys else DEFAULT
