@@ -27,6 +27,8 @@ from broker_embedded._groups.pattern import (
 )
 from spark_kafka_native._client.config import DEPARTURES, PROPERTIES, WITHOUT_EFFECT
 from spark_kafka_native._client.config_def import Property
+from spark_kafka_native._record_clients.producer.config import OLD_NAMES
+from spark_kafka_native._record_clients.producer.config import PROPERTIES as PRODUCER_PROPERTIES
 from spark_kafka_native._spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS, Option
 
 PAGE = Path(__file__).with_name("options.md")
@@ -40,6 +42,7 @@ _HEAD = """\
 - [Source options](#source-options): `spark.read` and `spark.readStream`
 - [Sink options](#sink-options): `df.write` and `df.writeStream`
 - [Kafka client properties](#kafka-client-properties): `kafka.*` options of both
+- [Producer properties](#producer-properties): `spark_kafka_native.clients.Producer`
 - [Broker settings](#broker-settings): `python -m broker_embedded` and `EmbeddedBroker(settings=...)`
 - [Settings without effect](#settings-without-effect): of Apache Kafka's brokers, in the bundled broker
 - [Topic configs](#topic-configs): of a topic on the bundled broker
@@ -107,6 +110,19 @@ Tasks take longer, and no query fails within these bounds:
 _WITHOUT_EFFECT = """
 These properties of the Java clients have no effect here. They are accepted with a warning. As in Spark's JVM connector,
 a source refuses `enable.auto.commit` and `auto.offset.reset`. `startingOffsets` says where a query starts.
+
+"""
+
+_PRODUCER = """
+## Producer properties
+
+[The producer of single records](clients.md#producer) has these properties and the
+[client properties](#kafka-client-properties), without the prefix `kafka.`.
+
+"""
+
+_OLD_NAMES = """
+Names of Kafka 0.7's and 0.8's producers, and the properties that they set:
 
 """
 
@@ -210,6 +226,10 @@ def options_page() -> str:
             _WITHOUT_EFFECT,
             _list(WITHOUT_EFFECT.items()),
             _QUOTAS,
+            _PRODUCER,
+            table(("Property", "Default", "Values", "Meaning"), map(_client_row, PRODUCER_PROPERTIES.values())),
+            _OLD_NAMES,
+            _list((old, f"`{name}`") for old, name in OLD_NAMES.items()),
             _BROKER,
             table(
                 ("Setting", "Default", "At run time", "Values", "Meaning"),
@@ -247,7 +267,7 @@ def _client_row(declared: Property) -> tuple[str, ...]:
 
 def _client_default(declared: Property) -> str:
     """The default as a user would write it: ``all`` rather than the number that stands for it."""
-    if declared.default is None:
+    if declared.default is None or callable(declared.default):
         return ""
     for text in declared.type.legal.replace(" or ", ", ").split(", "):
         try:

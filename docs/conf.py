@@ -15,7 +15,10 @@ myst_heading_anchors = 3
 nitpicky = True
 # Types of other packages, and those that are no public names.
 nitpick_ignore_regex = [
-    ("py:class", r"(collections|os|pathlib|pyspark|rich|uuid|spark_kafka_native\._|broker_embedded\._)\..*|.*\._.*"),
+    (
+        "py:class",
+        r"(collections|os|pathlib|pyspark|rich|threading|uuid|spark_kafka_native\._|broker_embedded\._)\..*|.*\._.*",
+    ),
     ("py:class", r"SparkSession|StructType|PyKafka(Stream)?(Reader|Writer)"),
 ]
 autodoc_typehints = "signature"

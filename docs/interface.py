@@ -7,12 +7,18 @@ from types import ModuleType
 from typing import Final
 
 import broker_embedded.testing
+import spark_kafka_native.clients
 import spark_kafka_native.confluent
 from docs.build import table
 from docs.marked import replace_between
 
 PAGE: Final = Path(__file__).with_name("interface.md")
-_MODULES: Final = (spark_kafka_native, spark_kafka_native.confluent, broker_embedded.testing)
+_MODULES: Final = (
+    spark_kafka_native,
+    spark_kafka_native.clients,
+    spark_kafka_native.confluent,
+    broker_embedded.testing,
+)
 _END: Final = "<!-- end of names -->"
 
 

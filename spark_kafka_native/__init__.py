@@ -1,8 +1,8 @@
 """Kafka for PySpark without the JVM connector: ``spark.read.format("pykafka")``, and functions for such queries.
 
-Everything that is meant for users is in this module, in ``spark_kafka_native.confluent`` and in
-``broker_embedded.testing``. Modules whose names begin with an underscore can change in every release. See
-docs/interface.md.
+Everything that is meant for users is in this module, in ``spark_kafka_native.clients``, in
+``spark_kafka_native.confluent`` and in ``broker_embedded.testing``. Modules whose names begin with an underscore can
+change in every release. See docs/interface.md.
 """
 
 __version__ = "0.1.0"

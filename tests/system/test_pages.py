@@ -78,6 +78,7 @@ def reader(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_every_page_with_python_is_run_somewhere() -> None:
     assert set(PAGES) - RUN_ELSEWHERE == {
         "batch-reload",
+        "clients",
         "confluent",
         "deployment",
         "exactly-once",

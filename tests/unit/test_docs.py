@@ -19,6 +19,7 @@ from broker_embedded._config.unused_settings import unused_settings
 from broker_embedded._server.status import record_reader, records, worker_process
 from docs import build
 from spark_kafka_native._client.config import PROPERTIES
+from spark_kafka_native._record_clients.producer.config import PROPERTIES as PRODUCER_PROPERTIES
 from spark_kafka_native._spark.errors import OptionError
 from spark_kafka_native._spark.options.parsing import Query, parse_source_options
 from spark_kafka_native._spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS
@@ -85,6 +86,8 @@ def names_of(code: str) -> tuple[set[str], set[str]]:
             defined.add(node.asname or node.name.partition(".")[0])
         elif isinstance(node, ast.FunctionDef):
             defined |= {node.name, *(argument.arg for argument in node.args.args)}
+        elif isinstance(node, ast.ClassDef):
+            defined.add(node.name)
         elif isinstance(node, ast.Lambda):
             defined |= {argument.arg for argument in node.args.args}
     return defined, used
@@ -110,6 +113,7 @@ def test_every_table_is_there_whole(sections: dict[str, list[list[str]]]) -> Non
         "Source options": [option.name for option in SOURCE_OPTIONS],
         "Sink options": [option.name for option in SINK_OPTIONS],
         "Kafka client properties": list(PROPERTIES),
+        "Producer properties": list(PRODUCER_PROPERTIES),
         "Broker settings": list(BrokerConfig.settings()),
         "Settings without effect": list(unused_settings()),
         "Listener settings": list(prefixed_settings()),

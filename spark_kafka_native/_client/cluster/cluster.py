@@ -92,6 +92,11 @@ class Cluster:
         known = self._metadata.topics
         return {name: known[name].topic_id for name in names if name in known}
 
+    def topic_in_memory(self, name: str) -> TopicMetadata | None:
+        """A topic in the cached metadata, however old; None if it is not there, or had an error."""
+        topic = self._metadata.topics.get(name)
+        return topic if topic is not None and topic.error is ErrorCode.NONE and topic.partitions else None
+
     def metadata(
         self,
         topics: Iterable[str] | None = None,

@@ -57,6 +57,17 @@ class PartitionAssigner:
         return self._cluster.topic(name, create=True, timeout_ms=self._cluster.config.max_block_ms)
 
 
+def topic_metadata(cluster: Cluster, name: str) -> TopicMetadata:
+    """A topic from memory, however old its metadata is; else of a request, which creates it where brokers do so.
+
+    For producers whose other topics must not wait for a broker that is away: the sender requests the metadata again if
+    it does not fit. Raises KafkaError: invalid, forbidden, or unknown after ``max.block.ms``.
+    """
+    check_topic_name(name)
+    known = cluster.topic_in_memory(name)
+    return known or cluster.topic(name, create=True, timeout_ms=cluster.config.max_block_ms)
+
+
 def check_topic_name(topic: str) -> None:
     """Raise KafkaError: topics cannot have this name."""
     problem = topic_name_problem(topic)

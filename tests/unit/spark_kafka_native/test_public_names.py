@@ -10,10 +10,11 @@ import pytest
 
 import broker_embedded.testing
 import spark_kafka_native
+import spark_kafka_native.clients
 import spark_kafka_native.confluent
 from docs import interface
 
-MODULES = [spark_kafka_native, spark_kafka_native.confluent, broker_embedded.testing]
+MODULES = [spark_kafka_native, spark_kafka_native.clients, spark_kafka_native.confluent, broker_embedded.testing]
 PACKAGES = ("spark_kafka_native", "broker_embedded")
 each_module = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 

@@ -1,0 +1,1 @@
+"""Clients whose callers handle single records, without Spark and Arrow."""

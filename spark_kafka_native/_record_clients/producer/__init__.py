@@ -1,0 +1,1 @@
+"""The producer of single records: queue, handlers, and the thread that sends."""

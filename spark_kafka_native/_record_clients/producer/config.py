@@ -1,0 +1,165 @@
+"""Properties of the producer of single records that are not those of ``ClientConfig``, and their older names.
+
+Names and defaults are those of Kafka's Scala producer (0.7 and 0.8), unless today's producer has the property. The
+defaults of ``producer.type`` and ``queue.enqueue.timeout.ms`` follow today's producer, which is asynchronous and waits
+``max.block.ms``.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Self
+
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.config_def import (
+    Property,
+    ValueType,
+    choice,
+    define,
+    find_function,
+    integer,
+    properties_of,
+)
+from spark_kafka_native._client.partitioning.partitioner_names import NAMES
+from spark_kafka_native._net.errors import ConfigError
+from spark_kafka_native._record_clients.producer.handlers import CallbackHandler, EventHandler
+from spark_kafka_native._record_clients.serializers import Serializer, default_encoder, serializer
+
+KeyPartitioner = Callable[[Any, int], int]
+"""Key before it is serialized, number of partitions -> index into the topic's sorted list of partitions."""
+
+ASYNC: Final = "async"
+SYNC: Final = "sync"
+_LINGER_MS: Final = 5
+"""As Kafka's producer. The default of ``ClientConfig`` is for rows that Spark passes in large batches."""
+
+
+def _partitioner() -> ValueType:
+    def parse(value: object) -> KeyPartitioner | str:
+        if callable(value):
+            return value
+        name = str(value).strip()
+        return find_function(name) if ":" in name else name
+
+    return ValueType(f"a function, module:function, one of {', '.join(NAMES)}, or a class of Kafka's", parse)
+
+
+def _handler(base: type) -> ValueType:
+    def parse(value: object) -> object:
+        found = find_function(value) if isinstance(value, str) else value
+        made = found() if isinstance(found, type) else found
+        if not isinstance(made, base):
+            raise ValueError(f"{made!r:.100} is no {base.__name__}")
+        return made
+
+    return ValueType(f"object or class of {base.__name__}, or module:class", parse)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerConfig:
+    """The properties of one producer of single records."""
+
+    client: ClientConfig
+    producer_type: str = define(
+        choice((ASYNC, SYNC)),
+        ASYNC,
+        "async: send() returns a future, and a thread sends; sync: send() returns when brokers have the record.",
+    )
+    queue_buffering_max_messages: int = define(
+        integer(at_least=1), 10_000, "Records that wait to be sent, of an asynchronous producer."
+    )
+    queue_enqueue_timeout_ms: int = define(
+        integer(at_least=-1),
+        60_000,
+        "Longest wait of send() while the queue is full, before QueueFull; 0: none, so that records are dropped; "
+        "-1: no limit.",
+    )
+    batch_num_messages: int = define(
+        integer(at_least=1), 200, "So many waiting records are sent without waiting for linger.ms."
+    )
+    key_serializer: Serializer = define(serializer(), default_encoder, "Makes the bytes of keys.")
+    value_serializer: Serializer = define(serializer(), default_encoder, "Makes the bytes of values.")
+    partitioner_class: KeyPartitioner | str | None = define(
+        _partitioner(),
+        None,
+        "Assigns partitions to records without one. A function gets a record's key and the number of partitions, and "
+        "returns an index into the topic's sorted partitions; it is not called for records without a key.",
+    )
+    event_handler: EventHandler | None = define(
+        _handler(EventHandler), None, "Receives the records that the sending thread takes from the queue."
+    )
+    callback_handler: CallbackHandler | None = define(
+        _handler(CallbackHandler), None, "Is called at each stage of a record."
+    )
+
+    @classmethod
+    def parse(cls, options: Mapping[str, object]) -> Self:
+        """Options by Kafka name (any case) -> a checked configuration. Raises ConfigError as ``ClientConfig.parse``."""
+        current = _current_names(options)
+        values = {
+            name.replace(".", "_"): _parse(PROPERTIES[name], current.pop(name))
+            for name in list(current)
+            if name in PROPERTIES
+        }
+        partitioner = values.get("partitioner_class")
+        if isinstance(partitioner, str) and partitioner.lower() not in NAMES:
+            current["partitioner.class"] = values.pop("partitioner_class")  # a class of Kafka's, or an error
+        if "transactional.id" in current:
+            raise ConfigError("transactional.id", "is not supported: this producer has no transactions")
+        for name in ("event.handler", "callback.handler"):
+            if values.get("producer_type") == SYNC and name.replace(".", "_") in values:
+                raise ConfigError(name, "needs producer.type=async: a synchronous producer has no queue")
+        current.setdefault("linger.ms", _LINGER_MS)
+        return cls(client=ClientConfig.parse(current), **values)
+
+
+PROPERTIES: Final[Mapping[str, Property]] = MappingProxyType(dict(properties_of(ProducerConfig)))
+"""The properties above by name."""
+
+_CODECS: Final = {"0": "none", "1": "gzip", "2": "snappy", "3": "lz4"}
+"""Values of ``compression.codec`` before 0.8.2."""
+
+OLD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "broker.list": "bootstrap.servers",
+        "buffer.size": "send.buffer.bytes",
+        "compression.codec": "compression.type",
+        "connect.timeout.ms": "socket.connection.setup.timeout.ms",
+        "key.serializer.class": "key.serializer",
+        "max.message.size": "max.request.size",
+        "message.send.max.retries": "retries",
+        "metadata.broker.list": "bootstrap.servers",
+        "queue.buffering.max.ms": "linger.ms",
+        "queue.size": "queue.buffering.max.messages",
+        "queue.time": "linger.ms",
+        "request.required.acks": "acks",
+        "serializer.class": "value.serializer",
+        "socket.timeout.ms": "request.timeout.ms",
+        "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
+    }
+)
+"""Names of the Scala producers of Kafka 0.7 and 0.8, with today's. 0.7's batch.size, a number of records, is
+``batch.num.messages``; ``batch.size`` is a number of bytes, as today."""
+
+
+def _current_names(options: Mapping[str, object]) -> dict[str, object]:
+    """Options by today's names. Raises ConfigError: a property was given by two names."""
+    current: dict[str, object] = {}
+    given: dict[str, str] = {}
+    for key, value in options.items():
+        old = key.strip().lower()
+        name = OLD_NAMES.get(old, old)
+        if name in given:
+            raise ConfigError(name, f"given twice, as {given[name]!r} and {key!r}")
+        given[name] = key
+        current[name] = _CODECS.get(str(value), value) if old == "compression.codec" else value
+    if given.get("value.serializer", "").strip().lower() == "serializer.class":
+        current.setdefault("key.serializer", current["value.serializer"])  # as in 0.8
+    return current
+
+
+def _parse(declared: Property, value: object) -> Any:
+    try:
+        return declared.type.parse(value)
+    except (ValueError, LookupError, TypeError) as error:
+        raise ConfigError(declared.name, str(error)) from error

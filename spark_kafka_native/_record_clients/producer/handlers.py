@@ -1,0 +1,85 @@
+"""Hooks into the stages of an asynchronous producer: Kafka 0.7's ``CallbackHandler`` and ``EventHandler``.
+
+send -> before_enqueue -> queue -> after_enqueue
+-> after_dequeuing -> EventHandler.handle -> before_sending -> brokers -> the record's future
+"""
+
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+from spark_kafka_native._record_clients.producer.futures import RecordFuture
+from spark_kafka_native._record_clients.records import ProducerRecord
+
+
+class QueuedRecord(RecordFuture):
+    """A record on its way. It is the future that ``send`` returned. Handlers can change ``record``."""
+
+    __slots__ = ("enqueued_ms", "record")
+
+    def __init__(self, record: ProducerRecord, enqueued_ms: int, condition: threading.Condition) -> None:
+        """``enqueued_ms``: the record's timestamp, unless it has one; milliseconds since 1970."""
+        super().__init__(condition)
+        self.record = record
+        self.enqueued_ms = enqueued_ms
+
+    @property
+    def timestamp_ms(self) -> int:
+        """The timestamp to write."""
+        given = self.record.timestamp_ms
+        return self.enqueued_ms if given is None else given
+
+
+class RecordSender(Protocol):
+    """What an event handler sends with."""
+
+    def send(self, records: Sequence[QueuedRecord]) -> None:
+        """Serialize, partition and send records, which get the results; no delivery error is raised."""
+        ...
+
+    def make(self, record: ProducerRecord) -> QueuedRecord:
+        """A further record, to be passed to ``send``."""
+        ...
+
+
+class EventHandler:
+    """Receives the records that the sending thread takes from the queue. The default sends them.
+
+    ``handle`` and ``close`` are called in the sending thread. If ``handle`` raises, its unsent records fail.
+    """
+
+    def handle(self, records: Sequence[QueuedRecord], sender: RecordSender) -> None:
+        """Send ``records``, or what is made of them. Records that are not sent are cancelled."""
+        sender.send(records)
+
+    def close(self) -> None:
+        """Called once, after the last records."""
+
+
+class CallbackHandler:
+    """Called at each stage of a record. Every method has a default that changes nothing.
+
+    An exception of ``before_enqueue`` is raised by ``send``. Those of other methods are logged; the records continue.
+    """
+
+    def before_enqueue(self, record: ProducerRecord) -> ProducerRecord:
+        """Called in the thread of ``send``. Returns the record to put into the queue."""
+        return record
+
+    def after_enqueue(self, record: ProducerRecord, added: bool) -> None:
+        """Called in the thread of ``send``. ``added``: False if the queue was full."""
+
+    def after_dequeuing(self, records: list[QueuedRecord]) -> list[QueuedRecord]:
+        """Called with the records that were taken from the queue. Returns those for the event handler."""
+        return records
+
+    def before_sending(self, records: list[QueuedRecord]) -> list[QueuedRecord]:
+        """Called with the records that are about to be serialized. Returns those to send."""
+        return records
+
+    def last_batch_before_close(self) -> list[ProducerRecord]:
+        """Called when the producer closes. Returns records to send after all others."""
+        return []
+
+    def close(self) -> None:
+        """Called once, after the last records."""

@@ -1,0 +1,166 @@
+"""The producer of single records: ``spark_kafka_native.clients.Producer``."""
+
+import dataclasses
+import os
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.producer.assignment import topic_metadata
+from spark_kafka_native._record_clients.errors import ClientClosed
+from spark_kafka_native._record_clients.producer.config import SYNC, ProducerConfig
+from spark_kafka_native._record_clients.producer.dispatch import AsyncDispatch, Dispatch, SyncDispatch
+from spark_kafka_native._record_clients.producer.futures import RecordFuture
+from spark_kafka_native._record_clients.producer.handlers import CallbackHandler, QueuedRecord
+from spark_kafka_native._record_clients.records import ProducerRecord
+from spark_kafka_native._record_clients.serializers import default_encoder
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerMetrics:
+    """Counters of a producer from its start, and two gauges: ``queued`` and ``unacknowledged`` records."""
+
+    records: int
+    """Acknowledged records."""
+    batches: int
+    bytes_sent: int
+    """Bytes of acknowledged batches, compressed."""
+    requests: int
+    retries: int
+    failed: int
+    """Records whose future has an error."""
+    dropped: int
+    """Records that the full queue did not take."""
+    queued: int
+    unacknowledged: int
+
+
+class Producer:
+    """Sends single records. Threads may share it. Use it as a context manager, or call ``close``.
+
+    ::
+
+        with Producer({"bootstrap.servers": "localhost:9092"}) as producer:
+            future = producer.send("events", b"value", key=b"key")
+            print(future.result().offset)
+
+    ``options`` are Kafka's producer properties; docs/clients.md lists those of this class. By default each send returns
+    a future at once, and a thread sends what has waited ``linger.ms``. With ``producer.type=sync`` a send returns when
+    brokers have its record.
+
+    Records of a partition are written in the order in which they were sent; with idempotence, the default, none is
+    written twice. A partition in error fails its unacknowledged records. Later ones are tried again.
+    """
+
+    def __init__(self, options: Mapping[str, object]) -> None:
+        """Does not connect yet. Raises ConfigError naming the option."""
+        self._config = ProducerConfig.parse(options)
+        self._cluster = Cluster(self._config.client, warns=True)
+        self._callbacks = self._config.callback_handler or CallbackHandler()
+        kind = SyncDispatch if self._config.producer_type == SYNC else AsyncDispatch
+        self._dispatch: Dispatch = kind(self._cluster, self._config)
+        self._pid = os.getpid()
+        self._closed = False
+        # A producer that is forgotten without close() sends what is left; the end of the process waits for it.
+        weakref.finalize(self, self._dispatch.end).atexit = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> RecordFuture:
+        """Send a record (see ``ProducerRecord``). Its future has the RecordMetadata, or the error of the record.
+
+        Raises, before the record is taken: TypeError or ValueError for a wrong argument; KafkaError for a topic that is
+        unknown after ``max.block.ms``, invalid or forbidden; QueueFull; ClientClosed. With ``producer.type=sync`` it
+        raises the error of the record, too.
+        """
+        queued = self._prepared(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
+        self._dispatch.send([queued])
+        if queued.done() and not queued.cancelled() and (error := queued.exception()) is not None:
+            raise error  # with producer.type=async it was not taken
+        return queued
+
+    def send_all(self, records: Iterable[ProducerRecord]) -> Sequence[RecordFuture]:
+        """Send records. Their futures, in the same order; with ``producer.type=sync`` all have their results.
+
+        Raises as ``send`` does, before any record is taken. After that the error of a record, as QueueFull, is only in
+        its future.
+        """
+        queued = [self._prepared(record) for record in records]
+        self._dispatch.send(queued)
+        return queued
+
+    def flush(self, timeout_ms: float | None = None) -> None:
+        """Send the waiting records at once, and return when all records sent before have their results.
+
+        Raises TimeoutError: some have none after ``timeout_ms``. The errors of records are in their futures.
+        """
+        self._check_usable()
+        if not self._dispatch.flush(None if timeout_ms is None else timeout_ms / 1000):
+            raise TimeoutError(f"not all records were acknowledged within {timeout_ms} ms")
+
+    def close(self, timeout_ms: float | None = None) -> None:
+        """Send what is left, and give the connections back. Records without a result after ``timeout_ms`` fail."""
+        if self._closed or self._pid != os.getpid():
+            return
+        self._closed = True
+        self._dispatch.close(None if timeout_ms is None else timeout_ms / 1000)
+
+    def partitions_for(self, topic: str) -> list[int]:
+        """The topic's partitions, ascending. Raises KafkaError as ``send``."""
+        self._check_usable()
+        return list(topic_metadata(self._cluster, topic).partitions)
+
+    @property
+    def metrics(self) -> ProducerMetrics:
+        """The counters now."""
+        sender = self._dispatch.sender
+        return ProducerMetrics(
+            **dataclasses.asdict(sender.metrics),
+            failed=sender.failed,
+            dropped=self._dispatch.dropped,
+            queued=self._dispatch.waiting,
+            unacknowledged=sender.unacknowledged,
+        )
+
+    # --- inside
+
+    def _prepared(self, record: ProducerRecord) -> QueuedRecord:
+        self._check_usable()
+        record.check()
+        self._check_bytes(record)
+        record = self._callbacks.before_enqueue(record)
+        if not isinstance(record, ProducerRecord):
+            raise TypeError(f"before_enqueue must return a ProducerRecord, not {type(record).__name__}")
+        topic_metadata(self._cluster, record.topic)  # so that the sending thread has not to wait for it
+        return self._dispatch.sender.make(record)
+
+    def _check_bytes(self, record: ProducerRecord) -> None:
+        for part, data, encode in (
+            ("key", record.key, self._config.key_serializer),
+            ("value", record.value, self._config.value_serializer),
+        ):
+            if encode is default_encoder and not isinstance(data, bytes | bytearray | memoryview | None):
+                kind = type(data).__name__
+                raise TypeError(f"topic {record.topic}: {part} is {kind}; set {part}.serializer, or pass bytes")
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise ClientClosed("the producer is closed")
+        if (failure := self._dispatch.sender.failure) is not None:
+            raise ClientClosed(f"the producer has failed: {failure}") from failure
+        if self._pid != os.getpid():
+            raise ClientClosed("the producer belongs to the process before fork(); make one in each process")

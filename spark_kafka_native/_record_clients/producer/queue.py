@@ -1,0 +1,108 @@
+"""The records of an asynchronous producer that wait for its sending thread.
+
+    put (threads of the user) -> records in order -> take (the sending thread), all at once
+
+Records are due after ``linger.ms``, once there are ``batch.num.messages`` of them, and always after ``hurry``. The
+queue is full at ``queue.buffering.max.messages``, or when keys and values of type bytes or str reach ``buffer.memory``.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from spark_kafka_native._record_clients.producer.handlers import QueuedRecord
+
+_RECORD_BYTES: Final = 100
+"""What a record takes besides its key and value."""
+
+
+class RecordQueue:
+    """A bounded queue. ``take``, ``due_in_s`` are for one thread, the others for any."""
+
+    def __init__(
+        self,
+        *,
+        max_records: int,
+        max_bytes: int,
+        linger_s: float,
+        batch_records: int,
+        wake_up: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``wake_up`` is called when ``due_in_s`` has become less."""
+        self._max_records = max_records
+        self._max_bytes = max_bytes
+        self._linger_s = linger_s
+        self._batch_records = batch_records
+        self._wake_up = wake_up
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._not_full = threading.Condition(self._lock)
+        self._records: list[QueuedRecord] = []
+        self._bytes = 0
+        self._due_at = 0.0
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def put(self, record: QueuedRecord, timeout_s: float | None) -> bool:
+        """Append a record. False: the queue was full for ``timeout_s`` (None: no limit), or is closed."""
+        size_bytes = _size_of(record)
+        with self._lock:
+            if not self._has_space(size_bytes) and (
+                timeout_s == 0 or not self._not_full.wait_for(lambda: self._has_space(size_bytes), timeout_s)
+            ):
+                return False
+            if self._closed:
+                return False
+            self._records.append(record)
+            self._bytes += size_bytes
+            count = len(self._records)
+            if count == 1:
+                self._due_at = self._clock() + self._linger_s
+        if count in {1, self._batch_records}:
+            self._wake_up()
+        return True
+
+    def due_in_s(self) -> float | None:
+        """Seconds until ``take`` should be called: 0 now, None not before another record comes."""
+        with self._lock:
+            if not self._records:
+                return None
+            if len(self._records) >= self._batch_records:
+                return 0.0
+            return max(self._due_at - self._clock(), 0.0)
+
+    def take(self) -> list[QueuedRecord]:
+        """Remove all records; in the order of ``put``."""
+        with self._lock:
+            records, self._records = self._records, []
+            self._bytes = 0
+            self._not_full.notify_all()
+        return records
+
+    def hurry(self) -> None:
+        """Make the records that wait now due at once."""
+        with self._lock:
+            self._due_at = self._clock()
+        self._wake_up()
+
+    def close(self) -> None:
+        """Refuse further records, and end the waits for space."""
+        with self._lock:
+            self._closed = True
+            self._not_full.notify_all()
+        self.hurry()
+
+    def _has_space(self, size_bytes: int) -> bool:
+        """One record always fits, as in a broker's Fetch response."""
+        if self._closed or not self._records:
+            return True
+        return len(self._records) < self._max_records and self._bytes + size_bytes <= self._max_bytes
+
+
+def _size_of(record: QueuedRecord) -> int:
+    parts = (record.record.key, record.record.value)
+    return _RECORD_BYTES + sum(len(part) for part in parts if isinstance(part, bytes | str | bytearray))
