@@ -1,6 +1,7 @@
 """Kafka clients for single records, without Spark: ``Producer``. See docs/clients.md."""
 
 from spark_kafka_native._client.errors import ProduceError
+from spark_kafka_native._client.partitioning.partitioner_names import PartitionerError
 from spark_kafka_native._net.errors import ConfigError
 from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._record_clients.errors import ClientClosed, QueueFull, SerializationError
@@ -15,6 +16,7 @@ __all__ = [
     "ConfigError",
     "EventHandler",
     "KafkaError",
+    "PartitionerError",
     "ProduceError",
     "Producer",
     "ProducerMetrics",

@@ -20,7 +20,7 @@ from spark_kafka_native._client.config_def import (
     integer,
     properties_of,
 )
-from spark_kafka_native._client.partitioning.partitioner_names import NAMES
+from spark_kafka_native._client.partitioning.partitioner_names import LOOKUP, NAMES, TableLocation
 from spark_kafka_native._net.errors import ConfigError
 from spark_kafka_native._record_clients.producer.handlers import CallbackHandler, EventHandler
 from spark_kafka_native._record_clients.serializers import Serializer, default_encoder, serializer
@@ -39,9 +39,11 @@ def _partitioner() -> ValueType:
         if callable(value):
             return value
         name = str(value).strip()
-        return find_function(name) if ":" in name else name
+        if ":" in name:
+            return find_function(name)
+        return name.lower() if name.lower() in {*NAMES, LOOKUP} else name
 
-    return ValueType(f"a function, module:function, one of {', '.join(NAMES)}, or a class of Kafka's", parse)
+    return ValueType(f"a function, module:function, one of {', '.join((*NAMES, LOOKUP))}, or a class of Kafka's", parse)
 
 
 def _handler(base: type) -> ValueType:
@@ -85,6 +87,11 @@ class ProducerConfig:
         "Assigns partitions to records without one. A function gets a record's key and the number of partitions, and "
         "returns an index into the topic's sorted partitions; it is not called for records without a key.",
     )
+    lookup_table: TableLocation | None = define(
+        ValueType("topic:NAME or file:/PATH", lambda value: TableLocation.parse(str(value))),
+        None,
+        "Where the tables of partitioner.class=lookup are; a table is read again after metadata.max.age.ms.",
+    )
     event_handler: EventHandler | None = define(
         _handler(EventHandler), None, "Receives the records that the sending thread takes from the queue."
     )
@@ -102,7 +109,9 @@ class ProducerConfig:
             if name in PROPERTIES
         }
         partitioner = values.get("partitioner_class")
-        if isinstance(partitioner, str) and partitioner.lower() not in NAMES:
+        if (partitioner == LOOKUP) != ("lookup_table" in values):
+            raise ConfigError("lookup.table", f"and partitioner.class={LOOKUP} are used together")
+        if isinstance(partitioner, str) and partitioner not in {*NAMES, LOOKUP}:
             current["partitioner.class"] = values.pop("partitioner_class")  # a class of Kafka's, or an error
         if "transactional.id" in current:
             raise ConfigError("transactional.id", "is not supported: this producer has no transactions")

@@ -146,6 +146,8 @@ class Producer:
         if not isinstance(record, ProducerRecord):
             raise TypeError(f"before_enqueue must return a ProducerRecord, not {type(record).__name__}")
         topic_metadata(self._cluster, record.topic)  # so that the sending thread has not to wait for it
+        if (tables := self._dispatch.sender.tables) is not None:
+            tables.refresh(record.topic)
         return self._dispatch.sender.make(record)
 
     def _check_bytes(self, record: ProducerRecord) -> None:

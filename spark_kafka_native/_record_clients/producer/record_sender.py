@@ -18,6 +18,7 @@ import pyarrow as pa
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.cluster.metadata import TopicMetadata
 from spark_kafka_native._client.errors import NoSuchPartition, ProduceError, RecordTooLarge
+from spark_kafka_native._client.partitioning.key_hashes import I32
 from spark_kafka_native._client.partitioning.partitioner_names import PartitionerError
 from spark_kafka_native._client.producer.assignment import PartitionAssigner, topic_metadata
 from spark_kafka_native._client.producer.encoding import encode_runs
@@ -32,6 +33,7 @@ from spark_kafka_native._record_clients.errors import ClientClosed
 from spark_kafka_native._record_clients.producer.config import ProducerConfig
 from spark_kafka_native._record_clients.producer.futures import RecordFuture, complete
 from spark_kafka_native._record_clients.producer.handlers import CallbackHandler, QueuedRecord
+from spark_kafka_native._record_clients.producer.lookup import CurrentTables
 from spark_kafka_native._record_clients.records import ProducerRecord, RecordMetadata
 from spark_kafka_native._record_clients.serializers import serialize
 
@@ -65,9 +67,11 @@ class BrokerSender:
         self._config = config
         self._client = cluster.config
         self._callbacks = config.callback_handler or CallbackHandler()
+        self.tables = CurrentTables(cluster, config.lookup_table) if config.lookup_table is not None else None
+        """Of the partitioner lookup: ``refresh`` a topic before its records are passed to ``send``."""
         named = config.partitioner_class if isinstance(config.partitioner_class, str) else None
         self._key_partitioner = None if isinstance(config.partitioner_class, str) else config.partitioner_class
-        self._assigner = PartitionAssigner(cluster, named)
+        self._assigner = PartitionAssigner(cluster, self.tables or named)
         self._sender = Sender(cluster, on_acknowledged=self._acknowledged, wakeup=wakeup)
         self._pending: dict[TopicPartition, dict[int, QueuedRecord]] = {}
         """Records without a result by their number in the partition, as ``Acknowledgement`` counts them."""
@@ -231,7 +235,7 @@ class BrokerSender:
         try:
             rows = Rows.of(_record_batch(items), 0)
             check_sizes(topic.name, rows, self._client.max_request_size)
-            ids = self._assigner.assign_in(topic, rows)
+            ids = self._assign(topic, rows)
         except _OF_ONE_RECORD as error:
             if len(items) == 1:
                 self._fail([items[0].queued], _of_record(error))
@@ -239,6 +243,9 @@ class BrokerSender:
                 middle = len(items) // 2
                 self._hand_over(topic, items[:middle])
                 self._hand_over(topic, items[middle:])
+            return
+        except KafkaError as error:
+            self._refuse([each.queued for each in items], error)
             return
         expires_at = self._sender.now() + self._client.delivery_timeout_ms / 1000
         for runs in group_by_partition(rows.sizes, ids, 0, full_bytes=1):
@@ -250,6 +257,14 @@ class BrokerSender:
             batches = encode_runs(rows.measured, self._client, partitions, rows=runs.rows, starts=runs.starts)
             for partition, batch in batches:
                 self._sender.add(partition, OutgoingBatch(encoded=batch, expires_at=expires_at))
+
+    def _assign(self, topic: TopicMetadata, rows: Rows) -> I32:
+        try:
+            return self._assigner.assign_in(topic, rows)
+        except NoSuchPartition:  # of a look-up table; partitions may have been added since
+            self._cluster.mark_stale(topic.name)
+            fresh = self._cluster.topic(topic.name, timeout_ms=self._client.max_block_ms)
+            return self._assigner.assign_in(fresh, rows)
 
     def _expect(self, partition: TopicPartition, items: list[QueuedRecord]) -> None:
         """Count records, before their batches are added to the sender."""

@@ -114,6 +114,12 @@ def test_partitioners_can_be_functions_or_names() -> None:
         ),
         ({"partitioner_class": "no_such_module:f"}, "partitioner.class: No module named 'no_such_module'"),
         ({"partitioner_class": "com.example.Mine"}, "partitioner.class: 'com.example.Mine' is not one of"),
+        ({"partitioner_class": "lookup"}, "lookup.table: and partitioner.class=lookup are used together"),
+        ({"lookup_table": "topic:tables"}, "lookup.table: and partitioner.class=lookup are used together"),
+        (
+            {"lookup_table": "tables", "partitioner_class": "lookup"},
+            "lookup.table: 'tables' must be topic:NAME",
+        ),
         ({"event_handler": Handler()}, "event.handler: .* is no EventHandler"),
         ({"callback_handler": "json:dumps"}, "callback.handler: .* is no CallbackHandler"),
         ({"callback_handler": Handler(), "producer_type": "sync"}, "callback.handler: needs producer.type=async"),
