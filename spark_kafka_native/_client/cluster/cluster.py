@@ -5,8 +5,6 @@ wait has a deadline; within it, requests are retried after growing pauses.
 """
 
 import dataclasses
-import logging
-import math
 import os
 import random
 import threading
@@ -14,9 +12,10 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, Self, TypeVar, cast
+from typing import Final, Self, TypeVar
 from uuid import UUID
 
+from spark_kafka_native._client.cluster.any_broker import AnyBroker
 from spark_kafka_native._client.cluster.kept_producers import KeptProducers
 from spark_kafka_native._client.cluster.known_coordinators import KnownCoordinators
 from spark_kafka_native._client.cluster.metadata import ClusterMetadata, Node, PartitionLeader, TopicMetadata
@@ -24,21 +23,19 @@ from spark_kafka_native._client.cluster.pending_connection import PendingConnect
 from spark_kafka_native._client.cluster.pool import ConnectionPool
 from spark_kafka_native._client.config import ClientConfig
 from spark_kafka_native._client.errors import BrokerNotAvailable, NoSuchPartition
-from spark_kafka_native._client.retry import Backoff, FailedAttempts, give_up, retry
+from spark_kafka_native._client.retry import Backoff, give_up, retry
 from spark_kafka_native._net.address import HostPort
 from spark_kafka_native._net.blocking import Connection
 from spark_kafka_native._net.deadline import Deadline
-from spark_kafka_native._net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout, Throttled, UnknownHost
+from spark_kafka_native._net.errors import BrokerUnreachable, UnknownHost
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from spark_kafka_native._protocol.schema import Request, Response
 from spark_kafka_native._protocol.topic import TopicPartition
 
-_log = logging.getLogger(__name__)
 ResponseT = TypeVar("ResponseT", bound=Response)
 T = TypeVar("T")
 
-_CREATING_IS_OPTIONAL_SINCE: Final = 4
 UNKNOWN_TOPIC_TRIES: Final = 4
 """A topic just made is unknown to some brokers for a moment; one still unknown after so many questions is missing."""
 
@@ -53,12 +50,11 @@ class Cluster:
         False in tools, which print the error.
         """
         self.config = config
-        self._warns = warns
-        self._has_warned = False
         self.coordinators = KnownCoordinators()
         self.kept_producers = KeptProducers()
         self.pending_connections = PendingConnections()
         self._pool = ConnectionPool(config)
+        self._any_broker = AnyBroker(config, self._pool, self._known_addresses, warns=warns)
         self._lock = threading.Lock()
         self._metadata = ClusterMetadata()
         self._last_response: tuple[MetadataResponse, ClusterMetadata] | None = None
@@ -117,7 +113,7 @@ class Cluster:
         """
         deadline = self.deadline(timeout_ms)
         if not throttled_ok:
-            self._check_throttle()
+            self._any_broker.check_throttle()
         names = None if topics is None else tuple(dict.fromkeys(topics))
         backoff, unknown_tries = self.backoff(), 0
         failure: KafkaError | None = None
@@ -252,7 +248,7 @@ class Cluster:
         """
         until = deadline or self.deadline()
         if node_id is None:
-            return self._ask_any(request, until, max_version)
+            return self._any_broker.ask(request, until, max_version)
         return retry(lambda: self.send_once(node_id, request, until, max_version), until, self.backoff())
 
     def send_once(
@@ -306,12 +302,12 @@ class Cluster:
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
         backoff = self.backoff()
         while True:
-            response = self._ask_any(request, deadline)
+            response = self._any_broker.ask(request, deadline)
             if response.brokers and response.error_code != ErrorCode.REBOOTSTRAP_REQUIRED:
                 learned = self._learn(self._read(response))
                 if names is None:
                     return learned
-                # Old brokers may have got a request for more: see _creating_nothing.
+                # Old brokers may have got a request for more: see any_broker.
                 return dataclasses.replace(learned, topics={n: learned.topics[n] for n in names if n in learned.topics})
             # A broker that is starting knows no broker yet; REBOOTSTRAP_REQUIRED (KIP-1102) means that ours are gone.
             self.close()
@@ -344,57 +340,8 @@ class Cluster:
             brokers = {number: known for number, known in self._metadata.brokers.items() if known != node}
             self._metadata = dataclasses.replace(self._metadata, brokers=brokers)
 
-    def _ask_any(self, request: Request[ResponseT], deadline: Deadline, max_version: int | None = None) -> ResponseT:
-        """The first response of any broker. Raises BrokerUnreachable naming every address and the reason."""
-        tried = FailedAttempts()
-        backoff = Backoff(self.config.reconnect_backoff_ms, self.config.reconnect_backoff_max_ms)
-        while True:
-            candidates = self._candidates()
-            for address in candidates:
-                try:
-                    response = self._ask_at(address, request, deadline, max_version)
-                    self._has_warned = False
-                    return response
-                except (BrokerUnreachable, ConnectionLost, RequestTimeout, Throttled) as error:
-                    tried.add(address, error, is_last=deadline.expired)
-                    if isinstance(error, ConnectionLost) and not deadline.expired:  # the pool logs the others
-                        remaining_s = deadline.remaining_ms / 1000
-                        _log.info("%s: %s; trying again for %.3g s", address, error.reason, remaining_s)
-                if deadline.expired:
-                    break
-            self._warn_unreachable(tried, candidates, deadline)
-            if not deadline.pause(backoff.next_ms()):
-                servers, option = self.config.bootstrap_servers, self.config.servers_option
-                raise tried.error(request.api_name, candidates, servers, option)
-
-    def _warn_unreachable(self, tried: FailedAttempts, candidates: list[HostPort], deadline: Deadline) -> None:
-        if self._warns and not self._has_warned and not deadline.expired and tried.reasons.keys() >= set(candidates):
-            self._has_warned = True
-            text = "no broker of %s can be reached (%s); trying again for at least %.3g s"
-            _log.warning(text, self.config.servers_option, tried, deadline.remaining_ms / 1000)
-
-    def _ask_at(
-        self, address: HostPort, request: Request[ResponseT], deadline: Deadline, max_version: int | None
-    ) -> ResponseT:
-        connection = self._pool.borrow(address, deadline)
-        try:
-            wanted = _creating_nothing(request, connection)
-            return connection.call(wanted, timeout_ms=deadline.remaining_ms, max_version=max_version)
-        finally:
-            self._pool.give_back(connection)
-
-    def _candidates(self) -> list[HostPort]:
-        """Addresses to ask, by rank; known brokers in random order before bootstrap servers of the same rank."""
-        brokers = [node.address for node in self._metadata.brokers.values()]
-        random.shuffle(brokers)
-        addresses = dict.fromkeys([*brokers, *self.config.bootstrap_servers])
-        return sorted(addresses, key=self._pool.rank)
-
-    def _check_throttle(self) -> None:
-        """Raise Throttled if a request to any broker would wait for the end of a throttle now."""
-        address = self._candidates()[0]
-        if throttle_ms := self._pool.throttle_ms(address):
-            raise Throttled(address, "Metadata", math.ceil(throttle_ms))
+    def _known_addresses(self) -> list[HostPort]:
+        return [node.address for node in self._metadata.brokers.values()]
 
     def _is_fresh(self, topic: str) -> bool:
         updated_at = self._updated_at.get(topic)
@@ -411,19 +358,6 @@ class Cluster:
         self.kept_producers.clear()  # they are the parent's
         self._pool.reset_after_fork()
         self.pending_connections = PendingConnections()
-
-
-def _creating_nothing(request: Request[ResponseT], connection: Connection) -> Request[ResponseT]:
-    """``request`` for a broker before 0.11, which creates every topic that a Metadata request names.
-
-    If no topic is to be created, the request is for all topics instead.
-    """
-    if not isinstance(request, MetadataRequest) or request.allow_auto_topic_creation:
-        return request
-    sent = request
-    if connection.version_of(MetadataRequest) < _CREATING_IS_OPTIONAL_SINCE:
-        sent = MetadataRequest(topics=None if request.topics else request.topics, allow_auto_topic_creation=True)
-    return cast("Request[ResponseT]", sent)
 
 
 def _advertised(node: Node, reason: str) -> str:

@@ -1,0 +1,106 @@
+"""Requests that any broker of a cluster can answer, such as Metadata and FindCoordinator."""
+
+import logging
+import math
+import random
+from collections.abc import Callable
+from typing import Final, TypeVar, cast
+
+from spark_kafka_native._client.cluster.pool import ConnectionPool
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.retry import Backoff, FailedAttempts
+from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.blocking import Connection
+from spark_kafka_native._net.deadline import Deadline
+from spark_kafka_native._net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout, Throttled
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.schema import Request, Response
+
+_log = logging.getLogger(__name__)
+ResponseT = TypeVar("ResponseT", bound=Response)
+
+_CREATING_IS_OPTIONAL_SINCE: Final = 4
+
+
+class AnyBroker:
+    """Sends requests to the known brokers and the bootstrap servers until one responds. Threads may share it."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        pool: ConnectionPool,
+        known_addresses: Callable[[], list[HostPort]],
+        *,
+        warns: bool,
+    ) -> None:
+        """``known_addresses`` returns those of the brokers in the cached metadata; ``warns`` as in ``Cluster``."""
+        self._config = config
+        self._pool = pool
+        self._known_addresses = known_addresses
+        self._warns = warns
+        self._has_warned = False
+
+    def ask(self, request: Request[ResponseT], deadline: Deadline, max_version: int | None = None) -> ResponseT:
+        """The first response of any broker. Raises BrokerUnreachable naming every address and the reason."""
+        tried = FailedAttempts()
+        backoff = Backoff(self._config.reconnect_backoff_ms, self._config.reconnect_backoff_max_ms)
+        while True:
+            candidates = self.candidates()
+            for address in candidates:
+                try:
+                    response = self._ask_at(address, request, deadline, max_version)
+                    self._has_warned = False
+                    return response
+                except (BrokerUnreachable, ConnectionLost, RequestTimeout, Throttled) as error:
+                    tried.add(address, error, is_last=deadline.expired)
+                    if isinstance(error, ConnectionLost) and not deadline.expired:  # the pool logs the others
+                        remaining_s = deadline.remaining_ms / 1000
+                        _log.info("%s: %s; trying again for %.3g s", address, error.reason, remaining_s)
+                if deadline.expired:
+                    break
+            self._warn_unreachable(tried, candidates, deadline)
+            if not deadline.pause(backoff.next_ms()):
+                servers, option = self._config.bootstrap_servers, self._config.servers_option
+                raise tried.error(request.api_name, candidates, servers, option)
+
+    def _warn_unreachable(self, tried: FailedAttempts, candidates: list[HostPort], deadline: Deadline) -> None:
+        if self._warns and not self._has_warned and not deadline.expired and tried.reasons.keys() >= set(candidates):
+            self._has_warned = True
+            text = "no broker of %s can be reached (%s); trying again for at least %.3g s"
+            _log.warning(text, self._config.servers_option, tried, deadline.remaining_ms / 1000)
+
+    def _ask_at(
+        self, address: HostPort, request: Request[ResponseT], deadline: Deadline, max_version: int | None
+    ) -> ResponseT:
+        connection = self._pool.borrow(address, deadline)
+        try:
+            wanted = _creating_nothing(request, connection)
+            return connection.call(wanted, timeout_ms=deadline.remaining_ms, max_version=max_version)
+        finally:
+            self._pool.give_back(connection)
+
+    def candidates(self) -> list[HostPort]:
+        """Addresses to ask, by rank; known brokers in random order before bootstrap servers of the same rank."""
+        brokers = self._known_addresses()
+        random.shuffle(brokers)
+        addresses = dict.fromkeys([*brokers, *self._config.bootstrap_servers])
+        return sorted(addresses, key=self._pool.rank)
+
+    def check_throttle(self) -> None:
+        """Raise Throttled if a request to any broker would wait for the end of a throttle now."""
+        address = self.candidates()[0]
+        if throttle_ms := self._pool.throttle_ms(address):
+            raise Throttled(address, "Metadata", math.ceil(throttle_ms))
+
+
+def _creating_nothing(request: Request[ResponseT], connection: Connection) -> Request[ResponseT]:
+    """``request`` for a broker before 0.11, which creates every topic that a Metadata request names.
+
+    If no topic is to be created, the request is for all topics instead.
+    """
+    if not isinstance(request, MetadataRequest) or request.allow_auto_topic_creation:
+        return request
+    sent = request
+    if connection.version_of(MetadataRequest) < _CREATING_IS_OPTIONAL_SINCE:
+        sent = MetadataRequest(topics=None if request.topics else request.topics, allow_auto_topic_creation=True)
+    return cast("Request[ResponseT]", sent)
