@@ -27,6 +27,7 @@ from broker_embedded._groups.pattern import (
 )
 from spark_kafka_native._client.config import DEPARTURES, PROPERTIES, WITHOUT_EFFECT
 from spark_kafka_native._client.config_def import Property
+from spark_kafka_native._client.discovery_config import DISCOVERY_PROPERTIES
 from spark_kafka_native._record_clients.producer.config import OLD_NAMES
 from spark_kafka_native._record_clients.producer.config import PROPERTIES as PRODUCER_PROPERTIES
 from spark_kafka_native._spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS, Option
@@ -43,6 +44,7 @@ _HEAD = """\
 - [Sink options](#sink-options): `df.write` and `df.writeStream`
 - [Kafka client properties](#kafka-client-properties): `kafka.*` options of both
 - [Producer properties](#producer-properties): `spark_kafka_native.clients.Producer`
+- [Client properties of ZooKeeper](#client-properties-of-zookeeper): of clients of single records
 - [Broker settings](#broker-settings): `python -m broker_embedded` and `EmbeddedBroker(settings=...)`
 - [Settings without effect](#settings-without-effect): of Apache Kafka's brokers, in the bundled broker
 - [Topic configs](#topic-configs): of a topic on the bundled broker
@@ -74,6 +76,14 @@ _CLIENT = """
 Give these to Spark with the prefix `kafka.`, such as `.option("kafka.compression.type", "zstd")`. Defaults are those of
 Apache Kafka's own clients, with the exceptions listed below the table. Only `bootstrap.servers` is required. Names that
 are not in these tables are errors; [security.md](security.md) has examples of TLS and SASL.
+
+"""
+
+_DISCOVERY = """
+## Client properties of ZooKeeper
+
+Clients that read and write single records have these, too, as the alternative to `bootstrap.servers`; Spark's source
+and sink do not. [zookeeper.md](zookeeper.md#clients) describes them, and the names of older releases.
 
 """
 
@@ -230,6 +240,8 @@ def options_page() -> str:
             table(("Property", "Default", "Values", "Meaning"), map(_client_row, PRODUCER_PROPERTIES.values())),
             _OLD_NAMES,
             _list((old, f"`{name}`") for old, name in OLD_NAMES.items()),
+            _DISCOVERY,
+            table(("Property", "Default", "Values", "Meaning"), map(_client_row, DISCOVERY_PROPERTIES.values())),
             _BROKER,
             table(
                 ("Setting", "Default", "At run time", "Values", "Meaning"),

@@ -72,6 +72,13 @@ class ClientConfig(SecurityConfig):
         servers(), MISSING, "Brokers from which the client learns the cluster's members, tried one after the other."
     )
 
+    broker_addresses: str = define(
+        choice(("advertised", "bootstrap")),
+        "advertised",
+        "Where brokers are reached: at their advertised.listeners, or only at bootstrap.servers, for a layer-4 load "
+        "balancer, an SSH tunnel or a forwarded port.",
+    )
+
     # --- connections
     client_id: str = define(
         text(), "", "Name of this client in the brokers' logs, metrics and quotas; empty: spark-kafka-native."
@@ -165,12 +172,19 @@ class ClientConfig(SecurityConfig):
     """The user's option that sets ``bootstrap.servers``, for errors that name it."""
 
     @classmethod
-    def parse(cls, options: Mapping[str, object], *, option_prefix: str = "", servers_option: str = "") -> Self:
+    def parse(
+        cls,
+        options: Mapping[str, object],
+        *,
+        option_prefix: str = "",
+        servers_option: str = "",
+        servers_required: bool = True,
+    ) -> Self:
         """Options by Kafka name (any case) -> a checked configuration.
 
-        Values are strings, or plain ints and bools. Raises ConfigError naming the option: unknown (the nearest name is
-        suggested, with ``option_prefix``), given twice, of a wrong kind or out of bounds, not supported, or in conflict
-        with another.
+        Values are strings, or plain ints and bools. ``servers_required=False``: ``bootstrap.servers`` may be missing,
+        and is empty then. Raises ConfigError naming the option: unknown (the nearest name is suggested, with
+        ``option_prefix``), given twice, of a wrong kind or out of bounds, not supported, or in conflict with another.
         """
         named = _fold_names(options, option_prefix)
         values = {
@@ -178,8 +192,9 @@ class ClientConfig(SecurityConfig):
             for name, value in named.items()
             if name in PROPERTIES
         }
-        if "bootstrap_servers" not in values:
+        if servers_required and "bootstrap_servers" not in values:
             raise ConfigError("bootstrap.servers", "is required: host:port[,host:port...]")
+        values.setdefault("bootstrap_servers", ())
         config = cls(
             **values,
             given=frozenset(named.keys() & PROPERTIES.keys()),

@@ -21,6 +21,16 @@ class BrokerNotAvailable(KafkaError):
         )
 
 
+class NoBrokersFound(KafkaError):
+    """ZooKeeper has no broker that the client can use, or cannot be reached. The text names the option."""
+
+    _shows_code = False
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(ErrorCode.BROKER_NOT_AVAILABLE, problem)
+
+
 class NoSuchPartition(KafkaError):
     """The topic exists and has fewer partitions."""
 

@@ -74,9 +74,9 @@ class FailedAttempts:
     def error(
         self, api_name: str, candidates: Sequence[HostPort], bootstrap_servers: Sequence[HostPort], servers_option: str
     ) -> BrokerUnreachable:
-        """The error after the deadline; ``servers_option`` is where the user gave ``bootstrap_servers``."""
+        """The error after the deadline; ``servers_option`` is where the user gave ``bootstrap_servers``, if any."""
         tried = dict.fromkeys(candidates, "not tried, no time was left") | self.reasons
-        if set(bootstrap_servers) != tried.keys():
+        if bootstrap_servers and set(bootstrap_servers) != tried.keys():
             servers_option += f" ({','.join(map(str, bootstrap_servers))})"
         return BrokerUnreachable(tried, f"for {api_name}", "", servers_option)
 

@@ -79,6 +79,8 @@ class Connection:
         self.options = options
         self.process_id = os.getpid()
         self.idle_since = time.monotonic()
+        self.lent_for: int | None = None
+        """The broker that a pool has lent it for, if its address is that of several brokers."""
         self.timed_out = False
         """Whether RequestTimeout was raised because of the broker, not because the caller's deadline was too near."""
         self._socket = sock

@@ -18,7 +18,10 @@ from tests.support.servers.apache_kafka import apache_kafka_unavailable, kafka_j
 
 pytestmark = pytest.mark.interop
 
-OURS_ALONE = {"auto.include.jmx.reporter": "a property of Kafka's clients before 4.0"}
+OURS_ALONE = {
+    "auto.include.jmx.reporter": "a property of Kafka's clients before 4.0",
+    "broker.addresses": "Kafka's clients cannot use a layer-4 load balancer",
+}
 """Names in our tables that Kafka 4.3 does not have, and why they are there."""
 
 MORE_THAN_OURS = {"client.dns.lookup": "resolve_canonical_bootstrap_servers_only is refused, by its value"}

@@ -6,8 +6,10 @@ import random
 from collections.abc import Callable
 from typing import Final, TypeVar, cast
 
+from spark_kafka_native._client.cluster.discovered import Discovery
 from spark_kafka_native._client.cluster.pool import ConnectionPool
 from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.errors import NoBrokersFound
 from spark_kafka_native._client.retry import Backoff, FailedAttempts
 from spark_kafka_native._net.address import HostPort
 from spark_kafka_native._net.blocking import Connection
@@ -15,6 +17,7 @@ from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout, Throttled
 from spark_kafka_native._protocol.messages.metadata import MetadataRequest
 from spark_kafka_native._protocol.schema import Request, Response
+from spark_kafka_native._zookeeper.errors import ZooKeeperError
 
 _log = logging.getLogger(__name__)
 ResponseT = TypeVar("ResponseT", bound=Response)
@@ -30,26 +33,36 @@ class AnyBroker:
         config: ClientConfig,
         pool: ConnectionPool,
         known_addresses: Callable[[], list[HostPort]],
+        discovery: Discovery | None,
         *,
         warns: bool,
     ) -> None:
-        """``known_addresses`` returns those of the brokers in the cached metadata; ``warns`` as in ``Cluster``."""
+        """``known_addresses`` returns those of the brokers in the cached metadata.
+
+        ``discovery`` and ``warns`` as in ``Cluster``.
+        """
         self._config = config
         self._pool = pool
         self._known_addresses = known_addresses
+        self._discovery = discovery
         self._warns = warns
         self._has_warned = False
+        self._has_responded = False
 
     def ask(self, request: Request[ResponseT], deadline: Deadline, max_version: int | None = None) -> ResponseT:
-        """The first response of any broker. Raises BrokerUnreachable naming every address and the reason."""
+        """The first response of any broker.
+
+        Raises BrokerUnreachable naming every address and the reason; NoBrokersFound: ZooKeeper has no brokers.
+        """
         tried = FailedAttempts()
         backoff = Backoff(self._config.reconnect_backoff_ms, self._config.reconnect_backoff_max_ms)
+        self._open_discovery()
         while True:
-            candidates = self.candidates()
+            candidates, missing = self._candidates()
             for address in candidates:
                 try:
                     response = self._ask_at(address, request, deadline, max_version)
-                    self._has_warned = False
+                    self._has_warned, self._has_responded = False, True
                     return response
                 except (BrokerUnreachable, ConnectionLost, RequestTimeout, Throttled) as error:
                     tried.add(address, error, is_last=deadline.expired)
@@ -58,16 +71,50 @@ class AnyBroker:
                         _log.info("%s: %s; trying again for %.3g s", address, error.reason, remaining_s)
                 if deadline.expired:
                     break
-            self._warn_unreachable(tried, candidates, deadline)
+            if missing is not None and not tried.reasons and not self._has_responded:
+                raise NoBrokersFound(missing)
+            self._warn_unreachable(tried, candidates, missing, deadline)
             if not deadline.pause(backoff.next_ms()):
-                servers, option = self._config.bootstrap_servers, self._config.servers_option
-                raise tried.error(request.api_name, candidates, servers, option)
+                if missing is not None and not tried.reasons:
+                    raise NoBrokersFound(missing)
+                raise self._unreachable(tried, request.api_name, candidates)
 
-    def _warn_unreachable(self, tried: FailedAttempts, candidates: list[HostPort], deadline: Deadline) -> None:
+    def _open_discovery(self) -> None:
+        if self._discovery is not None:
+            try:
+                self._discovery.open()
+            except ZooKeeperError as error:
+                raise NoBrokersFound(f"{self._config.servers_option}: {error}") from error
+
+    def _candidates(self) -> tuple[list[HostPort], str | None]:
+        """Addresses to ask, by rank; known brokers in random order before bootstrap servers of the same rank.
+
+        And why ZooKeeper has no brokers, if it has none.
+        """
+        brokers, servers, missing = self._known_addresses(), self._config.bootstrap_servers, None
+        if self._discovery is not None:
+            try:
+                servers = self._discovery.addresses(self._config.security_protocol)
+            except ZooKeeperError as error:
+                missing = f"{self._config.servers_option}: {error}"
+        random.shuffle(brokers)
+        if self._config.broker_addresses == "bootstrap":
+            servers = tuple(random.sample(servers, len(servers)))
+        return sorted(dict.fromkeys([*brokers, *servers]), key=self._pool.rank), missing
+
+    def _unreachable(self, tried: FailedAttempts, api_name: str, candidates: list[HostPort]) -> BrokerUnreachable:
+        servers, option = self._config.bootstrap_servers, self._config.servers_option
+        if self._discovery is not None:
+            option += f" ({self._discovery.connect})"
+        return tried.error(api_name, candidates, servers, option)
+
+    def _warn_unreachable(
+        self, tried: FailedAttempts, candidates: list[HostPort], missing: str | None, deadline: Deadline
+    ) -> None:
         if self._warns and not self._has_warned and not deadline.expired and tried.reasons.keys() >= set(candidates):
             self._has_warned = True
             text = "no broker of %s can be reached (%s); trying again for at least %.3g s"
-            _log.warning(text, self._config.servers_option, tried, deadline.remaining_ms / 1000)
+            _log.warning(text, self._config.servers_option, missing or tried, deadline.remaining_ms / 1000)
 
     def _ask_at(
         self, address: HostPort, request: Request[ResponseT], deadline: Deadline, max_version: int | None
@@ -79,18 +126,11 @@ class AnyBroker:
         finally:
             self._pool.give_back(connection)
 
-    def candidates(self) -> list[HostPort]:
-        """Addresses to ask, by rank; known brokers in random order before bootstrap servers of the same rank."""
-        brokers = self._known_addresses()
-        random.shuffle(brokers)
-        addresses = dict.fromkeys([*brokers, *self._config.bootstrap_servers])
-        return sorted(addresses, key=self._pool.rank)
-
     def check_throttle(self) -> None:
         """Raise Throttled if a request to any broker would wait for the end of a throttle now."""
-        address = self.candidates()[0]
-        if throttle_ms := self._pool.throttle_ms(address):
-            raise Throttled(address, "Metadata", math.ceil(throttle_ms))
+        candidates, _ = self._candidates()
+        if candidates and (throttle_ms := self._pool.throttle_ms(candidates[0])):
+            raise Throttled(candidates[0], "Metadata", math.ceil(throttle_ms))
 
 
 def _creating_nothing(request: Request[ResponseT], connection: Connection) -> Request[ResponseT]:

@@ -11,14 +11,16 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, Self, TypeVar
 from uuid import UUID
 
 from spark_kafka_native._client.cluster.any_broker import AnyBroker
+from spark_kafka_native._client.cluster.discovered import Discovery, ExpectedTopics, effect_of
 from spark_kafka_native._client.cluster.kept_producers import KeptProducers
 from spark_kafka_native._client.cluster.known_coordinators import KnownCoordinators
 from spark_kafka_native._client.cluster.metadata import ClusterMetadata, Node, PartitionLeader, TopicMetadata
+from spark_kafka_native._client.cluster.misdirected import MISDIRECTED, is_misdirected
 from spark_kafka_native._client.cluster.pending_connection import PendingConnections
 from spark_kafka_native._client.cluster.pool import ConnectionPool
 from spark_kafka_native._client.config import ClientConfig
@@ -32,6 +34,8 @@ from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from spark_kafka_native._protocol.schema import Request, Response
 from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._zookeeper.errors import ZooKeeperError
+from spark_kafka_native._zookeeper.registry import BrokerLost, Change
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 T = TypeVar("T")
@@ -43,9 +47,10 @@ UNKNOWN_TOPIC_TRIES: Final = 4
 class Cluster:
     """One cluster, its cached metadata and its idle connections. Threads may share it."""
 
-    def __init__(self, config: ClientConfig, *, warns: bool = False) -> None:
+    def __init__(self, config: ClientConfig, *, discovery: Discovery | None = None, warns: bool = False) -> None:
         """Does not connect yet.
 
+        ``discovery`` finds the brokers, instead of ``bootstrap.servers``; the caller closes it.
         ``warns``: log a warning when no broker can be reached, once, and again after a response.
         False in tools, which print the error.
         """
@@ -54,11 +59,16 @@ class Cluster:
         self.kept_producers = KeptProducers()
         self.pending_connections = PendingConnections()
         self._pool = ConnectionPool(config)
-        self._any_broker = AnyBroker(config, self._pool, self._known_addresses, warns=warns)
+        self._any_broker = AnyBroker(config, self._pool, self._known_addresses, discovery, warns=warns)
+        self._only_bootstrap = config.broker_addresses == "bootstrap"
         self._lock = threading.Lock()
         self._metadata = ClusterMetadata()
         self._last_response: tuple[MetadataResponse, ClusterMetadata] | None = None
         self._updated_at: dict[str, float] = {}
+        self._expected = ExpectedTopics()
+        self._discovery = discovery
+        if discovery is not None:
+            discovery.listen(self._note_change)
         _clusters.add(self)
 
     def __enter__(self) -> Self:
@@ -110,6 +120,7 @@ class Cluster:
         The deadline is ``timeout_ms``, by default ``default.api.timeout.ms``, from now.
 
         Raises KafkaError naming the topic: unknown, invalid, forbidden. BrokerUnreachable: names every server tried.
+        NoBrokersFound: ZooKeeper has no brokers.
         """
         deadline = self.deadline(timeout_ms)
         if not throttled_ok:
@@ -256,26 +267,40 @@ class Cluster:
     ) -> ResponseT:
         """As ``send``, without a retry."""
         with self.lent(self.node(node_id, deadline), deadline) as connection:
-            return connection.call(request, timeout_ms=deadline.remaining_ms, max_version=max_version)
+            response = connection.call(request, timeout_ms=deadline.remaining_ms, max_version=max_version)
+            if self.is_from_another_broker(response):
+                connection.close()
+            return response
 
     @contextmanager
     def lent(self, node: Node, deadline: Deadline) -> Iterator[Connection]:
-        """A connection that only the caller uses for the length of a ``with`` block. Raises BrokerUnreachable."""
+        """A connection that only the caller uses for the length of a ``with`` block. Raises BrokerUnreachable.
+
+        KafkaErrors of the block are noted as by ``note_error``.
+        """
         connection = self.borrow(node, deadline)
         try:
             yield connection
+        except KafkaError as error:
+            self.note_error(connection, error)
+            raise
         finally:
             self.give_back(connection)
 
     def borrow_idle(self, node: Node) -> Connection | None:
         """As ``borrow``, but without connecting: None if no connection is idle."""
+        if self._only_bootstrap:
+            return self._pool.borrow_idle_for(node.node_id, self.config.bootstrap_servers)
         return self._pool.borrow_idle(node.address)
 
     def borrow(self, node: Node, deadline: Deadline) -> Connection:
         """A connection that only the caller uses, until ``give_back``.
 
+        With ``broker.addresses=bootstrap`` it may be to another broker (``note_error``).
         Raises BrokerUnreachable, which names the advertised.listeners of a broker that is no bootstrap server.
         """
+        if self._only_bootstrap:
+            return self._pool.borrow_for(node.node_id, self.config.bootstrap_servers, deadline)
         try:
             return self._pool.borrow(node.address, deadline)
         except BrokerUnreachable as error:
@@ -283,6 +308,22 @@ class Cluster:
             if node.address in self.config.bootstrap_servers:
                 raise
             raise BrokerUnreachable({node.address: _advertised(node, error.tried[node.address])}) from error
+
+    def address_of(self, node: Node) -> HostPort:
+        """Where a connection to a broker is made; with ``broker.addresses=bootstrap`` to the first bootstrap server."""
+        return self.config.bootstrap_servers[0] if self._only_bootstrap else node.address
+
+    def is_from_another_broker(self, response: Response) -> bool:
+        """As ``note_error``, from the error codes in a response: whether to close its connection."""
+        return self._only_bootstrap and is_misdirected(response)
+
+    def note_error(self, connection: Connection, error: KafkaError) -> None:
+        """Close a connection whose broker is not the leader, coordinator or controller that it was borrowed for.
+
+        Only with ``broker.addresses=bootstrap``: the next connection may be to another broker.
+        """
+        if self._only_bootstrap and error.code in MISDIRECTED:
+            connection.close()
 
     def note_timeout(self, address: HostPort) -> None:
         """Ask other brokers first, because this one did not respond in time.
@@ -307,6 +348,7 @@ class Cluster:
                 learned = self._learn(self._read(response))
                 if names is None:
                     return learned
+                self._watch(names)
                 # Old brokers may have got a request for more: see any_broker.
                 return dataclasses.replace(learned, topics={n: learned.topics[n] for n in names if n in learned.topics})
             # A broker that is starting knows no broker yet; REBOOTSTRAP_REQUIRED (KIP-1102) means that ours are gone.
@@ -328,11 +370,34 @@ class Cluster:
             self._metadata = self._metadata.merged_with(response)
             for name, topic in response.topics.items():
                 if topic.error is ErrorCode.NONE:
-                    self._updated_at[name] = now
+                    is_awaited = self._expected.is_awaited(topic, now)
+                    self._updated_at[name] = now - (self._awaited_age_s if is_awaited else 0.0)
                 else:
                     self._updated_at.pop(name, None)
             merged = self._metadata.topics
             return dataclasses.replace(response, topics={name: merged[name] for name in response.topics})
+
+    @property
+    def _awaited_age_s(self) -> float:
+        """The age of metadata that is outdated already: it is requested again after ``retry.backoff.max.ms``."""
+        return max(self.config.metadata_max_age_ms - self.config.retry_backoff_max_ms, 0) / 1000
+
+    def _watch(self, topics: Iterable[str]) -> None:
+        if self._discovery is not None:
+            with suppress(ZooKeeperError):  # the metadata of topics is requested again when it is too old
+                for topic in topics:
+                    self._discovery.watch_topic(topic)
+
+    def _note_change(self, change: Change) -> None:
+        """Brokers or topics have changed in ZooKeeper. Called in a thread of the discovery."""
+        with self._lock:
+            self._expected.note(change, time.monotonic())
+            self._metadata, stale = effect_of(change, self._metadata)
+        self.mark_stale(*stale)
+        if isinstance(change, BrokerLost):
+            self.coordinators.forget_broker(change.broker.broker_id)
+            for endpoint in change.broker.endpoints:
+                self._pool.close_idle(endpoint.address)
 
     def _forget_broker(self, node: Node) -> None:
         """Request the metadata before the broker is used again, because its address may have changed."""
@@ -341,7 +406,7 @@ class Cluster:
             self._metadata = dataclasses.replace(self._metadata, brokers=brokers)
 
     def _known_addresses(self) -> list[HostPort]:
-        return [node.address for node in self._metadata.brokers.values()]
+        return [] if self._only_bootstrap else [node.address for node in self._metadata.brokers.values()]
 
     def _is_fresh(self, topic: str) -> bool:
         updated_at = self._updated_at.get(topic)

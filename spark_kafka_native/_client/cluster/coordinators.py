@@ -115,6 +115,9 @@ def _round(
         try:
             with cluster.lent(node, deadline) as connection:
                 responses = action(connection, parts, deadline.remaining_ms)
+                for result in responses.values():
+                    if isinstance(result, KafkaError):
+                        cluster.note_error(connection, result)
         except AuthenticationFailed:
             raise
         except KafkaError as error:

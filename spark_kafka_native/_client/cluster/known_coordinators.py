@@ -47,6 +47,12 @@ class KnownCoordinators:
         if self._nodes.get((kind, key)) == node:
             self._nodes.pop((kind, key), None)
 
+    def forget_broker(self, node_id: int) -> None:
+        """Forget what a broker coordinates."""
+        for key, node in list(self._nodes.items()):
+            if node.node_id == node_id:
+                self._nodes.pop(key, None)
+
     def clear(self) -> None:
         """Forget all."""
         self._nodes.clear()

@@ -96,15 +96,18 @@ def ask_once(
             except KafkaError as error:
                 found |= dict.fromkeys(partitions, error)
             else:
+                if cluster.is_from_another_broker(response):
+                    connection.close()
                 found |= results_of(response)
-                for partition in partitions:
-                    if partition not in found:
-                        detail = f"{partition} is missing from {sent.request.api_name}"
-                        found[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
+                found |= {each: _missing(each, sent.request.api_name) for each in partitions if each not in found}
     finally:
         for connection, _ in requests:
             cluster.give_back(connection)
     return found
+
+
+def _missing(partition: TopicPartition, api_name: str) -> KafkaError:
+    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{partition} is missing from {api_name}")
 
 
 def _send(

@@ -7,10 +7,13 @@ while a socket is waited for.
 Idle connections to all brokers are checked for ``connections.max.idle.ms`` whenever a connection is lent or given back.
 """
 
+import itertools
 import logging
+import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -27,6 +30,7 @@ from spark_kafka_native._protocol.messages.metadata import MetadataResponse
 
 _log = logging.getLogger(__name__)
 
+_LENDS_ANY: Final = 0.5
 _FRAME_OVERHEAD_BYTES: Final = 1 << 20
 """What a response may have besides the requested records."""
 
@@ -45,6 +49,7 @@ class ConnectionPool:
         self._timed_out: set[HostPort] = set()
         """Brokers that did not respond in time, until the next connection is open."""
         self._security = ReloadableSecurity(config, _make_security)
+        self._rotation = itertools.count()
         self._response_cache = ResponseCache(MetadataResponse)
 
     def rank(self, address: HostPort) -> tuple[int, bool, float, bool]:
@@ -87,6 +92,43 @@ class ConnectionPool:
             connection.close()
         return None
 
+    def borrow_for(self, node_id: int, addresses: Sequence[HostPort], deadline: Deadline) -> Connection:
+        """A connection for requests to a broker, where each address is that of any broker. Raises as ``borrow``.
+
+        A new connection is to the address that failed least. If that is not the broker, the caller closes it.
+        """
+        connection = self.borrow_idle_for(node_id, addresses)
+        if connection is None:
+            first = next(self._rotation) % len(addresses)
+            in_order = [*addresses[first:], *addresses[:first]]
+            connection = self._open(min(in_order, key=lambda address: self.rank(address)[:-1]), deadline)
+        connection.lent_for = node_id
+        return connection
+
+    def borrow_idle_for(self, node_id: int, addresses: Sequence[HostPort]) -> Connection | None:
+        """As ``borrow_for``, without connecting.
+
+        A connection that was lent for another broker is not lent: a TCP connection stays with the broker that the load
+        balancer has chosen. One that was lent for none may be to any broker, and is lent half of the times: with a load
+        balancer that takes brokers in turn, a fixed order of connections could be to the wrong brokers each time.
+        """
+        self._close_expired()
+        for lent_for in (node_id, None) if random.random() < _LENDS_ANY else (node_id,):
+            for address in addresses:
+                while connection := self._pop_idle(address, {lent_for}):
+                    if not connection.is_stale():
+                        connection.lent_for = node_id
+                        return connection
+                    connection.close()
+        return None
+
+    def close_idle(self, address: HostPort) -> None:
+        """Close the idle connections to an address, because its broker is lost."""
+        with self._lock:
+            idle = self._idle.pop(address, [])
+        for connection in idle:
+            connection.close()
+
     def give_back(self, connection: Connection) -> None:
         """Take a connection back. One that is broken, or has responses that were not taken, is closed."""
         self._close_expired()
@@ -114,10 +156,14 @@ class ConnectionPool:
         self._security = ReloadableSecurity(self._config, _make_security)
         self.close()
 
-    def _pop_idle(self, address: HostPort) -> Connection | None:
+    def _pop_idle(self, address: HostPort, lent_for: Container[int | None] | None = None) -> Connection | None:
+        """An idle connection, with ``lent_for`` only one that was lent for one of these brokers."""
         with self._lock:
-            connections = self._idle.get(address)
-            return connections.pop() if connections else None
+            connections = self._idle.get(address, [])
+            for index in range(len(connections) - 1, -1, -1):
+                if lent_for is None or connections[index].lent_for in lent_for:
+                    return connections.pop(index)
+            return None
 
     def _close_expired(self) -> None:
         """Close the connections, to any broker, that were idle for ``connections.max.idle.ms``."""

@@ -78,7 +78,7 @@ class BrokerSource:
             self._cluster.give_back(connection)
 
     def disconnect(self) -> None:
-        """Close the connection, because a response was damaged."""
+        """Close the connection, because a response was damaged or its broker is another one."""
         if self._connection is not None:
             self._connection.close()
         self.close()
@@ -97,7 +97,8 @@ class BrokerSource:
             self._connection = self._cluster.borrow_idle(self.node)
             if self._connection is None:
                 borrow = functools.partial(self._cluster.borrow, self.node)
-                self.opening = self._cluster.pending_connections.begin(self.node.address, borrow, deadline)
+                address = self._cluster.address_of(self.node)
+                self.opening = self._cluster.pending_connections.begin(address, borrow, deadline)
         if self.opening is not None:
             try:
                 connection = self.opening.take()

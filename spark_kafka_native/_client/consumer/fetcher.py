@@ -280,14 +280,15 @@ class Fetcher:
         for cursor in list(source.cursors):
             cursor.extend_for_throttle(throttle_ms)
             if throttle_ms > cursor.remaining_ms(self._clock.now()):
-                self._fail(cursor, Throttled(source.node.address, "Fetch", math.ceil(throttle_ms)))
+                self._fail(cursor, Throttled(self._cluster.address_of(source.node), "Fetch", math.ceil(throttle_ms)))
 
     def _await(self) -> None:
         """Wait for a response, or for the time of a request; take the response, with the next Fetch in flight."""
         source, expired = self._sources.poll()
         for late in expired:
-            self._cluster.note_timeout(late.node.address)
-            self._lose(late, RequestTimeout(late.node.address, "Fetch", round(late.response_timeout_ms)))
+            address = late.connection.address
+            self._cluster.note_timeout(address)
+            self._lose(late, RequestTimeout(address, "Fetch", round(late.response_timeout_ms)))
         if source is None:
             return
         try:
@@ -322,6 +323,8 @@ class Fetcher:
             source.backoff.reset()
         elif source.cursors:
             source.resume_at = time.monotonic() + source.backoff.next_ms() / 1000
+        if self._cluster.is_from_another_broker(response):
+            source.disconnect()
         if throttle_ms:
             self._hold(source, throttle_ms)
 
@@ -329,7 +332,7 @@ class Fetcher:
         """A quota left the response without records: the same Fetch is sent again after the throttle."""
         now = self._clock.now()
         for cursor in [cursor for cursor in source.cursors if not cursor.remaining_ms(now)]:
-            self._fail(cursor, Throttled(source.node.address, "Fetch", throttle_ms))
+            self._fail(cursor, Throttled(self._cluster.address_of(source.node), "Fetch", throttle_ms))
         if source.connection.throttle_ms:
             self._hold(source, source.connection.throttle_ms)
 

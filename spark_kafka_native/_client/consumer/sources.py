@@ -26,8 +26,8 @@ class Sources:
         self._cluster = cluster
         self._isolation = isolation
         self._clock = clock
-        self._sources: dict[tuple[HostPort, str], BrokerSource] = {}
-        """By address and rack. The one whose response was taken last is the last."""
+        self._sources: dict[tuple[int, HostPort, str], BrokerSource] = {}
+        """By broker, address and rack. The one whose response was taken last is the last."""
         self._source_of: dict[Cursor, BrokerSource] = {}
         self._waiting: dict[Cursor, None] = {}
         self._partial: BrokerSource | None = None
@@ -63,7 +63,7 @@ class Sources:
     def attach(self, cursor: Cursor, node: Node, rack: str) -> None:
         """Read the cursor from a broker, to which requests name ``rack``."""
         self.detach(cursor)
-        key = node.address, rack
+        key = node.node_id, node.address, rack
         source = self._sources.get(key)
         if source is None:
             source = self._sources[key] = BrokerSource(self._cluster, node, rack=rack, isolation=self._isolation)
@@ -139,7 +139,7 @@ class Sources:
         """
         self._partial = None if whole else source
         if whole:
-            key = source.node.address, source.rack
+            key = source.node.node_id, source.node.address, source.rack
             self._sources[key] = self._sources.pop(key)
         elif not source.is_extended:
             source.is_extended = True

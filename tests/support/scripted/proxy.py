@@ -1,8 +1,10 @@
 """A TCP proxy that loses responses and breaks connections on request."""
 
+import itertools
 import socket
 import struct
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Self
 
@@ -53,13 +55,17 @@ class BreakingProxy:
         """Until `cut`, pass requests on and drop the responses."""
         self._deaf.set()
 
+    def _next_target(self) -> str:
+        """The server of the next connection."""
+        return self.target
+
     def _accept(self) -> None:
         while not self._closed:
             try:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            host, port = self.target.rsplit(":", 1)
+            host, port = self._next_target().rsplit(":", 1)
             try:
                 server = socket.create_connection((host, int(port)), timeout=5)
             except OSError:
@@ -82,6 +88,17 @@ class BreakingProxy:
             self._sockets -= {source, sink}
         for sock in (source, sink):
             _reset(sock)
+
+
+class LoadBalancer(BreakingProxy):
+    """Spreads connections over the servers at ``targets``, one after the other: a layer-4 load balancer."""
+
+    def __init__(self, targets: Iterable[str]) -> None:
+        self._targets = itertools.cycle(targets)
+        super().__init__()
+
+    def _next_target(self) -> str:
+        return next(self._targets)
 
 
 def _reset(sock: socket.socket) -> None:

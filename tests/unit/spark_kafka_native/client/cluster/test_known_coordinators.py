@@ -24,6 +24,14 @@ def test_forget_keeps_a_coordinator_that_was_found_since() -> None:
     assert known.get(GROUP, "a") is None
 
 
+def test_a_lost_broker_coordinates_nothing() -> None:
+    known = KnownCoordinators()
+    known.learn(GROUP, "a", ONE)
+    known.learn(GROUP, "b", TWO)
+    known.forget_broker(ONE.node_id)
+    assert (known.get(GROUP, "a"), known.get(GROUP, "b")) == (None, TWO)
+
+
 def test_the_number_of_known_coordinators_is_bounded() -> None:
     known = KnownCoordinators(most=3)
     for number in range(10):
