@@ -71,8 +71,8 @@ def test_brokers_come_and_go(zookeeper_connect: str) -> None:
 
 def _found(cluster: Cluster) -> list[str]:
     """The addresses in ZooKeeper, as the client has read them."""
-    assert cluster._discovery is not None
-    return sorted(str(address) for address in cluster._discovery.addresses("PLAINTEXT"))
+    assert cluster._discovered is not None
+    return sorted(str(address) for address in cluster._discovered.discovery.addresses("PLAINTEXT"))
 
 
 def _brokers(cluster: Cluster) -> list[str]:

@@ -4,9 +4,8 @@ import logging
 import math
 import random
 from collections.abc import Callable
-from typing import Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from spark_kafka_native._client.cluster.discovered import Discovery
 from spark_kafka_native._client.cluster.pool import ConnectionPool
 from spark_kafka_native._client.config import ClientConfig
 from spark_kafka_native._client.errors import NoBrokersFound
@@ -17,7 +16,9 @@ from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout, Throttled
 from spark_kafka_native._protocol.messages.metadata import MetadataRequest
 from spark_kafka_native._protocol.schema import Request, Response
-from spark_kafka_native._zookeeper.errors import ZooKeeperError
+
+if TYPE_CHECKING:
+    from spark_kafka_native._client.cluster.discovered import DiscoveredBrokers
 
 _log = logging.getLogger(__name__)
 ResponseT = TypeVar("ResponseT", bound=Response)
@@ -33,18 +34,18 @@ class AnyBroker:
         config: ClientConfig,
         pool: ConnectionPool,
         known_addresses: Callable[[], list[HostPort]],
-        discovery: Discovery | None,
+        discovered: "DiscoveredBrokers | None",
         *,
         warns: bool,
     ) -> None:
         """``known_addresses`` returns those of the brokers in the cached metadata.
 
-        ``discovery`` and ``warns`` as in ``Cluster``.
+        ``discovered`` finds brokers instead of ``bootstrap.servers``. ``warns`` as in ``Cluster``.
         """
         self._config = config
         self._pool = pool
         self._known_addresses = known_addresses
-        self._discovery = discovery
+        self._discovered = discovered
         self._warns = warns
         self._has_warned = False
         self._has_responded = False
@@ -56,7 +57,8 @@ class AnyBroker:
         """
         tried = FailedAttempts()
         backoff = Backoff(self._config.reconnect_backoff_ms, self._config.reconnect_backoff_max_ms)
-        self._open_discovery()
+        if self._discovered is not None:
+            self._discovered.open()
         while True:
             candidates, missing = self._candidates()
             for address in candidates:
@@ -72,44 +74,35 @@ class AnyBroker:
                 if deadline.expired:
                     break
             if missing is not None and not tried.reasons and not self._has_responded:
-                raise NoBrokersFound(missing)
+                raise missing
             self._warn_unreachable(tried, candidates, missing, deadline)
             if not deadline.pause(backoff.next_ms()):
                 if missing is not None and not tried.reasons:
-                    raise NoBrokersFound(missing)
+                    raise missing
                 raise self._unreachable(tried, request.api_name, candidates)
 
-    def _open_discovery(self) -> None:
-        if self._discovery is not None:
-            try:
-                self._discovery.open()
-            except ZooKeeperError as error:
-                raise NoBrokersFound(f"{self._config.servers_option}: {error}") from error
-
-    def _candidates(self) -> tuple[list[HostPort], str | None]:
+    def _candidates(self) -> tuple[list[HostPort], NoBrokersFound | None]:
         """Addresses to ask, by rank; known brokers in random order before bootstrap servers of the same rank.
 
-        And why ZooKeeper has no brokers, if it has none.
+        And the error, if ZooKeeper has no brokers.
         """
         brokers, servers, missing = self._known_addresses(), self._config.bootstrap_servers, None
-        if self._discovery is not None:
+        if self._discovered is not None:
             try:
-                servers = self._discovery.addresses(self._config.security_protocol)
-            except ZooKeeperError as error:
-                missing = f"{self._config.servers_option}: {error}"
+                servers = self._discovered.addresses()
+            except NoBrokersFound as error:
+                missing = error
         random.shuffle(brokers)
         if self._config.broker_addresses == "bootstrap":
             servers = tuple(random.sample(servers, len(servers)))
         return sorted(dict.fromkeys([*brokers, *servers]), key=self._pool.rank), missing
 
     def _unreachable(self, tried: FailedAttempts, api_name: str, candidates: list[HostPort]) -> BrokerUnreachable:
-        servers, option = self._config.bootstrap_servers, self._config.servers_option
-        if self._discovery is not None:
-            option += f" ({self._discovery.connect})"
-        return tried.error(api_name, candidates, servers, option)
+        option = self._config.servers_option if self._discovered is None else str(self._discovered)
+        return tried.error(api_name, candidates, self._config.bootstrap_servers, option)
 
     def _warn_unreachable(
-        self, tried: FailedAttempts, candidates: list[HostPort], missing: str | None, deadline: Deadline
+        self, tried: FailedAttempts, candidates: list[HostPort], missing: NoBrokersFound | None, deadline: Deadline
     ) -> None:
         if self._warns and not self._has_warned and not deadline.expired and tried.reasons.keys() >= set(candidates):
             self._has_warned = True

@@ -11,12 +11,11 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Final, Self, TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 from uuid import UUID
 
 from spark_kafka_native._client.cluster.any_broker import AnyBroker
-from spark_kafka_native._client.cluster.discovered import Discovery, ExpectedTopics, effect_of
 from spark_kafka_native._client.cluster.kept_producers import KeptProducers
 from spark_kafka_native._client.cluster.known_coordinators import KnownCoordinators
 from spark_kafka_native._client.cluster.metadata import ClusterMetadata, Node, PartitionLeader, TopicMetadata
@@ -34,8 +33,10 @@ from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from spark_kafka_native._protocol.schema import Request, Response
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._zookeeper.errors import ZooKeeperError
-from spark_kafka_native._zookeeper.registry import BrokerLost, Change
+
+if TYPE_CHECKING:
+    from spark_kafka_native._client.cluster.discovered import DiscoveredBrokers, Discovery
+    from spark_kafka_native._zookeeper.registry import Change
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 T = TypeVar("T")
@@ -47,7 +48,7 @@ UNKNOWN_TOPIC_TRIES: Final = 4
 class Cluster:
     """One cluster, its cached metadata and its idle connections. Threads may share it."""
 
-    def __init__(self, config: ClientConfig, *, discovery: Discovery | None = None, warns: bool = False) -> None:
+    def __init__(self, config: ClientConfig, *, discovery: "Discovery | None" = None, warns: bool = False) -> None:
         """Does not connect yet.
 
         ``discovery`` finds the brokers, instead of ``bootstrap.servers``; the caller closes it.
@@ -59,16 +60,18 @@ class Cluster:
         self.kept_producers = KeptProducers()
         self.pending_connections = PendingConnections()
         self._pool = ConnectionPool(config)
-        self._any_broker = AnyBroker(config, self._pool, self._known_addresses, discovery, warns=warns)
         self._only_bootstrap = config.broker_addresses == "bootstrap"
         self._lock = threading.Lock()
         self._metadata = ClusterMetadata()
         self._last_response: tuple[MetadataResponse, ClusterMetadata] | None = None
         self._updated_at: dict[str, float] = {}
-        self._expected = ExpectedTopics()
-        self._discovery = discovery
+        self._discovered: DiscoveredBrokers | None = None
         if discovery is not None:
+            from spark_kafka_native._client.cluster import discovered  # noqa: PLC0415 -- Spark's processes do without it
+
+            self._discovered = discovered.DiscoveredBrokers(discovery, config)
             discovery.listen(self._note_change)
+        self._any_broker = AnyBroker(config, self._pool, self._known_addresses, self._discovered, warns=warns)
         _clusters.add(self)
 
     def __enter__(self) -> Self:
@@ -348,7 +351,8 @@ class Cluster:
                 learned = self._learn(self._read(response))
                 if names is None:
                     return learned
-                self._watch(names)
+                if self._discovered is not None:
+                    self._discovered.watch(names)
                 # Old brokers may have got a request for more: see any_broker.
                 return dataclasses.replace(learned, topics={n: learned.topics[n] for n in names if n in learned.topics})
             # A broker that is starting knows no broker yet; REBOOTSTRAP_REQUIRED (KIP-1102) means that ours are gone.
@@ -370,7 +374,7 @@ class Cluster:
             self._metadata = self._metadata.merged_with(response)
             for name, topic in response.topics.items():
                 if topic.error is ErrorCode.NONE:
-                    is_awaited = self._expected.is_awaited(topic, now)
+                    is_awaited = self._discovered is not None and self._discovered.is_awaited(topic, now)
                     self._updated_at[name] = now - (self._awaited_age_s if is_awaited else 0.0)
                 else:
                     self._updated_at.pop(name, None)
@@ -382,21 +386,15 @@ class Cluster:
         """The age of metadata that is outdated already: it is requested again after ``retry.backoff.max.ms``."""
         return max(self.config.metadata_max_age_ms - self.config.retry_backoff_max_ms, 0) / 1000
 
-    def _watch(self, topics: Iterable[str]) -> None:
-        if self._discovery is not None:
-            with suppress(ZooKeeperError):  # the metadata of topics is requested again when it is too old
-                for topic in topics:
-                    self._discovery.watch_topic(topic)
-
-    def _note_change(self, change: Change) -> None:
+    def _note_change(self, change: "Change") -> None:
         """Brokers or topics have changed in ZooKeeper. Called in a thread of the discovery."""
+        assert self._discovered is not None
         with self._lock:
-            self._expected.note(change, time.monotonic())
-            self._metadata, stale = effect_of(change, self._metadata)
+            self._metadata, stale, lost = self._discovered.note(change, self._metadata)
         self.mark_stale(*stale)
-        if isinstance(change, BrokerLost):
-            self.coordinators.forget_broker(change.broker.broker_id)
-            for endpoint in change.broker.endpoints:
+        if lost is not None:
+            self.coordinators.forget_broker(lost.broker_id)
+            for endpoint in lost.endpoints:
                 self._pool.close_idle(endpoint.address)
 
     def _forget_broker(self, node: Node) -> None:

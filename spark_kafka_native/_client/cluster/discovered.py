@@ -1,13 +1,22 @@
-"""What the cached metadata of a cluster becomes when brokers and topics change in ZooKeeper. Pure."""
+"""Brokers found in ZooKeeper, and what the cached metadata of a cluster becomes when brokers and topics change there.
+
+It is imported only with ZooKeeper, because each module makes the start of Spark's processes longer.
+"""
 
 import dataclasses
+import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
 from spark_kafka_native._client.cluster.metadata import ClusterMetadata, TopicMetadata
+from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.errors import NoBrokersFound
 from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._zookeeper.broker_znode import RegisteredBroker
 from spark_kafka_native._zookeeper.connect_string import ConnectString
+from spark_kafka_native._zookeeper.errors import ZooKeeperError
 from spark_kafka_native._zookeeper.registry import (
     Assignment,
     BrokerAdded,
@@ -45,10 +54,53 @@ class Discovery(Protocol):
 
 
 class Effect(NamedTuple):
-    """The metadata after a change, and the topics whose metadata must be requested again."""
+    """The metadata after a change, the topics whose metadata must be requested again, and the broker that is lost."""
 
     metadata: ClusterMetadata
     stale: frozenset[str] = frozenset()
+    lost: RegisteredBroker | None = None
+
+
+class DiscoveredBrokers:
+    """A discovery, as a `Cluster` uses it. ``note`` and ``is_awaited`` are called under the lock of the cluster."""
+
+    def __init__(self, discovery: Discovery, config: ClientConfig) -> None:
+        self.discovery = discovery
+        self._config = config
+        self._expected = ExpectedTopics()
+
+    def __str__(self) -> str:
+        """The option with the ZooKeeper servers, and its value."""
+        return f"{self._config.servers_option} ({self.discovery.connect})"
+
+    def open(self) -> None:
+        """Connect, unless that is done. Raises NoBrokersFound."""
+        try:
+            self.discovery.open()
+        except ZooKeeperError as error:
+            raise NoBrokersFound(f"{self._config.servers_option}: {error}") from error
+
+    def addresses(self) -> tuple[HostPort, ...]:
+        """The brokers' addresses now. Raises NoBrokersFound."""
+        try:
+            return self.discovery.addresses(self._config.security_protocol)
+        except ZooKeeperError as error:
+            raise NoBrokersFound(f"{self._config.servers_option}: {error}") from error
+
+    def watch(self, topics: Iterable[str]) -> None:
+        """Report changes of the topics' partitions, too."""
+        with suppress(ZooKeeperError):  # the metadata of topics is requested again when it is too old
+            for topic in topics:
+                self.discovery.watch_topic(topic)
+
+    def note(self, change: Change, metadata: ClusterMetadata) -> Effect:
+        """What a change means for the cached metadata; a changed topic is awaited from now on."""
+        self._expected.note(change, time.monotonic())
+        return effect_of(change, metadata)
+
+    def is_awaited(self, topic: TopicMetadata, now: float) -> bool:
+        """Whether a response has the topic as it was before a change in ZooKeeper."""
+        return self._expected.is_awaited(topic, now)
 
 
 def effect_of(change: Change, metadata: ClusterMetadata) -> Effect:
@@ -57,7 +109,7 @@ def effect_of(change: Change, metadata: ClusterMetadata) -> Effect:
         case BrokerLost(broker=lost):
             brokers = {number: node for number, node in metadata.brokers.items() if number != lost.broker_id}
             led = (name for name, topic in metadata.topics.items() if _is_led_by(topic, lost.broker_id))
-            return Effect(dataclasses.replace(metadata, brokers=brokers), frozenset(led))
+            return Effect(dataclasses.replace(metadata, brokers=brokers), frozenset(led), lost)
         case BrokerAdded(broker=added):
             concerned = (name for name, topic in metadata.topics.items() if _may_use(topic, added.broker_id, metadata))
             return Effect(metadata, frozenset(concerned))

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -11,7 +12,6 @@ from kazoo.client import KazooClient
 from broker_embedded.testing import EmbeddedBroker, EmbeddedZooKeeper
 from spark_kafka_native._client.admin.topics import create_partitions
 from spark_kafka_native._client.cluster.cluster import Cluster
-from spark_kafka_native._client.cluster.discovered import Discovery
 from spark_kafka_native._client.discovery_config import DiscoveryConfig
 from spark_kafka_native._client.errors import NoBrokersFound
 from spark_kafka_native._net.errors import BrokerUnreachable
@@ -44,10 +44,10 @@ def broker_of(connect: str, directory: Path, **topics: int) -> Iterator[Embedded
         yield broker
 
 
-def discovery_of(cluster: Cluster) -> Discovery:
-    """The discovery of a client."""
-    assert cluster._discovery is not None
-    return cluster._discovery
+def discovery_of(cluster: Cluster) -> Any:
+    """The discovery of a client, which is open."""
+    assert cluster._discovered is not None
+    return cluster._discovered.discovery
 
 
 def partitions_of(cluster: Cluster, topic: str) -> int:
@@ -106,6 +106,7 @@ def test_a_new_topic_is_used_at_once(zookeeper_connect: str, tmp_path: Path) -> 
 def test_a_recreated_topic_is_read_again(zookeeper_connect: str, tmp_path: Path) -> None:
     with broker_of(zookeeper_connect, tmp_path, events=2) as broker, client_of(zookeeper_connect) as cluster:
         assert partitions_of(cluster, "events") == 2
+        eventually(lambda: list(discovery_of(cluster)._registry.watched), ["events"])  # the broker has registered it
         broker.delete_topic("events")
         eventually(lambda: "events" in cluster._metadata.topics, expected=False)
         broker.create_topic("events", 1)
@@ -115,7 +116,7 @@ def test_a_recreated_topic_is_read_again(zookeeper_connect: str, tmp_path: Path)
 def test_an_expired_session_loses_no_change(zookeeper_connect: str, tmp_path: Path) -> None:
     with broker_of(zookeeper_connect, tmp_path, events=1) as broker, client_of(zookeeper_connect) as cluster:
         assert partitions_of(cluster, "events") == 1
-        session = discovery_of(cluster)._reader._client.client_id  # type: ignore[attr-defined]  # it is open
+        session = discovery_of(cluster)._reader._client.client_id
         thief = KazooClient(zookeeper_connect, client_id=session)
         thief.start()
         thief.stop()  # the end of the session

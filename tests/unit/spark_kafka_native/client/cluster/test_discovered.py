@@ -31,9 +31,10 @@ METADATA = ClusterMetadata(brokers=BROKERS, topics=TOPICS)
 
 
 def test_a_lost_broker_is_forgotten_with_the_leaders_of_its_topics() -> None:
-    metadata, stale = effect_of(BrokerLost(broker=broker(1)), METADATA)
+    metadata, stale, lost = effect_of(BrokerLost(broker=broker(1)), METADATA)
     assert metadata == ClusterMetadata(brokers={2: BROKERS[2]}, topics=TOPICS)
     assert stale == {"one"}
+    assert lost == broker(1)
 
 
 @pytest.mark.parametrize(("number", "stale"), [(1, {"one", "two", "late"}), (3, {"late"}), (4, {"late"})])
@@ -57,9 +58,10 @@ def test_a_topic_is_stale_if_zookeeper_has_other_replicas(change: Change, stale:
 
 
 def test_a_deleted_topic_is_forgotten() -> None:
-    metadata, stale = effect_of(TopicDeleted(topic="one"), METADATA)
+    metadata, stale, lost = effect_of(TopicDeleted(topic="one"), METADATA)
     assert set(metadata.topics) == {"two", "late"}
     assert stale == {"one"}
+    assert lost is None
 
 
 def test_new_partitions_are_awaited_until_a_broker_has_them() -> None:
