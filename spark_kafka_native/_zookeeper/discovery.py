@@ -225,7 +225,7 @@ class BrokerDiscovery:
             return self._open_again()
         if reader.state is SessionState.CONNECTED:
             return self._update(reader)
-        self._note_away()
+        self._note_away("the connection was lost")
         lost_for_s = time.monotonic() - reader.suspended_at
         left_s = self._session_timeout_ms / 1000 - lost_for_s
         if reader.state is SessionState.SUSPENDED and left_s > 0:
@@ -238,7 +238,7 @@ class BrokerDiscovery:
         try:
             self._reader = self._open_reader()
         except ZooKeeperError as error:
-            self._note_away(f" ({error})")
+            self._note_away(error)
             return self._next_pause_s()
         return 0.0
 
@@ -251,11 +251,11 @@ class BrokerDiscovery:
         try:
             after = self._read(reader, before)
         except ZooKeeperError as error:
-            self._note_away(f" ({error})")
+            self._note_away(error)
             return self._next_pause_s()
         if self._is_away:
             self._is_away = False
-            _log.info("%s can be reached again", self)
+            _log.info("%s can be read again", self)
         self._pause_s = _FIRST_PAUSE_S
         for change in changes_between(before, after):
             self._report(change)
@@ -311,11 +311,11 @@ class BrokerDiscovery:
             except Exception:
                 _log.exception("%s: a listener failed at %s; the discovery continues", self, change)
 
-    def _note_away(self, problem: str = "") -> None:
-        """Log one line until ZooKeeper can be reached again."""
+    def _note_away(self, problem: object) -> None:
+        """Log one line until ZooKeeper can be read again."""
         if not self._is_away and not self._closed.is_set():
             self._is_away = True
-            text = "the connection to %s was lost%s; the last known brokers stay in use, connecting again"
+            text = "%s cannot be read (%s); the last known brokers stay in use, trying again"
             _log.warning(text, self, problem)
 
     def _next_pause_s(self) -> float:

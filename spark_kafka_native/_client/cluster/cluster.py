@@ -53,8 +53,10 @@ class Cluster:
 
         ``discovery`` finds the brokers, instead of ``bootstrap.servers``; the caller closes it.
         ``warns``: log a warning when no broker can be reached, once, and again after a response.
-        False in tools, which print the error.
+        False in tools, which print the error. Raises ValueError: neither brokers nor a discovery.
         """
+        if discovery is None and not config.bootstrap_servers:
+            raise ValueError(f"{config.servers_option}: a cluster without bootstrap.servers needs a discovery")
         self.config = config
         self.coordinators = KnownCoordinators()
         self.kept_producers = KeptProducers()

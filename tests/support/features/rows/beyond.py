@@ -73,6 +73,7 @@ MORE: Final = Section(
             "more.wireFormat", "Values in Confluent's wire format", _NONE, "header stripped, schema id as a column"
         ),
         Feature("more.avro", "Avro by a schema registry", _NONE, "as an extra, or by a given schema"),
+        Feature("more.forwardedPort", "Brokers at a forwarded port", _NONE, "`kafka.broker.addresses=bootstrap`"),
         Feature("more.connect", "Spark Connect", "a jar on the server", "a Python package on the server"),
     ),
 )

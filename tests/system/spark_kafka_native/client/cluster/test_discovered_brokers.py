@@ -154,6 +154,12 @@ def test_without_registered_brokers_the_error_names_the_znode(zookeeper_connect:
         )
 
 
+def test_a_configuration_without_servers_needs_a_discovery() -> None:
+    _, client = DiscoveryConfig.parse({"zookeeper.connect": "zookeeper:2181"})
+    with pytest.raises(ValueError, match=r"zookeeper\.connect: a cluster without bootstrap\.servers needs a discovery"):
+        Cluster(client)
+
+
 def test_without_zookeeper_the_error_names_the_option() -> None:
     address = f"127.0.0.1:{free_port()}"
     with client_of(address, zookeeper_connection_timeout_ms=200) as cluster:
