@@ -1,5 +1,6 @@
 """Kafka clients for single records, without Spark: ``Producer``. See docs/clients.md."""
 
+from spark_kafka_native._client.cluster.metadata import ClusterMetadata
 from spark_kafka_native._client.errors import ProduceError
 from spark_kafka_native._client.partitioning.partitioner_names import PartitionerError
 from spark_kafka_native._net.errors import ConfigError
@@ -13,6 +14,7 @@ from spark_kafka_native._record_clients.records import ProducerRecord, RecordMet
 __all__ = [
     "CallbackHandler",
     "ClientClosed",
+    "ClusterMetadata",
     "ConfigError",
     "EventHandler",
     "KafkaError",

@@ -19,11 +19,12 @@ from spark_kafka_native._client.cluster.any_broker import AnyBroker
 from spark_kafka_native._client.cluster.kept_producers import KeptProducers
 from spark_kafka_native._client.cluster.known_coordinators import KnownCoordinators
 from spark_kafka_native._client.cluster.metadata import ClusterMetadata, Node, PartitionLeader, TopicMetadata
+from spark_kafka_native._client.cluster.metadata_listeners import MetadataListeners
 from spark_kafka_native._client.cluster.misdirected import MISDIRECTED, is_misdirected
 from spark_kafka_native._client.cluster.pending_connection import PendingConnections
 from spark_kafka_native._client.cluster.pool import ConnectionPool
 from spark_kafka_native._client.config import ClientConfig
-from spark_kafka_native._client.errors import BrokerNotAvailable, NoSuchPartition
+from spark_kafka_native._client.errors import BrokerNotAvailable
 from spark_kafka_native._client.retry import Backoff, give_up, retry
 from spark_kafka_native._net.address import HostPort
 from spark_kafka_native._net.blocking import Connection
@@ -67,6 +68,7 @@ class Cluster:
         self._metadata = ClusterMetadata()
         self._last_response: tuple[MetadataResponse, ClusterMetadata] | None = None
         self._updated_at: dict[str, float] = {}
+        self.metadata_listeners = MetadataListeners()
         self._discovered: DiscoveredBrokers | None = None
         if discovery is not None:
             from spark_kafka_native._client.cluster import discovered  # noqa: PLC0415 -- Spark's processes do without it
@@ -139,7 +141,7 @@ class Cluster:
             except BrokerUnreachable as error:
                 give_up(failure, error)
             checked = () if missing_ok or names is None else names
-            errors = (_topic_error(response, name, create=create) for name in checked)
+            errors = (response.error_of(name, create=create) for name in checked)
             failure = next(filter(None, errors), None)
             if failure is None:
                 return response
@@ -198,10 +200,10 @@ class Cluster:
         """
         stale = sorted(topic for topic in {partition.topic for partition in partitions} if not self._is_fresh(topic))
         found = self.metadata(stale, missing_ok=True, timeout_ms=deadline.remaining_ms) if stale else ClusterMetadata()
-        topic_errors = {name: error for name in stale if (error := _topic_error(found, name)) is not None}
+        topic_errors = {name: error for name in stale if (error := found.error_of(name)) is not None}
         leaders = self._metadata.leaders(partition for partition in partitions if partition.topic not in topic_errors)
         errors = {
-            partition: topic_errors.get(partition.topic) or self._no_leader(partition)
+            partition: topic_errors.get(partition.topic) or self._metadata.no_leader(partition)
             for partition in partitions
             if partition not in leaders
         }
@@ -373,15 +375,16 @@ class Cluster:
         """Add a response to the cached metadata; the response, with later leaders where those are known."""
         now = time.monotonic()
         with self._lock:
-            self._metadata = self._metadata.merged_with(response)
+            before, self._metadata = self._metadata, self._metadata.merged_with(response)
             for name, topic in response.topics.items():
                 if topic.error is ErrorCode.NONE:
                     is_awaited = self._discovered is not None and self._discovered.is_awaited(topic, now)
                     self._updated_at[name] = now - (self._awaited_age_s if is_awaited else 0.0)
                 else:
                     self._updated_at.pop(name, None)
-            merged = self._metadata.topics
-            return dataclasses.replace(response, topics={name: merged[name] for name in response.topics})
+            after = self._metadata
+        self.metadata_listeners.report(before, after)
+        return dataclasses.replace(response, topics={name: after.topics[name] for name in response.topics})
 
     @property
     def _awaited_age_s(self) -> float:
@@ -412,12 +415,6 @@ class Cluster:
         updated_at = self._updated_at.get(topic)
         return updated_at is not None and (time.monotonic() - updated_at) * 1000 < self.config.metadata_max_age_ms
 
-    def _no_leader(self, partition: TopicPartition) -> KafkaError:
-        topic = self._metadata.topics.get(partition.topic)
-        if topic is not None and topic.partitions and partition.partition not in topic.partitions:
-            return NoSuchPartition(partition, len(topic.partitions))
-        return KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader")
-
     def _reset_after_fork(self) -> None:
         self._lock = threading.Lock()
         self.kept_producers.clear()  # they are the parent's
@@ -431,13 +428,6 @@ def _advertised(node: Node, reason: str) -> str:
     if isinstance(reason, UnknownHost):
         return f"{setting}, where clients need names that they can resolve"
     return type(reason)(setting)
-
-
-def _topic_error(response: ClusterMetadata, name: str, *, create: bool = False) -> KafkaError | None:
-    topic = response.topics.get(name)
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
-    operation = "DESCRIBE (or CREATE, if it does not exist)" if create else "DESCRIBE"
-    return None if code is ErrorCode.NONE else KafkaError(code, f"topic {name}", operation=operation)
 
 
 _clusters: "weakref.WeakSet[Cluster]" = weakref.WeakSet()

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Self
 from uuid import UUID
 
+from spark_kafka_native._client.errors import NoSuchPartition
 from spark_kafka_native._net.address import HostPort
-from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._protocol.wire import ZERO_UUID
@@ -102,6 +103,20 @@ class ClusterMetadata:
                 leader = made[key] = PartitionLeader(node, known.leader_epoch, topic.topic_id)
             found[partition] = leader
         return found
+
+    def error_of(self, topic: str, *, create: bool = False) -> KafkaError | None:
+        """The error of a topic in a response, also if it is not there. ``create``: the response may have created it."""
+        found = self.topics.get(topic)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else found.error
+        operation = "DESCRIBE (or CREATE, if it does not exist)" if create else "DESCRIBE"
+        return None if code is ErrorCode.NONE else KafkaError(code, f"topic {topic}", operation=operation)
+
+    def no_leader(self, partition: TopicPartition) -> KafkaError:
+        """The error of a partition that has no leader, or does not exist."""
+        topic = self.topics.get(partition.topic)
+        if topic is not None and topic.partitions and partition.partition not in topic.partitions:
+            return NoSuchPartition(partition, len(topic.partitions))
+        return KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader")
 
     def merged_with(self, newer: "ClusterMetadata") -> "ClusterMetadata":
         """These topics with ``newer`` ones over them, and the newer brokers.

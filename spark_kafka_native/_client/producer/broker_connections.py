@@ -11,6 +11,7 @@ from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.cluster.metadata import Node
 from spark_kafka_native._client.producer.partition_queue import PartitionQueue
 from spark_kafka_native._client.producer.produce_request import Loaded
+from spark_kafka_native._net.address import HostPort
 from spark_kafka_native._net.blocking import Connection
 from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._protocol.errors import KafkaError
@@ -31,6 +32,11 @@ class BrokerConnection:
     node: Node
     connection: Connection
     requests: deque[InFlightRequest] = dataclasses.field(default_factory=deque)
+
+    @property
+    def address(self) -> HostPort:
+        """Where the connection ends; with ``broker.addresses=bootstrap`` not the broker's own address."""
+        return self.connection.address
 
     def queues_in_flight(self) -> list[PartitionQueue]:
         """The partitions of all requests, without those that were given up."""

@@ -293,7 +293,7 @@ class Sender:
             raise self._error(queue, error.code, f"{error.detail}; writing needs Kafka 0.11 or newer") from error
         if self._config.compression_type is CompressionType.ZSTD and version < _FIRST_VERSION_WITH_ZSTD:
             prefix = self._config.option_prefix
-            detail = f"{broker.node.address} is older than 2.1 and cannot take {prefix}compression.type = zstd"
+            detail = f"{broker.address} is older than 2.1 and cannot take {prefix}compression.type = zstd"
             raise self._error(queue, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
 
     def _identify(self, queue: PartitionQueue, topic_id: UUID) -> None:
@@ -313,7 +313,7 @@ class Sender:
         try:
             self._write(broker)
             broker.connection.read_some()
-            while (received := broker.connection.next_response()) is not None:
+            while not broker.connection.closed and (received := broker.connection.next_response()) is not None:
                 _, response = received
                 assert isinstance(response, ProduceResponse)
                 self._take(broker, response)
@@ -326,13 +326,15 @@ class Sender:
         paired = pair(broker.requests[0].load, response)
         for item, part in paired:
             if part is None:
-                raise ConnectionLost(broker.node.address, f"its response to Produce lacks {item.queue.partition}")
+                raise ConnectionLost(broker.address, f"its response to Produce lacks {item.queue.partition}")
         broker.requests.popleft()
         if broker.connection.throttle_ms:
             broker.extend_for_throttle(broker.queues_in_flight(), self.now(), self._config.request_timeout_ms)
         for item, part in paired:
             if part is not None and not item.queue.is_abandoned:
                 self._settle(item.queue, item.batch, part)
+        if self._cluster.is_from_another_broker(response):
+            self._lose(broker, ConnectionLost(broker.address, "the connection is to another broker"))
 
     def _settle(self, queue: PartitionQueue, batch: OutgoingBatch, part: PartitionProduceResponse) -> None:
         code = ErrorCode.of(part.error_code)
@@ -400,8 +402,8 @@ class Sender:
     def _check_deadlines(self, now: float) -> None:
         for broker in self._connections:
             if broker.requests and now >= broker.requests[0].expires_at:
-                self._cluster.note_timeout(broker.node.address)
-                self._lose(broker, RequestTimeout(broker.node.address, "Produce", self._config.request_timeout_ms))
+                self._cluster.note_timeout(broker.address)
+                self._lose(broker, RequestTimeout(broker.address, "Produce", self._config.request_timeout_ms))
         if now < self._expires_at:
             return
         self._expires_at = min((queue.expires_at() for queue in self._busy.values()), default=math.inf)
@@ -418,8 +420,7 @@ class Sender:
         times = [now + longest_s, *self._connections.next_times(now)]
         for queue in self._busy.values():
             times.append(queue.expires_at())
-            wakes_at = queue.wakes_at()
-            if wakes_at is not None and wakes_at > now:
+            if (wakes_at := queue.wakes_at()) is not None and wakes_at > now:
                 times.append(wakes_at)
         return max(min(times) - now, 0.0)
 

@@ -20,6 +20,7 @@ from spark_kafka_native._client.config_def import (
     integer,
     properties_of,
 )
+from spark_kafka_native._client.discovery_config import DiscoveryConfig
 from spark_kafka_native._client.partitioning.partitioner_names import LOOKUP, NAMES, TableLocation
 from spark_kafka_native._net.errors import ConfigError
 from spark_kafka_native._record_clients.producer.handlers import CallbackHandler, EventHandler
@@ -62,6 +63,7 @@ class ProducerConfig:
     """The properties of one producer of single records."""
 
     client: ClientConfig
+    discovery: DiscoveryConfig
     producer_type: str = define(
         choice((ASYNC, SYNC)),
         ASYNC,
@@ -101,7 +103,7 @@ class ProducerConfig:
 
     @classmethod
     def parse(cls, options: Mapping[str, object]) -> Self:
-        """Options by Kafka name (any case) -> a checked configuration. Raises ConfigError as ``ClientConfig.parse``."""
+        """Options by Kafka name (any case) -> a checked configuration. Raises ConfigError naming the option."""
         current = _current_names(options)
         values = {
             name.replace(".", "_"): _parse(PROPERTIES[name], current.pop(name))
@@ -119,7 +121,8 @@ class ProducerConfig:
             if values.get("producer_type") == SYNC and name.replace(".", "_") in values:
                 raise ConfigError(name, "needs producer.type=async: a synchronous producer has no queue")
         current.setdefault("linger.ms", _LINGER_MS)
-        return cls(client=ClientConfig.parse(current), **values)
+        discovery, client = DiscoveryConfig.parse(current)
+        return cls(client=client, discovery=discovery, **values)
 
 
 PROPERTIES: Final[Mapping[str, Property]] = MappingProxyType(dict(properties_of(ProducerConfig)))
@@ -130,14 +133,12 @@ _CODECS: Final = {"0": "none", "1": "gzip", "2": "snappy", "3": "lz4"}
 
 OLD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "broker.list": "bootstrap.servers",
         "buffer.size": "send.buffer.bytes",
         "compression.codec": "compression.type",
         "connect.timeout.ms": "socket.connection.setup.timeout.ms",
         "key.serializer.class": "key.serializer",
         "max.message.size": "max.request.size",
         "message.send.max.retries": "retries",
-        "metadata.broker.list": "bootstrap.servers",
         "queue.buffering.max.ms": "linger.ms",
         "queue.size": "queue.buffering.max.messages",
         "queue.time": "linger.ms",
@@ -147,8 +148,10 @@ OLD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
     }
 )
-"""Names of the Scala producers of Kafka 0.7 and 0.8, with today's. 0.7's batch.size, a number of records, is
-``batch.num.messages``; ``batch.size`` is a number of bytes, as today."""
+"""Names of the Scala producers of Kafka 0.7 and 0.8, with today's; ``DiscoveryConfig`` has those of brokers.
+
+0.7's batch.size, a number of records, is ``batch.num.messages``; ``batch.size`` is a number of bytes, as today.
+"""
 
 
 def _current_names(options: Mapping[str, object]) -> dict[str, object]:

@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._record_clients.errors import ClientClosed, QueueFull
 from spark_kafka_native._record_clients.producer.config import ProducerConfig
 from spark_kafka_native._record_clients.producer.futures import complete
@@ -70,8 +69,8 @@ class SyncDispatch:
     waiting = 0
     dropped = 0
 
-    def __init__(self, cluster: Cluster, config: ProducerConfig) -> None:
-        self.sender = BrokerSender(cluster, config)
+    def __init__(self, config: ProducerConfig) -> None:
+        self.sender = BrokerSender(config)
         self._lock = threading.RLock()
 
     def send(self, records: Sequence[QueuedRecord]) -> None:
@@ -113,7 +112,7 @@ class _Flush:
 class AsyncDispatch:
     """Sends in a thread of its own."""
 
-    def __init__(self, cluster: Cluster, config: ProducerConfig) -> None:
+    def __init__(self, config: ProducerConfig) -> None:
         self._config = config
         self._callbacks = config.callback_handler or CallbackHandler()
         self._handler = config.event_handler or EventHandler()
@@ -129,7 +128,7 @@ class AsyncDispatch:
             batch_records=config.batch_num_messages,
             wake_up=self._wake_up,
         )
-        self.sender = BrokerSender(cluster, config, self._wakeup.fileno())
+        self.sender = BrokerSender(config, self._wakeup.fileno())
         self._flushes: deque[_Flush] = deque()
         self.dropped = 0
         self._closing = False

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.metadata_listeners import MetadataListener
 from spark_kafka_native._client.producer.assignment import topic_metadata
 from spark_kafka_native._record_clients.errors import ClientClosed
 from spark_kafka_native._record_clients.producer.config import SYNC, ProducerConfig
@@ -56,10 +56,10 @@ class Producer:
     def __init__(self, options: Mapping[str, object]) -> None:
         """Does not connect yet. Raises ConfigError naming the option."""
         self._config = ProducerConfig.parse(options)
-        self._cluster = Cluster(self._config.client, warns=True)
         self._callbacks = self._config.callback_handler or CallbackHandler()
         kind = SyncDispatch if self._config.producer_type == SYNC else AsyncDispatch
-        self._dispatch: Dispatch = kind(self._cluster, self._config)
+        self._dispatch: Dispatch = kind(self._config)
+        self._cluster = self._dispatch.sender.cluster
         self._pid = os.getpid()
         self._closed = False
         # A producer that is forgotten without close() sends what is left; the end of the process waits for it.
@@ -123,6 +123,14 @@ class Producer:
         """The topic's partitions, ascending. Raises KafkaError as ``send``."""
         self._check_usable()
         return list(topic_metadata(self._cluster, topic).partitions)
+
+    def add_metadata_listener(self, listener: MetadataListener) -> None:
+        """Call ``listener`` with brokers, topics, partitions and leaders whenever those of the producer have changed.
+
+        It is called in the thread that has received the metadata, and must not wait for the producer.
+        """
+        self._check_usable()
+        self._cluster.metadata_listeners.add(listener)
 
     @property
     def metrics(self) -> ProducerMetrics:

@@ -59,11 +59,12 @@ class _Encoded:
 class BrokerSender:
     """Sends records, and completes their futures in ``send``, ``pump``, ``flush`` and ``fail_all``."""
 
-    def __init__(self, cluster: Cluster, config: ProducerConfig, wakeup: int | None = None) -> None:
+    def __init__(self, config: ProducerConfig, wakeup: int | None = None) -> None:
         """``wakeup``: a file descriptor that ends the wait of ``pump`` when it is readable."""
         self.condition = threading.Condition()
         """Of all records: it is notified of their results."""
-        self._cluster = cluster
+        self._discovery = config.discovery.discovery()
+        self.cluster = cluster = Cluster(config.client, discovery=self._discovery, warns=True)
         self._config = config
         self._client = cluster.config
         self._callbacks = config.callback_handler or CallbackHandler()
@@ -105,7 +106,7 @@ class BrokerSender:
             topics.setdefault(queued.record.topic, []).append(queued)
         for name, items in topics.items():
             try:
-                topic = topic_metadata(self._cluster, name)
+                topic = topic_metadata(self.cluster, name)
             except KafkaError as error:
                 self._refuse(items, error)
                 continue
@@ -145,11 +146,13 @@ class BrokerSender:
         self._deliver()
 
     def close(self) -> None:
-        """Fail the records without a result, and close the connections and the cluster."""
+        """Fail the records without a result, and close all connections."""
         if self.failure is None:
             self.fail_all(ClientClosed("the producer was closed before brokers acknowledged the record"))
         self._sender.release()
-        self._cluster.close()
+        self.cluster.close()
+        if self._discovery is not None:
+            self._discovery.close()
 
     # --- records to batches
 
@@ -198,8 +201,8 @@ class BrokerSender:
         """The topic, and the records without those for partitions that it does not have, which fail."""
         if all(each.partition is None or each.partition in topic.partitions for each in items):
             return topic, items
-        self._cluster.mark_stale(topic.name)  # partitions may have been added since
-        topic = self._cluster.topic(topic.name, timeout_ms=self._client.max_block_ms)
+        self.cluster.mark_stale(topic.name)  # partitions may have been added since
+        topic = self.cluster.topic(topic.name, timeout_ms=self._client.max_block_ms)
         kept = []
         for each in items:
             if each.partition is None or each.partition in topic.partitions:
@@ -262,8 +265,8 @@ class BrokerSender:
         try:
             return self._assigner.assign_in(topic, rows)
         except NoSuchPartition:  # of a look-up table; partitions may have been added since
-            self._cluster.mark_stale(topic.name)
-            fresh = self._cluster.topic(topic.name, timeout_ms=self._client.max_block_ms)
+            self.cluster.mark_stale(topic.name)
+            fresh = self.cluster.topic(topic.name, timeout_ms=self._client.max_block_ms)
             return self._assigner.assign_in(fresh, rows)
 
     def _expect(self, partition: TopicPartition, items: list[QueuedRecord]) -> None:

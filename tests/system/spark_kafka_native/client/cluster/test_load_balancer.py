@@ -12,6 +12,7 @@ from spark_kafka_native._client.admin.committed_offsets import commit_offsets, f
 from spark_kafka_native._client.admin.topics import NewTopic, create_topics
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.offsets import LATEST, list_offsets, offsets_at
+from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._net.errors import BrokerUnreachable
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
@@ -19,6 +20,8 @@ from spark_kafka_native._protocol.messages.create_topics import CreateTopicsRequ
 from spark_kafka_native._protocol.messages.fetch import FetchRequest
 from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native._protocol.messages.offset_commit import OffsetCommitRequest
+from tests.support.clients.interface import Record
+from tests.support.clients.native import rows_of
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import LAST, fill
 from tests.support.scripted.proxy import LoadBalancer
@@ -151,3 +154,13 @@ def test_servers_of_which_one_is_down_are_used_one_after_the_other(brokers: Hidd
         assert not reading.errors
         assert reading.offsets == whole(wanted)
     brokers.brokers[1].start()
+
+
+def test_records_are_written_to_their_leaders(cluster: Cluster, brokers: HiddenBrokers) -> None:
+    brokers.state.create("new", PARTITIONS)
+    for _ in range(3):
+        rows = [Record(None, b"%d" % number, partition=number % PARTITIONS) for number in range(30)]
+        with Producer(cluster) as producer:
+            producer.send("new", rows_of(rows))
+            producer.send("new", rows_of(rows))
+    assert [len(values) for values in brokers.values("new")] == [60] * PARTITIONS

@@ -135,5 +135,15 @@ def test_a_wrong_property_is_an_error_that_names_it(options: dict[str, object], 
 
 
 def test_the_address_of_a_cluster_is_required() -> None:
-    with pytest.raises(ConfigError, match=r"bootstrap\.servers: is required"):
+    with pytest.raises(ConfigError, match=r"bootstrap\.servers: is required .*, or zookeeper\.connect"):
         ProducerConfig.parse({})
+
+
+def test_brokers_can_be_given_by_old_names_or_found_in_zookeeper() -> None:
+    for options in ({"broker.list": "0:localhost:9092"}, {"metadata.broker.list": "localhost:9092"}):
+        config = ProducerConfig.parse(options)
+        assert [str(server) for server in config.client.bootstrap_servers] == ["localhost:9092"]
+        assert config.discovery.discovery() is None
+    config = ProducerConfig.parse({"zk.connect": "localhost:2181/kafka"})
+    assert config.client.bootstrap_servers == ()
+    assert str(config.discovery.zookeeper_connect) == "localhost:2181/kafka"
