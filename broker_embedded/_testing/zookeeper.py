@@ -14,6 +14,7 @@ from broker_embedded._platform.child_process import ChildProcess
 from broker_embedded._testing.server_process import RestartableServer, ServerProcess
 from broker_embedded._zookeeper_server.config import LOOPBACK, WORDS, ServerConfig
 from broker_embedded._zookeeper_server.programs import ZooKeeperMissing, server_command
+from broker_embedded._zookeeper_server.properties import check_properties
 
 START_TIMEOUT_S: Final = 60.0
 _POLL_S: Final = 0.02
@@ -66,12 +67,13 @@ class EmbeddedZooKeeper(RestartableServer):
 
         ``data_dir`` None is a temporary directory, removed by ``stop``, when the object is garbage collected, or when
         the interpreter ends. ``settings`` are lines of ``zoo.cfg``, with text, integers or booleans. Without
-        ``clientPort`` the server takes a free port. Raises SettingError: a setting has another type, opens a port that
-        other machines can reach, or is of an ensemble.
+        ``clientPort`` the server takes a free port. Raises SettingError: a setting is unknown or invalid, opens a port
+        that other machines can reach, or is of an ensemble.
         """
         wanted = {key: _text(key, value) for key, value in {**_DEFAULTS, **(settings or {})}.items()}
         wanted.setdefault("clientPort", "0")
         self._has_free_port = not parse_port("clientPort", wanted["clientPort"])
+        check_properties(wanted)
         _check_addresses(wanted)
         super().__init__(data_dir)
         self._config = ServerConfig.parse({**wanted, "dataDir": os.path.abspath(self._data_dir)})
@@ -127,14 +129,16 @@ class EmbeddedZooKeeper(RestartableServer):
         path = self._data_dir / _CONFIG_FILE
         try:
             command = server_command(path)
-            if not self._has_free_port:
-                self._config.check_port()
+            self._config.check_ports()
+            self._config.make_directories()
         except (ZooKeeperMissing, OSError) as error:
             raise ZooKeeperStartError(str(error)) from error
         for _ in range(_PORT_TRIES if self._has_free_port else 1):
             config = self._config.with_port(_free_port()) if self._has_free_port else self._config
-            self._data_dir.mkdir(parents=True, exist_ok=True)
-            config.write(path)
+            try:
+                config.write(path)
+            except OSError as error:
+                raise ZooKeeperStartError(f"cannot write {path}: {error.strerror}") from error
             status = self._run(command, config)
             if status is None:
                 self._config, self._has_free_port = config, False

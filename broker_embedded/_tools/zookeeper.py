@@ -53,7 +53,8 @@ def start(*, properties: Path, daemon: bool) -> int:
     if not config.port:
         raise InvalidOption(f"{properties}: clientPort: clients cannot know which port 0 is; set another one")
     try:
-        config.check_port()
+        config.check_ports()
+        config.make_directories()
     except OSError as error:
         raise ToolFailed(f"{properties}: {error}") from error
     with registered("zookeeper"), tempfile.TemporaryDirectory(prefix="zookeeper-") as folder:

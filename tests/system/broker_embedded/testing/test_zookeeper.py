@@ -179,6 +179,8 @@ def test_a_server_with_few_four_letter_words_is_found_too() -> None:
         ({"secureClientPortAddress": ""}, "secureClientPortAddress: other machines can reach ''"),
         ({"admin.serverAddress": "::"}, "admin.serverAddress: other machines can reach '::'"),
         ({"dataDir": "/data"}, "dataDir: the argument data_dir is the data directory"),
+        ({"tickTime": "2s"}, "tickTime: '2s' is not a whole number from 1 to 2147483647"),
+        ({"tickTme": 1}, "tickTme: ZooKeeper has no such property; did you mean tickTime?"),
         ({"server.1": "127.0.0.1:2888:3888"}, "server.1: this server is no member of an ensemble"),
     ],
 )
@@ -197,7 +199,9 @@ def test_a_port_that_is_set_and_taken_is_a_start_error(server: EmbeddedZooKeeper
     port = server.connect_string.rpartition(":")[2]
     second = EmbeddedZooKeeper(server._data_dir, settings={"clientPort": port})
     for _ in range(2):
-        with pytest.raises(ZooKeeperStartError, match=rf"cannot listen at 127\.0\.0\.1:{port}: Address already in use"):
+        with pytest.raises(
+            ZooKeeperStartError, match=rf"clientPort: cannot listen at 127\.0\.0\.1:{port}: Address already in use"
+        ):
             second.start()
     assert four_letters(server, "ruok") == "imok"
 
@@ -225,12 +229,28 @@ def test_a_missing_java_is_a_start_error(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_server_that_ends_during_its_start_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    server = EmbeddedZooKeeper(tmp_path / "data", settings={"dataLogDir": str(tmp_path / "file" / "log")})
+    server = EmbeddedZooKeeper(tmp_path / "data", settings={"metricsProvider.className": "no.such.Class"})
     with pytest.raises(ZooKeeperStartError, match=r"ended with status [1-9]") as error:
         server.start()
-    assert str(tmp_path / "file" / "log") in str(error.value)
+    assert "no.such.Class" in str(error.value)
     assert not server._server.is_running
+
+
+def test_a_directory_or_port_that_cannot_be_used_is_named_before_a_start(
+    server: EmbeddedZooKeeper, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "data" / "zoo.cfg").mkdir(parents=True)
+    port = server.connect_string.rpartition(":")[2]
+    for refused, problem in (
+        (EmbeddedZooKeeper(tmp_path / "file"), f"dataDir: cannot create files in {tmp_path}/file/version-2: Not a dir"),
+        (EmbeddedZooKeeper(settings={"dataLogDir": f"{tmp_path}/file/a"}), "dataLogDir: cannot create files in "),
+        (EmbeddedZooKeeper(tmp_path / "data"), f"cannot write {tmp_path}/data/zoo.cfg: Is a directory"),
+        (EmbeddedZooKeeper(settings={"secureClientPort": port}), "secureClientPort: cannot listen at 127.0.0.1:"),
+    ):
+        with pytest.raises(ZooKeeperStartError) as error:
+            refused.start()
+        assert str(error.value).startswith(problem)
 
 
 def test_an_interrupted_start_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:

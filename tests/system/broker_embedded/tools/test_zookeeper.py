@@ -84,16 +84,15 @@ def test_a_taken_port_is_an_error(server: EmbeddedZooKeeper, tmp_path: Path) -> 
     port = int(server.connect_string.rpartition(":")[2])
     file = properties(tmp_path, port)
     done = subprocess.run([*START, str(file)], capture_output=True, text=True, check=False)
-    reason = f"zookeeper-server-start: {file}: cannot listen at 127.0.0.1:{port}: Address already in use\n"
+    reason = f"zookeeper-server-start: {file}: clientPort: cannot listen at 127.0.0.1:{port}: Address already in use\n"
     assert (done.returncode, done.stderr) == (1, reason)
 
 
 def test_a_server_that_ends_by_itself_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "data").touch()
     port = free_port()
-    command = [*START, str(properties(tmp_path, port))]
+    command = [*START, str(properties(tmp_path, port, "metricsProvider.className=no.such.Class"))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert str(tmp_path / "data") in done.stdout
+    assert "no.such.Class" in done.stdout
     reason = rf"zookeeper-server-start: the server at 127\.0\.0\.1:{port} ended with status [1-9]\d*"
     assert re.fullmatch(reason, done.stderr.splitlines()[-1])
     assert done.returncode == 1
@@ -101,7 +100,13 @@ def test_a_server_that_ends_by_itself_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("lines", "problem"),
-    [("clientPort=many\ndataDir=d", "clientPort: 'many' is not a port"), ("clientPort=1", "dataDir: is required")],
+    [
+        ("clientPort=many\ndataDir=d", "clientPort: 'many' is not a port"),
+        ("clientPort=65536\ndataDir=d", "clientPort: '65536' is not a port"),
+        ("clientPort=1", "dataDir: is required"),
+        ("clientPort=1\ndataDir=d\ntickTime=2s", "tickTime: '2s' is not a whole number from 1 to 2147483647"),
+        ("clientPort=1\ndataDir=d\ntickTme=2", "tickTme: ZooKeeper has no such property; did you mean tickTime?"),
+    ],
 )
 def test_a_bad_file_is_named(tool: Tool, tmp_path: Path, lines: str, problem: str) -> None:
     file = tmp_path / "zookeeper.properties"
@@ -109,6 +114,19 @@ def test_a_bad_file_is_named(tool: Tool, tmp_path: Path, lines: str, problem: st
     response = tool("zookeeper-server-start", str(file))
     assert response.err.startswith(f"zookeeper-server-start: {file}: {problem}")
     assert response.status == 2
+
+
+@pytest.mark.parametrize("key", ["dataDir", "dataLogDir"])
+def test_a_directory_that_cannot_be_used_is_named(
+    tool: Tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """Before Java is looked for."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    (tmp_path / "file").touch()
+    file = properties(tmp_path, free_port(), f"{key}={tmp_path / 'file'}")
+    response = tool("zookeeper-server-start", str(file))
+    problem = f"{key}: cannot create files in {tmp_path / 'file' / 'version-2'}: Not a directory"
+    assert (response.status, response.err) == (1, f"zookeeper-server-start: {file}: {problem}\n")
 
 
 def test_without_java_the_scripts_print_what_to_install(

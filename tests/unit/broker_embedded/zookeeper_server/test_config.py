@@ -38,6 +38,21 @@ def test_a_missing_setting_is_named(given: dict[str, str], problem: str) -> None
         ServerConfig.parse(given)
 
 
+def test_directories_are_created_as_zookeeper_creates_them(tmp_path: Path) -> None:
+    data, log = tmp_path / "a" / "data", tmp_path / "log"
+    config = ServerConfig.parse({"clientPort": "2181", "dataDir": str(data), "dataLogDir": str(log)})
+    config.make_directories()
+    config.make_directories()
+    assert [list(each.iterdir()) for each in (data / "version-2", log / "version-2")] == [[], []]
+
+
+def test_a_missing_directory_is_an_error_if_zookeeper_does_not_create_it(tmp_path: Path) -> None:
+    given = {"clientPort": "2181", "dataDir": str(tmp_path / "data"), "datadir.autocreate": "false"}
+    with pytest.raises(OSError, match=r"dataDir: cannot create files in .*/data/version-2: No such file or directory"):
+        ServerConfig.parse(given).make_directories()
+    assert not (tmp_path / "data").exists()
+
+
 def test_the_file_is_one_of_javas_properties(tmp_path: Path) -> None:
     ServerConfig.parse({**GIVEN, "dataDir": "/a\\b=ü\n"}).write(tmp_path / "zoo.cfg")
     assert (tmp_path / "zoo.cfg").read_text(encoding="ascii").splitlines() == [
