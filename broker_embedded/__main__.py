@@ -226,7 +226,7 @@ def _documents() -> Iterator[str]:
     for setting in (*BrokerConfig.settings().values(), *prefixed_settings().values()):
         bounds = f"; {setting.bounds}" if setting.bounds else ""
         yield f"  {setting.key} ({setting.default_text or 'none'}{bounds})"
-        yield textwrap.fill(setting.doc, 80, initial_indent="      ", subsequent_indent="      ")
+        yield textwrap.fill(setting.full_doc, 80, initial_indent="      ", subsequent_indent="      ")
     yield f"  {len(unused_settings())} other settings of Apache Kafka have no effect or are refused: docs/options.md."
 
 

@@ -148,11 +148,11 @@ for all brokers. If a setting is the default of a topic config, its meaning ends
 _UNUSED = """
 ## Settings without effect
 
-The bundled broker knows every setting of Apache Kafka 4.3's brokers. It accepts, validates, stores and describes those
-of this table, and logs once that they have no effect. A setting marked Refused can only have its default, because the
-broker does not have the feature that another value turns on. `python -m broker_embedded` refuses an unknown setting at
-the start. `kafka-server-start.sh` ignores it with a warning. At run time an unknown setting is stored with a warning,
-as in Kafka. Settings marked `broker` can only be changed for a single broker.
+The bundled broker knows every setting of Apache Kafka 4.3's brokers, and those of ZooKeeper in earlier releases. It
+accepts, validates, stores and describes those of this table, and logs once that they have no effect. A value is refused
+if the broker does not have the feature that the value turns on. `python -m broker_embedded` refuses an unknown setting
+at the start. `kafka-server-start.sh` ignores it with a warning. At run time an unknown setting is stored with a
+warning, as in Kafka. Settings marked `broker` can only be changed for a single broker.
 
 """
 
@@ -300,8 +300,8 @@ def _broker_row(setting: Setting) -> tuple[str, ...]:
 def _unused_row(setting: Setting) -> tuple[str, ...]:
     key, default, values, doc = _setting_row(setting)
     dynamic = "" if not setting.dynamic else "broker" if setting.per_broker else "yes"
-    note = f"Refused: {setting.refused}." if setting.refused else f"No effect: {setting.no_effect}."
-    return key, default, dynamic, values, f"{doc} {note}"
+    note = f" No effect: {setting.no_effect}." if setting.no_effect else ""
+    return key, default, dynamic, values, f"{doc}{note}"
 
 
 def _not_served() -> Iterable[tuple[str, str]]:
@@ -311,7 +311,7 @@ def _not_served() -> Iterable[tuple[str, str]]:
 
 
 def _setting_row(setting: Setting) -> tuple[str, ...]:
-    return _code(setting.key), _code(setting.default_text), _values(setting), setting.doc
+    return _code(setting.key), _code(setting.default_text), _values(setting), setting.full_doc
 
 
 def _values(setting: Setting) -> str:

@@ -14,6 +14,7 @@ OLD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "zk.connect": "zookeeper.connect",
         "zk.connectiontimeout.ms": "zookeeper.connection.timeout.ms",
         "zk.sessiontimeout.ms": "zookeeper.session.timeout.ms",
+        "zk.synctime.ms": "zookeeper.sync.time.ms",
     }
 )
 """The present name of each older one. Names without dots, and those with ``zk.``, are of Kafka 0.7."""

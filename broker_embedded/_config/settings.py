@@ -102,6 +102,17 @@ class Setting:
         return ""
 
     @property
+    def full_doc(self) -> str:
+        """What it does, and which values are refused, if some are, and why."""
+        if not self.refused:
+            return self.doc
+        if self.kind == "bool":
+            values = format_value(not self.default)
+        else:
+            values = f"Any value but {self.default_text}" if self.default_text else "Any value"
+        return f"{self.doc} {values} is refused: {self.refused}."
+
+    @property
     def is_secret(self) -> bool:
         """Whether its value must not be shown."""
         return self.kind == "Secret"

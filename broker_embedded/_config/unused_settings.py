@@ -1,4 +1,6 @@
-"""Settings of Apache Kafka 4.3's brokers that this broker does not act on, read from ``unused_settings.txt``.
+"""Settings of Apache Kafka that this broker does not act on, read from ``unused_settings.txt``.
+
+They are those of Kafka 4.3's brokers, and of ZooKeeper in Kafka 0.8 to 3.9.
 
 Each is known by its name, type, default, bounds and documentation. A section of the file says what becomes of its
 settings:

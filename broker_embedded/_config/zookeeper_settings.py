@@ -37,7 +37,7 @@ class ZooKeeperSettings:
         False, "Whether the znodes have access rules.", refused="this broker does not authenticate to ZooKeeper"
     )
     zookeeper_ssl_client_enable: bool = setting(
-        False, "Whether the connection to ZooKeeper has TLS.", refused="this broker has no TLS"
+        False, "Whether the connection to ZooKeeper has TLS.", refused="the connection to ZooKeeper has no TLS"
     )
 
     @property

@@ -1,7 +1,8 @@
 """Settings of the broker from a ``server.properties`` that is written for Apache Kafka.
 
-The broker knows the settings of Apache Kafka 4.3 and logs those that have no effect. It ignores unknown settings with a
-warning, and refuses to start with one that restricts clients (`REFUSED`) or with a listener that needs TLS.
+The broker knows the settings of Apache Kafka 4.3, and those of ZooKeeper in earlier releases. It logs those that have
+no effect. It ignores unknown settings with a warning, and refuses to start with one that restricts clients or that
+needs a feature it does not have (`REFUSED`), or with a listener that needs TLS.
 docs/security.md lists the security settings that are refused and those that are ignored.
 """
 
@@ -28,7 +29,6 @@ REFUSED: Final[Mapping[str, Setting]] = {key: item for key, item in unused_setti
 
 Each may be set for one listener, too: ``listener.name.LISTENER.plain.sasl.server.callback.handler.class``.
 """
-_OF_ZOOKEEPER: Final = "zookeeper."
 _OF_AUTHORIZERS: Final = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 _DEFAULT_DATA_DIR: Final = "/tmp/kafka-logs"  # noqa: S108  # Kafka's own default
 _DEFAULT_LISTENER: Final = "PLAINTEXT://:9092"
@@ -91,7 +91,7 @@ def understand(given: Mapping[str, str], jvm_options: str = "") -> ServerPropert
 def _log_ignored(keys: Sequence[str], settings: Collection[str]) -> None:
     """Log which settings are ignored: those of Apache Kafka in one line, and each one that it does not have."""
     known = {*settings, *BrokerConfig.settings(), *unused_settings(), *_OF_AUTHORIZERS}
-    ours = [key for key in keys if key in known or key.startswith(_OF_ZOOKEEPER) or _is_of_listener(key, known)]
+    ours = [key for key in keys if key in known or _is_of_listener(key, known)]
     if ours:
         logger.warning("settings without effect here: %s", ", ".join(ours))
     for key in keys:

@@ -58,7 +58,29 @@ SETTINGS: Final[Mapping[str, str]] = {
 """Settings that both have and that are not the same in type, default or being changeable at run time."""
 
 _INTERNAL = "Kafka has it too, and does not tell"
-_OF_ZOOKEEPER = "Kafka 4 does not work with ZooKeeper"
+_SETTINGS_OF_ZOOKEEPER = (
+    "zookeeper.clientCnxnSocket",
+    "zookeeper.connect",
+    "zookeeper.connection.timeout.ms",
+    "zookeeper.max.in.flight.requests",
+    "zookeeper.metadata.migration.enable",
+    "zookeeper.session.timeout.ms",
+    "zookeeper.set.acl",
+    "zookeeper.ssl.cipher.suites",
+    "zookeeper.ssl.client.enable",
+    "zookeeper.ssl.crl.enable",
+    "zookeeper.ssl.enabled.protocols",
+    "zookeeper.ssl.endpoint.identification.algorithm",
+    "zookeeper.ssl.keystore.location",
+    "zookeeper.ssl.keystore.password",
+    "zookeeper.ssl.keystore.type",
+    "zookeeper.ssl.ocsp.enable",
+    "zookeeper.ssl.protocol",
+    "zookeeper.ssl.truststore.location",
+    "zookeeper.ssl.truststore.password",
+    "zookeeper.ssl.truststore.type",
+    "zookeeper.sync.time.ms",
+)
 
 OUR_SETTINGS: Final[Mapping[str, str]] = {
     "add.scram": "an option of kafka-storage.sh in Kafka",
@@ -71,12 +93,7 @@ OUR_SETTINGS: Final[Mapping[str, str]] = {
     "status.page": "Kafka has none",
     "topic.partition.count.map": "a setting of Kafka 0.7",
     "transaction.version": "an option of kafka-storage.sh in Kafka",
-    "zookeeper.connect": _OF_ZOOKEEPER,
-    "zookeeper.connection.timeout.ms": _OF_ZOOKEEPER,
-    "zookeeper.max.in.flight.requests": _OF_ZOOKEEPER,
-    "zookeeper.session.timeout.ms": _OF_ZOOKEEPER,
-    "zookeeper.set.acl": _OF_ZOOKEEPER,
-    "zookeeper.ssl.client.enable": _OF_ZOOKEEPER,
+    **dict.fromkeys(_SETTINGS_OF_ZOOKEEPER, "Kafka 4 does not work with ZooKeeper"),
 }
 """Settings that only the bundled broker has."""
 

@@ -147,6 +147,19 @@ def test_each_unused_setting_has_no_effect_or_is_refused(key: str) -> None:
     assert (setting.per_broker or setting.is_pool or setting.is_hidden) <= setting.dynamic
 
 
+@pytest.mark.parametrize(
+    ("key", "refused"),
+    [
+        ("zookeeper.set.acl", "true is refused: this broker does not authenticate to ZooKeeper."),
+        ("zookeeper.ssl.protocol", "Any value but TLSv1.2 is refused: the connection to ZooKeeper has no TLS."),
+        ("zookeeper.ssl.keystore.location", "Any value is refused: the connection to ZooKeeper has no TLS."),
+    ],
+)
+def test_the_text_of_a_setting_says_which_value_is_refused(key: str, refused: str) -> None:
+    setting = BrokerConfig.all_settings()[key]
+    assert setting.full_doc == f"{setting.doc} {refused}"
+
+
 def test_cells_of_the_table() -> None:
     known = unused_settings()
     threads = known["num.io.threads"]

@@ -55,6 +55,7 @@ def test_partition_counts_of_single_topics() -> None:
         ("log.dir", "log.dirs", "/data"),
         ("zk.sessiontimeout.ms", "zookeeper.session.timeout.ms", "3"),
         ("zk.connectiontimeout.ms", "zookeeper.connection.timeout.ms", "3"),
+        ("zk.synctime.ms", "zookeeper.sync.time.ms", "3"),
     ],
 )
 def test_older_names_are_accepted(old: str, present: str, value: str) -> None:
@@ -77,3 +78,42 @@ def test_an_older_name_is_described_with_the_present_value() -> None:
 def test_the_time_limit_of_the_connection_is_that_of_the_session_unless_it_is_set() -> None:
     assert ZooKeeperSettings(zookeeper_session_timeout_ms=7).connection_timeout_ms == 7
     assert ZooKeeperSettings(zookeeper_connection_timeout_ms=8).connection_timeout_ms == 8
+
+
+@pytest.mark.parametrize("key", ["zookeeper.sync.time.ms", "zk.synctime.ms"])
+def test_the_sync_time_of_kafka_0_is_accepted_without_effect(key: str) -> None:
+    config = BrokerConfig.parse({key: "200"})
+    assert config.unused == {"zookeeper.sync.time.ms": 200}
+    assert BrokerConfig.all_settings()["zookeeper.sync.time.ms"].no_effect
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        (
+            "zookeeper.clientCnxnSocket",
+            "org.apache.zookeeper.ClientCnxnSocketNetty",
+            "the connection to ZooKeeper has no",
+        ),
+        ("zookeeper.metadata.migration.enable", "true", "topics stay in the broker's own files"),
+        ("zookeeper.set.acl", "true", "this broker does not authenticate to ZooKeeper"),
+        ("zookeeper.ssl.cipher.suites", "TLS_AES_128_GCM_SHA256", "the connection to ZooKeeper has no TLS"),
+        ("zookeeper.ssl.client.enable", "true", "the connection to ZooKeeper has no TLS"),
+        ("zookeeper.ssl.crl.enable", "true", "the connection to ZooKeeper has no TLS"),
+        ("zookeeper.ssl.enabled.protocols", "TLSv1.3", "the connection to ZooKeeper has no TLS"),
+        ("zookeeper.ssl.endpoint.identification.algorithm", "none", "the connection to ZooKeeper has no TLS"),
+        ("zookeeper.ssl.keystore.location", "/k", "the connection to ZooKeeper has no TLS"),
+        ("zookeeper.ssl.keystore.password", "hunter2", "the connection to ZooKeeper has no TLS"),
+        ("zookeeper.ssl.keystore.type", "PEM", "the connection to ZooKeeper has no TLS"),
+        ("zookeeper.ssl.ocsp.enable", "true", "the connection to ZooKeeper has no TLS"),
+        ("zookeeper.ssl.protocol", "TLSv1.3", "the connection to ZooKeeper has no TLS"),
+        ("zookeeper.ssl.truststore.location", "/t", "the connection to ZooKeeper has no TLS"),
+        ("zookeeper.ssl.truststore.password", "hunter2", "the connection to ZooKeeper has no TLS"),
+        ("zookeeper.ssl.truststore.type", "PEM", "the connection to ZooKeeper has no TLS"),
+    ],
+)
+def test_settings_of_security_are_refused_by_their_feature(key: str, value: str, reason: str) -> None:
+    """All of Apache Kafka 3.9 that `ZooKeeperSettings` does not have."""
+    with pytest.raises(SettingError) as refused:
+        BrokerConfig.parse({key: value})
+    assert str(refused.value).startswith(f"{key}: only the default is allowed, because {reason}")
