@@ -17,8 +17,9 @@ from broker_embedded._coordinator.markers import TransactionMarkers
 from broker_embedded._coordinator.pattern_matcher import PatternMatcher
 from broker_embedded._coordinator.topic_lifecycle import TopicLifecycle
 from broker_embedded._coordinator.transactions import Transactions
-from broker_embedded._log.checkpoints import META_PROPERTIES, CorruptCheckpoint, read_meta_properties
+from broker_embedded._log.checkpoints import CorruptCheckpoint
 from broker_embedded._log.cleaner.threads import CleanerThreads
+from broker_embedded._log.data_directory import DataDirectory
 from broker_embedded._log.manager import LogManager
 from broker_embedded._metadata.client_quotas import ClientQuotas
 from broker_embedded._metadata.config_resources import ConfigResources
@@ -60,19 +61,29 @@ class DataDirectoryError(Exception):
     """The data directory cannot be used: another broker uses it, it is damaged or belongs to another broker."""
 
 
-def own_cluster_id(config: BrokerConfig, data_dir: str, platform: Platform) -> str | None:
+def lock_existing(data_dir: str, platform: Platform) -> DataDirectory:
+    """A data directory for ``Broker.open``, locked if it exists. Otherwise no other broker uses it: it is not created.
+
+    Raises DataDirectoryError: it is in use, or cannot be a data directory.
+    """
+    directory = DataDirectory(os.path.abspath(data_dir), platform.file_system)
+    try:
+        if platform.file_system.exists(directory.path):
+            directory.lock()
+    except OSError as error:
+        raise DataDirectoryError(directory.text_of(error)) from error
+    return directory
+
+
+def own_cluster_id(config: BrokerConfig, directory: DataDirectory) -> str | None:
     """The id in ``cluster.id`` or in the data directory, None if there is none.
 
     Raises DataDirectoryError: the two contradict each other, or ``meta.properties`` cannot be read.
     """
-    path = os.path.join(data_dir, META_PROPERTIES)
     try:
-        meta = read_meta_properties(platform.file_system, path)
-        if meta is not None:
-            meta.check(path, cluster_id=config.cluster_id or None)
+        return directory.cluster_id(config.cluster_id or None)
     except (OSError, CorruptCheckpoint) as error:
-        raise DataDirectoryError(str(error)) from error
-    return config.cluster_id or (None if meta is None else meta.cluster_id)
+        raise DataDirectoryError(directory.text_of(error)) from error
 
 
 class Broker:
@@ -143,11 +154,17 @@ class Broker:
 
     @classmethod
     def open(
-        cls, config: BrokerConfig, data_dir: str, platform: Platform, *, cluster_id: str | None = None
+        cls,
+        config: BrokerConfig,
+        data_dir: str | DataDirectory,
+        platform: Platform,
+        *,
+        cluster_id: str | None = None,
     ) -> "Broker":
         """Lock a data directory, created if necessary, recover its logs and read its topics. Blocks.
 
-        ``cluster_id`` is that of ZooKeeper, if the broker is registered there. Raises DataDirectoryError.
+        ``data_dir`` may be locked already; an error unlocks it. ``cluster_id`` is that of ZooKeeper, if the broker is
+        registered there. Raises DataDirectoryError.
         """
         logs = LogManager(
             data_dir,

@@ -61,11 +61,13 @@ class DataDirectory:
         return self._lock is not None
 
     def lock(self) -> None:
-        """Lock the directory, which is created if it does not exist.
+        """Lock the directory, which is created if it does not exist. A second call does nothing.
 
         Raises OSError: it is locked, or has other directories than logs and no ``meta.properties``. Nothing is written
         then. As in Apache Kafka, other files are ignored.
         """
+        if self.locked:
+            return
         _make_directories(self._file_system, self.path)
         if not self._file_system.exists(self.file(META_PROPERTIES)):
             self._check_new()
@@ -93,11 +95,31 @@ class DataDirectory:
         files = self._file_system.list_directory(self.file(name))
         return not files or any(_OF_LOG.fullmatch(file.name) for file in files)
 
+    def text_of(self, error: OSError | CorruptCheckpoint) -> str:
+        """The text of an error of the directory, with the name of the file or of the directory."""
+        if isinstance(error, CorruptCheckpoint):
+            return str(error)
+        if error.filename in {None, self.path}:
+            return f"data directory {self.path}: {error.strerror or error}"
+        return f"{error.filename}: {error.strerror}"
+
     def unlock(self) -> None:
         """Release the lock. A second call does nothing."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+    def cluster_id(self, wanted: str | None) -> str | None:
+        """The id in ``meta.properties``, or ``wanted`` if there is none.
+
+        Raises OSError; CorruptCheckpoint: the two differ, or the file is damaged.
+        """
+        path = self.file(META_PROPERTIES)
+        found = read_meta_properties(self._file_system, path)
+        if found is None:
+            return wanted
+        found.check(path, cluster_id=wanted)
+        return found.cluster_id
 
     def claim(self, node_id: int, cluster_id: str | None, version: int) -> MetaProperties:
         """``meta.properties``, written in ``version`` if there is none.

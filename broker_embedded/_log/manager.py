@@ -63,7 +63,7 @@ class LogManager:
 
     def __init__(
         self,
-        data_dir: str | os.PathLike[str],
+        data_dir: str | os.PathLike[str] | DataDirectory,
         defaults: LogConfig,
         platform: Platform,
         *,
@@ -72,7 +72,10 @@ class LogManager:
         meta_version: int = 1,
         producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
     ) -> None:
-        self._directory = DataDirectory(os.path.abspath(data_dir), platform.file_system)
+        """``data_dir`` may be locked already."""
+        if not isinstance(data_dir, DataDirectory):
+            data_dir = DataDirectory(os.path.abspath(data_dir), platform.file_system)
+        self._directory = data_dir
         self.data_dir = self._directory.path
         self.defaults = defaults
         self._platform = platform
@@ -117,7 +120,7 @@ class LogManager:
 
         Raises KafkaError KAFKA_STORAGE_ERROR: it is in use, belongs to another cluster or node, or cannot be read.
         """
-        if self._directory.locked:
+        if self._meta is not None and self._directory.locked:
             return
         try:
             self._directory.lock()
@@ -148,13 +151,7 @@ class LogManager:
             raise
 
     def _unusable(self, error: OSError | CorruptCheckpoint) -> KafkaError:
-        if isinstance(error, CorruptCheckpoint):
-            text = str(error)
-        elif error.filename in {None, self.data_dir}:
-            text = f"data directory {self.data_dir}: {error.strerror or error}"
-        else:
-            text = f"{error.filename}: {error.strerror}"
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, text)
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self._directory.text_of(error))
 
     def close(self) -> None:
         """Close every log and unlock the directory; see the module. A second call does nothing.

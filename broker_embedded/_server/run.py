@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from broker_embedded._broker import Broker, own_cluster_id
+from broker_embedded._broker import Broker, lock_existing, own_cluster_id
 from broker_embedded._config.config import BrokerConfig
 from broker_embedded._platform.platform import Platform
 from broker_embedded._server.dispatch import Dispatcher, Intercept
@@ -36,7 +36,8 @@ async def running_broker(
 
     1. Bind the addresses. Crash here: nothing has changed.
     2. Lock the data directory, recover its logs, read its topics. Crash here: the next start repeats it. With
-       ``zookeeper.connect``, a session with ZooKeeper is opened before, and the broker registered after it.
+       ``zookeeper.connect``, a session with ZooKeeper is opened after the lock, and the broker registered at the end.
+       A data directory that does not exist is created after the session is open.
     3. Serve. Crash here: acknowledged records are in the log files, and the next start recovers them.
     4. Stop: answer the requests in progress, close connections. Crash here: as in 3.
     5. Flush all logs, then write ``.kafka_cleanshutdown``. Crash before the last step: as in 3.
@@ -73,12 +74,14 @@ async def start_broker(
         metrics_port = MetricsPort.from_config(config)
         if metrics_port is not None:
             given_back.callback(metrics_port.stop_listening)
-        own_id = own_cluster_id(config, data_dir, platform)
+        directory = lock_existing(data_dir, platform)
+        given_back.callback(directory.unlock)
+        own_id = own_cluster_id(config, directory)
         opened, cluster_id, zookeeper = await _open_zookeeper(config, listeners), None, None
         if opened is not None:
             given_back.push_async_callback(opened.close)
             cluster_id = await opened.claim_cluster_id(own_id)
-        broker = Broker.open(config, data_dir, platform, cluster_id=cluster_id)
+        broker = Broker.open(config, directory, platform, cluster_id=cluster_id)
         given_back.push_async_callback(broker.close)
         if opened is not None:
             zookeeper = await opened.register(broker)

@@ -117,6 +117,22 @@ def test_an_id_in_use_is_an_error_at_the_start(zookeeper: KazooClient, zookeeper
         assert not (tmp_path / "data").exists()
 
 
+def test_a_data_directory_in_use_is_named_before_zookeeper_is_asked(zookeeper_connect: str, tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path, settings=settings(zookeeper_connect)):
+        for connect in (zookeeper_connect, f"127.0.0.1:{free_port()}"):
+            with pytest.raises(DataDirectoryError, match=f"^data directory {tmp_path}: in use by another broker"):
+                EmbeddedBroker(tmp_path, settings=settings(connect)).start()
+
+
+def test_a_start_without_zookeeper_unlocks_the_data_directory(tmp_path: Path) -> None:
+    limit = {"zookeeper.connection.timeout.ms": 200}
+    for _ in range(2):
+        with pytest.raises(ZooKeeperError, match="no ZooKeeper server has opened a session within 200 ms"):
+            EmbeddedBroker(tmp_path, settings=settings(f"127.0.0.1:{free_port()}") | limit).start()
+    with EmbeddedBroker(tmp_path):
+        pass
+
+
 def test_a_lost_session_registers_again(zookeeper: KazooClient, zookeeper_connect: str) -> None:
     with EmbeddedBroker(topics={"events": 1}, settings=settings(zookeeper_connect)) as broker:
         owner = zookeeper.get("/brokers/ids/1")[1].ephemeralOwner
