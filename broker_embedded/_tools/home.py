@@ -42,6 +42,12 @@ dataDir={data_dir}
 maxClientCnxns=0
 admin.enableServer=false
 """
+CONFIG_FILES: Final = {
+    "server.properties": (_SERVER_PROPERTIES, "data"),
+    "kraft/server.properties": (_SERVER_PROPERTIES, "data"),
+    "zookeeper.properties": (_ZOOKEEPER_PROPERTIES, "zookeeper-data"),
+}
+"""The files in ``config``: their text, and the data directory in it."""
 
 
 @command(
@@ -57,19 +63,24 @@ example
 def home(directory: Path) -> None:
     """Create or update a KAFKA_HOME."""
     try:
-        is_new = make_home(directory)
+        kept = make_home(directory)
     except (OSError, ValueError) as error:
         raise ToolFailed(f"{directory}: {file_error(error)}") from error
-    if not is_new:
-        warn(f"the scripts in {directory} are updated; its config/server.properties is kept")
+    if kept is not None:
+        written = [f"config/{name}" for name in CONFIG_FILES if name not in kept]
+        parts = [f"the scripts in {directory} are updated"]
+        parts += [f"kept: {', '.join(f'config/{name}' for name in kept)}"] if kept else []
+        parts += [f"written, because missing: {', '.join(written)}"] if written else []
+        warn("; ".join(parts))
     say(f"KAFKA_HOME={directory.resolve()}")
 
 
-def make_home(directory: Path, python: str = sys.executable) -> bool:
-    """Write ``README.md``, ``bin/*.sh`` and ``config/*.properties``; whether the directory was no KAFKA_HOME.
+def make_home(directory: Path, python: str = sys.executable) -> tuple[str, ...] | None:
+    """Write ``README.md``, ``bin/*.sh`` and ``CONFIG_FILES``; those that are kept, None in a new KAFKA_HOME.
 
-    In a KAFKA_HOME of this function the files in ``config`` are kept. The scripts run ``python``: the one that has this
-    package. Raises InvalidOption if the directory contains other files; OSError.
+    In a KAFKA_HOME of this function the files in ``config`` are kept, and those that are missing are written. The
+    scripts run ``python``: the one that has this package. Raises InvalidOption if the directory contains other files;
+    OSError.
     """
     readme = directory / "README.md"  # trivup recognizes a Kafka by this file
     is_new = not directory.exists() or not any(directory.iterdir())
@@ -87,11 +98,11 @@ def make_home(directory: Path, python: str = sys.executable) -> bool:
             _SCRIPT.format(variable=HOME_VARIABLE, python=shlex.quote(python), name=name), encoding="utf-8"
         )
         script.chmod(0o755)
-    server = _SERVER_PROPERTIES.format(data_dir=(directory / "data").resolve())
-    zookeeper = _ZOOKEEPER_PROPERTIES.format(data_dir=(directory / "zookeeper-data").resolve())
-    files = {"server.properties": server, "kraft/server.properties": server, "zookeeper.properties": zookeeper}
-    for name, properties in files.items():
+    kept = []
+    for name, (properties, data) in CONFIG_FILES.items():
         file = directory / "config" / name
-        if not file.exists():
-            file.write_text(properties, encoding="utf-8")
-    return is_new
+        if file.exists():
+            kept.append(name)
+        else:
+            file.write_text(properties.format(data_dir=(directory / data).resolve()), encoding="utf-8")
+    return None if is_new else tuple(kept)

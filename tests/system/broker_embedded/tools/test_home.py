@@ -16,13 +16,25 @@ def test_every_script_is_there_and_runs(home: Path) -> None:
     assert "Start a broker" in run_script(home, "kafka-server-start", "--help")
 
 
+def test_making_it_again_writes_a_missing_configuration_of_zookeeper(tool: Tool, home: Path) -> None:
+    """As in a KAFKA_HOME of a release without it."""
+    file = home / "config" / "zookeeper.properties"
+    before = file.read_text()
+    file.unlink()
+    kept = "kept: config/server.properties, config/kraft/server.properties"
+    written = "written, because missing: config/zookeeper.properties"
+    assert tool("home", str(home)).err == f"home: the scripts in {home} are updated; {kept}; {written}\n"
+    assert file.read_text() == before
+
+
 def test_making_it_again_updates_scripts_and_keeps_settings(tool: Tool, home: Path) -> None:
     (home / "bin" / "kafka-topics.sh").write_text("")
     (home / "config" / "server.properties").write_text("node.id=2\n")
     (home / "data").mkdir()
     response = tool("home", str(home))
     assert (response.status, response.out) == (0, f"KAFKA_HOME={home}\n")
-    assert response.err == f"home: the scripts in {home} are updated; its config/server.properties is kept\n"
+    kept = "kept: config/server.properties, config/kraft/server.properties, config/zookeeper.properties"
+    assert response.err == f"home: the scripts in {home} are updated; {kept}\n"
     assert "kafka-topics" in (home / "bin" / "kafka-topics.sh").read_text()
     assert (home / "config" / "server.properties").read_text() == "node.id=2\n"
     assert (home / "data").is_dir()
