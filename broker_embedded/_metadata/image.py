@@ -35,7 +35,8 @@ class PartitionImage:
 class TopicImage:
     """A topic. Partition ``i`` is ``partitions[i]``; ``configs`` are the settings of this topic, without defaults.
 
-    ``registered_configs`` are the settings that it has in ZooKeeper, None if it was never registered there.
+    ``registered_configs`` are the settings that it has in ZooKeeper, or with which it is registered next; None if it
+    never was to be registered.
     """
 
     name: str

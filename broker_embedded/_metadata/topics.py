@@ -68,11 +68,16 @@ class Topics:
         """The settings of a topic's logs: its own, which override the broker's. Raises SettingError."""
         return log_config(topic, self._config().log)
 
-    async def create(self, wanted: CreatableTopic, *, is_registered: bool = False) -> TopicImage:
-        """Create a topic, which a tool may have registered in ZooKeeper. Raises KafkaError: it was not created."""
+    async def create(self, wanted: CreatableTopic) -> TopicImage:
+        """Create a topic. Raises KafkaError: it was not created.
+
+        With ``zookeeper.connect`` it is remembered as registered, because another change of the file would take as long
+        as the creation.
+        """
 
         def plan(_: ClusterImage) -> TopicImage:
             topic = self.plan(wanted)
+            is_registered = self._config().zookeeper() is not None
             return dataclasses.replace(topic, registered_configs=topic.configs) if is_registered else topic
 
         topic = await self._commit(plan)

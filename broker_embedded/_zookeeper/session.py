@@ -4,7 +4,7 @@ import asyncio
 import functools
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Self, TypeAlias
 
@@ -16,9 +16,13 @@ from kazoo.exceptions import (
     KazooException,
     NodeExistsError,
     NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
     SessionExpiredError,
 )
+from kazoo.protocol.serialization import Create
 from kazoo.protocol.states import KazooState
+from kazoo.security import OPEN_ACL_UNSAFE
 
 from broker_embedded._config.zookeeper_settings import ZooKeeperSettings
 from broker_embedded._zookeeper.znodes import OnChange, Znode, run_limited
@@ -31,6 +35,8 @@ logger = logging.getLogger(__name__)
 _LOST: Final = (ConnectionClosedError, ConnectionLoss, SessionExpiredError)
 _MAX_DATA_BYTES: Final = 1_000_000
 """A server closes the connection at a request above ``jute.maxbuffer``, 1,048,575 bytes by default."""
+_BYTES_BESIDE: Final = 100
+"""More than what a request has beside the path and the data of each znode."""
 _QUIET_S: Final = 1.0
 """How long a start waits for ZooKeeper before it logs that it waits."""
 _TRIES: Final = 10
@@ -153,6 +159,26 @@ class ZooKeeperSession:
             )
         except NodeExistsError:
             return False
+        return True
+
+    async def create_all(self, nodes: Mapping[str, bytes]) -> bool:
+        """Create persistent znodes in one request, parents before children: all or none.
+
+        False: none was created, because one of them exists, a parent does not, or the request would be too large.
+        Raises ZooKeeperError.
+        """
+        whole = {f"{self._connect.chroot}{path}": data for path, data in nodes.items()}
+        if sum(len(path.encode()) + len(data) + _BYTES_BESIDE for path, data in whole.items()) > _MAX_DATA_BYTES:
+            return False
+        request, acl = self._client.transaction(), self._client.default_acl or OPEN_ACL_UNSAFE
+        # Not `request.create`, which cannot create a znode without data.
+        request.operations += [Create(path, data or None, acl, 0) for path, data in whole.items()]
+        results = await self._call_whole(next(iter(whole)), lambda _: request.commit_async(), ())
+        for path, result in zip(whole, results, strict=True):
+            if isinstance(result, NodeExistsError | NoNodeError):
+                return False
+            if isinstance(result, KazooException) and not isinstance(result, RolledBackError | RuntimeInconsistency):
+                raise ZooKeeperError(f"ZooKeeper {self._connect.hosts}: {path}: {reason_of(result)}")
         return True
 
     async def put(self, path: str, data: bytes) -> None:

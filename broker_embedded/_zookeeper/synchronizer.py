@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 10.0
 """Pauses after errors in a row: each is twice as long as the one before."""
+_SHORTEST_INTERVAL_S: Final = 0.05
+"""Between two beginnings of the task's work. While topics are created one by one, several are registered at a time."""
 _CANCEL_AGAIN_S: Final = 0.5
 
 
@@ -136,8 +138,9 @@ class ZooKeeperSynchronizer:
         await self._session.abandon()
 
     async def _run(self) -> None:
-        pause_s = _FIRST_PAUSE_S
+        loop, pause_s = asyncio.get_running_loop(), _FIRST_PAUSE_S
         while not self._is_stopping:
+            began_s = loop.time()
             self._has_work.clear()
             is_complete = False
             try:
@@ -152,6 +155,7 @@ class ZooKeeperSynchronizer:
                 await asyncio.sleep(pause_s)
             else:
                 await self._wait_for_work(None if is_complete else pause_s)
+                await asyncio.sleep(max(0.0, began_s + _SHORTEST_INTERVAL_S - loop.time()))
             pause_s = _FIRST_PAUSE_S if is_complete else min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _wait_for_work(self, at_most_s: float | None) -> None:

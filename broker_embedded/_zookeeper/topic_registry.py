@@ -13,7 +13,8 @@ missing: a tool writes them before its znode in ``/config/changes``. Those of a 
 Apache Kafka are read. What tools have written and the broker refuses is
 logged: the znodes of a topic that it does not have are left, those of other topics are repaired.
 
-A topic is marked in the broker's files before it is registered (`TopicImage.registered_configs`). If it is deleted in
+A topic is marked in the broker's files before it is registered (`TopicImage.registered_configs`): as it is created, or
+later if it was created without ZooKeeper. If it is deleted in
 the broker, its name is kept until its znodes are deleted (`ClusterImage.unregistering`), so that they are not taken for
 those of a new topic, also after a crash or while ZooKeeper cannot be reached.
 
@@ -23,6 +24,7 @@ continue.
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
 
 from broker_embedded._config.config import BrokerConfig
 from broker_embedded._coordinator.topic_lifecycle import TopicLifecycle
@@ -55,6 +57,9 @@ from spark_kafka_native._zookeeper.json_data import InvalidZnode
 
 logger = logging.getLogger(__name__)
 
+_PARTITIONS_IN_REQUEST: Final = 500
+"""How many partitions have their znodes created in one request. Each takes about 300 bytes of at most 1,000,000."""
+
 
 class TopicRegistry:
     """The registration of all topics. Belongs to the event loop; only one task calls ``synchronize``."""
@@ -77,6 +82,8 @@ class TopicRegistry:
         """A hash of the two znodes of each topic in ZooKeeper that the broker has refused, by name."""
         self._problems: dict[str, str] = {}
         """The last error of each path, so that it is logged once."""
+        self._announced = {name: topic.topic_id for name, topic in topics.image.topics.items()}
+        """The topics whose settings in ZooKeeper may be newer than their own, because tools know the topics."""
         self._prepared: dict[str, Mapping[str, str]] = {}
         """The settings in ZooKeeper of topics that are to be marked."""
         self.use(watches, controller_epoch)
@@ -88,6 +95,8 @@ class TopicRegistry:
         self._controller_epoch = controller_epoch
         self._registered: dict[str, TopicImage] = {}
         """The topics whose znodes are as the broker has them."""
+        self._found: frozenset[str] = frozenset()
+        """The topics in ZooKeeper, as far as they were read."""
         self._unread = {BROKER_TOPICS, CONFIG_CHANGES, DELETE_TOPICS}
         """The parents whose children may have changed."""
         self.is_complete = True
@@ -138,13 +147,17 @@ class TopicRegistry:
         if not await self._try(parent, self._list(parent, names)):
             self._unread.add(parent)
         for name in names:
-            if not await self._try(f"{parent}/{name}", apply(name)):
+            path = f"{parent}/{name}"
+            if parent == BROKER_TOPICS and path not in self._problems and not self._is_unknown(name):
+                continue  # most of them, each time a topic is created
+            if not await self._try(path, apply(name)):
                 self._unread.add(parent)
 
     async def _list(self, parent: str, names: list[str]) -> None:
         """Add the names of a znode's children."""
         names += await self._watches.children(parent, lambda: self._on_children(parent))
         if parent == BROKER_TOPICS:
+            self._found = frozenset(names)
             for gone in self._refused.keys() - set(names):
                 del self._refused[gone]
 
@@ -184,6 +197,7 @@ class TopicRegistry:
         for parent in (CONFIG_TOPICS, BROKER_TOPICS, DELETE_TOPICS):
             await self._znodes.delete(f"{parent}/{name}")
         self._registered.pop(name, None)
+        self._announced.pop(name, None)
         await self._topics.unregistered(frozenset((name,)))
 
     async def _try_to_prepare(self, topic: TopicImage) -> None:
@@ -197,10 +211,7 @@ class TopicRegistry:
         if is_moved and found is not None:
             self._prepared[topic.name] = await self._adopt_configs(topic, path, found)
             return
-        encoded = encode_config(topic.configs)
-        if found is not None and found != encoded:
-            logger.warning("%s in ZooKeeper has settings of another topic, which are replaced: %r", path, found[:1000])
-        await self._znodes.put(path, encoded)
+        await self._replace_foreign(path, encode_config(topic.configs))
         self._prepared[topic.name] = topic.configs
 
     async def _is_in_zookeeper(self, topic: TopicImage) -> bool:
@@ -236,22 +247,55 @@ class TopicRegistry:
         """
         before = self._registered.get(topic.name)
         self._registered[topic.name] = topic
-        config_path = f"{CONFIG_TOPICS}/{topic.name}"
-        if topic.configs != topic.registered_configs:
-            await self._znodes.put(config_path, encode_config(topic.configs))
-        else:
-            await self._znodes.create(config_path, encode_config(topic.configs))
         path, encoded = f"{BROKER_TOPICS}/{topic.name}", encode_topic(topic, self._config().release)
-        await self._znodes.create(path, encoded)
+        is_created = topic.name not in self._found and await self._create_znodes(topic, path, encoded)
+        if not is_created:
+            await self._write_configs(topic, path)
+            await self._znodes.create(path, encoded)
         znode = await self._watches.get(path, lambda: self._on_topic(topic.name))
         is_present = self._topics.image.topic(topic.name) is topic  # otherwise it was deleted or changed meanwhile
         if znode is not None and is_present and not await self._add_partitions(topic, path, znode.data):
             if znode.data == encoded:
-                await self._write_states(path, topic, () if before is None else before.partitions)
+                if not is_created:
+                    await self._write_states(path, topic, () if before is None else before.partitions)
+                self._announced[topic.name] = topic.topic_id
                 return
             await self._znodes.replace(path, encoded, znode.version)  # unless another program has changed it
         self._registered.pop(topic.name, None)  # the next call looks at it again
         self._on_change()
+
+    async def _create_znodes(self, topic: TopicImage, path: str, encoded: bytes) -> bool:
+        """Create the znodes of a topic in as few requests as possible. False: some must be compared or written.
+
+        Crash between two requests: the next registration creates the missing ones.
+        """
+        config_path, config = f"{CONFIG_TOPICS}/{topic.name}", encode_config(topic.configs)
+        nodes = {config_path: config, path: encoded, f"{path}/partitions": b""}
+        for begin in range(0, len(topic.partitions), _PARTITIONS_IN_REQUEST):
+            for index, partition in enumerate(topic.partitions[begin : begin + _PARTITIONS_IN_REQUEST], begin):
+                nodes[f"{path}/partitions/{index}"] = b""
+                nodes[f"{path}/partitions/{index}/state"] = encode_state(partition, self._controller_epoch)
+            if not await self._znodes.create_all(nodes):
+                return False
+            nodes = {}
+        return True
+
+    async def _write_configs(self, topic: TopicImage, path: str) -> None:
+        """Write the settings of a topic if they have changed or are missing, or are those of another topic."""
+        config_path, encoded = f"{CONFIG_TOPICS}/{topic.name}", encode_config(topic.configs)
+        if topic.configs != topic.registered_configs:
+            await self._znodes.put(config_path, encoded)
+        elif not await self._znodes.create(config_path, encoded):
+            is_announced = self._announced.get(topic.name) == topic.topic_id
+            if not is_announced or await self._read(path) is None:
+                await self._replace_foreign(config_path, encoded)
+
+    async def _replace_foreign(self, path: str, encoded: bytes) -> None:
+        """Write the settings of a topic that tools do not know yet."""
+        found = await self._read(path)
+        if found is not None and found != encoded:
+            logger.warning("%s in ZooKeeper has settings of another topic, which are replaced: %r", path, found[:1000])
+        await self._znodes.put(path, encoded)
 
     async def _write_states(self, path: str, topic: TopicImage, before: Sequence[PartitionImage]) -> None:
         """Write the states of partitions, except those that are as ``before``."""
@@ -343,13 +387,14 @@ class TopicRegistry:
         if self._refused.get(name) == found:
             return
         try:
-            await self._topics.create(_creatable(name, znode.data, configs), is_registered=True)
+            topic = await self._topics.create(_creatable(name, znode.data, configs))
         except (InvalidZnode, KafkaError) as error:
             _raise_unless_refused(error)
             if self._is_unknown(name):  # otherwise a client has created it meanwhile
                 self._refused[name] = found
                 logger.error("%s in ZooKeeper is ignored: %s", path, error)
         else:
+            self._announced[name] = topic.topic_id
             self._refused.pop(name, None)
 
     def _is_unknown(self, name: str) -> bool:

@@ -1,7 +1,7 @@
 """What the broker needs of ZooKeeper's znodes. `session` has it in a session; tests have znodes in memory."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -45,6 +45,12 @@ class Znodes(Protocol):
 
     async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> bool:
         """Create a znode whose parent exists. False: it exists, unchanged."""
+
+    async def create_all(self, nodes: Mapping[str, bytes]) -> bool:
+        """Create persistent znodes in one request, parents before children: all or none.
+
+        False: none was created, because one of them exists, a parent does not, or the request would be too large.
+        """
 
     async def put(self, path: str, data: bytes) -> None:
         """Create a persistent znode whose parent exists, or replace its data."""

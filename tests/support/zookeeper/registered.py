@@ -37,6 +37,14 @@ class Registered:
         self.registry.use(Watches(session), 1)
         return session
 
+    def create_without_zookeeper(self, *names: str) -> None:
+        """Create topics while the broker is not registered. Apache Kafka may have created their directories."""
+        self.broker.restart({"enable.zookeeper": "false"})
+        for name in names:
+            self.broker.create(name)
+        self.broker.restart({"enable.zookeeper": "true"})
+        self.open()
+
     def synchronize(self) -> None:
         """Synchronize until there is no more work."""
         for _ in range(10):

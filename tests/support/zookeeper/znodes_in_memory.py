@@ -126,6 +126,18 @@ class ZnodesInMemory:
         await self._count("create", path)
         return self._zookeeper.create(path, data, self.session_id if ephemeral else 0)
 
+    async def create_all(self, nodes: Mapping[str, bytes]) -> bool:
+        """Create nodes, all or none. False: one exists, a parent does not, or they are too large for one request."""
+        await self._count("create_all", next(iter(nodes)))
+        if sum(len(path) + len(data) for path, data in nodes.items()) > 1_000_000:
+            return False
+        present = self._zookeeper.nodes.keys()
+        if nodes.keys() & present or {path.rpartition("/")[0] for path in nodes} - present - nodes.keys():
+            return False
+        for path, data in nodes.items():
+            self._zookeeper.create(path, data, 0)
+        return True
+
     async def put(self, path: str, data: bytes) -> None:
         """Create a persistent node whose parent exists, or replace its data."""
         await self._count("put", path)

@@ -63,6 +63,19 @@ async def test_a_node_without_a_parent_is_an_error_that_names_it(nodes: Znodes) 
             await work
 
 
+async def test_create_all_creates_all_or_none(nodes: Znodes) -> None:
+    assert await nodes.create_all({"/a": b"1", "/a/b": b"", "/a/b/c": b"2"})
+    assert (await nodes.get("/a"), await nodes.get("/a/b"), await nodes.get("/a/b/c")) == (
+        Znode(data=b"1", owner=0),
+        Znode(data=b"", owner=0),
+        Znode(data=b"2", owner=0),
+    )
+    too_large = {"/x": b"x" * 500_000, "/y": b"y" * 500_000}
+    for refused in ({"/x": b"", "/a/b": b""}, {"/x": b"", "/y/z": b""}, too_large):
+        assert not await nodes.create_all(refused)
+    assert await nodes.children("") == ("a",)
+
+
 async def test_put_creates_and_replaces(nodes: Znodes) -> None:
     for version, data in enumerate((b"1", b"2")):
         await nodes.put("/a", data)

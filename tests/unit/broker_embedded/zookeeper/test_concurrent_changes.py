@@ -68,6 +68,20 @@ def test_settings_that_a_tool_writes_during_the_registration_are_applied(registe
     assert registered.broker.broker.image.topics["t"].configs == {"retention.ms": "6"}
 
 
+def test_settings_that_a_tool_changes_as_soon_as_it_has_created_a_topic_are_applied(registered: Registered) -> None:
+    registered.zookeeper.write({"/brokers/topics/t": '{"version":1,"partitions":{"0":[1]}}'})
+    session = registered.use()
+
+    async def write_settings() -> None:
+        registered.zookeeper.write({"/config/topics/t": '{"version":1,"config":{"retention.ms":"6"}}'})
+
+    session.before("create /config/topics/t", write_settings)
+    registered.synchronize()
+    registered.zookeeper.write(CHANGE)
+    registered.synchronize()
+    assert registered.broker.broker.image.topics["t"].configs == {"retention.ms": "6"}
+
+
 def test_settings_that_a_client_has_changed_are_written_also_after_a_restart(registered: Registered) -> None:
     registered.broker.create("t", retention_ms="5")
     registered.synchronize()
@@ -216,7 +230,7 @@ def test_a_deleted_topic_whose_znodes_stay_is_not_registered_again(registered: R
 
 
 def test_settings_of_a_moved_topic_that_this_release_does_not_have_are_left_out(registered: Registered) -> None:
-    registered.broker.create("moved")
+    registered.create_without_zookeeper("moved")
     configs = '{"version":1,"config":{"cleanup.policy":"compact","message.format.version":"2.0"}}'
     registered.zookeeper.write(
         {"/brokers/topics/moved": topic_node(registered.broker, "moved"), "/config/topics/moved": configs}

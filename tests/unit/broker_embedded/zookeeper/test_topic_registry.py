@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from broker_embedded._zookeeper import topic_registry
 from spark_kafka_native._zookeeper.errors import ConnectionLost
 from tests.support.broker.driver import BrokerDriver
 from tests.support.zookeeper.registered import SETTINGS, Registered, topic_node
@@ -128,7 +129,61 @@ def test_a_topic_deleted_by_a_run_without_zookeeper_does_not_come_back(registere
     assert registered.nodes() == {}
 
 
-def test_a_topic_that_was_never_registered_is_not_remembered(registered: Registered) -> None:
+def test_a_new_topic_is_registered_by_two_requests(registered: Registered) -> None:
+    registered.synchronize()
+    registered.broker.create("events", 3, retention_ms="5")
+    registered.zookeeper.requests.clear()
+    registered.broker.run(registered.registry.synchronize())
+    assert registered.zookeeper.requests == ["create_all /config/topics/events", "get /brokers/topics/events"]
+    assert registered.broker.broker.image.topics["events"].registered_configs == {"retention.ms": "5"}
+    before = registered.nodes()
+    registered.broker.run(registered.zookeeper.session().delete("/brokers/topics/events"))
+    registered.broker.run(registered.zookeeper.session().delete("/config/topics/events"))
+    registered.synchronize()
+    assert registered.nodes() == before
+
+
+def test_a_new_topic_with_many_partitions_is_registered_by_several_requests(
+    registered: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_registry, "_PARTITIONS_IN_REQUEST", 2)
+    registered.broker.create("events", 5)
+    registered.synchronize()
+    created = [each for each in registered.zookeeper.requests if each.startswith("create_all ")]
+    assert created == [
+        "create_all /config/topics/events",
+        "create_all /brokers/topics/events/partitions/2",
+        "create_all /brokers/topics/events/partitions/4",
+    ]
+    states = [each for each in registered.nodes() if each.endswith("/state")]
+    assert states == [f"/brokers/topics/events/partitions/{index}/state" for index in range(5)]
+
+
+def test_settings_in_zookeeper_of_another_topic_of_the_same_name_are_replaced(
+    registered: Registered, caplog: pytest.LogCaptureFixture
+) -> None:
+    registered.broker.create("events")
+    registered.broker.create("kept")
+    registered.broker.create("registered")
+    registered.zookeeper.write(
+        {
+            "/config/topics/events": '{"version":1,"config":{"retention.ms":"7"}}',
+            "/config/topics/kept": '{"version":1,"config":{}}',
+            "/config/topics/registered": '{"version":1,"config":{"retention.ms":"7"}}',
+            "/brokers/topics/registered": topic_node(registered.broker, "kept"),
+        }
+    )
+    registered.synchronize()
+    configs = registered.zookeeper.data("/config/topics")
+    assert set(configs.values()) == {'{"version":1,"config":{}}'}
+    assert [each.partition(" in ")[0] for each in caplog.messages] == [
+        "/config/topics/events",
+        "/config/topics/registered",
+    ]
+
+
+def test_a_topic_created_without_zookeeper_is_not_remembered(registered: Registered) -> None:
+    registered.broker.restart({"enable.zookeeper": "false"})
     registered.broker.create("events")
     registered.broker.delete("events")
     assert registered.broker.broker.image.unregistering == set()
@@ -136,8 +191,7 @@ def test_a_topic_that_was_never_registered_is_not_remembered(registered: Registe
 
 def test_settings_of_a_topic_whose_logs_were_moved_here_are_those_in_zookeeper(registered: Registered) -> None:
     """Apache Kafka has registered it with the same topic id, and its directory has no settings."""
-    registered.broker.create("moved")
-    registered.broker.create("other")
+    registered.create_without_zookeeper("moved", "other")
     configs = '{"version":1,"config":{"retention.ms":"-1"}}'
     registered.zookeeper.write(
         {
