@@ -1,7 +1,7 @@
 """The SCRAM credentials of users. `_metadata.store` has the steps of a change."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from broker_embedded._metadata.files.credentials import CREDENTIALS
 from broker_embedded._metadata.store import MetadataStore
@@ -58,6 +58,18 @@ class ScramUsers:
 
         await self._store.commit(CREDENTIALS, planned)
         return results
+
+    async def use_registered(self, name: str, registered: Mapping[str, ScramCredential]) -> None:
+        """Replace a user's credentials of ZooKeeper, by mechanism. Those that clients have created are kept.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR: as ``alter``.
+        """
+
+        def planned(now: Credentials) -> Credentials:
+            kept = {user: each for user, each in now.items() if user.name != name or not each.is_registered}
+            return kept | {ScramUser(name, mechanism): each for mechanism, each in registered.items()}
+
+        await self._store.commit(CREDENTIALS, planned)
 
 
 def add_users(file_system: FileSystem, data_dir: str, users: Iterable[FirstUser]) -> Credentials:

@@ -22,12 +22,13 @@ class ScramUser(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramCredential:
-    """A user's credential for one mechanism."""
+    """A user's credential for one mechanism. ``is_registered``: it is that of ZooKeeper."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
     server_key: bytes = field(repr=False)
     iterations: int
+    is_registered: bool = field(default=False, repr=False)
 
     @classmethod
     def of_salted(cls, mechanism: str, salted_password: bytes, *, salt: bytes, iterations: int) -> Self:

@@ -20,6 +20,7 @@ from typing import Final, Self
 
 from broker_embedded._broker import Broker
 from broker_embedded._config.config import BrokerConfig
+from broker_embedded._zookeeper.entity_configs import EntityConfigs
 from broker_embedded._zookeeper.registration import Registrar, claim_cluster_id, create_paths, registered_broker
 from broker_embedded._zookeeper.session import ZooKeeperSession
 from broker_embedded._zookeeper.topic_registry import TopicRegistry
@@ -114,6 +115,7 @@ class ZooKeeperSynchronizer:
             self._registry = TopicRegistry(
                 broker.topics,
                 broker.topic_lifecycle,
+                EntityConfigs(broker.quotas, broker.scram_users, broker.configs, broker.config_resources),
                 lambda: broker.config,
                 self._has_work.set,
                 self._watches,

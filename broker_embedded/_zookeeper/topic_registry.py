@@ -5,8 +5,8 @@ The broker's own files decide. Tools that work through ZooKeeper change the brok
 - A topic in ``/brokers/topics`` that the broker does not have is created, with the settings in ``/config/topics``. If a
   znode has more partitions than the broker, these are added.
 - A znode in ``/admin/delete_topics`` deletes a topic, unless ``delete.topic.enable`` is false.
-- A znode in ``/config/changes`` replaces the settings of a topic by those in ``/config/topics``. The broker deletes it
-  then, because it is the only one that reads it.
+- A znode in ``/config/changes`` replaces the settings of a topic by those in ``/config/topics``. `entity_configs` has
+  the other entities. The broker deletes the znode then, because it is the only one that reads it.
 
 Other differences in ``/brokers/topics`` are repaired. Settings are written if they have changed in the broker, or are
 missing: a tool writes them before its znode in ``/config/changes``. Those of a topic whose logs were moved here from an
@@ -30,12 +30,14 @@ from broker_embedded._config.config import BrokerConfig
 from broker_embedded._coordinator.topic_lifecycle import TopicLifecycle
 from broker_embedded._metadata.image import PartitionImage, TopicImage
 from broker_embedded._metadata.topics import Topics
+from broker_embedded._zookeeper.entity_configs import EntityConfigs
 from broker_embedded._zookeeper.topic_znodes import (
     BROKER_TOPICS,
     CONFIG_CHANGES,
     CONFIG_TOPICS,
     DELETE_TOPICS,
-    changed_topic,
+    TOPICS,
+    changed_entity,
     decode_config,
     decode_topic,
     encode_config,
@@ -68,6 +70,7 @@ class TopicRegistry:
         self,
         topics: Topics,
         topic_lifecycle: TopicLifecycle,
+        entities: EntityConfigs,
         config: Callable[[], BrokerConfig],
         on_change: Callable[[], None],
         watches: Watches,
@@ -76,6 +79,7 @@ class TopicRegistry:
         """``on_change`` is called when znodes have changed, and ``synchronize`` has work."""
         self._topics = topics
         self._topic_lifecycle = topic_lifecycle
+        self._entities = entities
         self._config = config
         self._on_change = on_change
         self._refused: dict[str, int] = {}
@@ -343,11 +347,11 @@ class TopicRegistry:
         if data is None:
             return
         try:
-            topic = changed_topic(data)
-            if topic is None:
-                logger.warning("%s in ZooKeeper is ignored: only settings of topics have an effect there", path)
+            entity = changed_entity(data)
+            if entity.startswith(f"{TOPICS}/"):
+                await self._apply_configs(entity.removeprefix(f"{TOPICS}/"))
             else:
-                await self._apply_configs(topic)
+                await self._entities.apply(self._znodes, entity)
         except (InvalidZnode, KafkaError) as error:
             _raise_unless_refused(error)
             logger.error("%s in ZooKeeper is ignored: %s", path, error)

@@ -22,7 +22,8 @@ DELETE_TOPICS: Final = "/admin/delete_topics"
 _REASSIGNMENT_SINCE: Final = "2.4"
 _TOPIC_ID_SINCE: Final = "2.8"
 _ENTITY_PATH: Final = 2
-_TOPICS: Final = "topics"
+TOPICS: Final = "topics"
+"""The type of topics in paths of entities."""
 
 
 def encode_topic(topic: TopicImage, release: Release) -> bytes:
@@ -94,19 +95,17 @@ def decode_config(data: bytes) -> dict[str, str]:
     return {key: str(value) for key, value in configs.items()}
 
 
-def changed_topic(data: bytes) -> str | None:
-    """The topic whose settings a znode of ``/config/changes`` is about; None: those of another resource.
+def changed_entity(data: bytes) -> str:
+    """The entity whose settings a znode of ``/config/changes`` is about, such as ``topics/T`` or ``users/U/clients/C``.
 
-    The data is ``"T"`` in 0.8, an object with ``entity_type`` and ``entity_name`` (version 1) or ``entity_path``
-    (version 2) later. Raises InvalidZnode.
+    The data is ``"T"`` for a topic in 0.8, an object with ``entity_type`` and ``entity_name`` (version 1) or
+    ``entity_path`` (version 2) later. Raises InvalidZnode.
     """
     found = parse_json(data)
     if isinstance(found, str):
-        return found
+        return f"{TOPICS}/{found}"
     if not isinstance(found, dict):
         raise InvalidZnode("it is not a JSON object")
     if found.get("version") == _ENTITY_PATH:
-        kind, _, name = str(found.get("entity_path", "")).partition("/")
-    else:
-        kind, name = str(found.get("entity_type", "")), str(found.get("entity_name", ""))
-    return name if kind == _TOPICS and name else None
+        return str(found.get("entity_path", ""))
+    return f"{found.get('entity_type', '')}/{found.get('entity_name', '')}"

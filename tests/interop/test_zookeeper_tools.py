@@ -6,15 +6,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from dirty_equals import Contains
 
+from broker_embedded._quotas.entities import EntityFilter
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._protocol.messages.metadata import MetadataRequest
 from tests.support.report import skip_if
 from tests.support.requests.raw_client import RawClient
 from tests.support.scripts import started
-from tests.support.servers.apache_kafka import ApacheKafkaError, apache_kafka_unavailable, java_command
-from tests.support.servers.kafka_on_zookeeper import RELEASES, KafkaOnZooKeeper, run_class
+from tests.support.servers.apache_kafka import (
+    LAST_KAFKA_WITH_ZOOKEEPER,
+    ApacheKafkaError,
+    apache_kafka_unavailable,
+    java_command,
+)
+from tests.support.servers.kafka_on_zookeeper import (
+    RELEASES,
+    KafkaOnZooKeeper,
+    run_class,
+)
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop
@@ -25,6 +36,9 @@ VERIFIER = "0.10.2.2"
 """VerifyConsumerRebalance of 0.8.2.2 finds an error in any group that has a member, with Apache Kafka, too."""
 SETTINGS = {"delete.topic.enable": "true", "offsets.topic.num.partitions": "3"}
 VALUES = [f"value {number}" for number in range(20)]
+
+
+FIRST_LAST = "SCRAM-SHA-256=[iterations=4096,password=first],SCRAM-SHA-512=[password=last]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,3 +219,90 @@ def test_groups_of_zookeeper_are_checked(cluster: Cluster, storage: str, tmp_pat
         assert verified == "Rebalance operation successful !\n"
     cluster.produce("events", ["second", "third"])
     assert positions() == (1, 3, 2, {"none"})
+
+
+def quotas_of(broker: EmbeddedBroker) -> dict[str, dict[str, float]]:
+    """The quotas of all entities."""
+    found = broker._server.broker.quotas.describe(EntityFilter([], strict=False))
+    return {str(entity): dict(values) for entity, values in found}
+
+
+@pytest.fixture
+def with_users(zookeeper_connect: str) -> Iterator[EmbeddedBroker]:
+    """A broker in ZooKeeper, to which users log in."""
+    with EmbeddedBroker(users={"admin": "secret"}, settings={"zookeeper.connect": zookeeper_connect}) as broker:
+        yield broker
+
+
+def alter(release: str, connect: str, *arguments: str) -> None:
+    """Change the settings of an entity by kafka-configs."""
+    skip_if(apache_kafka_unavailable(release))
+    command = ("--zookeeper", connect, "--alter", *arguments)
+    assert "Completed " in run_class(release, "kafka.admin.ConfigCommand", *command)
+
+
+def topics_for_ann(broker: EmbeddedBroker, mechanism: str, password: str) -> set[str]:
+    """The topics as ann sees them, who logs in."""
+    client = AdminClient(
+        {
+            "bootstrap.servers": broker.servers_of("SASL_PLAINTEXT"),
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": mechanism,
+            "sasl.username": "ann",
+            "sasl.password": password,
+        }
+    )
+    return set(client.list_topics(timeout=30).topics)
+
+
+@pytest.mark.parametrize("release", ["0.10.2.2", "1.1.1"])
+def test_quotas_of_clients_and_users_are_altered_by_kafka_configs(
+    with_users: EmbeddedBroker, zookeeper_connect: str, release: str
+) -> None:
+    def alter_here(*arguments: str) -> None:
+        alter(release, zookeeper_connect, *arguments)
+
+    rates = "producer_byte_rate=1024,consumer_byte_rate=2048"
+    alter_here("--add-config", rates, "--entity-type", "clients", "--entity-name", "etl")
+    alter_here("--add-config", "consumer_byte_rate=50", "--entity-type", "users", "--entity-default")
+    both = ("--entity-type", "users", "--entity-name", "a b", "--entity-type", "clients", "--entity-name", "etl")
+    alter_here("--add-config", "producer_byte_rate=7", *both)
+    expected = {
+        "client-id etl": {"producer_byte_rate": 1024.0, "consumer_byte_rate": 2048.0},
+        "user <default>": {"consumer_byte_rate": 50.0},
+        "user a b, client-id etl": {"producer_byte_rate": 7.0},
+    }
+    eventually(lambda: quotas_of(with_users), expected)
+    alter_here("--delete-config", "producer_byte_rate", "--entity-type", "clients", "--entity-name", "etl")
+    alter_here("--delete-config", "producer_byte_rate", *both)
+    left = {"client-id etl": {"consumer_byte_rate": 2048.0}, "user <default>": {"consumer_byte_rate": 50.0}}
+    eventually(lambda: quotas_of(with_users), left)
+
+
+@pytest.mark.parametrize("release", ["1.1.1", LAST_KAFKA_WITH_ZOOKEEPER])
+def test_scram_users_of_kafka_configs_log_in(with_users: EmbeddedBroker, zookeeper_connect: str, release: str) -> None:
+    ann = ("--entity-type", "users", "--entity-name", "ann")
+    alter(release, zookeeper_connect, "--add-config", FIRST_LAST, *ann)
+    users = with_users._server.broker.scram_users
+    both = {("ann", "SCRAM-SHA-256"), ("ann", "SCRAM-SHA-512")}
+    eventually(lambda: {name for name in users.names() if name.name == "ann"}, both)
+    with_users.create_topic("events")
+    assert topics_for_ann(with_users, "SCRAM-SHA-256", "first") == {"events"}
+    assert topics_for_ann(with_users, "SCRAM-SHA-512", "last") == {"events"}
+    alter(release, zookeeper_connect, "--delete-config", "SCRAM-SHA-256", *ann)
+    eventually(lambda: {name for name in users.names() if name.name == "ann"}, {("ann", "SCRAM-SHA-512")})
+
+
+def test_settings_of_brokers_that_kafka_configs_altered_before_the_start_are_used(zookeeper_connect: str) -> None:
+    """Kafka 3.9's tool refuses to alter them in ZooKeeper while a broker runs."""
+    with EmbeddedBroker(settings={"zookeeper.connect": zookeeper_connect}):
+        pass
+    release = LAST_KAFKA_WITH_ZOOKEEPER
+    brokers = ("--entity-type", "brokers")
+    alter(release, zookeeper_connect, "--add-config", "log.retention.ms=1000", *brokers, "--entity-default")
+    alter(release, zookeeper_connect, "--add-config", "log.cleaner.threads=2", *brokers, "--entity-name", "1")
+    with EmbeddedBroker(settings={"zookeeper.connect": zookeeper_connect}) as broker:
+        eventually(
+            lambda: (broker._server.broker.config.log.retention_ms, broker._server.broker.config.log_cleaner_threads),
+            (1000, 2),
+        )

@@ -5,7 +5,7 @@
      {"user": "alice", "mechanism": "SCRAM-SHA-256", "iterations": 4096,
       "salt": "c2FsdA==", "stored_key": "...", "server_key": "..."}]}
 
-Bytes are in base64.
+Bytes are in base64. A credential of ZooKeeper has ``"is_registered": true``.
 """
 
 import base64
@@ -16,6 +16,7 @@ from broker_embedded._metadata.files.metadata_file import VERSION, MetadataFile,
 from broker_embedded._security.credentials import Credentials, ScramCredential, ScramUser
 
 _BYTES: Final = ("salt", "stored_key", "server_key")
+_REGISTERED: Final = "is_registered"
 
 
 def _encode(credentials: Credentials) -> bytes:
@@ -27,6 +28,7 @@ def _encode(credentials: Credentials) -> bytes:
                 "mechanism": user.mechanism,
                 "iterations": credential.iterations,
                 **{name: base64.b64encode(getattr(credential, name)).decode() for name in _BYTES},
+                **({_REGISTERED: True} if credential.is_registered else {}),
             }
         )
         for user, credential in credentials.items()
@@ -40,11 +42,16 @@ def _parse(document: dict[str, Any]) -> Credentials:
 
 
 def _entry(item: dict[str, Any]) -> tuple[ScramUser, ScramCredential]:
-    refuse_unknown(item, {"user", "mechanism", "iterations", *_BYTES})
+    refuse_unknown(item, {"user", "mechanism", "iterations", _REGISTERED, *_BYTES})
     user = ScramUser(str(item["user"]), str(item["mechanism"]))
     salt, stored_key, server_key = (base64.b64decode(item[name], validate=True) for name in _BYTES)
-    iterations = int(item["iterations"])
-    return user, ScramCredential(salt=salt, stored_key=stored_key, server_key=server_key, iterations=iterations)
+    return user, ScramCredential(
+        salt=salt,
+        stored_key=stored_key,
+        server_key=server_key,
+        iterations=int(item["iterations"]),
+        is_registered=bool(item.get(_REGISTERED, False)),
+    )
 
 
 CREDENTIALS: Final[MetadataFile[Credentials]] = MetadataFile(

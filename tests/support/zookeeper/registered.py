@@ -2,6 +2,7 @@
 
 import json
 
+from broker_embedded._zookeeper.entity_configs import EntityConfigs
 from broker_embedded._zookeeper.registration import create_paths
 from broker_embedded._zookeeper.topic_registry import TopicRegistry
 from broker_embedded._zookeeper.znodes import Watches
@@ -26,8 +27,9 @@ class Registered:
         """Begin in a new session, as after a start."""
         broker = self.broker.broker
         watches = Watches(self.zookeeper.session(fails_after=fails_after))
+        entities = EntityConfigs(broker.quotas, broker.scram_users, broker.configs, broker.config_resources)
         self.registry = TopicRegistry(
-            broker.topics, broker.topic_lifecycle, lambda: broker.config, self._wake, watches, 1
+            broker.topics, broker.topic_lifecycle, entities, lambda: broker.config, self._wake, watches, 1
         )
         broker.on_topics_changed(self._wake)
 

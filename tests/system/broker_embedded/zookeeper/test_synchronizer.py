@@ -36,6 +36,10 @@ def synchronizer(zookeeper: ZooKeeperInMemory, session: Session) -> ZooKeeperSyn
         topics=topics,
         topic_lifecycle=None,
         config=CONFIG,
+        configs=None,
+        config_resources=None,
+        quotas=None,
+        scram_users=None,
     )
     as_session: Any = session
     return ZooKeeperSynchronizer(CONNECT, CONFIG, registrar, as_session, None, broker)

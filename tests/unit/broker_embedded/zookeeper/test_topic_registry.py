@@ -309,8 +309,8 @@ def test_settings_that_a_client_changes_go_before_those_in_zookeeper_that_no_too
         ),
         ({"/config/topics/t": "{}", "/brokers/topics/t": '{"partitions":{"0":[1]}}'}, "it has no config"),
         (
-            {"/config/changes/config_change_1": '{"version":2,"entity_path":"brokers/1"}'},
-            "/config/changes/config_change_1 in ZooKeeper is ignored: only settings of topics have an effect there",
+            {"/config/changes/config_change_1": '{"version":2,"entity_path":"others/1"}'},
+            "/config/changes/config_change_1 in ZooKeeper is ignored: others/1 is not a topic, client, user",
         ),
         ({"/config/changes/config_change_1": "1"}, "it is not a JSON object"),
     ],
