@@ -40,6 +40,10 @@ _MAX_PAUSE_S: Final = 5.0
 """Pauses between two attempts to open a session, or to read, double up to this bound."""
 _CLOSE_S: Final = 10.0
 """How long ``close`` waits for the end of the session, which has time limits of its own."""
+_MAX_DIGITS: Final = 10
+"""Of a broker id, which is an int32."""
+_SHOWN: Final = 100
+"""Most characters of a znode's name in a log line."""
 Listener = Callable[[Change], None]
 
 
@@ -215,8 +219,17 @@ class BrokerDiscovery:
             self._wake.wait(wait_s)
             self._wake.clear()
             if not self._closed.is_set():
-                wait_s = self._work()
+                wait_s = self._attempt()
         self._drop_reader()
+
+    def _attempt(self) -> float | None:
+        """As ``_work``. After an error that is not a ZooKeeperError, open a new session after a pause."""
+        try:
+            return self._work()
+        except Exception as error:
+            self._note_away(f"{type(error).__name__}: {error}")
+            self._drop_reader()
+            return self._next_pause_s()
 
     def _work(self) -> float | None:
         """Do what can be done now -> seconds until the next attempt, None if only an event is waited for."""
@@ -291,7 +304,12 @@ class BrokerDiscovery:
         return after
 
     def _brokers(self, reader: ZnodeReader) -> dict[int, Registration]:
-        paths = {f"{BROKER_IDS}/{name}": int(name) for name in reader.children(BROKER_IDS) if name.isdecimal()}
+        paths = {}
+        for name in reader.children(BROKER_IDS):
+            if len(name) > _MAX_DIGITS:
+                _log.warning("%s: %s/%s is not a broker id; it is ignored", self, BROKER_IDS, name[:_SHOWN])
+            elif name.isascii() and name.isdecimal():
+                paths[f"{BROKER_IDS}/{name}"] = int(name)
         found = {}
         for path, znode in reader.get(paths).items():
             try:
@@ -325,7 +343,10 @@ class BrokerDiscovery:
     def _drop_reader(self) -> None:
         reader, self._reader = self._reader, None
         if reader is not None:
-            reader.close()
+            try:
+                reader.close()
+            except Exception as error:
+                _log.warning("%s: the session could not be closed (%s); it ends after its timeout", self, error)
 
     def _reset_after_fork(self) -> None:
         """In a forked child: its session is another one, and what the parent has read stays in use until then."""

@@ -167,7 +167,8 @@ def addresses_of(brokers: Iterable[RegisteredBroker], security_protocol: str, co
     if found:
         return tuple(dict.fromkeys(found))
     if not ordered:
-        raise ZooKeeperError(f"ZooKeeper {connect}: no broker is registered below {BROKER_IDS}; start a broker there")
+        none = f"ZooKeeper {connect}: no broker is registered below {BROKER_IDS}"
+        raise ZooKeeperError(f"{none}; start a broker there, or correct the chroot of zookeeper.connect")
     protocols = ", ".join(sorted({end.protocol for broker in ordered for end in broker.endpoints})) or "none"
     raise ZooKeeperError(
         f"ZooKeeper {connect}: no broker below {BROKER_IDS} has an endpoint for security.protocol={security_protocol}; "

@@ -25,6 +25,7 @@ from spark_kafka_native._zookeeper.registry import (
     TopicChanged,
     TopicDeleted,
 )
+from spark_kafka_native._zookeeper.znode_reader import ZnodeReader
 from tests.support.scripts import free_port
 from tests.support.servers.kafka_on_zookeeper import zookeeper_client
 from tests.support.waiting import eventually
@@ -111,6 +112,16 @@ def test_a_broker_with_an_invalid_znode_is_not_used(
     assert "/brokers/ids/2 is not a broker's registration" in caplog.text
 
 
+def test_an_id_that_is_not_a_broker_id_is_ignored(
+    zookeeper: KazooClient, discovery: BrokerDiscovery, caplog: pytest.LogCaptureFixture
+) -> None:
+    zookeeper.create(f"/brokers/ids/{'7' * 5000}", b"{}")
+    register(zookeeper, 3)
+    eventually(plain(discovery), ["b1:9092", "b3:9092"])
+    (message,) = {message for message in caplog.messages if "is not a broker id; it is ignored" in message}
+    assert len(message) < 300
+
+
 def test_topics_are_reported_as_they_are_created_changed_and_deleted(
     zookeeper: KazooClient, discovery: BrokerDiscovery
 ) -> None:
@@ -179,6 +190,28 @@ def test_brokers_are_read_again_before_the_error(
         with pytest.raises(ZooKeeperError, match="no broker is registered below /brokers/ids; start a broker"):
             discovery.addresses("PLAINTEXT")
         assert len(read_again) == retries
+
+
+def test_an_error_of_the_operating_system_does_not_end_the_discovery(
+    zookeeper: KazooClient,
+    discovery: BrokerDiscovery,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    failures = []
+
+    def without_descriptors(*_: object, **__: object) -> None:
+        failures.append(1)
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ZnodeReader, "children", without_descriptors)
+        patched.setattr(ZnodeReader, "open", without_descriptors)
+        register(zookeeper, 2)
+        eventually(lambda: len(failures) >= 3, expected=True)
+        assert plain(discovery)() == ["b1:9092"]
+    eventually(plain(discovery), ["b1:9092", "b2:9092"])
+    assert caplog.text.count("cannot be read (OSError: [Errno 24] Too many open files)") == 1
 
 
 # --- errors of the start

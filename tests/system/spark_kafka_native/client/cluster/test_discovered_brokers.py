@@ -150,7 +150,7 @@ def test_without_registered_brokers_the_error_names_the_znode(zookeeper_connect:
             cluster.metadata(["t"])
         assert str(caught.value) == (
             f"zookeeper.connect: ZooKeeper {zookeeper_connect}: no broker is registered below /brokers/ids; "
-            "start a broker there"
+            "start a broker there, or correct the chroot of zookeeper.connect"
         )
 
 
