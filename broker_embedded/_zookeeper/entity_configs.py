@@ -58,6 +58,8 @@ _QUOTAS: Final = (
 )
 _FIELDS: Final = {"salt", "stored_key", "server_key", "iterations"}
 _MAX_DIGITS: Final = 10
+_SHOWN: Final = 100
+"""Most characters of a path, key or value in an error. A znode may have 1 MB."""
 
 
 class EntityConfigs:
@@ -78,7 +80,7 @@ class EntityConfigs:
         """
         parts = entity.split("/")
         if not all(part.isascii() and part.isprintable() and part not in {"", ".", ".."} for part in parts):
-            raise InvalidZnode(f"{entity!r} is not the path of an entity")
+            raise InvalidZnode(f"{entity[:_SHOWN]!r} is not the path of an entity")
         znode = await znodes.get(f"/config/{entity}")
         configs = {} if znode is None else decode_config(znode.data)
         if parts[0] == _BROKERS and len(parts) == 2:
@@ -86,7 +88,7 @@ class EntityConfigs:
             return
         pairs = [(_TYPES.get(kind, ""), name) for kind, name in zip(parts[::2], parts[1::2], strict=False)]
         if len(parts) % 2 or tuple(kind for kind, _ in pairs) not in _OF_QUOTAS:
-            raise InvalidZnode(f"{entity} is not a topic, client, user, IP address or broker")
+            raise InvalidZnode(f"{entity[:_SHOWN]} is not a topic, client, user, IP address or broker")
         found = ClientQuotaEntity.of((kind, None if name == _DEFAULT else unquote(name)) for kind, name in pairs)
         await self._apply_to_clients(found, configs)
 
@@ -120,11 +122,11 @@ class EntityConfigs:
 def _number(key: str, value: str) -> float:
     """The value of a quota. Raises InvalidZnode, with the value only if it is one of a quota."""
     if key not in _QUOTAS:
-        raise InvalidZnode(f"{key} is neither a quota nor a SCRAM mechanism of a user")
+        raise InvalidZnode(f"{key[:_SHOWN]} is neither a quota nor a SCRAM mechanism of a user")
     try:
         return float(value)
     except ValueError:
-        raise InvalidZnode(f"{key} is {value!r}, not a number") from None
+        raise InvalidZnode(f"{key} is {value[:_SHOWN]!r}, not a number") from None
 
 
 def _credential(mechanism: str, text: str) -> ScramCredential:

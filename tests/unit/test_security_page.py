@@ -32,6 +32,8 @@ NOT_SECURITY = {
     "transaction.two.phase.commit.enable",
 }
 """Settings that are refused and that docs/options.md alone names."""
+NOT_SECURITY |= {name for name in REFUSED_OF_SERVERS if name.startswith(("zookeeper.ssl.", "zookeeper.client"))}
+NOT_SECURITY |= {"zookeeper.metadata.migration.enable"}
 BEFORE = {"password": "x", "trust_password": "x", "store_password": "x", "secret": "x"}
 
 

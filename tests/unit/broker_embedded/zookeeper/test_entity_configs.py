@@ -173,6 +173,24 @@ def test_an_impossible_path_is_ignored(registered: Registered, entity: str, capl
     assert len([each for each in caplog.messages if " is ignored: " in each]) == 1
 
 
+@pytest.mark.parametrize(
+    ("entity", "configs"),
+    [
+        ("\u00fc" * 10_000, {}),
+        ("clients/a/" + "x" * 10_000, {}),
+        ("clients/a", {"producer_byte_rate": "x" * 10_000}),
+        ("clients/a", {"x" * 10_000: "1"}),
+    ],
+)
+def test_long_paths_keys_and_values_are_cut_in_the_log(
+    registered: Registered, entity: str, configs: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    change(registered, entity, configs)
+    (message,) = caplog.messages
+    assert "/config/changes/config_change_1 in ZooKeeper is ignored: " in message
+    assert len(message) < 300
+
+
 def test_a_change_is_applied_after_an_error_of_the_disk(
     registered: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
