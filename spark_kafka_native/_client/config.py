@@ -154,7 +154,8 @@ class ClientConfig(SecurityConfig):
     partitioner_class: str = define(
         choice(_PARTITIONERS),
         "",
-        "Partitioner of rows without a partition, by the name of Java's; the two in kafka.producer are those of 0.8.",
+        "Partitioner of rows without a partition, by the name of Java's; the two in kafka.producer are "
+        "those of 0.8.2 (string_hash and bytes_hash).",
     )
     partitioner_ignore_keys: bool = define(boolean(), False, "Spread records with keys as if they had none (KIP-794).")
     transactional_id: str | None = define(

@@ -46,7 +46,7 @@ class NoSuchPartition(KafkaError):
         )
 
 
-class TableTooWide(NoSuchPartition):
+class FewerPartitionsThanTable(NoSuchPartition):
     """A look-up table has more partitions than its topic, as far as metadata in memory is up to date."""
 
     _shows_code = False

@@ -27,12 +27,14 @@ from spark_kafka_native._tools.tables import Column, Table, json_flag
 
 _TOPIC: Final = Column("TOPIC", "topic", 15, grows=True)
 _PARTITION: Final = Column("PARTITION", "partition", 9)
+_SHOWN_MOVES: Final = 10
+"""Of those that no reorganization can have made, in an error. The table has all."""
 
 
 @command(
     "kafka-lookup-table",
     "Create, reorganize and verify tables of the partitioner lookup. A table has the partition of each of a fixed "
-    "number of buckets of keys. A reorganisation moves buckets to partitions that were added to the topic, and to no "
+    "number of buckets of keys. A reorganization moves buckets to partitions that were added to the topic, and to no "
     "other partition.",
     """\
 examples
@@ -41,11 +43,11 @@ examples
   {command} --bootstrap-server localhost:9092 --lookup-table file:/srv/tables.json --verify --topic events --json
 
 exit status
-  1 it failed; with --verify: also if a key moves to a partition that existed before""",
+  1 the command failed; with --verify: also if a key moves to a partition that existed before""",
 )
 @flag("--create", group=ACTIONS, help="create the table of a topic, for the partitions that it has")
 @flag("--reorganize", group=ACTIONS, help="move buckets to the partitions that were added to a topic")
-@flag("--describe", group=ACTIONS, help="print the buckets of each partition, and what the last reorganisation moved")
+@flag("--describe", group=ACTIONS, help="print the buckets of each partition, and what the last reorganization moved")
 @flag("--verify", group=ACTIONS, help="read a topic, and print how many records have keys that moved, and where to")
 @flag("--delete", group=ACTIONS, help="delete the table of a topic")
 @option("--lookup-table", metavar="LOCATION", help="where the tables are: topic:NAME or file:/PATH (required)")
@@ -147,17 +149,25 @@ def _describe(cluster: Cluster, store: Store, options: Options) -> int:
                 f"topic {name} has {counted(partitions, 'partition')}, and its table {table.partition_count}: keys go "
                 "to the added partitions after --reorganize"
             )
-        elif partitions < table.partition_count:
-            complain(
-                f"topic {name} has {counted(partitions, 'partition')}, fewer than its table, {table.partition_count}: "
-                "a write with the table fails"
-            )
+        elif missing := _missing_partitions(table, partitions):
+            complain(missing)
     return 0
+
+
+def _missing_partitions(table: BucketTable, partitions: int) -> str:
+    """The problem of a topic with fewer partitions than its table; empty without it."""
+    if partitions >= table.partition_count:
+        return ""
+    return (
+        f"topic {table.topic} has {counted(partitions, 'partition')}, fewer than its table, {table.partition_count}: a "
+        "write with the table fails. If the topic was deleted and created again, --delete and --create its table"
+    )
 
 
 def _delete(_: Cluster, store: Store, options: Options) -> int:
     def change(before: BucketTable | None) -> None:
-        _existing(before, store, options.topic)
+        if before is None:
+            raise LookupTableError(f"topic {options.topic} has no table in {store}; nothing was deleted")
 
     store.change(options.topic, change)
     if options.as_json:
@@ -178,7 +188,7 @@ def _existing(table: BucketTable | None, store: Store, topic: str) -> BucketTabl
 
 
 def _show(tables: list[BucketTable], options: Options) -> None:
-    """Print a line for each partition: its buckets, and how many of them the last reorganisation moved, and where."""
+    """Print a line for each partition: its buckets, and how many of them the last reorganization moved, and where."""
     rows = []
     for table in tables:
         moves = table.moves()
@@ -253,17 +263,22 @@ def _verify(cluster: Cluster, store: Store, options: Options) -> int:
         ]  # fmt: skip
         Table(columns, rows).show(as_json=False, blank_line=False)
     wrong = [
-        (old, new, count)
+        (f"{old}->{new}", count)
         for old, each in sorted(found.items())
         for new, count in sorted(each.moved.items())
         if not table.may_move(old, new)
     ]
-    for old, new, count in wrong:
+    if wrong:
+        moves = ", ".join(move for move, _ in wrong[:_SHOWN_MOVES]) + (", ..." if len(wrong) > _SHOWN_MOVES else "")
+        records = counted(sum(count for _, count in wrong), "record")
         complain(
-            f"topic {topic}: {counted(count, 'record')} of partition {old} have keys of partition {new}, which a "
-            f"reorganisation does not move there. They were written with another partitioner or table"
+            f"topic {topic}: {records} with keys that no reorganization has moved, in partition->partition by the "
+            f"table: {moves}. Another partitioner or table was used for them"
         )
-    return FAILED if wrong else 0
+    missing = _missing_partitions(table, len(found))
+    if missing:
+        complain(missing)
+    return FAILED if wrong or missing else 0
 
 
 def _read(cluster: Cluster, table: BucketTable) -> dict[int, _Found]:

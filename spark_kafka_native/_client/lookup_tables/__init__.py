@@ -1,1 +1,1 @@
-"""Where tables for the partitioner ``lookup`` are kept: a compacted topic, or a file."""
+"""Where look-up tables (``BucketTable``) for the partitioner ``lookup`` are kept: a compacted topic, or a file."""

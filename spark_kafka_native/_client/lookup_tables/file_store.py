@@ -1,4 +1,4 @@
-"""Look-up tables in a file: JSON, replaced as a whole.
+"""Look-up tables (``BucketTable``) in a file: JSON, replaced as a whole.
 
     flock <path>.lock -> read -> change -> write <path>.new, fsync -> rename -> fsync of the directory
 
@@ -31,7 +31,10 @@ class FileStore:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._file = Path(path).resolve()
+        try:
+            self._file = Path(path).resolve()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise LookupTableError(f"{path!r} is not the path of a file of look-up tables: {error}") from error
         """Of a symbolic link the file that it names, so that all names have the same lock."""
 
     def __str__(self) -> str:
@@ -69,7 +72,7 @@ class FileStore:
             raise LookupTableError(f"{self} is larger than {MAX_FILE_BYTES} bytes; use a topic, or several files")
         value = parse_json(data, str(self))
         tables = value.get("tables") if isinstance(value, dict) else None
-        if not isinstance(tables, dict) or value.keys() != {"format", "tables"} or value["format"] != _FORMAT:
+        if not isinstance(tables, dict) or value.keys() != {"format", "tables"} or not _is_format(value["format"]):
             raise LookupTableError(
                 f"{self} is no file of look-up tables of format {_FORMAT}; name another file, or restore this one"
             )
@@ -112,3 +115,7 @@ class FileStore:
             yield
         except OSError as error:
             raise LookupTableError(f"{self} cannot be {what}: {error.strerror or error}") from error
+
+
+def _is_format(value: object) -> bool:
+    return type(value) is int and value == _FORMAT

@@ -1,10 +1,10 @@
-"""The store of a location, and the tables that a write uses."""
+"""The store of a location, and the look-up tables (``BucketTable``) that a write uses."""
 
 from collections.abc import Iterable
 from typing import Final, Protocol
 
 from spark_kafka_native._client.cluster.cluster import Cluster
-from spark_kafka_native._client.errors import TableTooWide
+from spark_kafka_native._client.errors import FewerPartitionsThanTable
 from spark_kafka_native._client.lookup_tables.file_store import Change, FileStore
 from spark_kafka_native._client.lookup_tables.topic_store import TopicStore
 from spark_kafka_native._client.partitioning.bucket_table import BucketTable
@@ -37,8 +37,8 @@ def store_of(cluster: Cluster, location: TableLocation) -> Store:
 def tables_for(cluster: Cluster, location: TableLocation, topics: Iterable[str] | None = None) -> BucketTables:
     """The tables of these topics, or of all topics, as a producer's partitioner.
 
-    Raises LookupTableError: a topic of ``topics`` has no table, or a table cannot be read; TableTooWide: a topic has
-    fewer partitions than its table. A topic that does not exist is not checked.
+    Raises LookupTableError: a topic of ``topics`` has no table, or a table cannot be read; FewerPartitionsThanTable,
+    for ``topics`` that exist.
     """
     names = None if topics is None else list(topics)
     servers = ",".join(map(str, cluster.config.bootstrap_servers))
@@ -50,7 +50,7 @@ def tables_for(cluster: Cluster, location: TableLocation, topics: Iterable[str] 
 
 
 def _check_partitions(cluster: Cluster, tables: BucketTables, topics: Iterable[str]) -> None:
-    """Raise TableTooWide, after a time in which brokers learn of partitions that were added just now."""
+    """Raise FewerPartitionsThanTable, after a time in which brokers learn of partitions that were added just now."""
     deadline = cluster.deadline(min(METADATA_LAG_MS, cluster.config.default_api_timeout_ms))
     backoff = cluster.backoff()
     while True:
@@ -59,6 +59,6 @@ def _check_partitions(cluster: Cluster, tables: BucketTables, topics: Iterable[s
                 if topic.partitions:
                     tables.check_partitions(name, len(topic.partitions))
             return
-        except TableTooWide:
+        except FewerPartitionsThanTable:
             if not deadline.pause(backoff.next_ms()):
                 raise

@@ -1,10 +1,13 @@
-"""Look-up tables in a compacted topic of one partition: key = topic, value = JSON; a tombstone deletes a table.
+"""Look-up tables (``BucketTable``) in a compacted topic: key = topic, value = JSON; a tombstone deletes a table.
 
-    InitProducerId (fences other changes) -> read the last records -> change -> write, commit -> read back
+    InitProducerId (fences other changes) -> wait for open transactions -> read the last records -> change
+        -> write, commit -> read back
 
-The transactional id is ``<topic of the tables>.<topic>``. Kafka has no conditional write, so this producer is the
-check of the version: a change that began later fences an earlier one, whose write fails. A program that writes to the
-topic without this transactional id is not excluded.
+The topic of the tables has one partition. The transactional id is ``<topic of the tables>.<topic>``. Kafka has no
+conditional write, so this producer is the check of the version: a change that began later fences an earlier one, whose
+write fails. A program that writes to the topic without this transactional id is not excluded. Reads end before the
+first open transaction, also one of another topic's table, which would hide a committed change of this topic. So a
+change waits until such transactions have ended.
 """
 
 import dataclasses
@@ -37,6 +40,9 @@ _IN_SYNC: Final = 2
 """Replication factor and min.insync.replicas of a new topic, if there are as many brokers."""
 _TRANSACTION_MS: Final = 10_000
 """Longest time from the record to the commit. If a process ends in between, readers see later changes after it."""
+_WAIT_MS: Final = _TRANSACTION_MS + 15_000
+"""How long a change waits for open transactions of other changes. Brokers look for those that have timed out every 10 s
+(``transaction.abort.timed.out.transaction.cleanup.interval.ms``)."""
 _REQUEST_BYTES: Final = 1 << 20
 """Least ``max.request.size`` for a table with the most buckets."""
 
@@ -60,15 +66,15 @@ class TopicStore:
         """
         if not self._exists():
             raise LookupTableError(
-                f"{self}: the topic does not exist; kafka-lookup-table --create creates it with the first table"
+                f"{self}: the topic does not exist; pykafka lookup-table --create creates it with the first table"
             )
         return self._read(topics)
 
     def change(self, topic: str, change: Change) -> BucketTable | None:
         """Replace a topic's table, and return the new one.
 
-        Raises LookupTableError: as ``read`` or ``change``, the topic of the tables is not compacted, or another process
-        changes the table, too; KafkaError.
+        Raises LookupTableError: as ``read`` or ``change``, the topic of the tables is not compacted, another process
+        changes the table, too, or a transaction of another change stays open; KafkaError.
         """
         created = not self._exists()
         if created:
@@ -91,6 +97,7 @@ class TopicStore:
         ):
             try:
                 producer.begin()
+                self._wait_for_open_transactions()
                 before = self._read([topic]).get(topic)
                 after = change(before)
                 if after is before:
@@ -102,15 +109,32 @@ class TopicStore:
                     f"{self}: another process changes the table of topic {topic}, too; this change was not made. "
                     "Describe the table, and run the command again if the other change is not the same"
                 ) from error
-        self._cluster.retrying(lambda _: self._check_stored(topic, after))
+        self._cluster.retrying(lambda _: self._check_stored(topic, before, after))
         return after
 
-    def _check_stored(self, topic: str, written: BucketTable | None) -> None:
-        """Raise KafkaError, retriable, until the last record is the one that was written."""
+    def _wait_for_open_transactions(self) -> None:
+        """Return once all records that were written until now can be read. Raises LookupTableError after _WAIT_MS."""
+        end = offsets_at(self._cluster, {self._partition: LATEST})[self._partition]
+        deadline, backoff = self._cluster.deadline(_WAIT_MS), self._cluster.backoff()
+        while offsets_at(self._cluster, {self._partition: LATEST}, isolation=READ_COMMITTED)[self._partition] < end:
+            if not deadline.pause(backoff.next_ms()):
+                raise LookupTableError(
+                    f"{self}: another change is not finished: a transaction in {self._partition} is still open, and "
+                    "nothing was changed. Run the command again later; pykafka transactions find-hanging prints a "
+                    "transaction that stays open"
+                )
+
+    def _check_stored(self, topic: str, before: BucketTable | None, written: BucketTable | None) -> None:
+        """Raise KafkaError, retriable, while the change cannot be read; LookupTableError: there is another change."""
         stored = self._read([topic]).get(topic)
-        if (written is None) != (stored is None) or (written is not None and not written.same_as(stored)):
-            detail = f"{self}: the table of topic {topic} is not the one that was written; describe it"
-            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, detail)
+        if _is_same(stored, written):
+            return
+        if not _is_same(stored, before):
+            raise LookupTableError(
+                f"{self}: another process changed the table of topic {topic} after this change; describe it"
+            )
+        detail = f"{self}: the change of the table of topic {topic} was committed and cannot be read yet; describe it"
+        raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, detail)
 
     def _read(self, topics: Iterable[str] | None) -> dict[str, BucketTable]:
         wanted = None if topics is None else {topic.encode() for topic in topics}
@@ -176,6 +200,10 @@ class TopicStore:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
         self._cluster.retrying(lambda deadline: self._cluster.metadata([self._topic], timeout_ms=deadline.remaining_ms))
+
+
+def _is_same(one: BucketTable | None, other: BucketTable | None) -> bool:
+    return other is None if one is None else one.same_as(other)
 
 
 def _record(topic: str, table: BucketTable | None) -> pa.RecordBatch:

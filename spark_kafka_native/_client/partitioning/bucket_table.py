@@ -2,8 +2,9 @@
 
     key --murmur2--> hash --modulo the number of buckets--> bucket --table--> partition
 
-The number of buckets of a topic never changes, so a key has the same bucket always. After k partitions were added to n,
-``reorganize`` assigns k/(n+k) of the buckets of each old partition to the new partitions, and changes no other bucket.
+Documentation and options call a ``BucketTable`` a look-up table. The number of buckets of a topic never changes, so a
+key has the same bucket always. After k partitions were added, ``reorganize`` assigns k/n of the buckets of each old
+partition to the new partitions, where n is the new number of partitions. It changes no other bucket.
 It is the distribution of MySQL Cluster (a hash map of 3840 buckets). A hash modulo the number of partitions would move
 most keys, also between partitions that existed before. Pure: no socket, no file, no clock.
 """
@@ -53,7 +54,7 @@ class BucketTable:
 
     @property
     def version(self) -> int:
-        """1 for a new table; a reorganisation adds 1."""
+        """1 for a new table; a reorganization adds 1."""
         return len(self.partitions)
 
     @property
@@ -110,7 +111,7 @@ class BucketTable:
         return found
 
     def may_move(self, old: int, new: int) -> bool:
-        """Whether a reorganisation can have moved keys between partitions: the new one was added after the old one."""
+        """Whether a reorganization can have moved keys between partitions: the new one was added after the old one."""
         added = [sum(count <= partition for count in self.partitions) for partition in (old, new)]
         return added[0] < added[1]
 
@@ -190,7 +191,8 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 def _malformed(source: str, problem: str) -> NoReturn:
     raise LookupTableError(
-        f"the look-up table in {source} {problem}. Restore it, or delete and create it with kafka-lookup-table"
+        f"the look-up table in {source} {problem}. Restore it; or remove it there, in a topic by a tombstone, and "
+        "create it with pykafka lookup-table"
     )
 
 

@@ -1,7 +1,7 @@
 """Hashes of record keys, one by one or for a column: murmur2 as Kafka's Java producer has it, CRC-32 and FNV-1a.
 
-``string_hash_column`` and ``bytes_hash_column`` are Java's hashes, with which producers of Kafka 0.7 and 0.8 chose
-partitions.
+``string_hash_column`` and ``bytes_hash_column`` are absolute values of Java's hashes, with which producers of Kafka 0.7
+(strings) and 0.8.2 chose partitions. Those of 0.8.0 and 0.8.1 have ``hash & 0x7fffffff`` instead (KAFKA-1469).
 
 Every producer of a topic must compute the same numbers, so that the records of a key have one partition.
 """
@@ -146,7 +146,7 @@ def _utf16(data: npt.NDArray[np.uint8], lengths: I64) -> tuple[npt.NDArray[np.ui
 
 
 def _java_hashes(units: U32, lengths: I64, first: int) -> U32:
-    """``first`` and then each unit u as h = 31 h + u, modulo 2^32, as the positive number of Kafka's ``Utils.abs``.
+    """``first`` and then each unit u as h = 31 h + u, modulo 2^32, as ``Utils.abs`` of Kafka 0.8.2 makes it positive.
 
     A row's hash is a sum of units times powers of 31, so that the sums of all rows are differences of one running sum.
     """

@@ -1,9 +1,9 @@
-"""The partitioner ``lookup``: keys go to partitions by the tables of their topics (``bucket_table``)."""
+"""The partitioner ``lookup``: keys go to partitions by the look-up tables of their topics, each a ``BucketTable``."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from spark_kafka_native._client.errors import TableTooWide
+from spark_kafka_native._client.errors import FewerPartitionsThanTable
 from spark_kafka_native._client.partitioning.bucket_table import BucketTable
 from spark_kafka_native._client.partitioning.key_hashes import I32
 from spark_kafka_native._client.partitioning.partitioner_names import LookupTableError
@@ -31,10 +31,10 @@ class BucketTables:
                 )
 
     def check_partitions(self, topic: str, partitions: int) -> None:
-        """Raise TableTooWide if a topic has fewer partitions than its table."""
+        """Raise FewerPartitionsThanTable if a topic has fewer partitions than its table."""
         known = self.tables[topic].partition_count
         if partitions < known:
-            raise TableTooWide(TopicPartition(topic, known - 1), partitions, self.location)
+            raise FewerPartitionsThanTable(TopicPartition(topic, known - 1), partitions, self.location)
 
     def partitioner_of(self, topic: str, batch_bytes: int, first: int) -> Partitioner:
         """The partitioner of one topic, as ``make_partitioner``. Raises LookupTableError: it has no table."""
@@ -57,10 +57,10 @@ class _BucketPartitioner:
         self._spread = spread
 
     def assign(self, rows: Unassigned) -> I32:
-        """Each row's partition. Raises TableTooWide."""
-        self._tables.check_partitions(self._topic, rows.partitions)
-        if rows.keys is None:
+        """Each row's partition. Raises FewerPartitionsThanTable, only if a row has a key."""
+        if rows.keys is None or rows.keys.null_count == len(rows.keys):
             return self._spread.assign(rows.sizes, rows.available)
+        self._tables.check_partitions(self._topic, rows.partitions)
         ids = self._tables.tables[self._topic].partitions_of(rows.keys)
         absent = nulls(rows.keys)
         if absent is not None:

@@ -16,9 +16,12 @@ Name                   Rows with a key      Rows without            The same as
 ``round_robin``        in turn              in turn                 Java's RoundRobinPartitioner
 ``sticky``             sticky               sticky                  Java's UniformStickyPartitioner
 ``string_hash``        String.hashCode      at random               DefaultPartitioner of producers of Kafka 0.7 and
-                                                                    0.8 (kafka.producer), with keys that are strings
-``bytes_hash``         Arrays.hashCode      at random               ByteArrayPartitioner of producers of Kafka 0.8
+                                                                    0.8.2 (kafka.producer), with keys that are strings
+``bytes_hash``         Arrays.hashCode      at random               ByteArrayPartitioner of producers of Kafka 0.8.2
 =====================  ===================  ======================  ========================================
+
+``string_hash`` and ``bytes_hash`` take the absolute value of the hash code. Producers of Kafka 0.8.0 and 0.8.1 take its
+lower 31 bits instead (KAFKA-1469), so they send keys with a negative hash code to other partitions.
 
 ``lookup`` sends rows with a key to partitions by a table of the topic (``bucket_table``), and spreads the others as
 ``default`` does. ``make_partitioner`` refuses this name, because it needs tables: it takes a ``BucketTables`` instead.

@@ -300,8 +300,9 @@ SINK_OPTIONS: Final[tuple[Option, ...]] = (
         type=ValueType(f"{', '.join((*PARTITIONERS, LOOKUP))} or module:function", check_partitioner),
         doc="Chooses the partition of rows whose column partition is null or missing. The names are librdkafka's; "
         "default, sticky and round_robin are those of the Java client, string_hash and bytes_hash those of the Scala "
-        "client of Kafka 0.8 for string and binary keys. lookup uses the tables of lookupTable. A function takes the "
-        "keys (pyarrow.BinaryArray) and the number of partitions, and returns a partition for each key.",
+        "client of Kafka 0.8.2 for string and binary keys, string_hash also that of 0.7. Producers of 0.8.0 and 0.8.1 "
+        "send keys with a negative hash code to other partitions. lookup uses the tables of lookupTable. A function "
+        "takes the keys (pyarrow.BinaryArray) and the number of partitions, and returns a partition for each key.",
     ),
     Option(
         name=LOOKUP_TABLE,

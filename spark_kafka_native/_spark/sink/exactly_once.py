@@ -34,7 +34,7 @@ from spark_kafka_native._spark.options.exactly_once import GUARANTEE, PREFIX
 from spark_kafka_native._spark.options.parsed import ExactlyOnce, SinkOptions
 from spark_kafka_native._spark.sink.cluster_check import check_cluster
 from spark_kafka_native._spark.sink.effects import carry_out
-from spark_kafka_native._spark.sink.planning import PlanningFailed
+from spark_kafka_native._spark.sink.lookup import PlanningFailed
 from spark_kafka_native._spark.sink.rows import SinkRows
 from spark_kafka_native._spark.sink.sending import advice, partitioner_of, send_rows
 from spark_kafka_native._spark.sink.writer import PyKafkaStreamWriter, PyKafkaWriter, TaskWritten

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from spark_kafka_native._client.cluster.shared import shared_cluster
-from spark_kafka_native._client.errors import NoSuchPartition, ProduceError, TableTooWide
+from spark_kafka_native._client.errors import FewerPartitionsThanTable, NoSuchPartition, ProduceError
 from spark_kafka_native._client.partitioning.partitioner_names import LookupTableError, PartitionerError
 from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._net.errors import BrokerUnreachable
@@ -75,7 +75,7 @@ def _failed(error: KafkaError | PartitionerError) -> TaskError:
 
 def advice(error: KafkaError | PartitionerError) -> str:
     """The option that concerns an error in writing."""
-    if isinstance(error, TableTooWide | LookupTableError):
+    if isinstance(error, FewerPartitionsThanTable | LookupTableError):
         return "Option 'lookupTable' names where the tables are; they are read once for each batch."
     return _advice(error)
 

@@ -93,7 +93,7 @@ def planned_tables(options: "SinkOptions") -> "BucketTables | None":
     """The look-up tables of a write, None if its partitioner uses none. Raises PlanningFailed."""
     if options.lookup_table is None:
         return None
-    from spark_kafka_native._spark.sink.planning import read_tables
+    from spark_kafka_native._spark.sink.lookup import read_tables
 
     return read_tables(options)
 

@@ -57,7 +57,7 @@ SINK_MORE: Final = Section(
         Feature("sink.partitionerChoice", "Partitioners", "Java classes", "by name"),
         Feature(
             "sink.oldPartitioners",
-            "Partitioners of Kafka 0.8",
+            "Partitioners of Kafka 0.7 and 0.8.2",
             _NONE,
             "`string_hash`, `bytes_hash`",
         ),

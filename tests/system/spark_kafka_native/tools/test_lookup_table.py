@@ -117,11 +117,12 @@ def test_create_describe_and_delete(tables: Tables) -> None:
     for action in ("describe", "delete", "reorganize", "verify"):
         missing = tables(action)
         assert missing.status == 1
-        assert f"topic {tables.topic} has no table in {tables.location}; --create creates it" in missing.err
+        advice = "nothing was deleted" if action == "delete" else "--create creates it"
+        assert f"topic {tables.topic} has no table in {tables.location}; {advice}" in missing.err
     assert tables.objects("create")[0]["buckets"] == 960
 
 
-def test_a_dry_run_prints_the_reorganisation_and_changes_nothing(on_broker: Tool, tables: Tables) -> None:
+def test_a_dry_run_prints_the_reorganization_and_changes_nothing(on_broker: Tool, tables: Tables) -> None:
     tables("create")
     same = tables("reorganize")
     assert (same.status, "has 4 partitions, as its table; no bucket moves" in same.err) == (0, True)
@@ -152,7 +153,20 @@ def test_verify_fails_for_keys_of_partitions_that_existed_before(on_broker: Tool
     tables("create", "--buckets", "7")
     found = tables("verify")
     assert found.status == 1
-    assert "which a reorganisation does not move there. They were written with another partitioner" in found.err
+    assert "with keys that no reorganization has moved, in partition->partition by the table: " in found.err
+
+
+def test_verify_fails_for_a_topic_with_fewer_partitions_than_its_table(on_broker: Tool, tables: Tables) -> None:
+    tables("create")
+    assert on_broker("kafka-topics", "--delete", "--topic", tables.topic).status == 0
+    make(on_broker, "--create", tables.topic, 2)
+    for action, status in (("verify", 1), ("describe", 0)):
+        found = tables(action)
+        assert found.status == status
+        assert (
+            f"topic {tables.topic} has 2 partitions, fewer than its table, 4: a write with the table fails" in found.err
+        )
+        assert "--delete and --create its table" in found.err
 
 
 def test_records_without_keys_are_counted(any_broker: AnyBroker, tables: Tables) -> None:
@@ -198,4 +212,4 @@ def test_a_topic_that_does_not_exist(on_broker: Tool, location: str) -> None:
 def test_a_topic_of_tables_that_does_not_exist(on_broker: Tool) -> None:
     response = on_broker("kafka-lookup-table", "--describe", "--lookup-table", "topic:not-there")
     assert (response.status, response.out) == (1, "")
-    assert "topic:not-there: the topic does not exist; kafka-lookup-table --create creates it" in response.err
+    assert "topic:not-there: the topic does not exist; pykafka lookup-table --create creates it" in response.err

@@ -8,7 +8,7 @@ from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._client.admin.configs import Resource, ResourceType, describe_configs
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.config import ClientConfig
-from spark_kafka_native._client.errors import TableTooWide
+from spark_kafka_native._client.errors import FewerPartitionsThanTable
 from spark_kafka_native._client.lookup_tables import topic_store
 from spark_kafka_native._client.lookup_tables.stores import store_of, tables_for
 from spark_kafka_native._client.lookup_tables.topic_store import TopicStore
@@ -16,6 +16,7 @@ from spark_kafka_native._client.partitioning.bucket_table import BucketTable
 from spark_kafka_native._client.partitioning.lookup import BucketTables
 from spark_kafka_native._client.partitioning.partitioner_names import LookupTableError, TableLocation
 from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native._client.producer.transactional_producer import TransactionalProducer
 from tests.support.clients.topics import Topics
 
 T = BucketTable.create("t", 4)
@@ -24,7 +25,8 @@ NUMBERS = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(topics={"t": 4, "narrow": 2}) as running:
+    settings = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
+    with EmbeddedBroker(topics={"t": 4, "narrow": 2}, settings=settings) as running:
         yield running
 
 
@@ -74,13 +76,72 @@ def test_a_second_change_at_the_same_time_is_an_error(store: TopicStore, cluster
     assert store.read()["t"].same_as(T.reorganize(5))
 
 
+@pytest.fixture
+def tool(broker: EmbeddedBroker) -> Iterator[Cluster]:
+    """The connections of another process that changes tables."""
+    with Cluster(ClientConfig.parse({"bootstrap.servers": broker.bootstrap_servers})) as opened:
+        yield opened
+
+
+def written(tool: Cluster, store: TopicStore, table: BucketTable, timeout_ms: int = 60_000) -> TransactionalProducer:
+    """A table in an open transaction, as a tool that was killed before its commit leaves it."""
+    name = str(store).removeprefix("topic:")
+    producer = TransactionalProducer(tool, f"{name}.{table.topic}", timeout_ms=timeout_ms)
+    producer.begin()
+    producer.send(name, topic_store._record(table.topic, table))
+    producer.flush()
+    return producer
+
+
+def test_a_change_begins_with_changes_that_an_open_transaction_hides(store: TopicStore, tool: Cluster) -> None:
+    store.change("t", lambda _: T)
+    with written(tool, store, BucketTable.create("u", 1), timeout_ms=1000):
+        with written(tool, store, T.reorganize(6)) as second:
+            second.commit()
+        assert store.read()["t"].same_as(T)
+        changed = store.change("t", lambda before: None if before is None else before.reorganize(8))
+    assert changed is not None
+    assert changed.partitions == (4, 6, 8)
+
+
+def test_a_transaction_that_stays_open_is_an_error(
+    store: TopicStore, tool: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.change("t", lambda _: T)
+    monkeypatch.setattr(topic_store, "_WAIT_MS", 1)
+    with (
+        written(tool, store, BucketTable.create("u", 1)),
+        pytest.raises(LookupTableError, match=r"another change is not finished: .* Run the command again later"),
+    ):
+        store.change("t", lambda before: None if before is None else before.reorganize(8))
+    assert store.read()["t"].same_as(T)
+
+
+def test_a_change_that_another_process_replaced_is_an_error(
+    store: TopicStore, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.change("t", lambda _: T)
+    other = TopicStore(cluster, str(store).removeprefix("topic:"))
+
+    class Overtaken(TransactionalProducer):
+        def commit(self, *, timeout_ms: float | None = None) -> None:
+            super().commit(timeout_ms=timeout_ms)
+            monkeypatch.undo()
+            other.change("t", lambda found: None if found is None else found.reorganize(8))
+
+    monkeypatch.setattr(topic_store, "TransactionalProducer", Overtaken)
+    with pytest.raises(LookupTableError, match="another process changed the table of topic t after this change"):
+        store.change("t", lambda found: None if found is None else found.reorganize(6))
+    assert store.read()["t"].partitions == (4, 6, 8)
+
+
 def test_an_error_of_the_change_writes_nothing(store: TopicStore, cluster: Cluster) -> None:
     def fail(_: BucketTable | None) -> BucketTable:
         raise LookupTableError("no")
 
     with pytest.raises(LookupTableError, match=r"^no$"):
         store.change("t", fail)
-    with pytest.raises(LookupTableError, match="the topic does not exist; kafka-lookup-table --create creates it"):
+    with pytest.raises(LookupTableError, match="the topic does not exist; pykafka lookup-table --create creates it"):
         store.read()
     store.change("t", lambda _: T)
     with pytest.raises(LookupTableError, match=r"^no$"):
@@ -113,9 +174,7 @@ def test_topics_that_cannot_have_tables(cluster: Cluster, broker: EmbeddedBroker
         TopicStore(cluster, name).change("t", lambda _: T)
 
 
-def test_a_producer_asks_for_newer_metadata_before_a_table_is_too_wide(
-    cluster: Cluster, broker: EmbeddedBroker
-) -> None:
+def test_a_producer_asks_for_newer_metadata_before_it_refuses_a_table(cluster: Cluster, broker: EmbeddedBroker) -> None:
     name = f"widened-{next(NUMBERS)}"
     broker.create_topic(name, 4)
     table = BucketTable.create(name, 4)
@@ -130,7 +189,9 @@ def test_a_producer_asks_for_newer_metadata_before_a_table_is_too_wide(
         producer.send(name, rows)
     with (
         Producer(cluster, partitioner=BucketTables(tables={name: table.reorganize(6)}, location="topic:x")) as producer,
-        pytest.raises(TableTooWide, match=f"topic {name} has 5 partitions, and its look-up table in topic:x has 6"),
+        pytest.raises(
+            FewerPartitionsThanTable, match=f"topic {name} has 5 partitions, and its look-up table in topic:x has 6"
+        ),
     ):
         producer.send(name, rows)
 
@@ -142,7 +203,7 @@ def test_tables_of_a_write_are_checked_with_the_topics(store: TopicStore, cluste
     store.change("missing", lambda _: BucketTable.create("missing", 3))
     assert set(tables_for(cluster, location).tables) == {"t", "narrow", "missing"}
     assert set(tables_for(cluster, location, ["t", "missing"]).tables) == {"t", "missing"}
-    with pytest.raises(TableTooWide, match="topic narrow has 2 partitions, and its look-up table in"):
+    with pytest.raises(FewerPartitionsThanTable, match="topic narrow has 2 partitions, and its look-up table in"):
         tables_for(cluster, location, ["narrow"])
     with pytest.raises(LookupTableError, match=r"topic other has no table in .* --create --topic other"):
         tables_for(cluster, location, ["t", "other"])

@@ -24,7 +24,7 @@ from spark_kafka_native._spark.sink.exactly_once import (
     ExactlyOnceWriter,
     TaskPrepared,
 )
-from spark_kafka_native._spark.sink.planning import PlanningFailed
+from spark_kafka_native._spark.sink.lookup import PlanningFailed
 from spark_kafka_native._spark.sink.writer import TaskWritten
 from tests.support.clients.topics import Topics
 from tests.support.exactly_once.driver import Killed, killed_after_decision

@@ -104,6 +104,8 @@ def test_a_write_that_fails_leaves_the_old_file(store: FileStore, monkeypatch: p
     [
         ("", "is not JSON"),
         ("[]", "is no file of look-up tables of format 1"),
+        ('{"format": true, "tables": {}}', "is no file of look-up tables of format 1"),
+        ('{"format": 1.0, "tables": {}}', "is no file of look-up tables of format 1"),
         ('{"format": 2, "tables": {}}', "is no file of look-up tables of format 1"),
         ('{"format": 1, "tables": {}, "more": 1}', "is no file of look-up tables of format 1"),
         ('{"format": 1, "tables": {"t": {}}}', "topic t is not of format 1"),
@@ -133,3 +135,11 @@ def test_a_directory_that_is_missing_or_a_path_that_is_one(tmp_path: Path) -> No
         FileStore(str(tmp_path / "missing" / "tables.json")).change("t", lambda _: T)
     with pytest.raises(LookupTableError, match="cannot be read: Is a directory"):
         FileStore(str(tmp_path)).read()
+
+
+def test_a_loop_of_symbolic_links_and_an_impossible_name(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for path in (str(loop), f"{tmp_path}/a\0b"):
+        with pytest.raises(LookupTableError, match=r"is not the path of a file of look-up tables|cannot be read"):
+            FileStore(path).read()

@@ -51,7 +51,7 @@ def test_buckets_move_to_new_partitions_only_and_evenly(sizes: tuple[int, int, i
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.integers(40, 300))
-def test_reorganisations_one_after_the_other_stay_even(steps: list[int], buckets: int) -> None:
+def test_reorganizations_one_after_the_other_stay_even(steps: list[int], buckets: int) -> None:
     table = BucketTable.create("t", 1, buckets)
     for added in steps:
         before, table = table, table.reorganize(table.partition_count + added)
@@ -90,7 +90,7 @@ def test_the_same_number_of_partitions_changes_nothing() -> None:
         (6, "6 partitions for 5 buckets; each partition needs a bucket"),
     ],
 )
-def test_reorganisations_that_are_refused(partitions: int, message: str) -> None:
+def test_reorganizations_that_are_refused(partitions: int, message: str) -> None:
     with pytest.raises(LookupTableError, match=f"topic t: {re.escape(message)}"):
         BucketTable.create("t", 4, 5).reorganize(partitions)
 

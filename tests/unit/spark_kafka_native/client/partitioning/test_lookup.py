@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native._client.errors import TableTooWide
+from spark_kafka_native._client.errors import FewerPartitionsThanTable
 from spark_kafka_native._client.partitioning.bucket_table import BucketTable
 from spark_kafka_native._client.partitioning.lookup import BucketTables
 from spark_kafka_native._client.partitioning.partitioner_names import (
@@ -44,11 +44,21 @@ def test_rows_without_a_key_go_to_available_partitions() -> None:
 
 
 def test_fewer_partitions_than_the_table_has() -> None:
-    with pytest.raises(TableTooWide, match=r"^topic t has 3 partitions, and its look-up table in topic:lookup-tables"):
+    with pytest.raises(
+        FewerPartitionsThanTable, match=r"^topic t has 3 partitions, and its look-up table in topic:lookup-tables"
+    ):
         assign([*KEYS], partitions=3)
-    with pytest.raises(TableTooWide) as caught:
+    with pytest.raises(FewerPartitionsThanTable) as caught:
         TABLES.check_partitions("t", 1)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_rows_without_a_key_do_not_need_the_partitions_of_the_table() -> None:
+    assert assign(None, partitions=3, available=[2]) == [2] * 5
+    assert assign([None, None], partitions=3, available=[2]) == [2, 2]
+    assert assign([], partitions=3) == []
+    with pytest.raises(FewerPartitionsThanTable):
+        assign([None, b"a"], partitions=3)
 
 
 def test_a_topic_without_a_table_names_the_command() -> None:

@@ -1,4 +1,4 @@
-"""The partitioners of the Scala producer of Kafka 0.7 and 0.8.
+"""The partitioners of the Scala producer of Kafka 0.7 and 0.8.2. Those of 0.8.0 and 0.8.1 differ (KAFKA-1469).
 
 The numbers are those of ``kafka.producer.DefaultPartitioner`` and ``ByteArrayPartitioner`` in
 kafka_2.10-0.8.2.2.jar, called with these keys and with 7 and 1,000 partitions.
@@ -55,7 +55,7 @@ def partitions_of(name: str, keys: Sequence[bytes | None], partitions: int, avai
 
 @pytest.mark.feature("sink.oldPartitioners")
 @pytest.mark.parametrize(("which", "partitions"), [(0, 7), (1, 1000)])
-def test_keys_go_to_the_partitions_of_the_producer_of_kafka_0_8(which: int, partitions: int) -> None:
+def test_keys_go_to_the_partitions_of_the_producer_of_kafka_0_8_2(which: int, partitions: int) -> None:
     strings = [key.encode() for key in OF_STRINGS]
     assert partitions_of("string_hash", strings, partitions) == [found[which] for found in OF_STRINGS.values()]
     assert partitions_of("bytes_hash", [*OF_BYTES], partitions) == [found[which] for found in OF_BYTES.values()]

@@ -21,7 +21,7 @@ from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._spark.datasource import PyKafkaDataSource
 from spark_kafka_native._spark.errors import OptionError, PlanError, TaskError
 from spark_kafka_native._spark.sink import sending
-from spark_kafka_native._spark.sink.planning import PlanningFailed
+from spark_kafka_native._spark.sink.lookup import PlanningFailed
 from spark_kafka_native._spark.sink.writer import PyKafkaStreamWriter, PyKafkaWriter, TaskWritten
 
 T0 = TopicPartition("t", 0)
