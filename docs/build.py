@@ -28,7 +28,7 @@ from broker_embedded._groups.pattern import (
 from spark_kafka_native._client.config import DEPARTURES, PROPERTIES, WITHOUT_EFFECT
 from spark_kafka_native._client.config_def import Property
 from spark_kafka_native._client.discovery_config import DISCOVERY_PROPERTIES
-from spark_kafka_native._record_clients.producer.config import OLD_NAMES
+from spark_kafka_native._record_clients.producer.config import OLD_NAMES, OLD_NOTES
 from spark_kafka_native._record_clients.producer.config import PROPERTIES as PRODUCER_PROPERTIES
 from spark_kafka_native._spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS, Option
 
@@ -239,7 +239,7 @@ def options_page() -> str:
             _PRODUCER,
             table(("Property", "Default", "Values", "Meaning"), map(_client_row, PRODUCER_PROPERTIES.values())),
             _OLD_NAMES,
-            _list((old, f"`{name}`") for old, name in OLD_NAMES.items()),
+            _list((old, f"`{name}`{OLD_NOTES.get(old, '')}") for old, name in OLD_NAMES.items()),
             _DISCOVERY,
             table(("Property", "Default", "Values", "Meaning"), map(_client_row, DISCOVERY_PROPERTIES.values())),
             _BROKER,

@@ -1,9 +1,9 @@
 """Kafka clients for single records, without Spark: ``Producer``. See docs/clients.md."""
 
 from spark_kafka_native._client.cluster.metadata import ClusterMetadata
-from spark_kafka_native._client.errors import ProduceError
+from spark_kafka_native._client.errors import DeliveryTimeout, NoBrokersFound, NoSuchPartition, ProduceError
 from spark_kafka_native._client.partitioning.partitioner_names import PartitionerError
-from spark_kafka_native._net.errors import ConfigError
+from spark_kafka_native._net.errors import AuthenticationFailed, BrokerUnreachable, ConfigError
 from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._record_clients.errors import ClientClosed, QueueFull, SerializationError
 from spark_kafka_native._record_clients.producer.futures import RecordFuture
@@ -12,12 +12,17 @@ from spark_kafka_native._record_clients.producer.producer import Producer, Produ
 from spark_kafka_native._record_clients.records import ProducerRecord, RecordMetadata
 
 __all__ = [
+    "AuthenticationFailed",
+    "BrokerUnreachable",
     "CallbackHandler",
     "ClientClosed",
     "ClusterMetadata",
     "ConfigError",
+    "DeliveryTimeout",
     "EventHandler",
     "KafkaError",
+    "NoBrokersFound",
+    "NoSuchPartition",
     "PartitionerError",
     "ProduceError",
     "Producer",

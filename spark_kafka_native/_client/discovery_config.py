@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SERVERS: Final = "bootstrap.servers"
 ZOOKEEPER: Final = "zookeeper.connect"
 _BROKER_LIST: Final = "broker.list"
-_OLD_NAMES: Final = {
+DISCOVERY_OLD_NAMES: Final = {
     "metadata.broker.list": SERVERS,
     _BROKER_LIST: SERVERS,
     "zk.connect": ZOOKEEPER,
@@ -101,7 +101,7 @@ def _present_names(options: Mapping[str, object]) -> dict[str, tuple[str, object
     found: dict[str, tuple[str, object]] = {}
     for given, value in options.items():
         name = given.strip().lower()
-        present = _OLD_NAMES.get(name, name)
+        present = DISCOVERY_OLD_NAMES.get(name, name)
         if present in found:
             raise ConfigError(name, f"given twice, as {found[present][0]!r} and {given!r}")
         found[present] = name, value

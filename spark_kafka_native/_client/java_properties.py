@@ -29,7 +29,7 @@ _TICKETS: Final = "tickets are looked up, or taken with the keytab, at each auth
 
 WITHOUT_EFFECT: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "allow.auto.create.topics": "reading never creates a topic",
+        "allow.auto.create.topics": "reading never creates a topic; when a topic is written to, the broker decides",
         "auto.commit.interval.ms": "the client never commits offsets by itself",
         "auto.include.jmx.reporter": _JVM_ONLY,
         "auto.offset.reset": "readers always get the offset where they begin",

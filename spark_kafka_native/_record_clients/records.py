@@ -21,6 +21,11 @@ class ProducerRecord:
     timestamp_ms: int | None = None
     headers: Sequence[tuple[str, bytes | None]] = ()
 
+    @property
+    def header_bytes(self) -> int:
+        """The bytes of the headers' names and values, about."""
+        return sum(len(name) + (memoryview(value).nbytes if value else 0) for name, value in self.headers)
+
     def check(self) -> None:
         """Raise TypeError or ValueError that names the wrong field."""
         if not isinstance(self.topic, str):

@@ -85,7 +85,7 @@ def names_of(code: str) -> tuple[set[str], set[str]]:
             (used if isinstance(node.ctx, ast.Load) else defined).add(node.id)
         elif isinstance(node, ast.alias):
             defined.add(node.asname or node.name.partition(".")[0])
-        elif isinstance(node, ast.FunctionDef):
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             defined |= {node.name, *(argument.arg for argument in node.args.args)}
         elif isinstance(node, ast.ClassDef):
             defined.add(node.name)

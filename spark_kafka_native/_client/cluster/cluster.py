@@ -18,8 +18,13 @@ from uuid import UUID
 from spark_kafka_native._client.cluster.any_broker import AnyBroker
 from spark_kafka_native._client.cluster.kept_producers import KeptProducers
 from spark_kafka_native._client.cluster.known_coordinators import KnownCoordinators
-from spark_kafka_native._client.cluster.metadata import ClusterMetadata, Node, PartitionLeader, TopicMetadata
-from spark_kafka_native._client.cluster.metadata_listeners import MetadataListeners
+from spark_kafka_native._client.cluster.metadata import (
+    ClusterMetadata,
+    MetadataListeners,
+    Node,
+    PartitionLeader,
+    TopicMetadata,
+)
 from spark_kafka_native._client.cluster.misdirected import MISDIRECTED, is_misdirected
 from spark_kafka_native._client.cluster.pending_connection import PendingConnections
 from spark_kafka_native._client.cluster.pool import ConnectionPool
@@ -29,7 +34,7 @@ from spark_kafka_native._client.retry import Backoff, give_up, retry
 from spark_kafka_native._net.address import HostPort
 from spark_kafka_native._net.blocking import Connection
 from spark_kafka_native._net.deadline import Deadline
-from spark_kafka_native._net.errors import BrokerUnreachable, UnknownHost
+from spark_kafka_native._net.errors import BrokerUnreachable
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from spark_kafka_native._protocol.schema import Request, Response
@@ -314,7 +319,7 @@ class Cluster:
             self._forget_broker(node)
             if node.address in self.config.bootstrap_servers:
                 raise
-            raise BrokerUnreachable({node.address: _advertised(node, error.tried[node.address])}) from error
+            raise BrokerUnreachable({node.address: node.unreachable(error.tried[node.address])}) from error
 
     def address_of(self, node: Node) -> HostPort:
         """Where a connection to a broker is made; with ``broker.addresses=bootstrap`` to the first bootstrap server."""
@@ -375,7 +380,7 @@ class Cluster:
         """Add a response to the cached metadata; the response, with later leaders where those are known."""
         now = time.monotonic()
         with self._lock:
-            before, self._metadata = self._metadata, self._metadata.merged_with(response)
+            self._metadata = self._metadata.merged_with(response)
             for name, topic in response.topics.items():
                 if topic.error is ErrorCode.NONE:
                     is_awaited = self._discovered is not None and self._discovered.is_awaited(topic, now)
@@ -383,7 +388,7 @@ class Cluster:
                 else:
                     self._updated_at.pop(name, None)
             after = self._metadata
-        self.metadata_listeners.report(before, after)
+        self.metadata_listeners.report(lambda: self._metadata)
         return dataclasses.replace(response, topics={name: after.topics[name] for name in response.topics})
 
     @property
@@ -397,6 +402,7 @@ class Cluster:
         with self._lock:
             self._metadata, stale, lost = self._discovered.note(change, self._metadata)
         self.mark_stale(*stale)
+        self.metadata_listeners.report(lambda: self._metadata)
         if lost is not None:
             self.coordinators.forget_broker(lost.broker_id)
             for endpoint in lost.endpoints:
@@ -407,6 +413,7 @@ class Cluster:
         with self._lock:
             brokers = {number: known for number, known in self._metadata.brokers.items() if known != node}
             self._metadata = dataclasses.replace(self._metadata, brokers=brokers)
+        self.metadata_listeners.report(lambda: self._metadata)
 
     def _known_addresses(self) -> list[HostPort]:
         return [] if self._only_bootstrap else [node.address for node in self._metadata.brokers.values()]
@@ -417,17 +424,10 @@ class Cluster:
 
     def _reset_after_fork(self) -> None:
         self._lock = threading.Lock()
+        self.metadata_listeners.reset_after_fork()
         self.kept_producers.clear()  # they are the parent's
         self._pool.reset_after_fork()
         self.pending_connections = PendingConnections()
-
-
-def _advertised(node: Node, reason: str) -> str:
-    """A reason why no connection could be made to an address from a Metadata or FindCoordinator response."""
-    setting = f"{reason}; broker {node.node_id} has it in advertised.listeners"
-    if isinstance(reason, UnknownHost):
-        return f"{setting}, where clients need names that they can resolve"
-    return type(reason)(setting)
 
 
 _clusters: "weakref.WeakSet[Cluster]" = weakref.WeakSet()

@@ -4,16 +4,21 @@ A topic may have ten thousand partitions, so each is a named tuple, which takes 
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Self
 from uuid import UUID
 
 from spark_kafka_native._client.errors import NoSuchPartition
 from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.errors import UnknownHost
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._protocol.wire import ZERO_UUID
+
+_log = logging.getLogger(__name__)
 
 NO_LEADER = -1
 NO_EPOCH = -1
@@ -31,6 +36,13 @@ class Node(NamedTuple):
     def address(self) -> HostPort:
         """Where to connect."""
         return HostPort(self.host, self.port)
+
+    def unreachable(self, reason: str) -> str:
+        """The reason why no connection could be made to this address, which a broker's response had."""
+        setting = f"{reason}; broker {self.node_id} has it in advertised.listeners"
+        if isinstance(reason, UnknownHost):
+            return f"{setting}, where clients need names that they can resolve"
+        return type(reason)(setting)
 
 
 class PartitionMetadata(NamedTuple):
@@ -128,6 +140,50 @@ class ClusterMetadata:
         for name, topic in newer.topics.items():
             topics[name] = _without_regress(topics.get(name), topic)
         return dataclasses.replace(newer, topics=topics)
+
+
+MetadataListener = Callable[[ClusterMetadata], object]
+
+
+class MetadataListeners:
+    """The listeners of one cluster, called in the thread that has received a response. They must not block."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._listeners: list[MetadataListener] = []
+        self._reported = ClusterMetadata()
+        self._is_reporting = False
+
+    def add(self, listener: MetadataListener) -> None:
+        """Call ``listener`` with all brokers and topics in memory after each change. Its errors are logged."""
+        self._listeners.append(listener)
+
+    def report(self, current: Callable[[], ClusterMetadata]) -> None:
+        """Call the listeners if the metadata has changed. It is read here, so that no thread reports an older one."""
+        if not self._listeners:
+            return
+        with self._lock:
+            if self._is_reporting:
+                return  # a listener has caused a request: the loop below sees the change
+            self._is_reporting = True
+            try:
+                while (metadata := current()) != self._reported:
+                    self._reported = metadata
+                    self._call(metadata)
+            finally:
+                self._is_reporting = False
+
+    def _call(self, metadata: ClusterMetadata) -> None:
+        for listener in self._listeners:
+            try:
+                listener(metadata)
+            except Exception:  # of the user's function
+                _log.exception("a metadata listener failed")
+
+    def reset_after_fork(self) -> None:
+        """Another thread may have held the lock."""
+        self._lock = threading.RLock()
+        self._is_reporting = False
 
 
 def _topic(name: str, topic: MetadataResponseTopic) -> TopicMetadata:

@@ -31,14 +31,21 @@ class PartitionAssigner:
         or forbidden.
         """
         check_topic_name(topic)
-        try:
-            return self.assign_in(self._topic(topic), rows)
-        except NoSuchPartition:
-            self._cluster.mark_stale(topic)  # it may have been added since
-            return self.assign_in(self._topic(topic), rows)
+        return self.assign_fresh(self._topic(topic), rows)
 
-    def assign_in(self, topic: TopicMetadata, rows: Rows) -> I32:
-        """As ``assign``, by this metadata of the topic, without a request."""
+    def assign_fresh(self, topic: TopicMetadata, rows: Rows) -> I32:
+        """As ``assign``, by this metadata; with a request only if a partition or a look-up table does not fit it."""
+        try:
+            return self._assign(topic, rows)
+        except NoSuchPartition:
+            return self._assign(self.refreshed(topic.name), rows)  # it may have been added since
+
+    def refreshed(self, topic: str) -> TopicMetadata:
+        """New metadata of a topic. Raises KafkaError."""
+        self._cluster.mark_stale(topic)
+        return self._topic(topic)
+
+    def _assign(self, topic: TopicMetadata, rows: Rows) -> I32:
         partitioner = self._partitioners.get(topic.name)
         if partitioner is None:
             partitioner = self._partitioners[topic.name] = make_partitioner(
@@ -60,8 +67,8 @@ class PartitionAssigner:
 def topic_metadata(cluster: Cluster, name: str) -> TopicMetadata:
     """A topic from memory, however old its metadata is; else of a request, which creates it where brokers do so.
 
-    For producers whose other topics must not wait for a broker that is away: the sender requests the metadata again if
-    it does not fit. Raises KafkaError: invalid, forbidden, or unknown after ``max.block.ms``.
+    So a record of the producer of single records waits for no broker if its topic is in memory. Raises KafkaError:
+    invalid, forbidden, or unknown after ``max.block.ms``.
     """
     check_topic_name(name)
     known = cluster.topic_in_memory(name)

@@ -31,7 +31,7 @@ from enum import Enum, auto
 from typing import Final
 
 from spark_kafka_native._client.retry import Backoff
-from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.errors import ErrorCode, counted
 from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._records.arrow.encode import EncodedBatch
@@ -179,6 +179,13 @@ class PartitionQueue:
     def attempts(self) -> int:
         """How often the first unacknowledged batch was sent; the queue is not empty."""
         return self._first.tries
+
+    def describe_attempts(self) -> str:
+        """How often the first unacknowledged batch was sent, and its last error, if there was one."""
+        last = self.last_error and f", last error: {self.last_error}"
+        return (
+            f"after {counted(self.attempts, 'attempt')}{last}" if self.attempts else f"before the first attempt{last}"
+        )
 
     @property
     def last_error(self) -> str:

@@ -36,7 +36,7 @@ from spark_kafka_native._client.producer.producer_ids import ProducerIds
 from spark_kafka_native._client.transactions.scope import TransactionScope
 from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._net.errors import AuthenticationFailed, ConnectionLost, RequestTimeout, UnsupportedApiVersion
-from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, counted
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._records.compression import CompressionType
@@ -88,8 +88,8 @@ class Sender:
         self._expires_at = math.inf
         """A lower bound of the expiry of the batches in ``_busy``."""
         self._connections = BrokerConnections(cluster, wakeup)
-        self._failures: dict[TopicPartition, ProduceError] = {}
-        """The errors of partitions that ``pump`` has not raised yet."""
+        self.failures: dict[TopicPartition, ProduceError] = {}
+        """The errors of all partitions that must be given up. ``pump`` raises the first."""
         self._on_acknowledged = on_acknowledged
         self._producer_ids = ProducerIds(cluster, scope, reuse=reuse_producer_id)
         self._scope = scope
@@ -132,11 +132,12 @@ class Sender:
             # Responses first: a connection that took long to make must not make those look late that were there.
             self._poll(0.0)
             self._check_deadlines(self.now())
-            self._raise_failure()
-            self._dispatch(self.now())
-            if wait and self._busy and not self._failures and self.metrics.records == acknowledged:
+            if not self.failures:
+                self._dispatch(self.now())
+            if wait and self._busy and not self.failures and self.metrics.records == acknowledged:
                 self._poll(self._patience_s(self.now(), longest_wait_s))
-            self._raise_failure()
+            for error in self.failures.values():
+                raise error
         finally:
             self._clock.pause()
 
@@ -145,7 +146,7 @@ class Sender:
 
         Dropped batches that are in flight, or that were sent before, may still be written, but before any later one.
         """
-        self._failures.pop(partition, None)
+        self.failures.pop(partition, None)
         queue = self._busy.pop(partition, None)
         if queue is None:
             return 0
@@ -369,7 +370,9 @@ class Sender:
             self.metrics.bytes_sent += written.size_in_bytes
             self.buffered_bytes -= written.size_in_bytes
             self.buffered_records -= written.records_count
-        if not len(queue):
+        if len(queue):  # the next batch may have to be acknowledged earlier
+            self._expires_at = min(self._expires_at, queue.expires_at())
+        else:
             self._busy.pop(queue.partition, None)
 
     def _split(self, queue: PartitionQueue, batch: OutgoingBatch) -> None:
@@ -409,11 +412,10 @@ class Sender:
         self._expires_at = min((queue.expires_at() for queue in self._busy.values()), default=math.inf)
         for queue in self._busy.values():
             if now >= queue.expires_at():
-                last = queue.last_error and f", last error: {queue.last_error}"
                 over = f"{self._config.option_prefix}delivery.timeout.ms ({self._config.delivery_timeout_ms} ms) ended"
-                when = f"after {counted(queue.attempts, 'attempt')}" if queue.attempts else "before the first attempt"
-                reason = f"{over} {when}{last}"
-                raise DeliveryTimeout(queue.partition, ErrorCode.REQUEST_TIMED_OUT, reason, self.buffered_records)
+                reason = f"{over} {queue.describe_attempts()}"
+                expired = DeliveryTimeout(queue.partition, ErrorCode.REQUEST_TIMED_OUT, reason, self.buffered_records)
+                self.failures.setdefault(queue.partition, expired)
 
     def _patience_s(self, now: float, longest_s: float) -> float:
         """Seconds until the next pause, throttle or deadline ends."""
@@ -440,11 +442,7 @@ class Sender:
 
     def _fail(self, queue: PartitionQueue, code: ErrorCode, reason: str) -> None:
         """Note the error of a partition, which ends this ``pump``."""
-        self._failures.setdefault(queue.partition, self._error(queue, code, reason))
-
-    def _raise_failure(self) -> None:
-        if self._failures:
-            raise next(iter(self._failures.values()))
+        self.failures.setdefault(queue.partition, self._error(queue, code, reason))
 
     def _error(self, queue: PartitionQueue, code: ErrorCode, reason: str) -> ProduceError:
         return ProduceError(queue.partition, code, reason, self.buffered_records)

@@ -6,12 +6,15 @@ defaults of ``producer.type`` and ``queue.enqueue.timeout.ms`` follow today's pr
 """
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Self
 
-from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.config import PROPERTIES as CLIENT_PROPERTIES
+from spark_kafka_native._client.config import REFUSED, WITHOUT_EFFECT, ClientConfig
 from spark_kafka_native._client.config_def import (
+    INT64_MAX,
     Property,
     ValueType,
     choice,
@@ -20,15 +23,17 @@ from spark_kafka_native._client.config_def import (
     integer,
     properties_of,
 )
-from spark_kafka_native._client.discovery_config import DiscoveryConfig
+from spark_kafka_native._client.discovery_config import DISCOVERY_OLD_NAMES, DISCOVERY_PROPERTIES, DiscoveryConfig
 from spark_kafka_native._client.partitioning.partitioner_names import LOOKUP, NAMES, TableLocation
 from spark_kafka_native._net.errors import ConfigError
+from spark_kafka_native._protocol.nearest import did_you_mean
 from spark_kafka_native._record_clients.producer.handlers import CallbackHandler, EventHandler
 from spark_kafka_native._record_clients.serializers import Serializer, default_encoder, serializer
 
 KeyPartitioner = Callable[[Any, int], int]
 """Key before it is serialized, number of partitions -> index into the topic's sorted list of partitions."""
 
+_PARTITIONER: Final = "partitioner.class"
 ASYNC: Final = "async"
 SYNC: Final = "sync"
 _LINGER_MS: Final = 5
@@ -42,7 +47,15 @@ def _partitioner() -> ValueType:
         name = str(value).strip()
         if ":" in name:
             return find_function(name)
-        return name.lower() if name.lower() in {*NAMES, LOOKUP} else name
+        if name.lower() in {*NAMES, LOOKUP}:
+            return name.lower()
+        try:
+            CLIENT_PROPERTIES[_PARTITIONER].type.parse(name)
+        except ValueError:
+            classes = CLIENT_PROPERTIES[_PARTITIONER].type.legal
+            known = f"one of {', '.join((*NAMES, LOOKUP))} or {classes}"
+            raise ValueError(f"{name!r} is neither a function, module:function nor {known}") from None
+        return name
 
     return ValueType(f"a function, module:function, one of {', '.join((*NAMES, LOOKUP))}, or a class of Kafka's", parse)
 
@@ -103,7 +116,14 @@ class ProducerConfig:
 
     @classmethod
     def parse(cls, options: Mapping[str, object]) -> Self:
-        """Options by Kafka name (any case) -> a checked configuration. Raises ConfigError naming the option."""
+        """Options by Kafka name (any case) -> a checked configuration.
+
+        Raises ConfigError naming the option; TypeError: ``options`` is no mapping.
+        """
+        if not isinstance(options, Mapping):
+            raise TypeError(f"options must be a mapping of property names to values, not {type(options).__name__}")
+        for name in options:
+            _check_name(name)
         current = _current_names(options)
         values = {
             name.replace(".", "_"): _parse(PROPERTIES[name], current.pop(name))
@@ -111,15 +131,14 @@ class ProducerConfig:
             if name in PROPERTIES
         }
         partitioner = values.get("partitioner_class")
-        if (partitioner == LOOKUP) != ("lookup_table" in values):
-            raise ConfigError("lookup.table", f"and partitioner.class={LOOKUP} are used together")
+        if partitioner == LOOKUP and "lookup_table" not in values:
+            raise ConfigError("lookup.table", f"is required with {_PARTITIONER}={LOOKUP}: topic:NAME or file:/PATH")
+        if partitioner != LOOKUP and "lookup_table" in values:
+            raise ConfigError("lookup.table", f"requires {_PARTITIONER}={LOOKUP}")
         if isinstance(partitioner, str) and partitioner not in {*NAMES, LOOKUP}:
-            current["partitioner.class"] = values.pop("partitioner_class")  # a class of Kafka's, or an error
+            current[_PARTITIONER] = values.pop("partitioner_class")  # a class of Kafka's, or an error
         if "transactional.id" in current:
             raise ConfigError("transactional.id", "is not supported: this producer has no transactions")
-        for name in ("event.handler", "callback.handler"):
-            if values.get("producer_type") == SYNC and name.replace(".", "_") in values:
-                raise ConfigError(name, "needs producer.type=async: a synchronous producer has no queue")
         current.setdefault("linger.ms", _LINGER_MS)
         discovery, client = DiscoveryConfig.parse(current)
         return cls(client=client, discovery=discovery, **values)
@@ -128,8 +147,14 @@ class ProducerConfig:
 PROPERTIES: Final[Mapping[str, Property]] = MappingProxyType(dict(properties_of(ProducerConfig)))
 """The properties above by name."""
 
-_CODECS: Final = {"0": "none", "1": "gzip", "2": "snappy", "3": "lz4"}
-"""Values of ``compression.codec`` before 0.8.2."""
+_OLD_VALUES: Final = {
+    ("compression.codec", "0"): "none",
+    ("compression.codec", "1"): "gzip",
+    ("compression.codec", "2"): "snappy",
+    ("compression.codec", "3"): "lz4",
+    ("topic.metadata.refresh.interval.ms", "-1"): INT64_MAX,  # after errors only
+}
+"""Values of old properties that today's properties have in another form."""
 
 OLD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -140,6 +165,7 @@ OLD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "max.message.size": "max.request.size",
         "message.send.max.retries": "retries",
         "queue.buffering.max.ms": "linger.ms",
+        "queue.enqueuetimeout.ms": "queue.enqueue.timeout.ms",
         "queue.size": "queue.buffering.max.messages",
         "queue.time": "linger.ms",
         "request.required.acks": "acks",
@@ -154,17 +180,60 @@ OLD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 """
 
 
+OLD_NOTES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "compression.codec": ", also as 0 (none), 1 (gzip), 2 (snappy) or 3 (lz4)",
+        "serializer.class": ", and `key.serializer` if that is not set",
+        "topic.metadata.refresh.interval.ms": "; -1: only after errors",
+    }
+)
+"""What else an old name means, for the documentation."""
+
+_REFUSED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "callback.handler.props": "pass an object of the class in callback.handler",
+        "compressed.topics": "compression.type is for all topics of a producer",
+        "event.handler.props": "pass an object of the class in event.handler",
+        "reconnect.interval": "connections are replaced only after an error",
+        "reconnect.time.interval.ms": "connections are replaced only after an error",
+    }
+)
+"""Properties of the Scala producers that are errors, and why."""
+
+
+def _check_name(given: str) -> None:
+    """Raise ConfigError for a name that no part of the producer knows."""
+    name = str(given).strip().lower()
+    others = (
+        OLD_NAMES,
+        _REFUSED,
+        DISCOVERY_PROPERTIES,
+        DISCOVERY_OLD_NAMES,
+        CLIENT_PROPERTIES,
+        WITHOUT_EFFECT,
+        REFUSED,
+    )
+    known = {*PROPERTIES, *itertools.chain.from_iterable(others)}
+    if name in known:
+        return
+    if name.startswith("kafka.") and name.removeprefix("kafka.") in known:
+        raise ConfigError(name, f"is an option of Spark; the property is {name.removeprefix('kafka.')}")
+    raise ConfigError(name or "''", f"is not a property of the producer{did_you_mean(name, known)}")
+
+
 def _current_names(options: Mapping[str, object]) -> dict[str, object]:
     """Options by today's names. Raises ConfigError: a property was given by two names."""
     current: dict[str, object] = {}
     given: dict[str, str] = {}
     for key, value in options.items():
         old = key.strip().lower()
+        if old in _REFUSED:
+            raise ConfigError(old, f"is not supported: {_REFUSED[old]}")
         name = OLD_NAMES.get(old, old)
         if name in given:
             raise ConfigError(name, f"given twice, as {given[name]!r} and {key!r}")
         given[name] = key
-        current[name] = _CODECS.get(str(value), value) if old == "compression.codec" else value
+        current[name] = _OLD_VALUES.get((old, str(value).strip()), value)
     if given.get("value.serializer", "").strip().lower() == "serializer.class":
         current.setdefault("key.serializer", current["value.serializer"])  # as in 0.8
     return current

@@ -4,33 +4,50 @@ send -> before_enqueue -> queue -> after_enqueue
 -> after_dequeuing -> EventHandler.handle -> before_sending -> brokers -> the record's future
 """
 
-import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from spark_kafka_native._record_clients.producer.futures import RecordFuture
+from spark_kafka_native._record_clients.producer.futures import RecordFuture, ResultCondition
 from spark_kafka_native._record_clients.records import ProducerRecord
 
 
 class QueuedRecord(RecordFuture):
     """A record on its way. It is the future that ``send`` returned. Handlers can change ``record``."""
 
-    __slots__ = ("enqueued_ms", "record")
+    __slots__ = ("_created_ms", "is_handed_over", "record", "sent_at", "size_bytes")
 
-    def __init__(self, record: ProducerRecord, enqueued_ms: int, condition: threading.Condition) -> None:
-        """``enqueued_ms``: the record's timestamp, unless it has one; milliseconds since 1970."""
+    def __init__(self, record: ProducerRecord, condition: ResultCondition) -> None:
         super().__init__(condition)
         self.record = record
-        self.enqueued_ms = enqueued_ms
+        self.sent_at = time.monotonic()
+        """When ``send`` put it into the queue and ``delivery.timeout.ms`` began, in seconds of ``time.monotonic()``."""
+        self.size_bytes = 0
+        """The bytes of its key, value and headers, once they are known."""
+        self._created_ms = time.time_ns() // 1_000_000
+        self.is_handed_over = False
+        """Whether it is in a batch, whose result will be its own."""
 
     @property
     def timestamp_ms(self) -> int:
-        """The timestamp to write."""
+        """The timestamp to write: the record's, or the time of ``send``."""
         given = self.record.timestamp_ms
-        return self.enqueued_ms if given is None else given
+        return self._created_ms if given is None else given
 
 
-class RecordSender(Protocol):
+def checked_records(records: object, source: str) -> list[QueuedRecord]:
+    """A list of records from a handler, each once. Raises TypeError naming ``source``: it is none."""
+    found = list(dict.fromkeys(records)) if isinstance(records, Iterable) else None
+    if found is None or not all(isinstance(each, QueuedRecord) and _is_record(each.record) for each in found):
+        raise TypeError(f"{source} must give a list of QueuedRecord with a ProducerRecord each, not {records!r:.100}")
+    return found
+
+
+def _is_record(value: object) -> bool:
+    return isinstance(value, ProducerRecord) and isinstance(value.topic, str)
+
+
+class EventSender(Protocol):
     """What an event handler sends with."""
 
     def send(self, records: Sequence[QueuedRecord]) -> None:
@@ -48,7 +65,7 @@ class EventHandler:
     ``handle`` and ``close`` are called in the sending thread. If ``handle`` raises, its unsent records fail.
     """
 
-    def handle(self, records: Sequence[QueuedRecord], sender: RecordSender) -> None:
+    def handle(self, records: Sequence[QueuedRecord], sender: EventSender) -> None:
         """Send ``records``, or what is made of them. Records that are not sent are cancelled."""
         sender.send(records)
 

@@ -1,9 +1,12 @@
 """The partitioner ``lookup`` of a producer of single records: its tables are read again while it runs.
 
-``refresh`` is called by ``send``, in the threads of the user, so that the sending thread never waits for a table.
+``refresh`` is called by ``send``, in the threads of the user. It waits for a table that was never read. One that is old
+is read again in a thread of its own, and is used meanwhile. The sending thread waits for the tables of those topics
+alone to which only a handler sends.
 """
 
 import logging
+import math
 import threading
 import time
 
@@ -11,9 +14,8 @@ from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.lookup_tables.stores import tables_for
 from spark_kafka_native._client.partitioning.key_hashes import I32
 from spark_kafka_native._client.partitioning.lookup import BucketTables
-from spark_kafka_native._client.partitioning.partitioner_names import LookupTableError, TableLocation
+from spark_kafka_native._client.partitioning.partitioner_names import TableLocation
 from spark_kafka_native._client.partitioning.partitioners import Partitioner, Unassigned
-from spark_kafka_native._protocol.errors import KafkaError
 
 _log = logging.getLogger(__name__)
 
@@ -27,36 +29,54 @@ class CurrentTables:
         self._lock = threading.Lock()
         self._tables: dict[str, BucketTables] = {}
         self._read_at: dict[str, float] = {}
+        """When a table was read, or its reading began, in seconds of ``time.monotonic()``."""
 
     def refresh(self, topic: str) -> None:
-        """Read the table of a topic if it is not known or old. An old one stays in use if it cannot be read.
+        """Read the table of a topic if it is not known. An old one is read again, and stays in use meanwhile.
 
         Raises LookupTableError, KafkaError: it was never read, and cannot be.
         """
-        if self._is_fresh(topic):
-            return
-        with self._lock:
-            if self._is_fresh(topic):
-                return
+        if topic not in self._tables:
+            self._tables[topic] = self._read(topic)
+            self._read_at[topic] = time.monotonic()
+        elif self._begin_again(topic):
             try:
-                self._tables[topic] = tables_for(self._cluster, self._location, [topic])
-            except (LookupTableError, KafkaError) as error:
-                if topic not in self._tables:
-                    raise
-                _log.warning("the table of topic %s cannot be read again, and stays in use: %s", topic, error)
+                threading.Thread(target=self._read_again, args=(topic,), name=f"table of {topic}", daemon=True).start()
+            except RuntimeError:  # no thread can be started now
+                self._read_at[topic] = time.monotonic()
+
+    def _begin_again(self, topic: str) -> bool:
+        """Whether the table is old, and no other thread reads it."""
+        with self._lock:
+            now = time.monotonic()
+            if (now - self._read_at.get(topic, now)) * 1000 < self._cluster.config.metadata_max_age_ms:
+                return False
+            self._read_at[topic] = math.inf
+            return True
+
+    def _read(self, topic: str) -> BucketTables:
+        return tables_for(self._cluster, self._location, [topic])
+
+    def _read_again(self, topic: str) -> None:
+        try:
+            self._tables[topic] = self._read(topic)
+        except Exception as error:
+            _log.warning("the table of topic %s cannot be read again, and stays in use: %s", topic, error)
+        finally:
             self._read_at[topic] = time.monotonic()
 
+    def check(self, topic: str) -> None:
+        """Read the table of a topic that was never read. Raises LookupTableError, KafkaError."""
+        if topic not in self._tables:
+            self.refresh(topic)
+
     def current(self, topic: str) -> BucketTables:
-        """The table of a topic after ``refresh``."""
+        """The table of a topic after ``refresh`` or ``check``."""
         return self._tables[topic]
 
     def partitioner_of(self, topic: str, batch_bytes: int, first: int) -> Partitioner:
         """The partitioner of one topic, as ``make_partitioner``."""
         return _ByCurrentTable(self, topic, batch_bytes, first)
-
-    def _is_fresh(self, topic: str) -> bool:
-        read_at = self._read_at.get(topic)
-        return read_at is not None and (time.monotonic() - read_at) * 1000 < self._cluster.config.metadata_max_age_ms
 
 
 class _ByCurrentTable:
@@ -71,7 +91,7 @@ class _ByCurrentTable:
         self._partitioner: Partitioner | None = None
 
     def assign(self, rows: Unassigned) -> I32:
-        """Each row's partition. Raises TableTooWide."""
+        """Each row's partition. Raises FewerPartitionsThanTable."""
         current = self._tables.current(self._topic)
         if self._partitioner is None or current is not self._used:
             self._used = current

@@ -2,17 +2,18 @@
 
 import dataclasses
 import os
+import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from spark_kafka_native._client.cluster.metadata_listeners import MetadataListener
-from spark_kafka_native._client.producer.assignment import topic_metadata
+from spark_kafka_native._client.cluster.metadata import MetadataListener
 from spark_kafka_native._record_clients.errors import ClientClosed
-from spark_kafka_native._record_clients.producer.config import SYNC, ProducerConfig
-from spark_kafka_native._record_clients.producer.dispatch import AsyncDispatch, Dispatch, SyncDispatch
+from spark_kafka_native._record_clients.producer.config import ProducerConfig
+from spark_kafka_native._record_clients.producer.connections import Connections
 from spark_kafka_native._record_clients.producer.futures import RecordFuture
 from spark_kafka_native._record_clients.producer.handlers import CallbackHandler, QueuedRecord
+from spark_kafka_native._record_clients.producer.send_thread import SendThread
 from spark_kafka_native._record_clients.records import ProducerRecord
 from spark_kafka_native._record_clients.serializers import default_encoder
 
@@ -45,7 +46,7 @@ class Producer:
             future = producer.send("events", b"value", key=b"key")
             print(future.result().offset)
 
-    ``options`` are Kafka's producer properties; docs/clients.md lists those of this class. By default each send returns
+    ``options`` are Kafka's producer properties; docs/options.md lists those of this class. By default each send returns
     a future at once, and a thread sends what has waited ``linger.ms``. With ``producer.type=sync`` a send returns when
     brokers have its record.
 
@@ -57,13 +58,11 @@ class Producer:
         """Does not connect yet. Raises ConfigError naming the option."""
         self._config = ProducerConfig.parse(options)
         self._callbacks = self._config.callback_handler or CallbackHandler()
-        kind = SyncDispatch if self._config.producer_type == SYNC else AsyncDispatch
-        self._dispatch: Dispatch = kind(self._config)
-        self._cluster = self._dispatch.sender.cluster
+        self._connections = Connections(self._config)
+        self._thread = SendThread(self._config, self._connections)
         self._pid = os.getpid()
-        self._closed = False
         # A producer that is forgotten without close() sends what is left; the end of the process waits for it.
-        weakref.finalize(self, self._dispatch.end).atexit = False
+        weakref.finalize(self, self._thread.end).atexit = False
 
     def __enter__(self) -> Self:
         return self
@@ -88,9 +87,8 @@ class Producer:
         raises the error of the record, too.
         """
         queued = self._prepared(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
-        self._dispatch.send([queued])
-        if queued.done() and not queued.cancelled() and (error := queued.exception()) is not None:
-            raise error  # with producer.type=async it was not taken
+        if (error := self._thread.send([queued])) is not None:
+            raise error
         return queued
 
     def send_all(self, records: Iterable[ProducerRecord]) -> Sequence[RecordFuture]:
@@ -100,7 +98,7 @@ class Producer:
         its future.
         """
         queued = [self._prepared(record) for record in records]
-        self._dispatch.send(queued)
+        self._thread.send(queued)
         return queued
 
     def flush(self, timeout_ms: float | None = None) -> None:
@@ -109,20 +107,18 @@ class Producer:
         Raises TimeoutError: some have none after ``timeout_ms``. The errors of records are in their futures.
         """
         self._check_usable()
-        if not self._dispatch.flush(None if timeout_ms is None else timeout_ms / 1000):
+        if not self._thread.flush(_seconds(timeout_ms)):
             raise TimeoutError(f"not all records were acknowledged within {timeout_ms} ms")
 
     def close(self, timeout_ms: float | None = None) -> None:
         """Send what is left, and give the connections back. Records without a result after ``timeout_ms`` fail."""
-        if self._closed or self._pid != os.getpid():
-            return
-        self._closed = True
-        self._dispatch.close(None if timeout_ms is None else timeout_ms / 1000)
+        if self._pid == os.getpid():
+            self._thread.close(_seconds(timeout_ms))
 
     def partitions_for(self, topic: str) -> list[int]:
         """The topic's partitions, ascending. Raises KafkaError as ``send``."""
         self._check_usable()
-        return list(topic_metadata(self._cluster, topic).partitions)
+        return list(self._connections.look_up(topic).partitions)
 
     def add_metadata_listener(self, listener: MetadataListener) -> None:
         """Call ``listener`` with brokers, topics, partitions and leaders whenever those of the producer have changed.
@@ -130,17 +126,17 @@ class Producer:
         It is called in the thread that has received the metadata, and must not wait for the producer.
         """
         self._check_usable()
-        self._cluster.metadata_listeners.add(listener)
+        self._connections.cluster.metadata_listeners.add(listener)
 
     @property
     def metrics(self) -> ProducerMetrics:
         """The counters now."""
-        sender = self._dispatch.sender
+        sender = self._thread.sender
         return ProducerMetrics(
             **dataclasses.asdict(sender.metrics),
             failed=sender.failed,
-            dropped=self._dispatch.dropped,
-            queued=self._dispatch.waiting,
+            dropped=self._thread.dropped,
+            queued=self._thread.queued,
             unacknowledged=sender.unacknowledged,
         )
 
@@ -148,15 +144,15 @@ class Producer:
 
     def _prepared(self, record: ProducerRecord) -> QueuedRecord:
         self._check_usable()
+        if not isinstance(record, ProducerRecord):
+            raise TypeError(f"a record must be a ProducerRecord, not {type(record).__name__}")
         record.check()
         self._check_bytes(record)
         record = self._callbacks.before_enqueue(record)
         if not isinstance(record, ProducerRecord):
             raise TypeError(f"before_enqueue must return a ProducerRecord, not {type(record).__name__}")
-        topic_metadata(self._cluster, record.topic)  # so that the sending thread has not to wait for it
-        if (tables := self._dispatch.sender.tables) is not None:
-            tables.refresh(record.topic)
-        return self._dispatch.sender.make(record)
+        self._connections.look_up(record.topic, record.partition)
+        return self._thread.sender.make(record)
 
     def _check_bytes(self, record: ProducerRecord) -> None:
         for part, data, encode in (
@@ -168,9 +164,13 @@ class Producer:
                 raise TypeError(f"topic {record.topic}: {part} is {kind}; set {part}.serializer, or pass bytes")
 
     def _check_usable(self) -> None:
-        if self._closed:
+        if self._thread.is_closing:
             raise ClientClosed("the producer is closed")
-        if (failure := self._dispatch.sender.failure) is not None:
+        if (failure := self._connections.failure) is not None:
             raise ClientClosed(f"the producer has failed: {failure}") from failure
         if self._pid != os.getpid():
             raise ClientClosed("the producer belongs to the process before fork(); make one in each process")
+
+
+def _seconds(timeout_ms: float | None) -> float | None:
+    return None if timeout_ms is None else min(max(timeout_ms / 1000, 0.0), threading.TIMEOUT_MAX)

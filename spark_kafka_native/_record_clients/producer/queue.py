@@ -2,8 +2,9 @@
 
     put (threads of the user) -> records in order -> take (the sending thread), all at once
 
-Records are due after ``linger.ms``, once there are ``batch.num.messages`` of them, and always after ``hurry``. The
-queue is full at ``queue.buffering.max.messages``, or when keys and values of type bytes or str reach ``buffer.memory``.
+Records are due after ``linger.ms``, once there are ``batch.num.messages`` of them, when there is no space for another
+one, and after ``make_due``. The queue is full at ``queue.buffering.max.messages``, or when keys, values and headers
+reach ``max_bytes``.
 """
 
 import threading
@@ -37,12 +38,15 @@ class RecordQueue:
         self._batch_records = batch_records
         self._wake_up = wake_up
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler can send while `put` has it
+        self._in_put: set[int] = set()
         self._not_full = threading.Condition(self._lock)
         self._records: list[QueuedRecord] = []
         self._bytes = 0
         self._due_at = 0.0
         self._closed = False
+        self.dropped = 0
+        """Records that were refused because the queue was full."""
 
     def __len__(self) -> int:
         return len(self._records)
@@ -50,21 +54,39 @@ class RecordQueue:
     def put(self, record: QueuedRecord, timeout_s: float | None) -> bool:
         """Append a record. False: the queue was full for ``timeout_s`` (None: no limit), or is closed."""
         size_bytes = _size_of(record)
-        with self._lock:
-            if not self._has_space(size_bytes) and (
-                timeout_s == 0 or not self._not_full.wait_for(lambda: self._has_space(size_bytes), timeout_s)
-            ):
-                return False
-            if self._closed:
-                return False
-            self._records.append(record)
-            self._bytes += size_bytes
-            count = len(self._records)
-            if count == 1:
-                self._due_at = self._clock() + self._linger_s
-        if count in {1, self._batch_records}:
+        is_nested = self.is_in_put
+        self._in_put.add(threading.get_ident())
+        try:
+            with self._lock:
+                return self._put(record, size_bytes, timeout_s)
+        finally:
+            if not is_nested:
+                self._in_put.discard(threading.get_ident())
+
+    def _put(self, record: QueuedRecord, size_bytes: int, timeout_s: float | None) -> bool:
+        if not self._has_space(size_bytes):
+            self._due_at = self._clock()  # only the sending thread makes space
+            self._wake_up()
+            if timeout_s != 0:
+                self._not_full.wait_for(lambda: self._has_space(size_bytes), timeout_s)
+        if self._closed:
+            return False
+        if not self._has_space(size_bytes):
+            self.dropped += 1
+            return False
+        if not self._records:
+            self._due_at = self._clock() + self._linger_s
+        record.sent_at = self._clock()
+        self._bytes += size_bytes
+        self._records.append(record)
+        if len(self._records) in {1, self._batch_records}:
             self._wake_up()
         return True
+
+    @property
+    def is_in_put(self) -> bool:
+        """Whether this thread is in ``put``, which a signal handler has interrupted."""
+        return threading.get_ident() in self._in_put
 
     def due_in_s(self) -> float | None:
         """Seconds until ``take`` should be called: 0 now, None not before another record comes."""
@@ -83,7 +105,7 @@ class RecordQueue:
             self._not_full.notify_all()
         return records
 
-    def hurry(self) -> None:
+    def make_due(self) -> None:
         """Make the records that wait now due at once."""
         with self._lock:
             self._due_at = self._clock()
@@ -92,9 +114,11 @@ class RecordQueue:
     def close(self) -> None:
         """Refuse further records, and end the waits for space."""
         with self._lock:
+            if self._closed:
+                return
             self._closed = True
             self._not_full.notify_all()
-        self.hurry()
+        self.make_due()
 
     def _has_space(self, size_bytes: int) -> bool:
         """One record always fits, as in a broker's Fetch response."""
@@ -104,5 +128,10 @@ class RecordQueue:
 
 
 def _size_of(record: QueuedRecord) -> int:
-    parts = (record.record.key, record.record.value)
-    return _RECORD_BYTES + sum(len(part) for part in parts if isinstance(part, bytes | str | bytearray))
+    size = _RECORD_BYTES + record.record.header_bytes if record.record.headers else _RECORD_BYTES
+    for part in (record.record.key, record.record.value):
+        if isinstance(part, bytes | str | bytearray):
+            size += len(part)
+        elif isinstance(part, memoryview):
+            size += part.nbytes
+    return size

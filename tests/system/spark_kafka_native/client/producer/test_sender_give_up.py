@@ -151,3 +151,13 @@ def test_a_readable_wakeup_ends_the_wait(brokers: ScriptedCluster) -> None:
         driver.sender.pump(wait=True)
         assert select.select([reader], [], [], 0)[0], "the byte is the caller's to read"
         assert driver.sender.buffered_records == 1
+
+
+def test_a_batch_that_expires_before_the_one_in_front_of_it_is_found(driver: SenderDriver) -> None:
+    driver.add(0, "a")
+    driver.seconds = 10
+    driver.add(0, "b")
+    driver.skip(11)
+    with pytest.raises(DeliveryTimeout, match="t-0"):
+        driver.finish()
+    assert driver.stored(0) == ["a"]

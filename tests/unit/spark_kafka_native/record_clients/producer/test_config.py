@@ -56,6 +56,7 @@ def test_properties_of_the_client_are_taken() -> None:
         ("socket.timeout.ms", 700, "request_timeout_ms", 700),
         ("max.message.size", 9000, "max_request_size", 9000),
         ("topic.metadata.refresh.interval.ms", 10, "metadata_max_age_ms", 10),
+        ("topic.metadata.refresh.interval.ms", -1, "metadata_max_age_ms", 2**63 - 1),
     ],
 )
 def test_names_of_the_scala_producers_are_taken(old: str, value: object, field: str, expected: object) -> None:
@@ -113,20 +114,30 @@ def test_partitioners_can_be_functions_or_names() -> None:
             "key.serializer: 'JsonSerializer' is neither a function",
         ),
         ({"partitioner_class": "no_such_module:f"}, "partitioner.class: No module named 'no_such_module'"),
-        ({"partitioner_class": "com.example.Mine"}, "partitioner.class: 'com.example.Mine' is not one of"),
-        ({"partitioner_class": "lookup"}, "lookup.table: and partitioner.class=lookup are used together"),
-        ({"lookup_table": "topic:tables"}, "lookup.table: and partitioner.class=lookup are used together"),
+        (
+            {"partitioner_class": "com.example.Mine"},
+            "partitioner.class: 'com.example.Mine' is neither a function, module:",
+        ),
+        (
+            {"partitioner_class": "lookup"},
+            "lookup.table: is required with partitioner.class=lookup",
+        ),
+        ({"lookup_table": "topic:tables"}, "lookup.table: requires partitioner.class=lookup"),
         (
             {"lookup_table": "tables", "partitioner_class": "lookup"},
             "lookup.table: 'tables' must be topic:NAME",
         ),
         ({"event_handler": Handler()}, "event.handler: .* is no EventHandler"),
         ({"callback_handler": "json:dumps"}, "callback.handler: .* is no CallbackHandler"),
-        ({"callback_handler": Handler(), "producer_type": "sync"}, "callback.handler: needs producer.type=async"),
-        ({"event_handler": EventHandler(), "producer_type": "sync"}, "event.handler: needs producer.type=async"),
+        ({"compressed_topics": "t"}, "compressed.topics: is not supported: compression.type is for all topics"),
+        ({"callback_handler_props": "x"}, "callback.handler.props: is not supported: pass an object"),
+        ({"reconnect_interval": 1}, "reconnect.interval: is not supported: connections are replaced only after"),
         ({"transactional_id": "x"}, "transactional.id: is not supported: this producer has no transactions"),
         ({"queue_time": 1, "linger_ms": 2}, "linger.ms: given twice, as 'queue.time' and 'linger.ms'"),
-        ({"linger_mss": 2}, "linger.mss: is not a Kafka client property; did you mean linger.ms?"),
+        ({"linger_mss": 2}, "linger.mss: is not a property of the producer; did you mean linger.ms?"),
+        ({"batch_num_mesages": 2}, "batch.num.mesages: is not .*; did you mean batch.num.messages?"),
+        ({"zookeeper_conect": "h:1"}, "zookeeper.conect: is not .*; did you mean zookeeper.connect?"),
+        ({"kafka_acks": "1"}, "kafka.acks: is an option of Spark; the property is acks"),
     ],
 )
 def test_a_wrong_property_is_an_error_that_names_it(options: dict[str, object], problem: str) -> None:

@@ -3,23 +3,23 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from spark_kafka_native._record_clients.producer.futures import RecordFuture, complete
+from spark_kafka_native._record_clients.producer.futures import RecordFuture, ResultCondition, complete
 from spark_kafka_native._record_clients.records import RecordMetadata
 
 WRITTEN = RecordMetadata("t", 1, 7, 1000)
 
 
 @pytest.fixture
-def condition() -> threading.Condition:
-    return threading.Condition()
+def condition() -> ResultCondition:
+    return ResultCondition()
 
 
 @pytest.fixture
-def future(condition: threading.Condition) -> RecordFuture:
+def future(condition: ResultCondition) -> RecordFuture:
     return RecordFuture(condition)
 
 
-def test_a_result_is_returned_to_those_who_wait(future: RecordFuture, condition: threading.Condition) -> None:
+def test_a_result_is_returned_to_those_who_wait(future: RecordFuture, condition: ResultCondition) -> None:
     found: list[RecordMetadata] = []
     waiting = threading.Thread(target=lambda: found.append(future.result(60)))
     waiting.start()
@@ -33,7 +33,7 @@ def test_a_result_is_returned_to_those_who_wait(future: RecordFuture, condition:
 
 
 def test_an_error_is_raised_by_result_and_returned_by_exception(
-    future: RecordFuture, condition: threading.Condition
+    future: RecordFuture, condition: ResultCondition
 ) -> None:
     error = ValueError("too large")
     complete([(future, error)], condition)
@@ -47,7 +47,7 @@ def test_a_result_that_does_not_come_is_a_timeout(future: RecordFuture) -> None:
         future.result(0)
 
 
-def test_a_record_can_be_cancelled_before_it_is_sent(future: RecordFuture, condition: threading.Condition) -> None:
+def test_a_record_can_be_cancelled_before_it_is_sent(future: RecordFuture, condition: ResultCondition) -> None:
     assert future.cancel()
     assert future.cancel(), "again"
     assert not future.begin()
@@ -60,7 +60,7 @@ def test_a_record_can_be_cancelled_before_it_is_sent(future: RecordFuture, condi
 
 @pytest.mark.parametrize("is_done", [False, True])
 def test_a_record_that_is_sent_cannot_be_cancelled(
-    future: RecordFuture, condition: threading.Condition, is_done: bool
+    future: RecordFuture, condition: ResultCondition, is_done: bool
 ) -> None:
     future.begin()
     if is_done:
@@ -69,13 +69,13 @@ def test_a_record_that_is_sent_cannot_be_cancelled(
     assert not future.cancelled()
 
 
-def test_the_first_result_stays(future: RecordFuture, condition: threading.Condition) -> None:
+def test_the_first_result_stays(future: RecordFuture, condition: ResultCondition) -> None:
     complete([(future, WRITTEN), (future, ValueError("later"))], condition)
     assert future.result() == WRITTEN
 
 
 def test_callbacks_are_called_once_in_order_and_see_the_result(
-    future: RecordFuture, condition: threading.Condition
+    future: RecordFuture, condition: ResultCondition
 ) -> None:
     called: list[tuple[str, RecordMetadata]] = []
     for name in ("first", "second"):
@@ -94,7 +94,7 @@ def test_callbacks_of_a_cancelled_record_are_called(future: RecordFuture) -> Non
 
 
 def test_an_error_of_a_callback_is_logged_and_stops_no_other(
-    future: RecordFuture, condition: threading.Condition, caplog: pytest.LogCaptureFixture
+    future: RecordFuture, condition: ResultCondition, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_: RecordFuture) -> None:
         raise RuntimeError("of the user")

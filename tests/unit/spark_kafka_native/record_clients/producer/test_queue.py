@@ -3,11 +3,12 @@ from typing import Any
 
 import pytest
 
+from spark_kafka_native._record_clients.producer.futures import ResultCondition
 from spark_kafka_native._record_clients.producer.handlers import QueuedRecord
 from spark_kafka_native._record_clients.producer.queue import RecordQueue
 from spark_kafka_native._record_clients.records import ProducerRecord
 
-CONDITION = threading.Condition()
+CONDITION = ResultCondition()
 
 
 class Driver:
@@ -23,7 +24,7 @@ class Driver:
         self.wake_ups += 1
 
     def put(self, value: bytes = b"v", timeout_s: float | None = 0) -> bool:
-        return self.queue.put(QueuedRecord(ProducerRecord("t", value), 0, CONDITION), timeout_s)
+        return self.queue.put(QueuedRecord(ProducerRecord("t", value), CONDITION), timeout_s)
 
     def taken(self) -> list[bytes]:
         return [record.record.value for record in self.queue.take()]
@@ -68,14 +69,14 @@ def test_the_sending_thread_is_woken_up_when_it_has_to_wait_less(driver: Driver)
         driver.put()
         found.append(driver.wake_ups)
     assert found == [1, 1, 2, 2, 2], "for the first record, and for the third"
-    driver.queue.hurry()
+    driver.queue.make_due()
     assert driver.wake_ups == 3
     assert driver.queue.due_in_s() == 0
 
 
-def test_hurry_makes_records_due_at_once_but_not_later_ones(driver: Driver) -> None:
+def test_make_due_makes_records_due_at_once_but_not_later_ones(driver: Driver) -> None:
     driver.put()
-    driver.queue.hurry()
+    driver.queue.make_due()
     assert driver.queue.due_in_s() == 0
     driver.taken()
     driver.put()
@@ -129,3 +130,27 @@ def test_a_closed_queue_takes_no_record_and_ends_waits(driver: Driver) -> None:
     assert driver.queue.due_in_s() == 0
     assert len(driver.taken()) == 5
     assert not driver.put()
+
+
+def test_a_queue_that_is_closed_again_wakes_up_no_thread(driver: Driver) -> None:
+    driver.queue.close()
+    before = driver.wake_ups
+    driver.queue.close()
+    assert driver.wake_ups == before
+
+
+def test_a_signal_handler_can_put_a_record_while_put_is_interrupted() -> None:
+    driver = Driver()
+    seen: list[bool] = []
+
+    def signal() -> float:
+        if not seen:
+            seen.append(driver.queue.is_in_put)
+            driver.put(b"of the handler")
+        return 100.0
+
+    driver.queue._clock = signal
+    assert driver.put(b"interrupted")
+    assert seen == [True]
+    assert not driver.queue.is_in_put
+    assert sorted(driver.taken()) == [b"interrupted", b"of the handler"]

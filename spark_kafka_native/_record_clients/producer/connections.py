@@ -1,0 +1,72 @@
+"""What the threads of a producer share: the cluster, look-up tables, and the condition of all results."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.metadata import TopicMetadata
+from spark_kafka_native._client.errors import NoSuchPartition
+from spark_kafka_native._client.producer.assignment import topic_metadata
+from spark_kafka_native._net.errors import AuthenticationFailed
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._record_clients.producer.config import ProducerConfig
+from spark_kafka_native._record_clients.producer.futures import ResultCondition
+from spark_kafka_native._record_clients.producer.lookup import CurrentTables
+
+
+class Connections:
+    """A producer's way to its brokers, and to ZooKeeper if they are found there."""
+
+    def __init__(self, config: ProducerConfig) -> None:
+        """Does not connect yet."""
+        self._discovery = config.discovery.discovery()
+        self.cluster = Cluster(config.client, discovery=self._discovery, warns=True)
+        self.tables = None if config.lookup_table is None else CurrentTables(self.cluster, config.lookup_table)
+        """The tables of ``partitioner.class=lookup``."""
+        self.condition = ResultCondition()
+        """Notified when records of the producer have results."""
+        self._lock = threading.Lock()
+        self.failure: Exception | None = None
+        """An error after which nothing can be sent any more, as one of authentication, which locks accounts."""
+
+    def look_up(self, topic: str, partition: int | None = None) -> TopicMetadata:
+        """Have the metadata and the table of a topic in memory.
+
+        In the threads of ``send``, so that a new topic does not make the records of others wait. Raises KafkaError,
+        also for a ``partition`` that does not exist; LookupTableError.
+        """
+        try:
+            with self._first_response:  # so that a wrong password is not tried by several threads
+                found = topic_metadata(self.cluster, topic)
+            if partition is not None and partition not in found.partitions:  # it may have been added since
+                self.cluster.mark_stale(topic)
+                found = self.cluster.topic(topic, timeout_ms=self.cluster.config.max_block_ms)
+            if self.tables is not None:
+                self.tables.refresh(topic)
+        except AuthenticationFailed as error:
+            self.failure = self.failure or error
+            raise
+        if partition is not None and partition not in found.partitions:
+            raise NoSuchPartition(TopicPartition(topic, partition), len(found.partitions))
+        return found
+
+    @property
+    def _first_response(self) -> AbstractContextManager[object]:
+        """A lock until the cluster has responded. Raises the error of another thread's authentication."""
+        if self.cluster.cluster_id is not None:
+            return nullcontext()
+        return self._before_first_response()
+
+    @contextmanager
+    def _before_first_response(self) -> Iterator[None]:
+        with self._lock:
+            if isinstance(self.failure, AuthenticationFailed):
+                raise self.failure
+            yield
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.cluster.close()
+        if self._discovery is not None:
+            self._discovery.close()
