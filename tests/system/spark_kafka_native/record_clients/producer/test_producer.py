@@ -1,6 +1,5 @@
 """The producer of single records, with brokers that fail as the tests say."""
 
-import os
 import threading
 from typing import Any
 
@@ -10,14 +9,11 @@ from spark_kafka_native._protocol.errors import ErrorCode
 from spark_kafka_native._protocol.messages.metadata import MetadataRequest
 from spark_kafka_native._protocol.messages.produce import ProduceRequest
 from spark_kafka_native.clients import (
-    CallbackHandler,
     ClientClosed,
     KafkaError,
     ProduceError,
     Producer,
     ProducerRecord,
-    QueuedRecord,
-    QueueFull,
     RecordFuture,
     RecordMetadata,
     SerializationError,
@@ -25,7 +21,7 @@ from spark_kafka_native.clients import (
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.partitions import FakePartition
 from tests.support.scripted.security import Guard
-from tests.support.scripted.steps import Drop, Held, Refuse, Silent
+from tests.support.scripted.steps import Drop, Refuse
 from tests.support.waiting import eventually
 from tests.system.spark_kafka_native.record_clients.producer.conftest import OpenProducer
 
@@ -303,161 +299,3 @@ def test_a_topic_whose_metadata_is_stale_needs_no_broker_to_be_taken(
         broker.start()
     assert future.result(60).offset == 1
     assert len(brokers.requests(MetadataRequest)) > asked
-
-
-# --- the queue
-
-
-class Hold(CallbackHandler):
-    """Lets the sending thread wait with the records that it has taken from the queue."""
-
-    def __init__(self) -> None:
-        self.taken, self.may_continue = threading.Event(), threading.Event()
-
-    def after_dequeuing(self, records: list[QueuedRecord]) -> list[QueuedRecord]:
-        self.taken.set()
-        self.may_continue.wait(60)
-        return records
-
-
-def test_a_full_queue_drops_records(brokers: ScriptedCluster, open_producer: OpenProducer) -> None:
-    hold = Hold()
-    producer = open_producer(
-        queue_buffering_max_messages=3, queue_enqueue_timeout_ms=0, linger_ms=0, callback_handler=hold
-    )
-    futures = [producer.send("u", b"first")]
-    hold.taken.wait(60)
-    futures += [producer.send("u", b"%d" % number) for number in range(3)]
-    with pytest.raises(QueueFull, match=r"messages=3, buffer\.memory\) was full for queue\.enqueue\.timeout\.ms=0;"):
-        producer.send("u", b"dropped")
-    (dropped,) = producer.send_all([ProducerRecord("u", b"dropped too")])
-    with pytest.raises(QueueFull):
-        dropped.result(0)
-    assert producer.metrics.dropped == 2
-    assert producer.metrics.queued == 3
-    hold.may_continue.set()
-    producer.flush()
-    assert [future.result(0).offset for future in futures] == [0, 1, 2, 3]
-    assert brokers.partition("u").values() == [b"first", b"0", b"1", b"2"]
-
-
-def test_send_waits_for_space_in_the_queue(brokers: ScriptedCluster, open_producer: OpenProducer) -> None:
-    producer = open_producer(queue_buffering_max_messages=2, queue_enqueue_timeout_ms=-1, batch_num_messages=2)
-    futures = [producer.send("u", b"%d" % number) for number in range(50)]
-    assert [future.result(60).offset for future in futures] == list(range(50))
-
-
-def test_buffer_memory_bounds_what_is_handed_over(brokers: ScriptedCluster, open_producer: OpenProducer) -> None:
-    hold = threading.Event()
-    producer = open_producer(
-        buffer_memory=10_000, batch_num_messages=1, queue_enqueue_timeout_ms=0, batch_size=1000, linger_ms=0
-    )
-    producer.send("u", b"first").result(60)
-    brokers.script(ProduceRequest, Held(hold))
-    futures = producer.send_all(ProducerRecord("u", b"x" * 900) for _ in range(100))
-    hold.set()
-    producer.flush()
-    taken = [future for future in futures if future.exception(0) is None]
-    assert all(isinstance(future.exception(0), QueueFull) for future in futures if future not in taken)
-    assert 3 <= len(taken) <= 11
-    assert producer.metrics.records == len(taken) + 1
-
-
-def test_flush_sends_without_waiting_for_linger_ms(brokers: ScriptedCluster, open_producer: OpenProducer) -> None:
-    producer = open_producer(linger_ms=600_000, delivery_timeout_ms=700_000)
-    producer.flush()
-    future = producer.send("u", b"a")
-    assert not future.done()
-    producer.flush()
-    assert future.result(0).offset == 0
-
-
-def test_flush_has_a_timeout(brokers: ScriptedCluster, open_producer: OpenProducer) -> None:
-    producer = open_producer(linger_ms=0)
-    producer.send("u", b"a").result(60)
-    brokers.script(ProduceRequest, Silent())
-    future = producer.send("u", b"b")
-    with pytest.raises(TimeoutError, match="not all records were acknowledged within 10 ms"):
-        producer.flush(10)
-    assert not future.done()
-
-
-def test_a_record_that_waits_can_be_cancelled(brokers: ScriptedCluster, open_producer: OpenProducer) -> None:
-    producer = open_producer(linger_ms=600_000, delivery_timeout_ms=700_000)
-    first, second = producer.send("u", b"a"), producer.send("u", b"b")
-    assert first.cancel()
-    producer.flush()
-    assert (first.cancelled(), second.result(0).offset) == (True, 0)
-    assert not second.cancel()
-    assert brokers.partition("u").values() == [b"b"]
-
-
-# --- the end
-
-
-@both_types
-def test_close_sends_what_is_left_and_refuses_further_records(
-    brokers: ScriptedCluster, open_producer: OpenProducer, producer_type: str
-) -> None:
-    with open_producer(producer_type=producer_type, linger_ms=600_000, delivery_timeout_ms=700_000) as producer:
-        future = producer.send("u", b"a")
-    assert future.result(0).offset == 0
-    producer.close()
-    for use in (lambda: producer.send("u", b"b"), producer.flush, lambda: producer.partitions_for("u")):
-        with pytest.raises(ClientClosed, match="the producer is closed"):
-            use()
-    assert brokers.partition("u").values() == [b"a"]
-    eventually(lambda: [broker.open_connections for broker in brokers.brokers.values()], [0, 0])
-
-
-def test_records_without_a_result_fail_when_the_producer_is_closed(
-    brokers: ScriptedCluster, open_producer: OpenProducer
-) -> None:
-    producer = open_producer(linger_ms=0)
-    producer.send("u", b"a").result(60)
-    brokers.script(ProduceRequest, Silent())
-    sent = producer.send("u", b"b")
-    producer.close(10)
-    with pytest.raises(ClientClosed, match="closed before"):
-        sent.result(0)
-
-
-def test_a_producer_of_the_parent_is_refused_in_a_forked_process(
-    brokers: ScriptedCluster, open_producer: OpenProducer
-) -> None:
-    producer = open_producer()
-    producer.send("u", b"a").result(60)
-    child = os.fork()
-    if child == 0:
-        try:
-            producer.send("u", b"b")
-        except ClientClosed:
-            producer.close()
-            os._exit(0)
-        os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert producer.send("u", b"c").result(60).offset == 1
-
-
-def test_a_forgotten_producer_sends_what_it_has(brokers: ScriptedCluster) -> None:
-    producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "linger.ms": 50})
-    future = producer.send("u", b"a")
-    thread = next(thread for thread in threading.enumerate() if thread.name.startswith("kafka-producer-send-thread"))
-    del producer
-    assert future.result(60).offset == 0
-    thread.join(60)
-    assert not thread.is_alive()
-
-
-def test_records_that_become_large_by_serialization_wait_for_buffer_memory(
-    brokers: ScriptedCluster, open_producer: OpenProducer
-) -> None:
-    producer = open_producer(value_serializer=lambda size: b"x" * size, buffer_memory=10_000, batch_size=1000)
-    buffered: list[int] = []
-    futures = producer.send_all(ProducerRecord("t", 1000, partition=0) for _ in range(100))
-    sender = producer._thread.sender._sender
-    for future in futures:
-        future.add_done_callback(lambda _: buffered.append(sender.buffered_bytes))
-    producer.flush()
-    assert [future.result(0).offset for future in futures] == list(range(100))
-    assert max(buffered) <= 10_000

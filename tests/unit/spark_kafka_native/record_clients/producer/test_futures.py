@@ -108,3 +108,19 @@ def test_an_error_of_a_callback_is_logged_and_stops_no_other(
     assert called == [future, other]
     assert "a callback of a record failed" in caplog.text
     assert "of the user" in caplog.text
+
+
+def test_an_interrupt_of_the_main_thread_is_raised_after_all_callbacks(
+    future: RecordFuture, condition: ResultCondition
+) -> None:
+    def interrupt(_: RecordFuture) -> None:
+        raise KeyboardInterrupt
+
+    called: list[RecordFuture] = []
+    future.add_done_callback(interrupt)
+    future.add_done_callback(called.append)
+    with pytest.raises(KeyboardInterrupt):
+        complete([(future, WRITTEN)], condition)
+    assert called == [future]
+    future.add_done_callback(called.append)
+    assert called == [future, future]
