@@ -151,7 +151,7 @@ class ZooKeeperSynchronizer:
                 logger.warning("%s; trying again in %g s", error, pause_s)
                 self._is_registered = False  # all znodes are checked again
                 await asyncio.sleep(pause_s)
-            except Exception:
+            except Exception:  # an error of the broker itself, which must not end the task
                 logger.exception("topics and ZooKeeper are not synchronized; trying again in %g s", pause_s)
                 self._is_registered = False
                 await asyncio.sleep(pause_s)
