@@ -70,9 +70,11 @@ def topic_metadata(cluster: Cluster, name: str) -> TopicMetadata:
     So a record of the producer of single records waits for no broker if its topic is in memory. Raises KafkaError:
     invalid, forbidden, or unknown after ``max.block.ms``.
     """
-    check_topic_name(name)
     known = cluster.topic_in_memory(name)
-    return known or cluster.topic(name, create=True, timeout_ms=cluster.config.max_block_ms)
+    if known is not None:
+        return known
+    check_topic_name(name)
+    return cluster.topic(name, create=True, timeout_ms=cluster.config.max_block_ms)
 
 
 def check_topic_name(topic: str) -> None:

@@ -82,9 +82,7 @@ class ProducerConfig:
         ASYNC,
         "async: send() returns a future, and a thread sends; sync: send() returns when brokers have the record.",
     )
-    queue_buffering_max_messages: int = define(
-        integer(at_least=1), 10_000, "Records that wait to be sent, of an asynchronous producer."
-    )
+    queue_buffering_max_messages: int = define(integer(at_least=1), 10_000, "Most records that wait to be sent.")
     queue_enqueue_timeout_ms: int = define(
         integer(at_least=-1),
         60_000,

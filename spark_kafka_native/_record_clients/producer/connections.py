@@ -1,8 +1,6 @@
 """What the threads of a producer share: the cluster, look-up tables, and the condition of all results."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.cluster.metadata import TopicMetadata
@@ -16,7 +14,7 @@ from spark_kafka_native._record_clients.producer.lookup import CurrentTables
 
 
 class Connections:
-    """A producer's way to its brokers, and to ZooKeeper if they are found there."""
+    """The connections of a producer to its brokers, and to ZooKeeper if they are found there."""
 
     def __init__(self, config: ProducerConfig) -> None:
         """Does not connect yet."""
@@ -37,8 +35,7 @@ class Connections:
         also for a ``partition`` that does not exist; LookupTableError.
         """
         try:
-            with self._first_response:  # so that a wrong password is not tried by several threads
-                found = topic_metadata(self.cluster, topic)
+            found = self._metadata_of(topic)
             if partition is not None and partition not in found.partitions:  # it may have been added since
                 self.cluster.mark_stale(topic)
                 found = self.cluster.topic(topic, timeout_ms=self.cluster.config.max_block_ms)
@@ -51,19 +48,14 @@ class Connections:
             raise NoSuchPartition(TopicPartition(topic, partition), len(found.partitions))
         return found
 
-    @property
-    def _first_response(self) -> AbstractContextManager[object]:
-        """A lock until the cluster has responded. Raises the error of another thread's authentication."""
+    def _metadata_of(self, topic: str) -> TopicMetadata:
+        """As ``topic_metadata``; until the first response by one thread at a time: a wrong password is tried once."""
         if self.cluster.cluster_id is not None:
-            return nullcontext()
-        return self._before_first_response()
-
-    @contextmanager
-    def _before_first_response(self) -> Iterator[None]:
+            return topic_metadata(self.cluster, topic)
         with self._lock:
             if isinstance(self.failure, AuthenticationFailed):
                 raise self.failure
-            yield
+            return topic_metadata(self.cluster, topic)
 
     def close(self) -> None:
         """Close all connections."""

@@ -156,20 +156,28 @@ class _Callbacks(threading.local):
         self._is_calling = False
 
     def call(self, functions: Iterable[tuple[Callable[[RecordFuture], object], RecordFuture]]) -> None:
-        """Call functions with their futures. Their errors are logged, whatever they are: a result is no signal."""
+        """Call functions with their futures. Their errors are logged, also SystemExit.
+
+        Raises KeyboardInterrupt in the main thread, after all functions.
+        """
         self._waiting.extend(functions)
         if self._is_calling:
             return
         self._is_calling = True
+        interrupt: KeyboardInterrupt | None = None
         try:
             while self._waiting:
                 function, done = self._waiting.popleft()
                 try:
                     function(done)
-                except BaseException:  # of the user's function, also SystemExit
+                except BaseException as error:  # of the user's function
                     _log.exception("a callback of a record failed")
+                    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                        interrupt = error
         finally:
             self._is_calling = False
+        if interrupt is not None:
+            raise interrupt
 
 
 _callbacks = _Callbacks()

@@ -1,7 +1,7 @@
-"""Hooks into the stages of an asynchronous producer: Kafka 0.7's ``CallbackHandler`` and ``EventHandler``.
+"""Hooks into the stages of a record: ``CallbackHandler`` and ``EventHandler`` of Kafka 0.7's asynchronous producer.
 
-send -> before_enqueue -> queue -> after_enqueue
--> after_dequeuing -> EventHandler.handle -> before_sending -> brokers -> the record's future
+send    before_enqueue -> queue -> after_enqueue
+thread  after_dequeuing -> EventHandler.handle -> before_sending -> brokers -> result
 """
 
 import time

@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 SHARES: Final = 3
 """``buffer.memory`` is for the queue, for what was last taken from it, and for batches without a response."""
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-_OF_ONE_RECORD: Final = (RecordTooLarge, PartitionerError, ValueError, TypeError, OverflowError, pa.ArrowException)
+_OF_ONE_RECORD: Final = (RecordTooLarge, ValueError, TypeError, OverflowError, pa.ArrowException)
 """Errors that a batch of records can have because of one of them."""
 
 

@@ -75,7 +75,7 @@ class SendThread:
         self._queue = RecordQueue(
             max_records=config.queue_buffering_max_messages,
             max_bytes=config.client.buffer_memory // SHARES,
-            linger_s=0.0 if config.producer_type == SYNC else config.client.linger_ms / 1000,
+            linger_s=0.0 if self._is_sync else config.client.linger_ms / 1000,
             batch_records=config.batch_num_messages,
             wake_up=self._wake_up,
         )
@@ -107,9 +107,9 @@ class SendThread:
 
         Returns the first error of a record that was not taken; with ``sync`` of any record.
         """
-        # The thread itself does not wait, because only it makes space, and takes the results.
         if self._is_sync:
             self._refuse_own_thread("send")
+        # The thread itself does not wait, because only it makes space.
         timeout_ms = 0 if self._is_own_thread else self._config.queue_enqueue_timeout_ms
         first: Exception | None = None
         for record in records:
