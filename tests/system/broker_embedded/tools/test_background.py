@@ -21,8 +21,8 @@ SERVERS = {
 }
 PIPE_VARIABLE = "SPARK_KAFKA_NATIVE_STARTED_PIPE"
 OUTPUTS = {"kafka-server-start": "kafkaServer.out", "zookeeper-server-start": "zookeeper.out"}
-LOGGED = {"kafka-server-start": r"\[", "zookeeper-server-start": r"20\d\d-"}
-"""How the lines of the logs begin."""
+LOGGED = {"kafka-server-start": r"\[", "zookeeper-server-start": r"20\d\d-|java\.|\tat |$"}
+"""How the lines of the logs begin. ZooKeeper logs an exception for a client that comes before its data is loaded."""
 
 
 def run(home: Path, script: str, *arguments: str, cwd: Path, redirection: str = "") -> subprocess.CompletedProcess[str]:
