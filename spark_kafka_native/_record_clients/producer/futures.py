@@ -26,10 +26,14 @@ _FINISHED: Final = 3
 
 
 class ResultCondition(threading.Condition):
-    """Notified when records of a producer have results."""
+    """Notified when records of a producer have results.
+
+    Use ``with condition.lock``. ``with condition`` is code of Python: an interrupt in it would leave the lock locked.
+    """
 
     def __init__(self) -> None:
-        super().__init__()
+        self.lock = threading.RLock()
+        super().__init__(self.lock)
         self._pid = os.getpid()
 
     def check_process(self) -> None:
@@ -73,7 +77,7 @@ class RecordFuture:
     def cancel(self) -> bool:
         """Do not send the record. False: it is being sent, or has a result."""
         self._condition.check_process()
-        with self._condition:
+        with self._condition.lock:
             if self._state != _PENDING:
                 return self._state == _CANCELLED
             self._state = _CANCELLED
@@ -93,7 +97,7 @@ class RecordFuture:
         """Wait for the result. The record's error, or None. Raises TimeoutError, CancelledError."""
         if self._state < _CANCELLED:
             self._condition.check_process()
-            with self._condition:
+            with self._condition.lock:
                 if not self._condition.wait_for(self.done, timeout):
                     raise TimeoutError(f"the record has no result after {timeout} s")
         if self._state == _CANCELLED:
@@ -107,7 +111,7 @@ class RecordFuture:
         for one.
         """
         self._condition.check_process()
-        with self._condition:
+        with self._condition.lock:
             if self._state < _CANCELLED:
                 self._callbacks = [*(self._callbacks or ()), fn]
                 return
@@ -117,7 +121,7 @@ class RecordFuture:
 
     def begin(self) -> bool:
         """Make the record's sending final. False: it was cancelled, or has begun before."""
-        with self._condition:
+        with self._condition.lock:
             if self._state != _PENDING:
                 return False
             self._state = _RUNNING
@@ -142,7 +146,7 @@ class RecordFuture:
 
 def complete(results: Iterable[tuple[RecordFuture, Result]], condition: ResultCondition) -> None:
     """Give futures their results, unless they are done, and call back. All have this condition."""
-    with condition:
+    with condition.lock:
         finished = [future for future, result in results if future.finish(result)]
         condition.notify_all()
     _callbacks.call((function, future) for future in finished for function in future.callbacks)

@@ -39,7 +39,6 @@ class RecordQueue:
         self._wake_up = wake_up
         self._clock = clock
         self._lock = threading.RLock()  # a signal handler can send while `put` has it
-        self._in_put: set[int] = set()
         self._not_full = threading.Condition(self._lock)
         self._records: list[QueuedRecord] = []
         self._bytes = 0
@@ -54,14 +53,8 @@ class RecordQueue:
     def put(self, record: QueuedRecord, timeout_s: float | None) -> bool:
         """Append a record. False: the queue was full for ``timeout_s`` (None: no limit), or is closed."""
         size_bytes = _size_of(record)
-        is_nested = self.is_in_put
-        self._in_put.add(threading.get_ident())
-        try:
-            with self._lock:
-                return self._put(record, size_bytes, timeout_s)
-        finally:
-            if not is_nested:
-                self._in_put.discard(threading.get_ident())
+        with self._lock:
+            return self._put(record, size_bytes, timeout_s)
 
     def _put(self, record: QueuedRecord, size_bytes: int, timeout_s: float | None) -> bool:
         if not self._has_space(size_bytes):
@@ -84,9 +77,12 @@ class RecordQueue:
         return True
 
     @property
-    def is_in_put(self) -> bool:
-        """Whether this thread is in ``put``, which a signal handler has interrupted."""
-        return threading.get_ident() in self._in_put
+    def is_in_use(self) -> bool:
+        """Whether this thread has the lock: a signal handler has interrupted ``put`` or ``make_due``.
+
+        Not while ``put`` waits for space, because it has released the lock then.
+        """
+        return bool(self._lock._is_owned())  # type: ignore[attr-defined]  # noqa: SLF001 -- as threading.Condition does
 
     def due_in_s(self) -> float | None:
         """Seconds until ``take`` should be called: 0 now, None not before another record comes."""

@@ -130,14 +130,14 @@ class SendThread:
         flush = _Flush()
         self._flushes.append(flush)
         self._queue.make_due()
-        with self._condition:
+        with self._condition.lock:
             return self._condition.wait_for(lambda: flush.is_over or self._ended, timeout_s)
 
     def close(self, timeout_s: float | None) -> None:
         """End the thread."""
         self._refuse_own_thread("close")
-        if self._queue.is_in_put:
-            raise RuntimeError("close() in a signal handler would wait for the send() that it interrupts")
+        if self._queue.is_in_use:
+            raise RuntimeError("close() in a signal handler would wait for the send() or flush() that it interrupts")
         self.end()
         if self._pid != os.getpid():
             return
@@ -241,7 +241,7 @@ class SendThread:
     def _begin(self, count: int) -> None:
         """Let so many flushes wait for the records that were handed over and have no result."""
         if count:
-            with self._condition:
+            with self._condition.lock:
                 for _ in range(count):
                     self._flushes.popleft().records = self.sender.pending()
                 self._condition.notify_all()
@@ -310,7 +310,10 @@ def _close_at_exit() -> None:
     for thread in running:
         thread.end()
     for thread in running:
-        thread.close(max(until_s - time.monotonic(), 0.0))
+        try:
+            thread.close(max(until_s - time.monotonic(), 0.0))
+        except Exception:  # whatever it is, the other producers are closed
+            _log.exception("a producer could not be closed at the end of the process")
 
 
 atexit.register(_close_at_exit)

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from spark_kafka_native._protocol.messages.produce import ProduceRequest
+from spark_kafka_native._record_clients.producer import send_thread
 from spark_kafka_native.clients import (
     ClientClosed,
     Producer,
@@ -192,3 +193,22 @@ def test_futures_in_a_forked_process_are_an_error(brokers: ScriptedCluster, open
         os._exit(0 if refused == 3 and done.result(0).offset == 0 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert waiting.cancel()
+
+
+def test_the_end_of_the_process_closes_all_producers_whatever_one_raises(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Fails:
+        def end(self) -> None:
+            pass
+
+        def close(self, _: float) -> None:
+            closed.append(self)
+            raise RuntimeError("of one producer")
+
+    closed: list[Fails] = []
+    producers = {Fails(), Fails()}
+    monkeypatch.setattr(send_thread, "_running", producers)
+    send_thread._close_at_exit()
+    assert set(closed) == producers
+    assert caplog.text.count("RuntimeError: of one producer") == 2

@@ -1,10 +1,13 @@
 import threading
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 
 import pytest
 
+from spark_kafka_native._record_clients.producer import futures
 from spark_kafka_native._record_clients.producer.futures import RecordFuture, ResultCondition, complete
 from spark_kafka_native._record_clients.records import RecordMetadata
+from tests.support.interrupts import interrupted_everywhere
 
 WRITTEN = RecordMetadata("t", 1, 7, 1000)
 
@@ -124,3 +127,26 @@ def test_an_interrupt_of_the_main_thread_is_raised_after_all_callbacks(
     assert called == [future]
     future.add_done_callback(called.append)
     assert called == [future, future]
+
+
+def _wait(future: RecordFuture) -> None:
+    with pytest.raises(TimeoutError):
+        future.exception(0)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda future, _: future.begin(),
+        lambda future, _: future.cancel(),
+        lambda future, _: future.add_done_callback(repr),
+        lambda future, _: _wait(future),
+        lambda future, condition: complete([(future, WRITTEN)], condition),
+    ],
+    ids=["begin", "cancel", "add_done_callback", "exception", "complete"],
+)
+def test_an_interrupt_leaves_no_lock_locked(
+    condition: ResultCondition, use: Callable[[RecordFuture, ResultCondition], object]
+) -> None:
+    for place in interrupted_everywhere(lambda: use(RecordFuture(condition), condition), futures):
+        assert not condition.lock._is_owned(), place  # type: ignore[attr-defined]  # missing in its stub

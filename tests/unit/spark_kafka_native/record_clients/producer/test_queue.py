@@ -3,10 +3,12 @@ from typing import Any
 
 import pytest
 
+from spark_kafka_native._record_clients.producer import queue as queue_module
 from spark_kafka_native._record_clients.producer.futures import ResultCondition
 from spark_kafka_native._record_clients.producer.handlers import QueuedRecord
 from spark_kafka_native._record_clients.producer.queue import RecordQueue
 from spark_kafka_native._record_clients.records import ProducerRecord
+from tests.support.interrupts import interrupted_everywhere
 
 CONDITION = ResultCondition()
 
@@ -145,12 +147,20 @@ def test_a_signal_handler_can_put_a_record_while_put_is_interrupted() -> None:
 
     def signal() -> float:
         if not seen:
-            seen.append(driver.queue.is_in_put)
+            seen.append(driver.queue.is_in_use)
             driver.put(b"of the handler")
         return 100.0
 
     driver.queue._clock = signal
     assert driver.put(b"interrupted")
     assert seen == [True]
-    assert not driver.queue.is_in_put
+    assert not driver.queue.is_in_use
     assert sorted(driver.taken()) == [b"interrupted", b"of the handler"]
+
+
+@pytest.mark.parametrize("use", ["put", "make_due", "take"])
+def test_an_interrupt_leaves_no_lock_locked(use: str) -> None:
+    driver = Driver(max_records=100)
+    act = driver.put if use == "put" else getattr(driver.queue, use)
+    for place in interrupted_everywhere(act, queue_module):
+        assert not driver.queue.is_in_use, place
