@@ -5,6 +5,7 @@ from there (``client.producer``). A record that cannot be sent fails alone. A pa
 fails with all its unacknowledged records. The producer continues with the other partitions and with later records.
 """
 
+import concurrent.futures.thread  # noqa: F401 -- pyarrow imports it for its first array, too late at a process's end
 import logging
 import operator
 import time

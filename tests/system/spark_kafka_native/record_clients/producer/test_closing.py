@@ -2,6 +2,8 @@
 
 import gc
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -193,6 +195,18 @@ def test_futures_in_a_forked_process_are_an_error(brokers: ScriptedCluster, open
         os._exit(0 if refused == 3 and done.result(0).offset == 0 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert waiting.cancel()
+
+
+def test_the_first_records_of_a_process_are_sent_at_its_end(brokers: ScriptedCluster) -> None:
+    program = (
+        "import sys; from spark_kafka_native.clients import Producer;"
+        "producer = Producer({'bootstrap.servers': sys.argv[1], 'linger.ms': 50_000});"
+        "producer.send('u', b'a'); producer.send('u', b'b')"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program, brokers.bootstrap_servers], check=True, capture_output=True, text=True
+    )
+    assert (brokers.partition("u").values(), ended.stderr) == ([b"a", b"b"], "")
 
 
 def test_the_end_of_the_process_closes_all_producers_whatever_one_raises(
