@@ -86,6 +86,9 @@ class SendThread:
         self.is_closing = False
         self._abort = False
         self._ended = False
+        """Whether all records have their results, and later ones are refused."""
+        self._is_over = False
+        """Whether the thread has nothing left to do."""
         name = f"kafka-producer-send-thread-{config.client.client_name}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._pid = os.getpid()
@@ -141,15 +144,21 @@ class SendThread:
         self.end()
         if self._pid != os.getpid():
             return
-        self._thread.join(timeout_s)
-        if self._thread.is_alive():
+        if not self._wait_for_end(timeout_s):
             self._abort = True
             self._wake_up()
-            self._thread.join(_ABORT_S)
-            if self._thread.is_alive():
+            if not self._wait_for_end(_ABORT_S):
                 self._fail_rest()
                 text = "%s did not end within %g s after close: it waits for a broker and ends after that request"
                 _log.warning(text, self._thread.name, _ABORT_S)
+
+    def _wait_for_end(self, timeout_s: float | None) -> bool:
+        """Wait with the condition, which releases its lock, also that of a ``result()`` that a signal interrupts.
+
+        ``Thread.join`` does not, and waits forever in a signal handler that interrupts it.
+        """
+        with self._condition.lock:
+            return self._condition.wait_for(lambda: self._is_over, timeout_s)
 
     def end(self) -> None:
         """Let the thread send what is left, and end. Takes no lock: a garbage collection may call it in any thread."""
@@ -297,6 +306,9 @@ class SendThread:
             self._wakeup.close()
             self._alarm.close()
             _running.discard(self)
+            with self._condition.lock:
+                self._is_over = True
+                self._condition.notify_all()
 
 
 _running: set[SendThread] = set()

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -10,11 +11,7 @@ import pytest
 
 from spark_kafka_native._protocol.messages.produce import ProduceRequest
 from spark_kafka_native._record_clients.producer import send_thread
-from spark_kafka_native.clients import (
-    ClientClosed,
-    Producer,
-    RecordFuture,
-)
+from spark_kafka_native.clients import CallbackHandler, ClientClosed, Producer, ProducerRecord, RecordFuture
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.steps import Held, Silent
 from tests.support.waiting import eventually
@@ -195,6 +192,50 @@ def test_futures_in_a_forked_process_are_an_error(brokers: ScriptedCluster, open
         os._exit(0 if refused == 3 and done.result(0).offset == 0 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert waiting.cancel()
+
+
+def test_close_in_a_signal_handler_ends_the_producer_while_a_wait_for_results_has_the_lock(
+    open_producer: OpenProducer,
+) -> None:
+    producer = open_producer(linger_ms=100_000, delivery_timeout_ms=200_000)
+    future = producer.send("u", b"a")
+    with producer._connections.condition.lock:  # as in result() and flush(), which the signal interrupts
+        producer.close(20_000)
+    assert future.result(0).offset == 0
+
+
+def test_close_in_a_signal_handler_while_close_waits(open_producer: OpenProducer) -> None:
+    class Interrupt(CallbackHandler):
+        def last_batch_before_close(self) -> list[ProducerRecord]:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+            handled.wait(60)
+            return []
+
+    handled = threading.Event()
+    ended: list[bool] = []
+
+    def close(*_: object) -> None:
+        handled.set()
+        producer.close()
+        ended.append(producer._thread._is_over)
+
+    producer = open_producer(callback_handler=Interrupt())
+    before = signal.signal(signal.SIGUSR1, close)
+    try:
+        producer.close()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert ended == [True]
+
+
+def test_close_in_a_signal_handler_that_interrupts_send_is_refused(open_producer: OpenProducer) -> None:
+    producer = open_producer()
+    with (
+        producer._thread._queue._lock,  # as in send() and flush()
+        pytest.raises(RuntimeError, match=r"would wait for the send\(\) or flush\(\) that it interrupts"),
+    ):
+        producer.close()
+    assert producer.send("u", b"a").result(60).offset == 0
 
 
 def test_the_first_records_of_a_process_are_sent_at_its_end(brokers: ScriptedCluster) -> None:
