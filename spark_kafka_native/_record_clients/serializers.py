@@ -86,8 +86,9 @@ def serialize(encode: Serializer, data: Any, topic: str, part: str) -> bytes | N
         return None
     try:
         encoded = encode(data)
-    except Exception as error:  # a function of the user can raise anything
-        raise SerializationError(f"the {part} of a record for topic {topic} cannot be serialized: {error}") from error
+    except BaseException as error:  # a function of the user can raise anything, also SystemExit
+        text = str(error) if isinstance(error, Exception) else repr(error)
+        raise SerializationError(f"the {part} of a record for topic {topic} cannot be serialized: {text}") from error
     if encoded is not None and not isinstance(encoded, _BYTES):
         kind = type(encoded).__name__
         raise SerializationError(f"{part}.serializer returned {kind} for topic {topic}; it must return bytes or None")

@@ -165,7 +165,7 @@ class Producer:
 
     def _check_usable(self) -> None:
         if self._thread.is_closing:
-            raise ClientClosed("the producer is closed")
+            raise ClientClosed("the producer is closed") from self._thread.failure
         if (failure := self._connections.failure) is not None:
             raise ClientClosed(f"the producer has failed: {failure}") from failure
         if self._pid != os.getpid():

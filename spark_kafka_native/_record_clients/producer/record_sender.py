@@ -145,6 +145,8 @@ class RecordSender:
             self._fail(items, error)
         self._backlog.clear()
         self._backlog_count = 0
+        self._fail(self._piece, error)
+        self._piece = []
         for partition in list(self._pending):
             self._fail_partition(partition, error)
         self._deliver()
@@ -231,7 +233,7 @@ class RecordSender:
         count = len(topic.partitions)
         try:
             index = self._key_partitioner(key, count)
-        except Exception as error:
+        except BaseException as error:  # a function of the user can raise anything, also SystemExit
             raise PartitionerError(f"partitioner.class failed for topic {topic.name}: {error!r}") from error
         if not isinstance(index, SupportsIndex) or not 0 <= operator.index(index) < count:
             legal = f"an index from 0 to {count - 1}"

@@ -87,6 +87,8 @@ class SendThread:
         self._abort = False
         self._ended = False
         """Whether all records have their results, and later ones are refused."""
+        self.failure: ClientClosed | None = None
+        """The error that ended the thread."""
         self._is_over = False
         """Whether the thread has nothing left to do."""
         name = f"kafka-producer-send-thread-{config.client.client_name}"
@@ -211,9 +213,11 @@ class SendThread:
             self._queue.close()
             if not self._abort:
                 self._send_last()
-        except Exception as error:
+        except BaseException as error:  # also SystemExit of a handler; its records need a result
             _log.exception("the sending thread of the producer failed")
-            self.sender.fail_all(error)
+            self.failure = ClientClosed(f"the sending thread failed: {error!r}")
+            self.failure.__cause__ = error
+            self.sender.fail_all(self.failure)
         finally:
             self._end()
 
@@ -295,13 +299,13 @@ class SendThread:
             self._queue.close()
             self.sender.close()
         finally:
-            error = ClientClosed("the producer was closed before the record was sent")
+            error = self.failure or ClientClosed("the producer was closed before the record was sent")
             self._ended = True
             complete([(queued, error) for queued in (*self._taken, *self._queue.take())], self._condition)
             for handler in (self._handler, self._callbacks):
                 try:
                     handler.close()
-                except Exception:  # of the user's handler
+                except BaseException:  # of the user's handler; after SystemExit the rest of the end follows, too
                     _log.exception("close of a handler failed")
             self._wakeup.close()
             self._alarm.close()

@@ -7,7 +7,7 @@ import pytest
 
 from spark_kafka_native._client.producer.encoding import encode_runs
 from spark_kafka_native._protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from spark_kafka_native._record_clients.producer import record_sender
+from spark_kafka_native._record_clients.producer import record_sender, send_thread
 from spark_kafka_native.clients import (
     CallbackHandler,
     ClientClosed,
@@ -69,20 +69,76 @@ def test_a_callback_that_returns_no_list_of_records_changes_nothing(
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_records_fail_if_a_handler_ends_the_sending_thread(
     open_producer: OpenProducer, error: type[BaseException]
 ) -> None:
     class End(EventHandler):
         def handle(self, records: Any, sender: Any) -> None:
-            raise error
+            raise error("of the user")
 
     producer = open_producer(event_handler=End())
     future = producer.send("u", b"a")
-    with pytest.raises(ClientClosed, match="closed before"):
+    with pytest.raises(ClientClosed, match=r"the sending thread failed: \w+\('of the user'\)") as failed:
         future.result(60)
-    with pytest.raises(ClientClosed):
+    assert isinstance(failed.value.__cause__, error)
+    with pytest.raises(ClientClosed) as refused:
         producer.send("u", b"b")
+    assert refused.value.__cause__ is failed.value
+
+
+@pytest.mark.parametrize("part", ["value.serializer", "partitioner.class"])
+def test_a_record_whose_function_ends_its_thread_fails_alone(
+    brokers: ScriptedCluster, open_producer: OpenProducer, part: str
+) -> None:
+    def end(*arguments: Any) -> Any:
+        if arguments[0] == b"bad":
+            raise SystemExit("of the user")
+        return 0 if part == "partitioner.class" else arguments[0]
+
+    producer = open_producer(**{part: end}, linger_ms=100_000, delivery_timeout_ms=200_000)
+    futures = producer.send_all(ProducerRecord("u", value, key=value) for value in (b"a", b"bad", b"c"))
+    producer.flush()
+    assert "SystemExit('of the user')" in str(futures[1].exception(0))
+    assert [futures[number].result(0).offset for number in (0, 2)] == [0, 1]
+    assert brokers.partition("u").values() == [b"a", b"c"]
+
+
+def test_records_that_are_being_encoded_fail_with_the_sending_thread(
+    open_producer: OpenProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(*_: Any, **__: Any) -> Any:
+        raise SystemExit("of a library")
+
+    producer = open_producer(linger_ms=100_000, delivery_timeout_ms=200_000)
+    producer.partitions_for("u")
+    sender = producer._thread.sender
+    monkeypatch.setattr(record_sender, "encode_runs", end)
+    original = sender.send
+
+    def later(records: Any) -> None:  # as with a full buffer.memory: `pump` encodes them, after `handle`
+        with monkeypatch.context() as context:
+            context.setattr(type(sender), "_has_space", False)
+            original(records)
+
+    monkeypatch.setattr(sender, "send", later)
+    futures = producer.send_all(ProducerRecord("u", b"%d" % number) for number in range(3))
+    producer.flush()
+    for future in futures:
+        with pytest.raises(ClientClosed, match="the sending thread failed: SystemExit"):
+            future.result(0)
+
+
+def test_a_handler_that_cannot_be_closed_leaves_nothing_open(open_producer: OpenProducer) -> None:
+    class End(EventHandler):
+        def close(self) -> None:
+            raise SystemExit
+
+    producer = open_producer(event_handler=End())
+    thread = producer._thread
+    assert thread in send_thread._running
+    producer.close(20_000)
+    assert thread not in send_thread._running
+    assert (thread._wakeup.fileno(), thread._alarm.fileno()) == (-1, -1)
 
 
 def test_a_topic_to_which_only_a_handler_sends_is_looked_up(
