@@ -17,6 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from typing import Final
 
 from spark_kafka_native._record_clients.errors import ClientClosed, QueueFull
@@ -125,7 +126,7 @@ class SendThread:
                 complete([(record, error)], self._condition)
                 first = first or error
         if self._is_sync:
-            errors = (record.exception() for record in records if not record.cancelled())
+            errors = [_error_of(record) for record in records]  # waits for all of them, also after an error
             first = next((error for error in errors if error is not None), None)
         return first
 
@@ -313,6 +314,14 @@ class SendThread:
             with self._condition.lock:
                 self._is_over = True
                 self._condition.notify_all()
+
+
+def _error_of(record: QueuedRecord) -> Exception | None:
+    """Wait for the result of a record. Its error; None if a handler has left it out."""
+    try:
+        return record.exception()
+    except CancelledError:
+        return None
 
 
 _running: set[SendThread] = set()

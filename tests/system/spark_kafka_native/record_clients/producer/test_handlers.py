@@ -6,8 +6,16 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.clients import CallbackHandler, EventHandler, ProducerRecord, QueuedRecord, QueueFull
+from spark_kafka_native.clients import (
+    CallbackHandler,
+    EventHandler,
+    ProducerRecord,
+    QueuedRecord,
+    QueueFull,
+    SerializationError,
+)
 from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.waiting import eventually
 from tests.system.spark_kafka_native.record_clients.producer.conftest import OpenProducer
 
 
@@ -167,6 +175,29 @@ def test_an_error_of_an_event_handler_fails_its_unsent_records(
     later = producer.send("u", b"c")
     producer.flush()
     assert later.result(0).offset == 1
+
+
+def test_a_synchronous_send_waits_for_each_record_after_a_cancelled_one_and_an_error(
+    brokers: ScriptedCluster, open_producer: OpenProducer
+) -> None:
+    class OneByOne(EventHandler):
+        def handle(self, records: Sequence[QueuedRecord], sender: Any) -> None:
+            for queued in records:
+                eventually(lambda: len(waiters), 1)  # send_all waits for this record
+                if queued.record.value == b"out":
+                    queued.cancel()
+                else:
+                    sender.send([queued])
+
+    def serialize(value: bytes) -> bytes:
+        return value if value != b"bad" else 1 / 0  # type: ignore[return-value]  # raises
+
+    producer = open_producer(producer_type="sync", event_handler=OneByOne(), value_serializer=serialize)
+    waiters = producer._connections.condition._waiters  # type: ignore[attr-defined]  # missing in its stub
+    out, bad, last = producer.send_all(ProducerRecord("u", value) for value in (b"out", b"bad", b"last"))
+    assert out.cancelled()
+    assert isinstance(bad.exception(0), SerializationError)
+    assert last.result(0).offset == 0
 
 
 def test_a_wrong_record_of_a_handler_fails_alone(brokers: ScriptedCluster, open_producer: OpenProducer) -> None:
