@@ -57,14 +57,12 @@ class RecordQueue:
             return self._put(record, size_bytes, timeout_s)
 
     def _put(self, record: QueuedRecord, size_bytes: int, timeout_s: float | None) -> bool:
-        if not self._has_space(size_bytes):
-            self._due_at = self._clock()  # only the sending thread makes space
-            self._wake_up()
-            if timeout_s != 0:
-                self._not_full.wait_for(lambda: self._has_space(size_bytes), timeout_s)
+        has_space = self._has_space_or_is_due(size_bytes)
+        if not has_space and timeout_s != 0:
+            has_space = self._not_full.wait_for(lambda: self._has_space_or_is_due(size_bytes), timeout_s)
         if self._closed:
             return False
-        if not self._has_space(size_bytes):
+        if not has_space:
             self.dropped += 1
             return False
         if not self._records:
@@ -115,6 +113,18 @@ class RecordQueue:
             self._closed = True
             self._not_full.notify_all()
         self.make_due()
+
+    def _has_space_or_is_due(self, size_bytes: int) -> bool:
+        """Whether there is space. If not, the records are due, because only the sending thread makes space.
+
+        Evaluated after each ``take``, because the records of other threads can have used the space.
+        """
+        if self._has_space(size_bytes):
+            return True
+        if self._due_at > (now := self._clock()):
+            self._due_at = now
+            self._wake_up()
+        return False
 
     def _has_space(self, size_bytes: int) -> bool:
         """One record always fits, as in a broker's Fetch response."""

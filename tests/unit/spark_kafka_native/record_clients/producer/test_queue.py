@@ -158,6 +158,25 @@ def test_a_signal_handler_can_put_a_record_while_put_is_interrupted() -> None:
     assert sorted(driver.taken()) == [b"interrupted", b"of the handler"]
 
 
+def test_records_of_other_threads_that_fill_the_queue_again_are_due_for_those_that_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small = Driver(max_records=2)
+    due: list[float | None] = []
+
+    def wait(_: float | None) -> bool:
+        due.append(small.queue.due_in_s())
+        small.taken()
+        if len(due) == 1:
+            assert all(small.put() for _ in range(2)), "records of another thread, which was faster"
+        return True
+
+    monkeypatch.setattr(small.queue._not_full, "wait", wait)
+    assert [small.put(timeout_s=None) for _ in range(3)] == [True] * 3
+    assert due == [0, 0]
+    assert small.queue.due_in_s() == 2, "the last one waits linger.ms"
+
+
 @pytest.mark.parametrize("use", ["put", "make_due", "take"])
 def test_an_interrupt_leaves_no_lock_locked(use: str) -> None:
     driver = Driver(max_records=100)
