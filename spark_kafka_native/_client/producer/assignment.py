@@ -64,17 +64,19 @@ class PartitionAssigner:
         return self._cluster.topic(name, create=True, timeout_ms=self._cluster.config.max_block_ms)
 
 
-def topic_metadata(cluster: Cluster, name: str) -> TopicMetadata:
+def topic_metadata(cluster: Cluster, name: str, timeout_ms: float | None = None) -> TopicMetadata:
     """A topic from memory, however old its metadata is; else of a request, which creates it where brokers do so.
 
     So a record of the producer of single records waits for no broker if its topic is in memory. Raises KafkaError:
-    invalid, forbidden, or unknown after ``max.block.ms``.
+    invalid, forbidden, or unknown after ``timeout_ms``, by default ``max.block.ms``.
     """
     known = cluster.topic_in_memory(name)
     if known is not None:
         return known
     check_topic_name(name)
-    return cluster.topic(name, create=True, timeout_ms=cluster.config.max_block_ms)
+    return cluster.topic(
+        name, create=True, timeout_ms=cluster.config.max_block_ms if timeout_ms is None else timeout_ms
+    )
 
 
 def check_topic_name(topic: str) -> None:

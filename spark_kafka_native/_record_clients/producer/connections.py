@@ -7,6 +7,7 @@ from spark_kafka_native._client.cluster.metadata import TopicMetadata
 from spark_kafka_native._client.errors import NoSuchPartition
 from spark_kafka_native._client.producer.assignment import topic_metadata
 from spark_kafka_native._net.errors import AuthenticationFailed
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._record_clients.producer.config import ProducerConfig
 from spark_kafka_native._record_clients.producer.futures import ResultCondition
@@ -24,7 +25,7 @@ class Connections:
         """The tables of ``partitioner.class=lookup``."""
         self.condition = ResultCondition()
         """Notified when records of the producer have results."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler can send while the first send has it
         self.failure: Exception | None = None
         """An error after which nothing can be sent any more, as one of authentication, which locks accounts."""
 
@@ -52,10 +53,18 @@ class Connections:
         """As ``topic_metadata``; until the first response by one thread at a time: a wrong password is tried once."""
         if self.cluster.cluster_id is not None:
             return topic_metadata(self.cluster, topic)
-        with self._lock:
+        max_block_ms = self.cluster.config.max_block_ms
+        deadline = self.cluster.deadline(max_block_ms)
+        # An interrupt between the two lines leaves the lock to this thread, whose next send continues.
+        if not self._lock.acquire(timeout=min(max_block_ms / 1000, threading.TIMEOUT_MAX)):
+            text = f"topic {topic}: no broker has responded to another thread within max.block.ms ({max_block_ms} ms)"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text)
+        try:
             if isinstance(self.failure, AuthenticationFailed):
                 raise self.failure
-            return topic_metadata(self.cluster, topic)
+            return topic_metadata(self.cluster, topic, timeout_ms=deadline.remaining_ms)
+        finally:
+            self._lock.release()
 
     def close(self) -> None:
         """Close all connections."""

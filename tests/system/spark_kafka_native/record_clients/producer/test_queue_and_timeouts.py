@@ -8,9 +8,11 @@ from spark_kafka_native._client.errors import DeliveryTimeout
 from spark_kafka_native._protocol.messages.produce import ProduceRequest
 from spark_kafka_native.clients import (
     CallbackHandler,
+    KafkaError,
     ProducerRecord,
     QueuedRecord,
     QueueFull,
+    RecordFuture,
 )
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.steps import Held, Silent
@@ -175,6 +177,37 @@ def test_flush_sends_records_of_other_threads_that_come_meanwhile(
     assert not flushing.is_alive()
     assert not second.is_alive()
     assert first.result(0).offset == 0
+
+
+def test_max_block_ms_bounds_the_wait_for_the_first_response_to_another_thread(open_producer: OpenProducer) -> None:
+    def send() -> None:
+        try:
+            producer.send("u", b"a")
+        except KafkaError as error:
+            errors.append(error)
+
+    errors: list[KafkaError] = []
+    producer = open_producer(max_block_ms=1)
+    with producer._connections._lock:  # as the first send, which waits for a broker
+        sending = threading.Thread(target=send)
+        sending.start()
+        sending.join(20)
+    sending.join(60)
+    (error,) = errors
+    assert "no broker has responded to another thread within max.block.ms (1 ms)" in str(error)
+
+
+def test_a_signal_handler_can_send_during_the_first_send(open_producer: OpenProducer) -> None:
+    def interrupted() -> None:
+        with producer._connections._lock:  # of the first send
+            futures.append(producer.send("u", b"a"))
+
+    futures: list[RecordFuture] = []
+    producer = open_producer()
+    sending = threading.Thread(target=interrupted, daemon=True)
+    sending.start()
+    sending.join(20)
+    assert [future.result(60).offset for future in futures] == [0]
 
 
 def test_headers_and_memoryviews_count_for_buffer_memory(open_producer: OpenProducer) -> None:
