@@ -55,7 +55,7 @@ class Connections:
             return topic_metadata(self.cluster, topic)
         max_block_ms = self.cluster.config.max_block_ms
         deadline = self.cluster.deadline(max_block_ms)
-        # An interrupt between the two lines leaves the lock to this thread, whose next send continues.
+        # An interrupt before ``try`` leaves the lock to this thread, whose next send can acquire it again.
         if not self._lock.acquire(timeout=min(max_block_ms / 1000, threading.TIMEOUT_MAX)):
             text = f"topic {topic}: no broker has responded to another thread within max.block.ms ({max_block_ms} ms)"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text)

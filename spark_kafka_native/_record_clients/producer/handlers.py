@@ -6,10 +6,13 @@ thread  after_dequeuing -> EventHandler.handle -> before_sending -> brokers -> r
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from spark_kafka_native._record_clients.producer.futures import RecordFuture, ResultCondition
 from spark_kafka_native._record_clients.records import ProducerRecord
+
+RECORD_BYTES: Final = 350
+"""The memory that a record takes besides its key, value and headers, about."""
 
 
 class QueuedRecord(RecordFuture):
@@ -23,7 +26,7 @@ class QueuedRecord(RecordFuture):
         self.sent_at = time.monotonic()
         """When ``send`` put it into the queue and ``delivery.timeout.ms`` began, in seconds of ``time.monotonic()``."""
         self.size_bytes = 0
-        """The bytes of its key, value and headers, once they are known."""
+        """The bytes of its key, value and headers, and ``RECORD_BYTES``, once they are known."""
         self._created_ms = time.time_ns() // 1_000_000
         self.is_handed_over = False
         """Whether it is in a batch, whose result will be its own."""

@@ -3,19 +3,15 @@
     put (threads of the user) -> records in order -> take (the sending thread), all at once
 
 Records are due after ``linger.ms``, once there are ``batch.num.messages`` of them, when there is no space for another
-one, and after ``make_due``. The queue is full at ``queue.buffering.max.messages``, or when keys, values and headers
-reach ``max_bytes``.
+one, and after ``make_due``. The queue is full at ``queue.buffering.max.messages``, or when keys, values and headers,
+and ``RECORD_BYTES`` for each record, reach ``max_bytes``.
 """
 
 import threading
 import time
 from collections.abc import Callable
-from typing import Final
 
-from spark_kafka_native._record_clients.producer.handlers import QueuedRecord
-
-_RECORD_BYTES: Final = 100
-"""What a record takes besides its key and value."""
+from spark_kafka_native._record_clients.producer.handlers import RECORD_BYTES, QueuedRecord
 
 
 class RecordQueue:
@@ -134,7 +130,7 @@ class RecordQueue:
 
 
 def _size_of(record: QueuedRecord) -> int:
-    size = _RECORD_BYTES + record.record.header_bytes if record.record.headers else _RECORD_BYTES
+    size = RECORD_BYTES + record.record.header_bytes if record.record.headers else RECORD_BYTES
     for part in (record.record.key, record.record.value):
         if isinstance(part, bytes | str | bytearray):
             size += len(part)

@@ -32,7 +32,12 @@ from spark_kafka_native._record_clients.errors import ClientClosed
 from spark_kafka_native._record_clients.producer.config import ProducerConfig
 from spark_kafka_native._record_clients.producer.connections import Connections
 from spark_kafka_native._record_clients.producer.futures import complete
-from spark_kafka_native._record_clients.producer.handlers import CallbackHandler, QueuedRecord, checked_records
+from spark_kafka_native._record_clients.producer.handlers import (
+    RECORD_BYTES,
+    CallbackHandler,
+    QueuedRecord,
+    checked_records,
+)
 from spark_kafka_native._record_clients.records import ProducerRecord, RecordMetadata
 from spark_kafka_native._record_clients.serializers import serialize
 
@@ -83,7 +88,7 @@ class RecordSender:
         """Records without a result by their number in the partition, as ``Acknowledgement`` counts them."""
         self._next: dict[TopicPartition, int] = {}
         self._pending_bytes = 0
-        """Of the keys, values and headers of the records in ``_pending``, before compression."""
+        """Of the records in ``_pending``, before compression."""
         self._piece: list[QueuedRecord] = []
         """Records that are being encoded."""
         self._results: dict[QueuedRecord, RecordMetadata | Exception] = {}
@@ -207,7 +212,8 @@ class RecordSender:
             try:
                 self._piece.append(queued)
                 encoded = self._encode(topic, queued)
-                queued.size_bytes = len(encoded.key or b"") + len(encoded.value or b"") + queued.record.header_bytes
+                data_bytes = len(encoded.key or b"") + len(encoded.value or b"") + queued.record.header_bytes
+                queued.size_bytes = data_bytes + RECORD_BYTES
                 size_bytes += queued.size_bytes
             except Exception as error:  # of a serializer, a partitioner or a handler, which are functions of the user
                 self._fail([queued], error)

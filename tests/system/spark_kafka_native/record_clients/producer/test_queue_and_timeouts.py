@@ -6,6 +6,7 @@ import pytest
 
 from spark_kafka_native._client.errors import DeliveryTimeout
 from spark_kafka_native._protocol.messages.produce import ProduceRequest
+from spark_kafka_native._record_clients.producer.handlers import RECORD_BYTES
 from spark_kafka_native.clients import (
     CallbackHandler,
     KafkaError,
@@ -16,6 +17,7 @@ from spark_kafka_native.clients import (
 )
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.steps import Held, Silent
+from tests.support.waiting import eventually
 from tests.system.spark_kafka_native.record_clients.producer.conftest import OpenProducer
 
 
@@ -61,7 +63,7 @@ def test_send_waits_for_space_in_the_queue(brokers: ScriptedCluster, open_produc
 def test_buffer_memory_bounds_what_is_handed_over(brokers: ScriptedCluster, open_producer: OpenProducer) -> None:
     hold = threading.Event()
     producer = open_producer(
-        buffer_memory=10_000, batch_num_messages=1, queue_enqueue_timeout_ms=0, batch_size=1000, linger_ms=0
+        buffer_memory=13_000, batch_num_messages=1, queue_enqueue_timeout_ms=0, batch_size=1000, linger_ms=0
     )
     producer.send("u", b"first").result(60)
     brokers.script(ProduceRequest, Held(hold))
@@ -127,6 +129,20 @@ def test_delivery_timeout_ms_begins_with_send(brokers: ScriptedCluster, open_pro
     with pytest.raises(DeliveryTimeout, match=r"u-0: delivery\.timeout\.ms \(200000 ms\) ended before the first"):
         old.result(0)
     assert new.result(0).offset == 0
+
+
+def test_buffer_memory_bounds_records_without_data(brokers: ScriptedCluster, open_producer: OpenProducer) -> None:
+    hold = threading.Event()
+    producer = open_producer(buffer_memory=30_000, queue_enqueue_timeout_ms=0, linger_ms=0, compression_type="gzip")
+    producer.send("u", b"first").result(60)
+    brokers.script(ProduceRequest, Held(hold))
+    sent = producer.send("u", b"")
+    eventually(lambda: producer._thread.sender._pending_bytes, RECORD_BYTES)
+    futures = producer.send_all([ProducerRecord("u", b"")] * 1000)
+    hold.set()
+    producer.flush()
+    taken = [future for future in (sent, *futures) if future.exception(0) is None]
+    assert 1 <= len(taken) <= 1 + 30_000 // RECORD_BYTES
 
 
 def test_all_partitions_that_expire_together_fail_in_one_step(
@@ -211,11 +227,12 @@ def test_a_signal_handler_can_send_during_the_first_send(open_producer: OpenProd
 
 
 def test_headers_and_memoryviews_count_for_buffer_memory(open_producer: OpenProducer) -> None:
-    producer = open_producer(buffer_memory=3000, linger_ms=100_000, delivery_timeout_ms=200_000)
+    producer = open_producer(buffer_memory=4000, linger_ms=100_000, delivery_timeout_ms=200_000)
     size = producer._thread._queue._has_space
     producer.send("u", memoryview(b"x" * 400), headers=[("name", b"y" * 400)])
-    assert not size(101)
-    assert size(50)
+    free_bytes = 4000 // 3 - RECORD_BYTES - len(b"name") - 2 * 400
+    assert not size(free_bytes + 1)
+    assert size(free_bytes)
 
 
 def test_a_record_does_not_expire_with_an_older_one_of_another_partition(

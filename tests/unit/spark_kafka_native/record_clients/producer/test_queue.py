@@ -92,7 +92,7 @@ def test_a_full_queue_refuses_records_without_a_wait(driver: Driver) -> None:
 
 
 def test_keys_and_values_have_a_bound_of_bytes() -> None:
-    driver = Driver(max_bytes=1000)
+    driver = Driver(max_bytes=1500)
     assert driver.put(b"x" * 700)
     assert not driver.put(b"y" * 800)
     assert driver.put(b"z" * 10), "a smaller record still fits"
