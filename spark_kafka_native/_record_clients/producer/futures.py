@@ -162,13 +162,13 @@ class _Callbacks(threading.local):
     def call(self, functions: Iterable[tuple[Callable[[RecordFuture], object], RecordFuture]]) -> None:
         """Call functions with their futures. Their errors are logged, also SystemExit.
 
-        Raises KeyboardInterrupt in the main thread, after all functions.
+        In the main thread SystemExit and KeyboardInterrupt, as of signal handlers, are raised after all functions.
         """
         self._waiting.extend(functions)
         if self._is_calling:
             return
         self._is_calling = True
-        interrupt: KeyboardInterrupt | None = None
+        interrupt: BaseException | None = None
         try:
             while self._waiting:
                 function, done = self._waiting.popleft()
@@ -176,7 +176,7 @@ class _Callbacks(threading.local):
                     function(done)
                 except BaseException as error:  # of the user's function
                     _log.exception("a callback of a record failed")
-                    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                    if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
                         interrupt = error
         finally:
             self._is_calling = False

@@ -113,16 +113,17 @@ def test_an_error_of_a_callback_is_logged_and_stops_no_other(
     assert "of the user" in caplog.text
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_an_interrupt_of_the_main_thread_is_raised_after_all_callbacks(
-    future: RecordFuture, condition: ResultCondition
+    future: RecordFuture, condition: ResultCondition, error: type[BaseException]
 ) -> None:
     def interrupt(_: RecordFuture) -> None:
-        raise KeyboardInterrupt
+        raise error
 
     called: list[RecordFuture] = []
     future.add_done_callback(interrupt)
     future.add_done_callback(called.append)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(error):
         complete([(future, WRITTEN)], condition)
     assert called == [future]
     future.add_done_callback(called.append)
