@@ -176,7 +176,12 @@ class RecordSender:
         return SHARES * max(self._sender.buffered_bytes, self._pending_bytes) < self._client.buffer_memory
 
     def _encode_backlog(self) -> None:
-        """Encode records until their batches take a third of ``buffer.memory``. Any error fails its records alone."""
+        """Encode records until their batches take a third of ``buffer.memory``. Any error fails its records alone.
+
+        Does nothing in a ``send`` by a serializer: the records are encoded after those that are being encoded.
+        """
+        if self._piece:
+            return
         while self._backlog and self._has_space:
             name, items = self._backlog[0]
             taken = list(items)
@@ -196,7 +201,7 @@ class RecordSender:
                 items.clear()
                 if isinstance(error, AuthenticationFailed):
                     self.fail_all(error)
-            if not items and self._backlog:
+            if not items and self._backlog and self._backlog[0][1] is items:
                 self._backlog.popleft()
 
     def _send_piece(self, topic: TopicMetadata, items: deque[QueuedRecord]) -> None:

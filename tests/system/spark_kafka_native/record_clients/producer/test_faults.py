@@ -225,6 +225,35 @@ def test_a_record_that_a_handler_sends_twice_is_written_once(
     assert brokers.partition("u").values() == [b"a"]
 
 
+def test_records_that_a_serializer_sends_are_sent_after_its_own(
+    brokers: ScriptedCluster, open_producer: OpenProducer
+) -> None:
+    class Keep(EventHandler):
+        def handle(self, records: Any, sender: Any) -> None:
+            senders.append(sender)
+            sender.send(records)
+
+    def serialize(value: bytes) -> bytes:
+        if value == b"b":
+            further.extend(senders[0].make(ProducerRecord(topic, b"further")) for topic in ("u", "t"))
+            senders[0].send(further)
+        return value
+
+    senders: list[Any] = []
+    further: list[QueuedRecord] = []
+    producer = open_producer(
+        event_handler=Keep(), value_serializer=serialize, linger_ms=100_000, delivery_timeout_ms=200_000
+    )
+    producer.partitions_for("t")
+    futures = producer.send_all(
+        ProducerRecord(topic, value) for topic, value in (("u", b"a"), ("u", b"b"), ("t", b"c"))
+    )
+    producer.flush()
+    assert [type(future.exception(0)) for future in (*futures, *further)] == [type(None)] * 5
+    assert brokers.partition("u").values() == [b"a", b"b", b"further"]
+    assert producer.metrics.unacknowledged == 0
+
+
 def test_send_in_a_callback_of_a_synchronous_producer_is_refused(open_producer: OpenProducer) -> None:
     producer = open_producer(producer_type="sync", callback_handler=CallbackHandler())
     refused: list[str] = []
