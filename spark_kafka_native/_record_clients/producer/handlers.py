@@ -83,7 +83,7 @@ class CallbackHandler:
     """
 
     def before_enqueue(self, record: ProducerRecord) -> ProducerRecord:
-        """Called in the thread of ``send``. Returns the record to put into the queue."""
+        """Called in the thread of ``send``. Returns the record to put into the queue, which is checked then."""
         return record
 
     def after_enqueue(self, record: ProducerRecord, added: bool) -> None:

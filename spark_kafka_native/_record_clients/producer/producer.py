@@ -146,11 +146,11 @@ class Producer:
         self._check_usable()
         if not isinstance(record, ProducerRecord):
             raise TypeError(f"a record must be a ProducerRecord, not {type(record).__name__}")
-        record.check()
-        self._check_bytes(record)
         record = self._callbacks.before_enqueue(record)
         if not isinstance(record, ProducerRecord):
             raise TypeError(f"before_enqueue must return a ProducerRecord, not {type(record).__name__}")
+        record.check()
+        self._check_bytes(record)
         self._connections.look_up(record.topic, record.partition)
         return self._thread.sender.make(record)
 

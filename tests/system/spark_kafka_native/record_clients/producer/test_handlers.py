@@ -133,6 +133,20 @@ def test_an_error_of_before_enqueue_is_raised_by_send(open_producer: OpenProduce
     assert producer.metrics.queued == 0
 
 
+@pytest.mark.parametrize("wrong", [{"headers": [("name", 5)]}, {"value": "text"}, {"partition": -1}])
+def test_a_wrong_record_of_before_enqueue_is_an_error_before_any_record_is_taken(
+    brokers: ScriptedCluster, open_producer: OpenProducer, wrong: dict[str, Any]
+) -> None:
+    class Change(CallbackHandler):
+        def before_enqueue(self, record: ProducerRecord) -> ProducerRecord:
+            return dataclasses.replace(record, **wrong) if record.value == b"bad" else record
+
+    producer = open_producer(callback_handler=Change(), linger_ms=60_000)
+    with pytest.raises((TypeError, ValueError), match="topic u: "):
+        producer.send_all([ProducerRecord("u", b"a"), ProducerRecord("u", b"bad")])
+    assert producer.metrics.queued == 0
+
+
 def test_an_event_handler_sends_what_it_makes_of_the_records(
     brokers: ScriptedCluster, open_producer: OpenProducer
 ) -> None:
