@@ -6,13 +6,12 @@ defaults of ``producer.type`` and ``queue.enqueue.timeout.ms`` follow today's pr
 """
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Self
 
 from spark_kafka_native._client.config import PROPERTIES as CLIENT_PROPERTIES
-from spark_kafka_native._client.config import REFUSED, WITHOUT_EFFECT, ClientConfig
+from spark_kafka_native._client.config import ClientConfig
 from spark_kafka_native._client.config_def import (
     INT64_MAX,
     Property,
@@ -23,11 +22,11 @@ from spark_kafka_native._client.config_def import (
     integer,
     properties_of,
 )
-from spark_kafka_native._client.discovery_config import DISCOVERY_OLD_NAMES, DISCOVERY_PROPERTIES, DiscoveryConfig
+from spark_kafka_native._client.discovery_config import DiscoveryConfig
 from spark_kafka_native._client.partitioning.partitioner_names import LOOKUP, NAMES, TableLocation
 from spark_kafka_native._net.errors import ConfigError
-from spark_kafka_native._protocol.nearest import did_you_mean
 from spark_kafka_native._record_clients.producer.handlers import CallbackHandler, EventHandler
+from spark_kafka_native._record_clients.properties import ClientProperties
 from spark_kafka_native._record_clients.serializers import Serializer, default_encoder, serializer
 
 KeyPartitioner = Callable[[Any, int], int]
@@ -118,27 +117,18 @@ class ProducerConfig:
 
         Raises ConfigError naming the option; TypeError: ``options`` is no mapping.
         """
-        if not isinstance(options, Mapping):
-            raise TypeError(f"options must be a mapping of property names to values, not {type(options).__name__}")
-        for name in options:
-            _check_name(name)
-        current = _current_names(options)
-        values = {
-            name.replace(".", "_"): _parse(PROPERTIES[name], current.pop(name))
-            for name in list(current)
-            if name in PROPERTIES
-        }
+        values, others = _NAMES.parse(options)
         partitioner = values.get("partitioner_class")
         if partitioner == LOOKUP and "lookup_table" not in values:
             raise ConfigError("lookup.table", f"is required with {_PARTITIONER}={LOOKUP}: topic:NAME or file:/PATH")
         if partitioner != LOOKUP and "lookup_table" in values:
             raise ConfigError("lookup.table", f"requires {_PARTITIONER}={LOOKUP}")
         if isinstance(partitioner, str) and partitioner not in {*NAMES, LOOKUP}:
-            current[_PARTITIONER] = values.pop("partitioner_class")  # a class of Kafka's, or an error
-        if "transactional.id" in current:
+            others[_PARTITIONER] = values.pop("partitioner_class")  # a class of Kafka's, or an error
+        if "transactional.id" in others:
             raise ConfigError("transactional.id", "is not supported: this producer has no transactions")
-        current.setdefault("linger.ms", _LINGER_MS)
-        discovery, client = DiscoveryConfig.parse(current)
+        others.setdefault("linger.ms", _LINGER_MS)
+        discovery, client = DiscoveryConfig.parse(others)
         return cls(client=client, discovery=discovery, **values)
 
 
@@ -199,46 +189,11 @@ _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
 """Properties of the Scala producers that are errors, and why."""
 
 
-def _check_name(given: str) -> None:
-    """Raise ConfigError for a name that no part of the producer knows."""
-    name = str(given).strip().lower()
-    others = (
-        OLD_NAMES,
-        _REFUSED,
-        DISCOVERY_PROPERTIES,
-        DISCOVERY_OLD_NAMES,
-        CLIENT_PROPERTIES,
-        WITHOUT_EFFECT,
-        REFUSED,
-    )
-    known = {*PROPERTIES, *itertools.chain.from_iterable(others)}
-    if name in known:
-        return
-    if name.startswith("kafka.") and name.removeprefix("kafka.") in known:
-        raise ConfigError(name, f"is an option of Spark; the property is {name.removeprefix('kafka.')}")
-    raise ConfigError(name or "''", f"is not a property of the producer{did_you_mean(name, known)}")
-
-
-def _current_names(options: Mapping[str, object]) -> dict[str, object]:
-    """Options by today's names. Raises ConfigError: a property was given by two names."""
-    current: dict[str, object] = {}
-    given: dict[str, str] = {}
-    for key, value in options.items():
-        old = key.strip().lower()
-        if old in _REFUSED:
-            raise ConfigError(old, f"is not supported: {_REFUSED[old]}")
-        name = OLD_NAMES.get(old, old)
-        if name in given:
-            raise ConfigError(name, f"given twice, as {given[name]!r} and {key!r}")
-        given[name] = key
-        current[name] = _OLD_VALUES.get((old, str(value).strip()), value)
-    if given.get("value.serializer", "").strip().lower() == "serializer.class":
-        current.setdefault("key.serializer", current["value.serializer"])  # as in 0.8
-    return current
-
-
-def _parse(declared: Property, value: object) -> Any:
-    try:
-        return declared.type.parse(value)
-    except (ValueError, LookupError, TypeError) as error:
-        raise ConfigError(declared.name, str(error)) from error
+_NAMES: Final = ClientProperties(
+    client="producer",
+    own=PROPERTIES,
+    old_names=OLD_NAMES,
+    old_values=_OLD_VALUES,
+    refused=_REFUSED,
+    copied={"serializer.class": "key.serializer"},  # as in 0.8
+)
