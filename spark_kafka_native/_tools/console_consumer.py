@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 import pyarrow as pa
 
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset, commit_offsets, fetch_offsets
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata, commit_offsets, fetch_offsets
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.cursor import PartitionRange
 from spark_kafka_native._client.consumer.fetcher import Fetcher
@@ -127,7 +127,7 @@ def _lines(cluster: Cluster, options: Options, to_bytes: _Format) -> Iterator[by
             if left == 0:
                 break
         if options.group and (found or left == 0):
-            commits = {partition: CommittedOffset(offset=offset) for partition, offset in positions.items()}
+            commits = {partition: OffsetAndMetadata(offset=offset) for partition, offset in positions.items()}
             commit_offsets(cluster, options.group, commits)
         if found:
             silence = Deadline.after_ms(timeout_ms)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._client.admin.groups import GroupDescription, GroupListing, GroupMember
 from spark_kafka_native._command_line.output import complain
 from spark_kafka_native._protocol.errors import ErrorCode
@@ -43,7 +43,7 @@ def groups_table(groups: Sequence[GroupListing], *, types: bool, states: bool) -
 
 def offsets_table(
     group: GroupDescription,
-    committed: Mapping[TopicPartition, CommittedOffset],
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
     ends: Mapping[TopicPartition, int],
     *,
     verbose: bool,
@@ -64,7 +64,7 @@ def offsets_table(
 def _offsets_row(
     group: GroupDescription,
     partition: TopicPartition,
-    committed: Mapping[TopicPartition, CommittedOffset],
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
     ends: Mapping[TopicPartition, int],
     who: Sequence[str | None],
     *,

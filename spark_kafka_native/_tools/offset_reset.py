@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset, commit_offsets, fetch_offsets
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata, commit_offsets, fetch_offsets
 from spark_kafka_native._client.admin.groups import describe_group
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, offsets_at
@@ -66,7 +66,7 @@ def reset(cluster: Cluster, group_id: str, options: Options) -> Offsets:
     partitions = chosen_partitions(cluster, group_id, options)
     offsets = new_offsets(cluster, group_id, partitions, options)
     if options.execute:
-        commits = {partition: CommittedOffset(offset=offset) for partition, offset in offsets.items()}
+        commits = {partition: OffsetAndMetadata(offset=offset) for partition, offset in offsets.items()}
         commit_offsets(cluster, group_id, commits)
     return offsets
 

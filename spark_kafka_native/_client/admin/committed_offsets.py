@@ -34,7 +34,7 @@ _GROUP_IN_USE: Final = frozenset(
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedOffset:
+class OffsetAndMetadata:
     """The next offset to read, as committed."""
 
     offset: int
@@ -51,7 +51,7 @@ def find_coordinator(cluster: Cluster, group_id: str, deadline: Deadline | None 
 def commit_offsets(
     cluster: Cluster,
     group_id: str,
-    offsets: Mapping[TopicPartition, CommittedOffset | int],
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
     *,
     timeout_ms: float | None = None,
 ) -> None:
@@ -62,7 +62,7 @@ def commit_offsets(
 
     def requested(partition: TopicPartition) -> OffsetCommitRequestPartition:
         value = offsets[partition]
-        committed = CommittedOffset(offset=value) if isinstance(value, int) else value
+        committed = OffsetAndMetadata(offset=value) if isinstance(value, int) else value
         return OffsetCommitRequestPartition(
             partition_index=partition.partition,
             committed_offset=committed.offset,
@@ -96,7 +96,7 @@ def fetch_offsets(
     *,
     require_stable: bool = False,
     timeout_ms: float | None = None,
-) -> dict[TopicPartition, CommittedOffset]:
+) -> dict[TopicPartition, OffsetAndMetadata]:
     """A group's committed offsets: of ``partitions``, or for None of all; those without a commit are left out.
 
     ``require_stable`` waits for transactions that are about to commit offsets (KIP-447); brokers before 2.5 cannot.
@@ -105,7 +105,7 @@ def fetch_offsets(
     """
     topics = None if partitions is None else _topics(partitions)
 
-    def fetch(connection: Connection, timeout_ms: float) -> dict[TopicPartition, CommittedOffset]:
+    def fetch(connection: Connection, timeout_ms: float) -> dict[TopicPartition, OffsetAndMetadata]:
         stable = require_stable and connection.version_of(OffsetFetchRequest) >= _FIRST_FETCH_OF_STABLE_OFFSETS
         request = OffsetFetchRequest(group_id=group_id, topics=topics, require_stable=stable)
         response = connection.call(request, timeout_ms=timeout_ms, max_version=_LAST_FETCH_OF_ONE_GROUP)
@@ -116,7 +116,7 @@ def fetch_offsets(
                 partition = TopicPartition(topic.name, part.partition_index)
                 _check(part.error_code, f"group {group_id}, {partition}", operation="DESCRIBE")
                 if part.committed_offset != _NO_OFFSET:
-                    found[partition] = CommittedOffset(
+                    found[partition] = OffsetAndMetadata(
                         offset=part.committed_offset,
                         leader_epoch=part.committed_leader_epoch,
                         metadata=part.metadata or "",

@@ -17,7 +17,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.errors import ProduceError
 from spark_kafka_native._client.partitioning.partitioners import TopicPartitioners
@@ -157,7 +157,7 @@ class TransactionalProducer:
     def send_offsets(
         self,
         group_id: str,
-        offsets: Mapping[TopicPartition, CommittedOffset | int],
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
         member: GroupMembership | None = None,
     ) -> None:
         """Commit offsets of a group with the transaction. ``member``: as which member of the group, if it has any.
@@ -166,7 +166,7 @@ class TransactionalProducer:
         """
         self._expect("send_offsets", _Phase.OPEN)
         committed = {
-            partition: CommittedOffset(offset=value) if isinstance(value, int) else value
+            partition: OffsetAndMetadata(offset=value) if isinstance(value, int) else value
             for partition, value in offsets.items()
         }
         if not committed:

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NoReturn
 
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.cluster.coordinators import at_coordinator
 from spark_kafka_native._client.cluster.known_coordinators import CoordinatorType
@@ -189,7 +189,7 @@ def commit_offsets_in_transaction(
     cluster: Cluster,
     identity: TransactionalIdentity,
     group_id: str,
-    offsets: Mapping[TopicPartition, CommittedOffset],
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
     member: GroupMembership | None,
     deadline: Deadline,
 ) -> None:

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Final, Protocol, assert_never
 from uuid import UUID
 
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._client.cluster.metadata import PartitionLeader
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._spark.errors import PlanError, listed
@@ -81,12 +81,12 @@ class OffsetSource(Protocol):
 
     def committed(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
-    ) -> Mapping[TopicPartition, CommittedOffset]:
+    ) -> Mapping[TopicPartition, OffsetAndMetadata]:
         """The committed offsets of a consumer group; partitions without a commit are left out."""
         ...
 
     def commit(
-        self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset], *, timeout_ms: float | None = None
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_ms: float | None = None
     ) -> None:
         """Commit offsets for a group without members."""
         ...

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset, commit_offsets, fetch_offsets
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata, commit_offsets, fetch_offsets
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.cluster.metadata import ClusterMetadata, PartitionLeader
 from spark_kafka_native._client.cluster.shared import shared_cluster
@@ -94,7 +94,7 @@ class ClusterOffsets:
 
     def committed(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
-    ) -> dict[TopicPartition, CommittedOffset]:
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         """A group's committed offsets; ``read_committed`` waits for offsets in open transactions.
 
         Raises KafkaError naming the group; BrokerUnreachable.
@@ -103,7 +103,7 @@ class ClusterOffsets:
         return fetch_offsets(self._cluster, group_id, partitions, require_stable=stable, timeout_ms=timeout_ms)
 
     def commit(
-        self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset], *, timeout_ms: float | None = None
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_ms: float | None = None
     ) -> None:
         """Commit offsets for a group without members. Raises as ``committed``."""
         commit_offsets(self._cluster, group_id, offsets, timeout_ms=timeout_ms)

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Final
 from uuid import UUID
 
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._spark.errors import PlanError
@@ -49,14 +49,14 @@ class GroupProgress:
         self._source = source
         self._clock = clock
         self._register = TopicRegister(group_id, source, timeout_ms=COMMIT_TIMEOUT_MS)
-        self._committed: dict[TopicPartition, CommittedOffset | None] = {}
+        self._committed: dict[TopicPartition, OffsetAndMetadata | None] = {}
         self._settled: OffsetMap | None = None
         self._has_committed = False
         self._pause_ms = INTERVAL_MS
         self._due_at_ms = -math.inf
         self._refresh_at_ms = -math.inf
 
-    def commits(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+    def commits(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """The committed offsets of ``partitions``. Raises KafkaError naming the group, PlanError as ``report``."""
         try:
             self._learn(partitions)
@@ -85,7 +85,7 @@ class GroupProgress:
         try:
             self._learn([tp for tp in finished if tp in ends], timeout_ms=COMMIT_TIMEOUT_MS)
             offsets = {
-                tp: CommittedOffset(offset=offset, metadata=ids.commit_metadata(tp))
+                tp: OffsetAndMetadata(offset=offset, metadata=ids.commit_metadata(tp))
                 for tp, offset in finished.items()
                 if tp in ends
             }
@@ -135,7 +135,7 @@ class GroupProgress:
         )
 
 
-def _is_changed(known: CommittedOffset | None, commit: CommittedOffset, end: int, *, refresh: bool) -> bool:
+def _is_changed(known: OffsetAndMetadata | None, commit: OffsetAndMetadata, end: int, *, refresh: bool) -> bool:
     if known is None or _is_of_another_topic(known.metadata, commit.metadata):
         return True
     if commit.offset == known.offset:
@@ -150,7 +150,7 @@ def _is_of_another_topic(known: str, metadata: str) -> bool:
     return old is not None and new is not None and old.topic_id != new.topic_id
 
 
-def _chunks(commits: dict[TopicPartition, CommittedOffset]) -> Iterator[dict[TopicPartition, CommittedOffset]]:
+def _chunks(commits: dict[TopicPartition, OffsetAndMetadata]) -> Iterator[dict[TopicPartition, OffsetAndMetadata]]:
     entries = iter(commits.items())
     while some := dict(islice(entries, MAX_PARTITIONS)):
         yield some

@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._client.cluster.metadata import PartitionLeader
 from spark_kafka_native._protocol.ids import format_id, parse_id
 from spark_kafka_native._protocol.topic import TopicPartition
@@ -117,7 +117,7 @@ class TopicIds:
             if current is not None and not self._is_replaced(tp.topic, current):
                 self._ids.setdefault(tp, current)
 
-    def load_commits(self, commits: Mapping[TopicPartition, CommittedOffset], start: OffsetMap) -> None:
+    def load_commits(self, commits: Mapping[TopicPartition, OffsetAndMetadata], start: OffsetMap) -> None:
         """Load the commits of an earlier run, at Spark's ``start``."""
         for tp, commit in commits.items():
             mark = CommitMark.parse(commit.metadata)

@@ -18,7 +18,7 @@ from hashlib import blake2b
 from typing import Final
 from uuid import UUID
 
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.ids import format_id, parse_id
 from spark_kafka_native._protocol.topic import TopicPartition
@@ -71,7 +71,7 @@ class TopicRegister:
                     lines[slot] = lines.get(slot, _HEAD) + entry
             changed = {slot: text for slot, text in lines.items() if refresh or self._written.get(slot) != text}
             if changed:
-                commits = {slot: CommittedOffset(offset=0, metadata=text) for slot, text in changed.items()}
+                commits = {slot: OffsetAndMetadata(offset=0, metadata=text) for slot, text in changed.items()}
                 self._source.commit(self._group_id, commits, timeout_ms=self._timeout_ms)
                 self._written |= changed
         except KafkaError as error:

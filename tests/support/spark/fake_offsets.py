@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._client.cluster.metadata import Node, PartitionLeader
 from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.topic import INTERNAL_TOPICS, TopicPartition
@@ -33,7 +33,7 @@ class FakeCluster:
     requests: list[str] = field(default_factory=list)
     ids: dict[str, UUID] = field(default_factory=dict)
     """Ids of topics; empty it to be a cluster that has none."""
-    groups: dict[str, dict[TopicPartition, CommittedOffset]] = field(default_factory=dict)
+    groups: dict[str, dict[TopicPartition, OffsetAndMetadata]] = field(default_factory=dict)
     offsets_partitions: int = 5
     """Partitions of ``__consumer_offsets``."""
     commit_error: KafkaError | None = None
@@ -104,13 +104,13 @@ class FakeCluster:
 
     def committed(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
-    ) -> dict[TopicPartition, CommittedOffset]:
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         self.requests.append("committed")
         commits = self.groups.get(group_id, {})
         return {tp: commits[tp] for tp in partitions if tp in commits}
 
     def commit(
-        self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset], *, timeout_ms: float | None = None
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_ms: float | None = None
     ) -> None:
         self.requests.append("commit")
         if self.commit_error is not None:

@@ -3,7 +3,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._protocol.topic import TopicPartition
@@ -80,6 +80,6 @@ def test_where_a_group_has_got_to(planned: Planned) -> None:
     group = f"group-of-{planned.topic}"
     committed = {"startingOffsets": "committed", "kafka.group.id": group}
     assert planned(**committed) == [(0, -2, -1), (1, -2, -1)]
-    planned.source.commit(group, {TopicPartition(planned.topic, 0): CommittedOffset(offset=6)})
+    planned.source.commit(group, {TopicPartition(planned.topic, 0): OffsetAndMetadata(offset=6)})
     assert planned(**committed) == [(0, 6, -1), (1, -2, -1)]
     assert planned(**committed, startingOffsetsWithoutCommit="latest") == [(0, 6, -1), (1, 0, -1)]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._client.config import ClientConfig
 from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
@@ -141,7 +141,7 @@ def refused(running: StreamQuery) -> None:
 def test_commits_outside_a_group_and_their_metadata(any_broker: AnyBroker, topic: str, group: str) -> None:
     source = ClusterOffsets(ClientConfig.parse({"bootstrap.servers": any_broker.bootstrap_servers}))
     tp, gone = TopicPartition(topic, 0), TopicPartition(topic, 9)
-    mark = CommittedOffset(offset=3, metadata="pykafka:1:" + "A" * 22 + ":9223372036854775807")
+    mark = OffsetAndMetadata(offset=3, metadata="pykafka:1:" + "A" * 22 + ":9223372036854775807")
     source.commit(group, {tp: mark})
     found = source.committed(group, [tp, TopicPartition(topic, 1)])
     assert {tp: (commit.offset, commit.metadata) for tp, commit in found.items()} == {tp: (3, mark.metadata)}

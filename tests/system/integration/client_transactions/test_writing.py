@@ -6,7 +6,7 @@ import threading
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset, commit_offsets, fetch_offsets
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata, commit_offsets, fetch_offsets
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.producer.transactional_producer import TransactionalProducer
 from spark_kafka_native._client.transactions.describe_producers import describe_producers
@@ -108,7 +108,7 @@ def test_offsets_count_with_the_rows(
         producer.begin()
         producer.send(topic, valued(["a"]))
         producer.send_offsets(group, {parts[0]: 5})
-        producer.send_offsets(group, {parts[1]: CommittedOffset(offset=6, metadata="note")})
+        producer.send_offsets(group, {parts[1]: OffsetAndMetadata(offset=6, metadata="note")})
         assert producer.prepare().groups == (group,)
         assert {part: found.offset for part, found in fetch_offsets(cluster, group).items()} == dict.fromkeys(parts, 1)
         (producer.commit if commit else producer.abort)()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._client.admin.groups import GroupDescription, GroupListing, GroupMember
 from spark_kafka_native._protocol.errors import ErrorCode
 from spark_kafka_native._protocol.topic import TopicPartition
@@ -61,7 +61,7 @@ def test_a_list_with_states_begins_with_its_titles(capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize("verbose", [False, True])
 def test_offsets_have_leader_epochs_with_verbose(capsys: pytest.CaptureFixture[str], verbose: bool) -> None:
-    committed = {FIRST: CommittedOffset(offset=4, leader_epoch=7), SECOND: CommittedOffset(offset=1)}
+    committed = {FIRST: OffsetAndMetadata(offset=4, leader_epoch=7), SECOND: OffsetAndMetadata(offset=1)}
     offsets_table(CLASSIC, committed, {FIRST: 6}, verbose=verbose).show(as_json=False)
     lines = printed(capsys)
     parts = ("LEADER-EPOCH    ", "7               ", "-               ") if verbose else ("", "", "")
@@ -146,7 +146,7 @@ def test_new_offsets_and_outcomes(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_rows_in_json_have_values_where_text_has_signs() -> None:
-    committed = {FIRST: CommittedOffset(offset=4, leader_epoch=7), SECOND: CommittedOffset(offset=1)}
+    committed = {FIRST: OffsetAndMetadata(offset=4, leader_epoch=7), SECOND: OffsetAndMetadata(offset=1)}
     first, second = offsets_table(CLASSIC, committed, {FIRST: 6}, verbose=True).records()
     assert first == {
         "group": "g",

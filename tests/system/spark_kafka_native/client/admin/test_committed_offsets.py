@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from spark_kafka_native._client.admin.committed_offsets import (
-    CommittedOffset,
+    OffsetAndMetadata,
     commit_offsets,
     fetch_offsets,
     find_coordinator,
@@ -42,12 +42,12 @@ def test_the_coordinator_is_found(brokers: ScriptedCluster, cluster: Cluster) ->
 
 
 def test_offsets_come_back_as_they_were_committed(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    detailed = CommittedOffset(offset=7, leader_epoch=2, metadata="here")
+    detailed = OffsetAndMetadata(offset=7, leader_epoch=2, metadata="here")
     commit_offsets(cluster, "g", {T[0]: 5, T[1]: detailed, U: 0})
     assert fetch_offsets(cluster, "g", [T[0], T[1], T[2], U]) == {
-        T[0]: CommittedOffset(offset=5),
+        T[0]: OffsetAndMetadata(offset=5),
         T[1]: detailed,
-        U: CommittedOffset(offset=0),
+        U: OffsetAndMetadata(offset=0),
     }
     assert fetch_offsets(cluster, "g", [T[1]]) == {T[1]: detailed}
     assert set(fetch_offsets(cluster, "g")) == {T[0], T[1], U}
@@ -59,7 +59,7 @@ def test_offsets_come_back_as_they_were_committed(brokers: ScriptedCluster, clus
 def test_the_coordinator_is_looked_up_once(brokers: ScriptedCluster, cluster: Cluster) -> None:
     for offset in range(3):
         commit_offsets(cluster, "g", {T[0]: offset})
-        assert fetch_offsets(cluster, "g", T) == {T[0]: CommittedOffset(offset=offset)}
+        assert fetch_offsets(cluster, "g", T) == {T[0]: OffsetAndMetadata(offset=offset)}
     assert len(brokers.requests(FindCoordinatorRequest)) == 1
 
 
@@ -74,8 +74,8 @@ def test_offsets_of_open_transactions_are_waited_for_where_brokers_can(versions:
         brokers.script(OffsetFetchRequest, *([Refuse(ErrorCode.UNSTABLE_OFFSET_COMMIT)] if asked else []))
         with Cluster(brokers.config()) as cluster:
             commit_offsets(cluster, "g", {T[0]: 5})
-            assert fetch_offsets(cluster, "g", T, require_stable=True) == {T[0]: CommittedOffset(offset=5)}
-            assert fetch_offsets(cluster, "g", T) == {T[0]: CommittedOffset(offset=5)}
+            assert fetch_offsets(cluster, "g", T, require_stable=True) == {T[0]: OffsetAndMetadata(offset=5)}
+            assert fetch_offsets(cluster, "g", T) == {T[0]: OffsetAndMetadata(offset=5)}
         requests = [request.require_stable for request in brokers.requests(OffsetFetchRequest)]
         assert requests == ([True, True, False] if asked else [False, False])
 
@@ -87,7 +87,7 @@ def test_retriable_errors_are_retried(
 ) -> None:
     brokers.script(api, step, step, Pass(), step)
     commit_offsets(cluster, "g", {T[0]: 5})
-    assert fetch_offsets(cluster, "g", T) == {T[0]: CommittedOffset(offset=5)}
+    assert fetch_offsets(cluster, "g", T) == {T[0]: OffsetAndMetadata(offset=5)}
 
 
 def test_a_coordinator_that_moves_is_followed(brokers: ScriptedCluster, cluster: Cluster) -> None:
@@ -95,7 +95,7 @@ def test_a_coordinator_that_moves_is_followed(brokers: ScriptedCluster, cluster:
     brokers.state.coordinator = 1
     commit_offsets(cluster, "g", {T[0]: 6})
     brokers.brokers[3].stop()
-    assert fetch_offsets(cluster, "g", T) == {T[0]: CommittedOffset(offset=6)}
+    assert fetch_offsets(cluster, "g", T) == {T[0]: OffsetAndMetadata(offset=6)}
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
@@ -151,6 +151,6 @@ def test_every_release_of_brokers_gets_its_newest_version(versions: Versions, sp
     with ScriptedCluster(topics={"t": 3}, versions=versions, topic_ids=False) as brokers:
         with Cluster(brokers.config()) as cluster:
             commit_offsets(cluster, "g", {T[0]: 5})
-            assert fetch_offsets(cluster, "g") == {T[0]: CommittedOffset(offset=5)}
+            assert fetch_offsets(cluster, "g") == {T[0]: OffsetAndMetadata(offset=5)}
         found = {type(request): version for _, request, version in brokers.received}
         assert tuple(found[api] for api in APIS) == spoken

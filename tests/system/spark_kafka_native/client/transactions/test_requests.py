@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from broker_embedded._testing.refusals import refusal
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.transactions.errors import (
     ProducerFailed,
@@ -38,7 +38,7 @@ from tests.support.scripted.fixtures import brokers_of_each_level, client_of_bro
 from tests.support.scripted.steps import Drop, Refuse, Respond
 
 PARTS = [TopicPartition("t", 1), TopicPartition("u", 0), TopicPartition("t", 0)]
-OFFSETS = {PARTS[0]: CommittedOffset(offset=7, leader_epoch=2, metadata="m")}
+OFFSETS = {PARTS[0]: OffsetAndMetadata(offset=7, leader_epoch=2, metadata="m")}
 
 
 brokers = brokers_of_each_level(brokers=2)

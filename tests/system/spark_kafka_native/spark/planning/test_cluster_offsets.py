@@ -4,7 +4,7 @@ import pytest
 from dirty_equals import IsStr
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._client.config import ClientConfig
 from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._net.errors import BrokerUnreachable
@@ -114,11 +114,11 @@ def test_commits_of_a_group(topics: Topics, isolation: str) -> None:
     topic, group = topics.create(2), f"group-{isolation}"
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     assert offsets.committed(group, [first, second]) == {}
-    offsets.commit(group, {second: CommittedOffset(offset=5, metadata="here")})
-    assert offsets.committed(group, [first, second]) == {second: CommittedOffset(offset=5, metadata="here")}
+    offsets.commit(group, {second: OffsetAndMetadata(offset=5, metadata="here")})
+    assert offsets.committed(group, [first, second]) == {second: OffsetAndMetadata(offset=5, metadata="here")}
     unreachable = ClusterOffsets(config("127.0.0.1:1"))
     with pytest.raises(BrokerUnreachable):
-        unreachable.commit(group, {second: CommittedOffset(offset=5)}, timeout_ms=600)
+        unreachable.commit(group, {second: OffsetAndMetadata(offset=5)}, timeout_ms=600)
     with pytest.raises(BrokerUnreachable):
         unreachable.committed(group, [second], timeout_ms=600)
 

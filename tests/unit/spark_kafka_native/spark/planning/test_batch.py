@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._spark.errors import DataLossError, PlanError
 from spark_kafka_native._spark.options.parsed import SourceOptions
@@ -130,12 +130,12 @@ def test_times_before_now(cluster: FakeCluster) -> None:
 
 
 def test_committed_offsets_are_looked_up(cluster: FakeCluster) -> None:
-    cluster.groups["g"] = {T0: CommittedOffset(offset=6)}
+    cluster.groups["g"] = {T0: OffsetAndMetadata(offset=6)}
     assert planned(cluster, startingOffsets="committed", **{"kafka.group.id": "g"}) == [
         "t-0 offsets [6, latest)",
         "t-1 offsets [earliest, latest)",
     ]
-    cluster.groups["g"] = {T0: CommittedOffset(offset=1)}
+    cluster.groups["g"] = {T0: OffsetAndMetadata(offset=1)}
     with pytest.raises(DataLossError, match=r"offsets \[1, 2\) of t-0 were deleted"):
         planned(cluster, startingOffsets="committed", **{"kafka.group.id": "g"})
 

@@ -3,7 +3,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._spark.errors import PlanError
 from spark_kafka_native._spark.offsets import (
@@ -154,7 +154,7 @@ def test_relative_timestamps_count_from_the_lookup(cluster: FakeCluster) -> None
 
 @pytest.mark.feature("more.startCommitted")
 def test_committed_offsets_are_looked_up(cluster: FakeCluster) -> None:
-    cluster.groups["g"] = {A0: CommittedOffset(offset=2), B0: CommittedOffset(offset=17)}
+    cluster.groups["g"] = {A0: OffsetAndMetadata(offset=2), B0: OffsetAndMetadata(offset=17)}
     limit = Committed(group_id="g", otherwise=Latest())
     assert bind_limit(limit, ALL, cluster, CLOCK, Edge.STARTING) == {A0: 2, A1: -1, B0: 17}
     assert bind_limit(Committed(group_id="h", otherwise=BeforeLatest(1)), ALL, cluster, CLOCK, Edge.STARTING) == {

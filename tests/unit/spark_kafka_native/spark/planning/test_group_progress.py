@@ -1,6 +1,6 @@
 import pytest
 
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._net.address import HostPort
 from spark_kafka_native._net.errors import BrokerUnreachable
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
@@ -74,7 +74,10 @@ def test_no_offsets_are_committed_without_the_option(cluster: FakeCluster) -> No
 
 @pytest.mark.feature("more.commitToGroup")
 def test_committed_offsets_never_decrease(cluster: FakeCluster) -> None:
-    cluster.groups["g"] = {T0: CommittedOffset(offset=8, metadata="another client's"), T1: CommittedOffset(offset=4)}
+    cluster.groups["g"] = {
+        T0: OffsetAndMetadata(offset=8, metadata="another client's"),
+        T1: OffsetAndMetadata(offset=4),
+    }
     running = query(cluster).start()
     for max_offsets in (4, 4, 4):
         running.trigger(max_offsets)
@@ -88,7 +91,7 @@ def test_committed_offsets_never_decrease(cluster: FakeCluster) -> None:
 @pytest.mark.feature("more.commitToGroup")
 def test_commit_beyond_the_end_or_of_another_topic_is_corrected(cluster: FakeCluster) -> None:
     other = f"pykafka:1:{'A' * 22}"
-    cluster.groups["g"] = {T0: CommittedOffset(offset=99), T1: CommittedOffset(offset=3, metadata=other)}
+    cluster.groups["g"] = {T0: OffsetAndMetadata(offset=99), T1: OffsetAndMetadata(offset=3, metadata=other)}
     query(cluster).start().trigger(crash=True)
     assert committed(cluster) == {T0: 0, T1: 0}
 
@@ -195,7 +198,7 @@ def test_unchanged_offsets_are_committed_again_before_they_expire(cluster: FakeC
 
 @pytest.mark.feature("more.startCommitted")
 def test_query_starts_at_committed_offsets(cluster: FakeCluster) -> None:
-    cluster.groups["g"] = {T0: CommittedOffset(offset=7)}
+    cluster.groups["g"] = {T0: OffsetAndMetadata(offset=7)}
     options = {"startingOffsets": "committed", "startingOffsetsWithoutCommit": "earliest"}
     running = query(cluster, commitOffsetsToGroup="false", **options).start().run_to_the_end()
     assert running.read == {T0: [7, 8, 9], T1: [0, 1, 2, 3]}
@@ -205,10 +208,10 @@ def test_query_starts_at_committed_offsets(cluster: FakeCluster) -> None:
 @pytest.mark.feature("more.startCommitted")
 def test_first_batch_from_committed_offsets_is_replayed_from_its_start(cluster: FakeCluster) -> None:
     """The group's offsets change while the query is down; the query continues from its own start."""
-    cluster.groups["g"] = {T0: CommittedOffset(offset=7), T1: CommittedOffset(offset=4)}
+    cluster.groups["g"] = {T0: OffsetAndMetadata(offset=7), T1: OffsetAndMetadata(offset=4)}
     running = query(cluster, startingOffsets="committed", commitOffsetsToGroup="false").start()
     running.trigger(crash=True)
-    cluster.groups["g"][T0] = CommittedOffset(offset=9)
+    cluster.groups["g"][T0] = OffsetAndMetadata(offset=9)
     running.start().run_to_the_end()
     assert running.read == {T0: [7, 8, 9]}
 
@@ -224,7 +227,7 @@ def test_query_continues_at_offsets_of_another_query(cluster: FakeCluster) -> No
 
 @pytest.mark.feature("more.startCommitted", "source.failOnDataLoss")
 def test_committed_offset_that_aged_out_is_data_loss(cluster: FakeCluster) -> None:
-    cluster.groups["g"] = {T0: CommittedOffset(offset=2), T1: CommittedOffset(offset=4)}
+    cluster.groups["g"] = {T0: OffsetAndMetadata(offset=2), T1: OffsetAndMetadata(offset=4)}
     cluster.first[T0] = 6
     careful = query(cluster, startingOffsets="committed").start()
     with pytest.raises(DataLossError, match=r"COULD_NOT_READ_OFFSET_RANGE\] offsets \[2, 6\) of t-0"):
@@ -235,7 +238,7 @@ def test_committed_offset_that_aged_out_is_data_loss(cluster: FakeCluster) -> No
 
 @pytest.mark.feature("more.startCommitted", "source.failOnDataLoss")
 def test_committed_offset_beyond_the_end_is_data_loss(cluster: FakeCluster) -> None:
-    cluster.groups["g"] = {T0: CommittedOffset(offset=50), T1: CommittedOffset(offset=4)}
+    cluster.groups["g"] = {T0: OffsetAndMetadata(offset=50), T1: OffsetAndMetadata(offset=4)}
     with pytest.raises(DataLossError, match=r"PARTITION_OFFSET_CHANGED\] t-0 .* from 50 to 10"):
         query(cluster, startingOffsets="committed").start().run_to_the_end()
 

@@ -3,7 +3,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._protocol.ids import format_id
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._spark.errors import DataLossError
@@ -280,7 +280,7 @@ def test_commit_metadata_of_other_programs_are_ignored(foreign: str) -> None:
 @pytest.mark.parametrize(("start", "expected"), [(9, 3), (4, 4)])
 def test_resumed_query_maps_the_old_offset_to_the_new_topic(start: int, expected: int) -> None:
     ids = TopicIds()
-    ids.load_commits({T0: CommittedOffset(offset=3, metadata=f"pykafka:1:{format_id(B)}:9")}, {T0: start})
+    ids.load_commits({T0: OffsetAndMetadata(offset=3, metadata=f"pykafka:1:{format_id(B)}:9")}, {T0: start})
     assert ids.translated({T0: start}) == {T0: expected}
     assert ids.find_recreated([T0], {"t": B}) == []
     assert [change.old_id for change in ids.find_recreated([T0], {"t": C})] == [B]

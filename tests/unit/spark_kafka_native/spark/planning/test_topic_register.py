@@ -2,7 +2,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from spark_kafka_native._client.admin.committed_offsets import CommittedOffset
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._net.address import HostPort
 from spark_kafka_native._net.errors import BrokerUnreachable
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
@@ -124,5 +124,5 @@ def test_commit_metadata_of_other_programs_are_ignored(cluster: FakeCluster, for
     ids = ids_of(1)
     register(cluster).note(ids, refresh=False)
     (place,) = cluster.groups[GROUP]
-    cluster.groups[GROUP][place] = CommittedOffset(offset=0, metadata=foreign)
+    cluster.groups[GROUP][place] = OffsetAndMetadata(offset=0, metadata=foreign)
     assert register(cluster).recall(ids) == {}
