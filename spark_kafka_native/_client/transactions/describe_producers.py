@@ -6,8 +6,6 @@ from typing import TypeAlias
 
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.cluster.leaders import ask_leaders
-from spark_kafka_native._client.errors import NoSuchPartition, NotAReplica
-from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -51,33 +49,14 @@ def describe_producers(
 
     Raises KafkaError naming the partition; NotAReplica: ``broker_id`` has none. Brokers before 2.8 cannot be asked.
     """
-    if broker_id is None:
-        return ask_leaders(
-            cluster, partitions, lambda parts, _leaders, _connection: _request(parts), _results, timeout_ms=timeout_ms
-        )
-    return cluster.retrying(lambda deadline: _at_replicas(cluster, partitions, broker_id, deadline), timeout_ms)
-
-
-def _at_replicas(
-    cluster: Cluster, partitions: Sequence[TopicPartition], broker_id: int, deadline: Deadline
-) -> dict[TopicPartition, Producers]:
-    topics = cluster.topics({partition.topic for partition in partitions}, timeout_ms=deadline.remaining_ms)
-    for partition in partitions:
-        known = topics[partition.topic].partitions
-        if partition.partition not in known:
-            raise NoSuchPartition(partition, len(known))
-        if broker_id not in known[partition.partition].replicas:
-            raise NotAReplica(partition, broker_id)
-    found: dict[TopicPartition, Producers] = {}
-    for partition, result in _results(cluster.send_once(broker_id, _request(partitions), deadline)):
-        if isinstance(result, KafkaError):
-            is_gone = result.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-            raise NotAReplica(partition, broker_id) if is_gone else result
-        found[partition] = result
-    for partition in partitions:
-        if partition not in found:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{partition} is missing from DescribeProducers")
-    return {partition: found[partition] for partition in partitions}
+    return ask_leaders(
+        cluster,
+        partitions,
+        lambda parts, _leaders, _connection: _request(parts),
+        _results,
+        broker_id=broker_id,
+        timeout_ms=timeout_ms,
+    )
 
 
 def _request(partitions: Sequence[TopicPartition]) -> DescribeProducersRequest:
