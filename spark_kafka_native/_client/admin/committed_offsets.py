@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
-from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.cluster import UNKNOWN_TOPIC_TRIES, Cluster
 from spark_kafka_native._client.cluster.coordinators import at_coordinator, look_up_coordinator
 from spark_kafka_native._client.cluster.known_coordinators import CoordinatorType
 from spark_kafka_native._client.cluster.metadata import Node
@@ -25,6 +25,7 @@ T = TypeVar("T")
 _NO_GENERATION: Final = -1
 _NO_OFFSET: Final = -1
 _LAST_COMMIT_BY_NAME: Final = 9
+_FIRST_FETCH_OF_ALL: Final = 2
 _FIRST_FETCH_OF_STABLE_OFFSETS: Final = 7
 _LAST_FETCH_OF_ONE_GROUP: Final = 7
 
@@ -42,6 +43,17 @@ class OffsetAndMetadata:
     metadata: str = ""
 
 
+class UnknownPartition(KafkaError):
+    """An offset was to be committed for a partition that does not exist."""
+
+    _retriable = False
+    """A topic that was just created would be known by now."""
+
+    def __init__(self, group_id: str, partition: TopicPartition) -> None:
+        self.partition = partition
+        super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"group {group_id}, {partition}")
+
+
 def find_coordinator(cluster: Cluster, group_id: str, deadline: Deadline | None = None) -> Node:
     """The broker that keeps a group's offsets; waits while there is none. Raises KafkaError naming the group."""
     until = deadline or cluster.deadline()
@@ -57,8 +69,10 @@ def commit_offsets(
 ) -> None:
     """Commit offsets in the name of a group that has no active members.
 
-    Raises KafkaError naming the group and partition; with members, brokers refuse commits from outside.
+    Raises KafkaError naming the group and partition; with members, brokers refuse commits from outside. The offsets of
+    other partitions may have been committed then.
     """
+    unknown_tries = 0
 
     def requested(partition: TopicPartition) -> OffsetCommitRequestPartition:
         value = offsets[partition]
@@ -80,10 +94,15 @@ def commit_offsets(
     )
 
     def commit(connection: Connection, timeout_ms: float) -> None:
+        nonlocal unknown_tries
         response = connection.call(request, timeout_ms=timeout_ms, max_version=_LAST_COMMIT_BY_NAME)
         for topic in response.topics:
             for part in topic.partitions:
                 partition = TopicPartition(topic.name, part.partition_index)
+                if part.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    unknown_tries += 1
+                    if unknown_tries >= UNKNOWN_TOPIC_TRIES:
+                        raise UnknownPartition(group_id, partition)
                 _check(part.error_code, f"group {group_id}, {partition}", operation="READ")
 
     at_group_coordinator(cluster, group_id, commit, cluster.deadline(timeout_ms))
@@ -100,12 +119,16 @@ def fetch_offsets(
     """A group's committed offsets: of ``partitions``, or for None of all; those without a commit are left out.
 
     ``require_stable`` waits for transactions that are about to commit offsets (KIP-447); brokers before 2.5 cannot.
+    Brokers before 0.10.2 cannot return those of all partitions.
 
     Raises KafkaError naming the group, and the partition if it is about one.
     """
     topics = None if partitions is None else _topics(partitions)
 
     def fetch(connection: Connection, timeout_ms: float) -> dict[TopicPartition, OffsetAndMetadata]:
+        if topics is None and connection.version_of(OffsetFetchRequest) < _FIRST_FETCH_OF_ALL:
+            detail = f"group {group_id}: {connection.address} returns the offsets of given partitions only; pass them"
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
         stable = require_stable and connection.version_of(OffsetFetchRequest) >= _FIRST_FETCH_OF_STABLE_OFFSETS
         request = OffsetFetchRequest(group_id=group_id, topics=topics, require_stable=stable)
         response = connection.call(request, timeout_ms=timeout_ms, max_version=_LAST_FETCH_OF_ONE_GROUP)

@@ -29,7 +29,7 @@ from spark_kafka_native._client.cluster.misdirected import MISDIRECTED, is_misdi
 from spark_kafka_native._client.cluster.pending_connection import PendingConnections
 from spark_kafka_native._client.cluster.pool import ConnectionPool
 from spark_kafka_native._client.config import ClientConfig
-from spark_kafka_native._client.errors import BrokerNotAvailable
+from spark_kafka_native._client.errors import BrokerNotAvailable, NoSuchPartition
 from spark_kafka_native._client.retry import Backoff, give_up, retry
 from spark_kafka_native._net.address import HostPort
 from spark_kafka_native._net.blocking import Connection
@@ -199,7 +199,7 @@ class Cluster:
     def find_leaders(
         self, partitions: Sequence[TopicPartition], deadline: Deadline
     ) -> tuple[dict[TopicPartition, PartitionLeader], dict[TopicPartition, KafkaError]]:
-        """The leaders of ``partitions``, and the errors of those that have none now; at most one Metadata request.
+        """The leaders of ``partitions``, and the errors of those that have none now; at most two Metadata requests.
 
         Raises BrokerUnreachable.
         """
@@ -212,6 +212,12 @@ class Cluster:
             for partition in partitions
             if partition not in leaders
         }
+        outdated = {part.topic for part, error in errors.items() if isinstance(error, NoSuchPartition)}.difference(
+            stale
+        )
+        if outdated:  # partitions may have been added
+            self.mark_stale(*outdated)
+            return self.find_leaders(partitions, deadline)
         return leaders, errors
 
     def known_leader(self, partition: TopicPartition) -> PartitionLeader | None:

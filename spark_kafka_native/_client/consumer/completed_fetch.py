@@ -18,6 +18,17 @@ from spark_kafka_native._records.batch import LOG_OVERHEAD
 from spark_kafka_native._records.errors import CorruptBatch, UnreadableBatch
 
 
+def size_of_cut_off(records: bytes | memoryview, max_bytes: int) -> int:
+    """The bytes of a batch of which a response has the beginning, because it is larger than ``max_bytes``.
+
+    Only brokers older than KIP-74 cut off the first batch. Raises CorruptBatch: it should have been whole.
+    """
+    size = LOG_OVERHEAD + int.from_bytes(records[8:LOG_OVERHEAD], "big")
+    if not max_bytes < size <= DEFAULT_MAX_FRAME_BYTES:
+        raise CorruptBatch("no complete batch at or after the requested offset", position=0)
+    return size
+
+
 @dataclasses.dataclass(slots=True)
 class CompletedFetch:
     """Batches of one partition that have come and are not decoded yet."""
@@ -53,11 +64,8 @@ class CompletedFetch:
             return cls(cursor, source, batches, end, epoch, aborted)
         if error is not None:
             raise error
-        size = LOG_OVERHEAD + int.from_bytes(records[8:LOG_OVERHEAD], "big")
-        if cursor.max_bytes < size <= DEFAULT_MAX_FRAME_BYTES:
-            cursor.max_bytes = size
-        elif records:
-            raise CorruptBatch("no complete batch at or after the requested offset", position=0)
+        if records:
+            cursor.max_bytes = size_of_cut_off(records, cursor.max_bytes)
         return None
 
     def rows(self, decode: Callable[..., Decoded], now: Callable[[], float]) -> Iterator[pa.RecordBatch]:

@@ -28,6 +28,8 @@ class FakePartition:
 
     leader: int
     leader_epoch: int = 0
+    replicas: tuple[int, ...] = ()
+    """By default the leader alone."""
     log_start: int = 0
     log_end: int = 0
     batches: list[bytes] = dataclasses.field(default_factory=list)
@@ -171,13 +173,15 @@ class FakeState:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return found.partitions[number]
 
-    def led(self, broker: int, topic: str, number: int, leader_epoch: int = -1) -> FakePartition:
-        """A partition that ``broker`` leads. Raises Refusal."""
+    def led(
+        self, broker: int, topic: str, number: int, leader_epoch: int = -1, *, replica_id: int = -1
+    ) -> FakePartition:
+        """A partition that ``broker`` leads; -2, a debugging consumer, may read its replicas, too. Raises Refusal."""
         found = self.partition(topic, number)
         if leader_epoch >= 0 and leader_epoch != found.leader_epoch:
             older = leader_epoch < found.leader_epoch
             raise Refusal(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
-        if found.leader != broker:
+        if found.leader != broker and not (replica_id == -2 and broker in found.replicas):
             raise Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return found
 

@@ -84,7 +84,7 @@ def _part(number: int, part: FakePartition) -> dict[str, Any]:
         "error_code": ErrorCode.NONE if part.leader > 0 else ErrorCode.LEADER_NOT_AVAILABLE,
         "partition_index": number,
         "leader_id": part.leader,
-        "replica_nodes": (part.leader,) if part.leader > 0 else (),
+        "replica_nodes": part.replicas or ((part.leader,) if part.leader > 0 else ()),
         "leader_epoch": part.leader_epoch,
     }
 
@@ -143,7 +143,8 @@ def _read(
     """A partition's part of the response, which has ``used`` bytes of others' already."""
     try:
         name = state.name_of(topic.topic, topic.topic_id)
-        partition = state.led(broker, name, part.partition, part.current_leader_epoch)
+        reader = request.replica_id
+        partition = state.led(broker, name, part.partition, part.current_leader_epoch, replica_id=reader)
         if part.last_fetched_epoch >= 0:
             epoch, end = partition.end_of_epoch(part.last_fetched_epoch) or _out_of_range()
             if epoch < part.last_fetched_epoch or end < part.fetch_offset:
@@ -196,7 +197,8 @@ def _offset_for_leader_epoch(request: OffsetForLeaderEpochRequest, state: FakeSt
 def _list_offsets(request: ListOffsetsRequest, state: FakeState, broker: int) -> Response:
     def look_up(name: str, part: list_offsets.ListOffsetsPartition) -> list_offsets.ListOffsetsPartitionResponse:
         try:
-            partition = state.led(broker, name, part.partition_index, part.current_leader_epoch)
+            epoch, reader = part.current_leader_epoch, request.replica_id
+            partition = state.led(broker, name, part.partition_index, epoch, replica_id=reader)
         except Refusal as refused:
             return list_offsets.ListOffsetsPartitionResponse(
                 partition_index=part.partition_index, error_code=refused.code

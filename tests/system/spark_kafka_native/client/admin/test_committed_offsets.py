@@ -5,6 +5,7 @@ import pytest
 
 from spark_kafka_native._client.admin.committed_offsets import (
     OffsetAndMetadata,
+    UnknownPartition,
     commit_offsets,
     fetch_offsets,
     find_coordinator,
@@ -127,6 +128,28 @@ def test_a_retriable_error_is_raised_after_the_deadline(brokers: ScriptedCluster
     brokers.script(FindCoordinatorRequest, *[Refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)] * 5_000)
     with pytest.raises(KafkaError, match=r"coordinator of group g.*\(COORDINATOR_NOT_AVAILABLE, "):
         find_coordinator(cluster, "g", Deadline.after_ms(2_000))
+
+
+def test_a_partition_that_does_not_exist_is_an_error_after_a_few_tries(
+    brokers: ScriptedCluster, cluster: Cluster
+) -> None:
+    brokers.script(OffsetCommitRequest, *[Refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)] * 3)
+    commit_offsets(cluster, "g", {T[0]: 5})
+    brokers.script(OffsetCommitRequest, *[Refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)] * 10_000)
+    with pytest.raises(UnknownPartition, match="group g, t-0: the broker does not have this topic-partition"):
+        commit_offsets(cluster, "g", {T[0]: 5})
+    assert len(brokers.requests(OffsetCommitRequest)) == 8
+
+
+def test_brokers_that_cannot_list_all_committed_offsets_are_named() -> None:
+    versions = {**KAFKA_0_11, 9: (0, 1)}
+    with (
+        ScriptedCluster(topics={"t": 3}, versions=versions, topic_ids=False) as brokers,
+        Cluster(brokers.config()) as cluster,
+    ):
+        assert fetch_offsets(cluster, "g", T) == {}
+        with pytest.raises(KafkaError, match=r"group g: 127\.0\.0\.1:\d+ returns the offsets of given partitions only"):
+            fetch_offsets(cluster, "g")
 
 
 def test_an_unreachable_coordinator_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:

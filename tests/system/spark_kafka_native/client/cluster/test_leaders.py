@@ -1,9 +1,10 @@
+import dataclasses
 from collections.abc import Iterator, Sequence
 
 import pytest
 
 from spark_kafka_native._client.cluster.cluster import Cluster
-from spark_kafka_native._client.cluster.leaders import Leaders, ask_leaders
+from spark_kafka_native._client.cluster.leaders import Leaders, ask_each, ask_leaders, ask_once
 from spark_kafka_native._net.blocking import Connection
 from spark_kafka_native._net.errors import BrokerUnreachable
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
@@ -105,3 +106,30 @@ def test_an_unreachable_cluster_is_broker_unreachable(brokers: ScriptedCluster, 
     query = FirstOffset()
     with pytest.raises(BrokerUnreachable):
         ask_leaders(cluster, PARTITIONS, query.request, query.results, timeout_ms=600)
+
+
+def test_a_leader_that_cannot_be_reached_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    leaders = cluster.leaders(PARTITIONS)
+    port = brokers.brokers[2].port
+    brokers.brokers[2].stop()
+    query = FirstOffset()
+    found = ask_once(cluster, leaders, query.request, query.results, cluster.deadline())
+    expected = f"no broker could be reached for the partitions of broker 2 (127.0.0.1:{port}: connection refused)"
+    assert [found[PARTITIONS[0]], str(found[PARTITIONS[1]])] == [10, expected]
+    assert isinstance(found[PARTITIONS[1]], BrokerUnreachable)
+
+
+def test_each_partition_has_its_own_result_or_error(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    wanted = [*PARTITIONS, TopicPartition("t", 9), TopicPartition("missing", 0)]
+    query = FirstOffset()
+    found = ask_each(cluster, wanted, query.request, query.results, cluster.deadline())
+    assert [found[part] for part in PARTITIONS] == [10, 11, 12, 13]
+    assert [str(found[part]).partition(":")[0] for part in wanted[4:]] == ["t-9 does not exist", "topic missing"]
+
+
+def test_added_partitions_are_found(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    cluster.leaders(PARTITIONS)
+    brokers.state.topics["t"].partitions[4] = dataclasses.replace(brokers.partition("t", 0), log_start=14)
+    query = FirstOffset()
+    added = TopicPartition("t", 4)
+    assert ask_leaders(cluster, [added], query.request, query.results) == {added: 14}
