@@ -17,7 +17,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     (
         "py:class",
-        r"(collections|os|pathlib|pyspark|rich|threading|uuid|spark_kafka_native\._|broker_embedded\._)\..*|.*\._.*",
+        r"(collections|os|pathlib|pyarrow|pyspark|rich|threading|uuid|spark_kafka_native\._|broker_embedded\._)\..*|.*\._.*",
     ),
     ("py:class", r"SparkSession|StructType|PyKafka(Stream)?(Reader|Writer)"),
 ]

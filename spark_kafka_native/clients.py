@@ -1,28 +1,50 @@
-"""Kafka clients for single records, without Spark: ``Producer``. See docs/clients.md."""
+"""Kafka clients for single records, without Spark: ``Producer``, ``SimpleConsumer``. See docs/clients.md."""
 
-from spark_kafka_native._client.cluster.metadata import ClusterMetadata
-from spark_kafka_native._client.errors import DeliveryTimeout, NoBrokersFound, NoSuchPartition, ProduceError
+from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
+from spark_kafka_native._client.cluster.metadata import ClusterMetadata, Node
+from spark_kafka_native._client.errors import (
+    BatchTooLarge,
+    CorruptRecords,
+    DeliveryTimeout,
+    NoBrokersFound,
+    NoSuchPartition,
+    NotAReplica,
+    OffsetOutOfRange,
+    ProduceError,
+)
 from spark_kafka_native._client.partitioning.partitioner_names import PartitionerError
 from spark_kafka_native._net.errors import AuthenticationFailed, BrokerUnreachable, ConfigError
 from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._record_clients.consumer.fetches import FetchRequest, FetchResult
+from spark_kafka_native._record_clients.consumer.simple import SimpleConsumer
 from spark_kafka_native._record_clients.errors import ClientClosed, QueueFull, SerializationError
 from spark_kafka_native._record_clients.producer.futures import RecordFuture
 from spark_kafka_native._record_clients.producer.handlers import CallbackHandler, EventHandler, QueuedRecord
 from spark_kafka_native._record_clients.producer.producer import Producer, ProducerMetrics
-from spark_kafka_native._record_clients.records import ProducerRecord, RecordMetadata
+from spark_kafka_native._record_clients.records import ConsumerRecord, ProducerRecord, RecordMetadata
 
 __all__ = [
     "AuthenticationFailed",
+    "BatchTooLarge",
     "BrokerUnreachable",
     "CallbackHandler",
     "ClientClosed",
     "ClusterMetadata",
     "ConfigError",
+    "ConsumerRecord",
+    "CorruptRecords",
     "DeliveryTimeout",
     "EventHandler",
+    "FetchRequest",
+    "FetchResult",
     "KafkaError",
     "NoBrokersFound",
     "NoSuchPartition",
+    "Node",
+    "NotAReplica",
+    "OffsetAndMetadata",
+    "OffsetOutOfRange",
     "PartitionerError",
     "ProduceError",
     "Producer",
@@ -33,4 +55,6 @@ __all__ = [
     "RecordFuture",
     "RecordMetadata",
     "SerializationError",
+    "SimpleConsumer",
+    "TopicPartition",
 ]

@@ -1,7 +1,8 @@
 """The names of a record client's properties: its own, those of earlier releases of Kafka, and those that are errors."""
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from spark_kafka_native._client.config import PROPERTIES, REFUSED, WITHOUT_EFFECT
@@ -25,12 +26,12 @@ class ClientProperties:
     refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Properties that are errors, and why."""
     copied: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Old names -> a second property that they set, unless it is given."""
+    """Old name -> a second property with the same value, unless the options have it."""
 
     def parse(self, options: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, object]]:
         """The values of the client's own properties by field name, and all other options by their current names.
 
-        Raises ConfigError naming the option: unknown, refused, given twice, or with a wrong value of an own property.
+        Raises ConfigError: an option is unknown, refused, given twice, or an own property with a wrong value.
         TypeError: ``options`` is no mapping.
         """
         if not isinstance(options, Mapping):
@@ -43,12 +44,24 @@ class ClientProperties:
         }
         return values, current
 
+    @contextlib.contextmanager
+    def naming(self, options: Mapping[str, object]) -> Iterator[None]:
+        """Name properties in errors as ``options`` do."""
+        try:
+            yield
+        except ConfigError as error:
+            names = {_folded(key) for key in options}
+            given = {self.old_names[name]: name for name in names if name in self.old_names}
+            if error.option in names or error.option not in given:
+                raise
+            raise ConfigError(given[error.option], error.message) from None
+
     def _current_names(self, options: Mapping[str, object]) -> dict[str, object]:
         current: dict[str, object] = {}
         given: dict[str, str] = {}
         copies: dict[str, object] = {}
         for key, value in options.items():
-            old = str(key).strip().lower()
+            old = _folded(key)
             self._check_name(old)
             if old in self.refused:
                 raise ConfigError(old, f"is not supported: {self.refused[old]}")
@@ -70,6 +83,10 @@ class ClientProperties:
         if name.startswith("kafka.") and name.removeprefix("kafka.") in known:
             raise ConfigError(name, f"is an option of Spark; the property is {name.removeprefix('kafka.')}")
         raise ConfigError(name or "''", f"is not a property of the {self.client}{did_you_mean(name, known)}")
+
+
+def _folded(key: object) -> str:
+    return str(key).strip().lower()
 
 
 def _parse(declared: Property, value: object) -> Any:

@@ -57,6 +57,24 @@ class RecordMetadata(NamedTuple):
     timestamp_ms: int
 
 
+class ConsumerRecord(NamedTuple):
+    """A record of a partition, as a consumer returns it.
+
+    ``key`` and ``value``: bytes or None. ``timestamp_ms``: milliseconds since 1970, None before Kafka 0.10, and for
+    records without one. ``headers``: pairs of a name, and bytes or None.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    is_log_append_time: bool
+    """Whether the timestamp is the broker's (``message.timestamp.type=LogAppendTime``), not the producer's."""
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
 def _check_header(topic: str, header: object) -> None:
     if not (isinstance(header, tuple) and len(header) == 2):
         raise TypeError(f"topic {topic}: a header must be a tuple of name and value, not {header!r:.100}")

@@ -117,18 +117,19 @@ class ProducerConfig:
 
         Raises ConfigError naming the option; TypeError: ``options`` is no mapping.
         """
-        values, others = _NAMES.parse(options)
-        partitioner = values.get("partitioner_class")
-        if partitioner == LOOKUP and "lookup_table" not in values:
-            raise ConfigError("lookup.table", f"is required with {_PARTITIONER}={LOOKUP}: topic:NAME or file:/PATH")
-        if partitioner != LOOKUP and "lookup_table" in values:
-            raise ConfigError("lookup.table", f"requires {_PARTITIONER}={LOOKUP}")
-        if isinstance(partitioner, str) and partitioner not in {*NAMES, LOOKUP}:
-            others[_PARTITIONER] = values.pop("partitioner_class")  # a class of Kafka's, or an error
-        if "transactional.id" in others:
-            raise ConfigError("transactional.id", "is not supported: this producer has no transactions")
-        others.setdefault("linger.ms", _LINGER_MS)
-        discovery, client = DiscoveryConfig.parse(others)
+        with _NAMES.naming(options):
+            values, others = _NAMES.parse(options)
+            partitioner = values.get("partitioner_class")
+            if partitioner == LOOKUP and "lookup_table" not in values:
+                raise ConfigError("lookup.table", f"is required with {_PARTITIONER}={LOOKUP}: topic:NAME or file:/PATH")
+            if partitioner != LOOKUP and "lookup_table" in values:
+                raise ConfigError("lookup.table", f"requires {_PARTITIONER}={LOOKUP}")
+            if isinstance(partitioner, str) and partitioner not in {*NAMES, LOOKUP}:
+                others[_PARTITIONER] = values.pop("partitioner_class")  # a class of Kafka's, or an error
+            if "transactional.id" in others:
+                raise ConfigError("transactional.id", "is not supported: this producer has no transactions")
+            others.setdefault("linger.ms", _LINGER_MS)
+            discovery, client = DiscoveryConfig.parse(others)
         return cls(client=client, discovery=discovery, **values)
 
 

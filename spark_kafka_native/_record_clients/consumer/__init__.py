@@ -1,0 +1,1 @@
+"""Consumers of single records."""
