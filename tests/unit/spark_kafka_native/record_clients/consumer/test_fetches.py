@@ -31,13 +31,14 @@ def test_records_have_what_the_columns_have() -> None:
             row(8, headers=headers[:1], timestamp=-1),
         ]
     )
-    assert result.records == [
+    records = result.records
+    assert records == [
         ConsumerRecord("t", 3, 5, 5, False, b"k", b"v", (("a", b"1"), ("a", None))),
         ConsumerRecord("t", 3, 6, 6, False, None, None, ()),
         ConsumerRecord("t", 3, 7, 7, True, b"", b"", ()),
         ConsumerRecord("t", 3, 8, None, False, None, None, (("a", b"1"),)),
     ]
-    assert result.records is result.records
+    assert result.records is records
 
 
 def test_records_without_any_headers() -> None:
