@@ -120,7 +120,9 @@ def _broker_list(given: str, value: object) -> str:
 
     Raises ConfigError naming the option as it was given.
     """
-    parts = [part.strip() for part in str(value).split(",") if part.strip()]
+    if not isinstance(value, str):
+        raise ConfigError(given, f"must be str, host:port[,host:port...], not {type(value).__name__}")
+    parts = [part.strip() for part in value.split(",") if part.strip()]
     if given == _BROKER_LIST:
         parts = [_without_id(part) for part in parts]
     servers = ",".join(parts)

@@ -67,10 +67,13 @@ class NotAReplica(KafkaError):
     """The request is for this broker, so no other broker can answer it."""
     _shows_code = False
 
-    def __init__(self, partition: TopicPartition, node_id: int) -> None:
+    def __init__(self, partition: TopicPartition, node_id: int, replicas: Iterable[int] = ()) -> None:
+        """``replicas``: the brokers that have one, as far as they are known."""
         self.partition = partition
         self.node_id = node_id
-        super().__init__(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {node_id} has no replica of {partition}")
+        self.replicas = tuple(replicas)
+        known = f"; its replicas are on {', '.join(map(str, self.replicas))}" if self.replicas else ""
+        super().__init__(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {node_id} has no replica of {partition}{known}")
 
 
 class OffsetOutOfRange(KafkaError):

@@ -56,9 +56,9 @@ def ask_leaders(
 ) -> dict[TopicPartition, T]:
     """The result of each of ``partitions``, in their order.
 
-    As ``ask_each``, until ``timeout_ms`` (``default.api.timeout.ms``) from now. Nothing is sent unless all partitions
-    have leaders. Raises the first error of a partition, at once if it is final: KafkaError naming the partition;
-    BrokerUnreachable.
+    As ``ask_each``, until ``timeout_ms`` (``default.api.timeout.ms``) from now. Without ``broker_id`` nothing is sent
+    unless all partitions have leaders. Raises the first error of a partition, at once if it is final: KafkaError naming
+    the partition; BrokerUnreachable.
     """
     deadline = cluster.deadline(timeout_ms)
     if broker_id is None:
@@ -196,7 +196,7 @@ def _replicas(
         if topic is None or known is None:
             missing[partition] = errors.get(partition) or KafkaError(_UNKNOWN, str(partition))
         elif broker_id not in known.replicas:
-            missing[partition] = NotAReplica(partition, broker_id)
+            missing[partition] = NotAReplica(partition, broker_id, known.replicas)
         else:  # it has records while there is no leader, too
             replicas[partition] = known.leader_epoch, topic.topic_id
     return replicas, missing

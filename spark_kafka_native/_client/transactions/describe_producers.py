@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.cluster.leaders import ask_leaders
+from spark_kafka_native._client.errors import NotAReplica
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -49,11 +50,17 @@ def describe_producers(
 
     Raises KafkaError naming the partition; NotAReplica: ``broker_id`` has none. Brokers before 2.8 cannot be asked.
     """
+
+    def results(response: DescribeProducersResponse) -> Iterator[tuple[TopicPartition, Producers | KafkaError]]:
+        for partition, result in _results(response):
+            is_gone = isinstance(result, KafkaError) and result.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            yield partition, result if broker_id is None or not is_gone else NotAReplica(partition, broker_id)
+
     return ask_leaders(
         cluster,
         partitions,
         lambda parts, _leaders, _connection: _request(parts),
-        _results,
+        results,
         broker_id=broker_id,
         timeout_ms=timeout_ms,
     )

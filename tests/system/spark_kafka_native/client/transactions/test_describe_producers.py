@@ -69,9 +69,11 @@ def test_a_given_broker_describes_its_own_replica() -> None:
             describe_producers(cluster, T[1:], broker_id=99)
         with pytest.raises(NoSuchPartition, match="t-7"):
             describe_producers(cluster, [TopicPartition("t", 7)], broker_id=leaders[T[1]])
-        moved = answered(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        brokers.script(DescribeProducersRequest, answered(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        with pytest.raises(NotAReplica, match="t-0"):
+            describe_producers(cluster, T[:1], broker_id=leaders[T[0]])
         missing = Respond(lambda _: DescribeProducersResponse())
-        brokers.script(DescribeProducersRequest, moved, missing)
+        brokers.script(DescribeProducersRequest, missing)
         assert describe_producers(cluster, T[:1], broker_id=leaders[T[0]]) == {T[0]: ()}
         brokers.script(DescribeProducersRequest, answered(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         with pytest.raises(KafkaError, match="t-0: its producers"):

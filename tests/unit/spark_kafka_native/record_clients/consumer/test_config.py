@@ -42,6 +42,7 @@ def test_brokers_in_zookeeper() -> None:
         ({**SERVERS, "Fetch.Wait.Max.Ms": "soon"}, "fetch.wait.max.ms: 'soon' is not an integer"),
         ({**SERVERS, "consumer.timeout.ms": 5}, "consumer.timeout.ms: is not supported: it is for members of groups"),
         ({}, "bootstrap.servers: is required"),
+        ({"bootstrap.servers": ["a:1"]}, "bootstrap.servers: must be str, host:port[,host:port...], not list"),
     ],
 )
 def test_wrong_options_are_errors_that_name_them(options: dict[str, object], message: str) -> None:
