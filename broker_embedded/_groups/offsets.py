@@ -111,6 +111,10 @@ class GroupOffsets:
 
     # --- decisions ---------------------------------------------------------------------------------------------------
 
+    def is_too_large(self, metadata: str) -> bool:
+        """Whether a commit with this metadata is refused."""
+        return _length(metadata) > self._max_metadata_chars
+
     def commit(
         self,
         group: Group | None,
@@ -159,7 +163,7 @@ class GroupOffsets:
         response: dict[TopicPartition, ErrorCode] = {}
         records: list[CoordinatorRecord] = []
         for commit in commits:
-            if _length(commit.metadata) > self._max_metadata_chars:
+            if self.is_too_large(commit.metadata):
                 response[commit.partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
             response[commit.partition] = ErrorCode.NONE

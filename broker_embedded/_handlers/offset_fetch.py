@@ -1,6 +1,8 @@
 """OffsetFetch (9) v0-v10: a group's committed offsets.
 
-v0   a partition without a commit has the error UNKNOWN_TOPIC_OR_PARTITION
+v0   from ZooKeeper, if the broker has ``zookeeper.connect``; a partition without a commit has the error
+     UNKNOWN_TOPIC_OR_PARTITION
+v1   from the log of ``__consumer_offsets``
 v2   null requests all topics; top-level error
 v5   leader epochs (KIP-320)
 v7   require_stable (KIP-447): UNSTABLE_OFFSET_COMMIT if a transaction has a pending commit
@@ -16,6 +18,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from broker_embedded._coordinator.groups import Groups
+from broker_embedded._coordinator.zookeeper_offsets import OffsetStore, ZooKeeperOffsets
 from broker_embedded._groups.offsets import GroupOffsets
 from broker_embedded._groups.records import OffsetCommitValue
 from broker_embedded._handlers.support.registry import RequestContext, handles
@@ -45,15 +48,51 @@ _IDS_SINCE: Final = 10
 
 @handles(OffsetFetchRequest, "0-10")
 async def offset_fetch(
-    request: OffsetFetchRequest, context: RequestContext, groups: Groups, topics: Topics
+    request: OffsetFetchRequest, context: RequestContext, groups: Groups, topics: Topics, zookeeper: ZooKeeperOffsets
 ) -> OffsetFetchResponse:
     """The offsets of one group, or from v8 on of several."""
     if context.version >= _GROUPS_SINCE:
         distinct = merge_repeated(request.groups, lambda group: group.group_id, joined="topics")
         found = [await _group(group, context.version, request.require_stable, groups, topics) for group in distinct]
         return OffsetFetchResponse(groups=tuple(found))
+    if context.version < _ABSENCE_SINCE and zookeeper.offsets is not None:
+        return await _from_zookeeper(request, topics.image, zookeeper.offsets)
     only = await _group(_new_form(request), context.version, request.require_stable, groups, topics)
     return _old_form(only, context.version)
+
+
+async def _from_zookeeper(
+    request: OffsetFetchRequest, image: ClusterImage, zookeeper: OffsetStore
+) -> OffsetFetchResponse:
+    """The response of v0. Partitions that do not exist are not looked up."""
+    topics = merge_repeated(request.topics or (), lambda topic: topic.name, joined="partition_indexes")
+    existing = {
+        TopicPartition(topic.name, index)
+        for topic in topics
+        if (meant := image.topic(topic.name)) is not None
+        for index in topic.partition_indexes
+        if meant.partition(index) is not None
+    }
+    read = await zookeeper.read(request.group_id, existing)
+
+    def response(partition: TopicPartition) -> OffsetFetchResponsePartition:
+        offset, code = read.get(partition), ErrorCode.NONE
+        if offset is None:
+            has_failed = partition in existing and partition not in read
+            code = ErrorCode.UNKNOWN_SERVER_ERROR if has_failed else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return OffsetFetchResponsePartition(
+            partition_index=partition.partition, committed_offset=-1 if offset is None else offset, error_code=code
+        )
+
+    return OffsetFetchResponse(
+        topics=tuple(
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=tuple(response(TopicPartition(topic.name, index)) for index in topic.partition_indexes),
+            )
+            for topic in topics
+        )
+    )
 
 
 async def _group(

@@ -20,6 +20,7 @@ from typing import Final, Self
 
 from broker_embedded._broker import Broker
 from broker_embedded._config.config import BrokerConfig
+from broker_embedded._zookeeper.consumer_offsets import ConsumerOffsets
 from broker_embedded._zookeeper.entity_configs import EntityConfigs
 from broker_embedded._zookeeper.registration import Registrar, claim_cluster_id, create_paths, registered_broker
 from broker_embedded._zookeeper.session import ZooKeeperSession
@@ -103,6 +104,8 @@ class ZooKeeperSynchronizer:
         self._has_work = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         broker.on_topics_changed(self._has_work.set)
+        self._offsets = ConsumerOffsets(session, config.zookeeper_session_timeout_ms)
+        broker.zookeeper_offsets.offsets = self._offsets
 
     async def register(self) -> None:
         """Create the broker's znodes in the present session, or check them. Raises ZooKeeperError."""
@@ -131,11 +134,13 @@ class ZooKeeperSynchronizer:
 
     async def stop(self) -> None:
         """Step 5. Waits some seconds at most."""
+        self._offsets.stop()
         await self._end_task()
         await self._session.close()
 
     async def abandon(self) -> None:
         """Stop as a crash of the process would: the registration stays until the session times out."""
+        self._offsets.stop()
         await self._end_task()
         await self._session.abandon()
 
@@ -177,6 +182,7 @@ class ZooKeeperSynchronizer:
             await self._session.close()
             self._session = await _open_session(self._connect, self._config, self._registrar)
             self._watches = Watches(self._session)
+            self._offsets.use(self._session)
         if not self._is_registered:
             await claim_cluster_id(self._session, self._connect, self._cluster_id)
             await self.register()

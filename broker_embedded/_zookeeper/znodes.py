@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 OnChange: TypeAlias = Callable[[], None]
 """Called once: when the znode changes, appears or vanishes, or the connection is lost."""
+ANY_VERSION: Final = -1
+"""Replaces the data of a znode whatever version it has."""
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
@@ -56,7 +58,7 @@ class Znodes(Protocol):
         """Create a persistent znode whose parent exists, or replace its data."""
 
     async def replace(self, path: str, data: bytes, version: int) -> bool:
-        """Replace the data of a znode. False: it has another version, or does not exist."""
+        """Replace the data of a znode. False: it does not exist, or has another version and not ``ANY_VERSION``."""
 
     async def delete(self, path: str) -> None:
         """Delete a znode, if it exists, after everything below it."""

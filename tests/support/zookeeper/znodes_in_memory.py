@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from broker_embedded._zookeeper.znodes import OnChange, Znode
+from broker_embedded._zookeeper.znodes import ANY_VERSION, OnChange, Znode
 from spark_kafka_native._zookeeper.errors import ConnectionLost, ZooKeeperError
 
 
@@ -148,7 +148,7 @@ class ZnodesInMemory:
         """Replace the data of a node. False: the node has another version, or does not exist."""
         await self._count("replace", path)
         node = self._zookeeper.nodes.get(path)
-        if node is None or node.version != version:
+        if node is None or version not in {node.version, ANY_VERSION}:
             return False
         self._zookeeper.set(path, data)
         return True

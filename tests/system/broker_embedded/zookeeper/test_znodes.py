@@ -8,7 +8,7 @@ from kazoo.client import KazooClient
 
 from broker_embedded._config.zookeeper_settings import ZooKeeperSettings
 from broker_embedded._zookeeper.session import ZooKeeperSession
-from broker_embedded._zookeeper.znodes import Znode, Znodes, ensure, run_limited
+from broker_embedded._zookeeper.znodes import ANY_VERSION, Znode, Znodes, ensure, run_limited
 from broker_embedded.testing import EmbeddedZooKeeper
 from spark_kafka_native._zookeeper.connect_string import ConnectString
 from spark_kafka_native._zookeeper.errors import ZooKeeperError
@@ -88,6 +88,14 @@ async def test_replace_needs_the_present_version(nodes: Znodes) -> None:
     assert await nodes.replace("/a", b"2", 0)
     assert not await nodes.replace("/a", b"3", 0)
     assert await nodes.get("/a") == Znode(data=b"2", owner=0, version=1)
+
+
+async def test_replace_of_any_version_needs_the_znode_only(nodes: Znodes) -> None:
+    assert not await nodes.replace("/a", b"0", ANY_VERSION)
+    await nodes.create("/a", b"1")
+    for version, data in enumerate((b"2", b"3"), 1):
+        assert await nodes.replace("/a", data, ANY_VERSION)
+        assert await nodes.get("/a") == Znode(data=data, owner=0, version=version)
 
 
 async def test_ensure_creates_the_parents(nodes: Znodes) -> None:
