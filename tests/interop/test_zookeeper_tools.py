@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -12,7 +13,9 @@ from dirty_equals import Contains
 from broker_embedded._quotas.entities import EntityFilter
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.schema import Request, Response
 from tests.support.report import skip_if
+from tests.support.requests.of_topic import offset_commit, offset_fetch
 from tests.support.requests.raw_client import RawClient
 from tests.support.scripts import started
 from tests.support.servers.apache_kafka import (
@@ -38,6 +41,7 @@ SETTINGS = {"delete.topic.enable": "true", "offsets.topic.num.partitions": "3"}
 VALUES = [f"value {number}" for number in range(20)]
 
 
+ResponseT = TypeVar("ResponseT", bound=Response)
 FIRST_LAST = "SCRAM-SHA-256=[iterations=4096,password=first],SCRAM-SHA-512=[password=last]"
 
 
@@ -75,10 +79,14 @@ class Cluster:
 
     def topics(self) -> set[tuple[str | None, int]]:
         """The topics that have leaders, with their numbers of partitions, as clients see them."""
-        with RawClient(self.broker.bootstrap_servers) as client:
-            found = client.ask(MetadataRequest(topics=()), 0).topics
+        found = self.ask(MetadataRequest(topics=()), 0).topics
         led = [topic for topic in found if not any(partition.error_code for partition in topic.partitions)]
         return {(topic.name, len(topic.partitions)) for topic in led}
+
+    def ask(self, request: Request[ResponseT], version: int) -> ResponseT:
+        """The response to a request."""
+        with RawClient(self.broker.bootstrap_servers) as client:
+            return client.ask(request, version)
 
     def configs(self, topic: str) -> dict[str, str]:
         """The topic's own settings as kafka-topics describes them."""
@@ -219,6 +227,45 @@ def test_groups_of_zookeeper_are_checked(cluster: Cluster, storage: str, tmp_pat
         assert verified == "Rebalance operation successful !\n"
     cluster.produce("events", ["second", "third"])
     assert positions() == (1, 3, 2, {"none"})
+
+
+def offsets_of_v0(cluster: Cluster) -> list[int]:
+    """The offsets of group readers in topic events, by OffsetFetch v0."""
+    partitions = range(dict(cluster.topics())["events"])
+    (topic,) = cluster.ask(offset_fetch("events", *partitions, version=0, group_id="readers"), 0).topics
+    return [part.committed_offset for part in sorted(topic.partitions, key=lambda part: part.partition_index)]
+
+
+@pytest.mark.parametrize("release", ["0.8.2.2", "0.10.2.2"])
+def test_offsets_of_v0_are_checked_exported_and_imported(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create("events")
+    for partition, offset in enumerate((2, 4)):
+        committed = cluster.ask(offset_commit("events", offset, partition, group_id="readers"), 0)
+        assert committed.topics[0].partitions[0].error_code == 0
+    checked = cluster.run("kafka.tools.ConsumerOffsetChecker", "--group", "readers", "--topic", "events")
+    rows = [line.split()[:4] for line in checked.splitlines()]
+    assert rows[1:] == [["readers", "events", "0", "2"], ["readers", "events", "1", "4"]]
+    exported = tmp_path / "offsets"
+    zookeeper = ("--zkconnect", cluster.connect)
+    output = ("--group", "readers", "--output-file", str(exported))
+    run_class(cluster.release, "kafka.tools.ExportZkOffsets", *zookeeper, *output)
+    paths = [f"/consumers/readers/offsets/events/{partition}" for partition in range(2)]
+    assert sorted(exported.read_text().splitlines()) == [f"{paths[0]}:2", f"{paths[1]}:4"]
+    exported.write_text(f"{paths[0]}:3\n{paths[1]}:0\n")
+    run_class(cluster.release, "kafka.tools.ImportZkOffsets", *zookeeper, "--input-file", str(exported))
+    assert offsets_of_v0(cluster) == [3, 0]
+
+
+@pytest.mark.parametrize("release", ["0.8.2.2", "0.10.2.2"])
+def test_the_consumer_of_zookeeper_resumes_at_offsets_of_v0(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create("events", partitions=1)
+    cluster.produce("events", VALUES)
+    cluster.ask(offset_commit("events", 15, 0, group_id="readers"), 0)
+    properties = tmp_path / "consumer.properties"
+    properties.write_text("group.id=readers\n")
+    options = ("--topic", "events", "--consumer.config", str(properties), "--max-messages", "3")
+    assert cluster.run("kafka.tools.ConsoleConsumer", *options).splitlines() == VALUES[15:18]
+    assert offsets_of_v0(cluster) == [18]
 
 
 def quotas_of(broker: EmbeddedBroker) -> dict[str, dict[str, float]]:
