@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from spark_kafka_native._client.java_regex.patterns import java_pattern
 from spark_kafka_native._protocol.topic import INTERNAL_TOPICS, TopicPartition
-from spark_kafka_native._spark.java_regex.patterns import java_pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from spark_kafka_native._spark.java_regex.patterns import java_pattern
+from spark_kafka_native._client.java_regex.patterns import java_pattern
 from tests.support.programs.java_programs import pattern_responses
 from tests.support.programs.toolchains import ToolMissing
 

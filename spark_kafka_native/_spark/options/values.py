@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 from spark_kafka_native._client.config_def import INT64_MAX, integer
+from spark_kafka_native._client.java_regex.patterns import java_pattern
 from spark_kafka_native._protocol.topic import topic_name_problem
 from spark_kafka_native._spark.exactly_once.names import Names
-from spark_kafka_native._spark.java_regex.patterns import java_pattern
 from spark_kafka_native._spark.offsets import Ago, NoMatch, OffsetLimit, parse_assignment, parse_offset_limit
 from spark_kafka_native._spark.subscription import Assign, Subscribe, SubscribePattern
 

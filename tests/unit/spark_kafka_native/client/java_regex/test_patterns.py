@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from spark_kafka_native._spark.java_regex.patterns import java_pattern
+from spark_kafka_native._client.java_regex.patterns import java_pattern
 
 NAMES = "orders orders-eu orders-us-1 Orders payments foo.bar foo-bar __x a1 aa ab K"
 

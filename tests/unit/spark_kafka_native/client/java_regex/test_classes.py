@@ -2,7 +2,7 @@ import string
 
 import pytest
 
-from spark_kafka_native._spark.java_regex.classes import ANY, ESCAPED_CLASSES, any_case, class_text, property_class
+from spark_kafka_native._client.java_regex.classes import ANY, ESCAPED_CLASSES, any_case, class_text, property_class
 
 
 @pytest.mark.parametrize(

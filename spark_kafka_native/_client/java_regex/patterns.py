@@ -10,7 +10,7 @@ import re
 import string
 from typing import Final
 
-from spark_kafka_native._spark.java_regex.classes import (
+from spark_kafka_native._client.java_regex.classes import (
     ANY,
     ESCAPED_CLASSES,
     Chars,
