@@ -12,7 +12,6 @@ import contextlib
 import logging
 import os
 import select
-import socket
 import threading
 import time
 from collections import deque
@@ -20,6 +19,7 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from typing import Final
 
+from spark_kafka_native._net.alarm import Alarm
 from spark_kafka_native._record_clients.errors import ClientClosed, QueueFull
 from spark_kafka_native._record_clients.producer.config import SYNC, ProducerConfig
 from spark_kafka_native._record_clients.producer.connections import Connections
@@ -37,8 +37,6 @@ _log = logging.getLogger(__name__)
 
 _LONGEST_WAIT_S: Final = 1.0
 _AT_EXIT_S: Final = 30.0
-_WAKE_UPS: Final = 4096
-"""Wake-ups that are read at once, a byte each."""
 _ABORT_S: Final = 1.0
 """How long ``close`` waits for a thread that is to give up its records."""
 
@@ -68,19 +66,17 @@ class SendThread:
         self._is_sync = config.producer_type == SYNC
         self._callbacks = config.callback_handler or CallbackHandler()
         self._handler = config.event_handler or EventHandler()
-        self._wakeup, self._alarm = socket.socketpair()
-        self._wakeup.setblocking(False)
-        self._alarm.setblocking(False)
+        self._alarm = Alarm()
         self._poll = select.poll()
-        self._poll.register(self._wakeup, select.POLLIN)
+        self._poll.register(self._alarm, select.POLLIN)
         self._queue = RecordQueue(
             max_records=config.queue_buffering_max_messages,
             max_bytes=config.client.buffer_memory // SHARES,
             linger_s=0.0 if self._is_sync else config.client.linger_ms / 1000,
             batch_records=config.batch_num_messages,
-            wake_up=self._wake_up,
+            wake_up=self._alarm.ring,
         )
-        self.sender = RecordSender(config, connections, self._wakeup.fileno())
+        self.sender = RecordSender(config, connections, self._alarm.fileno())
         self._flushes: deque[_Flush] = deque()
         self._taken: list[QueuedRecord] = []
         """The records that the handlers have."""
@@ -149,7 +145,7 @@ class SendThread:
             return
         if not self._wait_for_end(timeout_s):
             self._abort = True
-            self._wake_up()
+            self._alarm.ring()
             if not self._wait_for_end(_ABORT_S):
                 self._fail_rest()
                 text = "%s did not end within %g s after close: it waits for a broker and ends after that request"
@@ -167,7 +163,7 @@ class SendThread:
         """Let the thread send what is left, and end. Takes no lock: a garbage collection may call it in any thread."""
         if self._pid == os.getpid():
             self.is_closing = True
-            self._wake_up()
+            self._alarm.ring()
 
     def _fail_rest(self) -> None:
         """Fail the records of a thread that waits for a broker."""
@@ -200,10 +196,6 @@ class SendThread:
     def _refuse_own_thread(self, wish: str) -> None:
         if self._is_own_thread:
             raise RuntimeError(f"{wish}() in a callback of the producer would wait for itself")
-
-    def _wake_up(self) -> None:
-        with contextlib.suppress(OSError):  # enough bytes are there already, or the thread has ended
-            self._alarm.send(b"\0")
 
     def _run(self) -> None:
         try:
@@ -249,8 +241,7 @@ class SendThread:
             self.sender.pump(wait=True, longest_wait_s=longest_s)
         else:
             self._poll.poll(1000 * (_LONGEST_WAIT_S if longest_s is None else min(longest_s, _LONGEST_WAIT_S)))
-        with contextlib.suppress(BlockingIOError):
-            self._wakeup.recv(_WAKE_UPS)
+        self._alarm.clear()
 
     def _begin(self, count: int) -> None:
         """Let so many flushes wait for the records that were handed over and have no result."""
@@ -308,7 +299,6 @@ class SendThread:
                     handler.close()
                 except BaseException:  # of the user's handler; after SystemExit the rest of the end follows, too
                     _log.exception("close of a handler failed")
-            self._wakeup.close()
             self._alarm.close()
             _running.discard(self)
             with self._condition.lock:
