@@ -183,3 +183,22 @@ def find_function(name: str) -> Callable[..., Any]:
     if not callable(found):
         raise TypeError(f"{name} is no function")
     return found  # type: ignore[no-any-return]  # callable, and no more is known of a user's function
+
+
+def named_function(known: Mapping[str, Callable[..., Any]]) -> ValueType:
+    """Functions: as objects, by the names of ``known``, which are classes of Kafka's, or as ``module:function``."""
+
+    def parse(value: object) -> Callable[..., Any]:
+        if callable(value):
+            return value
+        name = str(value).strip()
+        if (found := known.get(name)) is not None:
+            return found
+        if not re.fullmatch(r"[\w.]+:[\w.]+", name):
+            raise ValueError(f"{name!r} is neither a function, module:function nor one of {', '.join(known)}")
+        try:
+            return find_function(name)
+        except (LookupError, TypeError) as error:
+            raise ValueError(f"{name} cannot be used: {error}") from error
+
+    return ValueType("a function, module:function, or a class of Kafka's", parse)

@@ -3,13 +3,12 @@
 None stays None, as Java's serializers are not called for null. Integers and floats are big-endian, as Java writes them.
 """
 
-import re
 import struct
 from collections.abc import Callable
 from typing import Any, Final
 from uuid import UUID
 
-from spark_kafka_native._client.config_def import ValueType, find_function
+from spark_kafka_native._client.config_def import ValueType, named_function
 from spark_kafka_native._record_clients.errors import SerializationError
 
 Serializer = Callable[[Any], bytes | None]
@@ -63,21 +62,7 @@ SERIALIZERS: Final[dict[str, Serializer]] = {
 
 def serializer() -> ValueType:
     """The type of properties that set a serializer."""
-
-    def parse(value: object) -> Serializer:
-        if callable(value):
-            return value
-        name = str(value).strip()
-        if (found := SERIALIZERS.get(name)) is not None:
-            return found
-        if not re.fullmatch(r"[\w.]+:[\w.]+", name):
-            raise ValueError(f"{name!r} is neither a function, module:function nor one of {', '.join(SERIALIZERS)}")
-        try:
-            return find_function(name)
-        except (LookupError, TypeError) as error:
-            raise ValueError(f"{name} cannot be used: {error}") from error
-
-    return ValueType("a function, module:function, or a class of Kafka's", parse)
+    return named_function(SERIALIZERS)
 
 
 def serialize(encode: Serializer, data: Any, topic: str, part: str) -> bytes | None:

@@ -65,10 +65,14 @@ def commit_offsets(
     group_id: str,
     offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
     *,
+    member_id: str = "",
+    generation: int = _NO_GENERATION,
+    instance_id: str | None = None,
     timeout_ms: float | None = None,
 ) -> None:
-    """Commit offsets in the name of a group that has no active members.
+    """Commit offsets in the name of a group: as a member of it, or without ``member_id`` if it has no active members.
 
+    ``generation``: the member's epoch in groups of the consumer protocol.
     Raises KafkaError naming the group and partition; with members, brokers refuse commits from outside. The offsets of
     other partitions may have been committed then.
     """
@@ -86,7 +90,9 @@ def commit_offsets(
 
     request = OffsetCommitRequest(
         group_id=group_id,
-        generation_id_or_member_epoch=_NO_GENERATION,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        group_instance_id=instance_id,
         topics=tuple(
             OffsetCommitRequestTopic(name=name, partitions=tuple(map(requested, parts)))
             for name, parts in by_topic(offsets).items()
@@ -103,7 +109,7 @@ def commit_offsets(
                     unknown_tries += 1
                     if unknown_tries >= UNKNOWN_TOPIC_TRIES:
                         raise UnknownPartition(group_id, partition)
-                _check(part.error_code, f"group {group_id}, {partition}", operation="READ")
+                _check(part.error_code, f"group {group_id}, {partition}", operation="READ", member_id=member_id)
 
     at_group_coordinator(cluster, group_id, commit, cluster.deadline(timeout_ms))
 
@@ -163,8 +169,8 @@ def at_group_coordinator(
     return at_coordinator(cluster, CoordinatorType.GROUP, group_id, action, deadline)
 
 
-def _check(error_code: int, subject: str, *, operation: str) -> None:
+def _check(error_code: int, subject: str, *, operation: str, member_id: str = "") -> None:
     code = ErrorCode.of(error_code)
-    if code in _GROUP_IN_USE:
+    if code in _GROUP_IN_USE and not member_id:
         raise KafkaError(code, f"{subject}: the group has active members, and only they can commit offsets")
     check_code(error_code, subject, operation=operation)

@@ -57,9 +57,8 @@ class Cluster:
     def __init__(self, config: ClientConfig, *, discovery: "Discovery | None" = None, warns: bool = False) -> None:
         """Does not connect yet.
 
-        ``discovery`` finds the brokers, instead of ``bootstrap.servers``; the caller closes it.
-        ``warns``: log a warning when no broker can be reached, once, and again after a response.
-        False in tools, which print the error. Raises ValueError: neither brokers nor a discovery.
+        ``discovery`` finds the brokers, instead of ``bootstrap.servers``; the caller closes it. ``warns``: log a
+        warning when no broker can be reached, once, and again after a response. Raises ValueError: no brokers given.
         """
         if discovery is None and not config.bootstrap_servers:
             raise ValueError(f"{config.servers_option}: a cluster without bootstrap.servers needs a discovery")
@@ -89,14 +88,17 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Close idle connections, forget all metadata and producer ids. The cluster may be used again."""
+    def close(self, *, keep_idle: bool = True) -> None:
+        """Close idle connections, forget all metadata and producer ids. The cluster may be used again.
+
+        Without ``keep_idle`` connections in use are closed when they are given back.
+        """
         with self._lock:
             self._metadata, self._last_response = ClusterMetadata(), None
             self._updated_at.clear()
         self.coordinators.clear()
         self.kept_producers.clear()
-        self._pool.close()
+        self._pool.close(keep_idle=keep_idle)
 
     # --- metadata
 

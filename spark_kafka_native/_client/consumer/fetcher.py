@@ -18,7 +18,7 @@ import functools
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Final, Self
 
 import pyarrow as pa
@@ -30,7 +30,7 @@ from spark_kafka_native._client.consumer.completed_fetch import CompletedFetch
 from spark_kafka_native._client.consumer.cursor import Cursor, FetchMetrics, PartitionRange
 from spark_kafka_native._client.consumer.leadership import check_range, find_leaders
 from spark_kafka_native._client.consumer.planned_topics import compare_topic_ids
-from spark_kafka_native._client.consumer.sources import Sources
+from spark_kafka_native._client.consumer.sources import Sources, Wakeup
 from spark_kafka_native._client.errors import BatchTooLarge, CorruptRecords, FetchTimeout, LogTruncated
 from spark_kafka_native._client.pausable_clock import PausableClock
 from spark_kafka_native._client.retry import give_up, is_transient, jitter
@@ -72,13 +72,15 @@ class Fetcher:
         target_rows: int = TARGET_ROWS,
         timeout_ms: float | None = None,
         max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+        wakeup: Wakeup | None = None,
     ) -> None:
         """``columns`` are those of ``records.arrow.decode``; ``isolation`` by default is ``isolation.level``.
 
         ``timeout_ms`` is the longest time that a partition may be without progress, by default
         ``default.api.timeout.ms``; time in which a broker throttles this client does not count, up to
         ``MAX_THROTTLE_MS``, nor does the time that the caller takes between rows.
-        A batch of more than ``max_decompressed_bytes`` raises BatchTooLarge.
+        A batch of more than ``max_decompressed_bytes`` raises BatchTooLarge. ``wakeup`` ends an iteration that
+        waits; the next one continues.
         """
         config = cluster.config
         self.metrics = FetchMetrics()
@@ -104,7 +106,8 @@ class Fetcher:
         self._clock = PausableClock()
         """For timeouts only: it is paused while the caller uses rows, and between iterations."""
         isolation = READ_COMMITTED if self._committed_only else READ_UNCOMMITTED
-        self._sources = Sources(cluster, isolation, self._clock)
+        self._sources = Sources(cluster, isolation, self._clock, wakeup)
+        self._look_up_ms = math.inf if wakeup is None else wakeup.look_up_ms
         self.named_topics = False
         """Whether a Fetch named its topics, so that rows may be of another topic of a partition's name."""
         self._is_confirmed = False
@@ -114,12 +117,16 @@ class Fetcher:
                 raise ValueError(f"two ranges of {wanted.partition}")
             self.assign(wanted)
 
-    def assign(self, wanted: PartitionRange) -> None:
-        """Read this range of a partition instead of what is left of its present one. Not while iterating."""
+    def assign(self, wanted: PartitionRange, *, same_topic: bool = False) -> None:
+        """Read this range of a partition instead of what is left of its present one. Not while iterating.
+
+        ``same_topic``: only of the topic of the present range, if its id is known; that of another is TopicRecreated.
+        """
+        present, config, now = self._cursors.get(wanted.partition), self._cluster.config, self._clock.now()
         self.remove(wanted.partition)
-        cursor = Cursor(
-            wanted, self._cluster.config, timeout_ms=self._timeout_ms, jitter=self._jitter, now=self._clock.now()
-        )
+        cursor = Cursor(wanted, config, timeout_ms=self._timeout_ms, jitter=self._jitter, now=now)
+        if same_topic and present is not None:
+            cursor.topic_id = present.topic_id
         self._cursors[wanted.partition] = cursor
         if not cursor.is_finished:
             self._sources.wait(cursor)
@@ -146,7 +153,7 @@ class Fetcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __iter__(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+    def __iter__(self) -> Generator[tuple[TopicPartition, pa.RecordBatch]]:
         """Rows of one partition at a time, of one response at most; no batch is empty.
 
         An iteration that is left early, or ends with an error, keeps its connections and what they have received for
@@ -170,6 +177,8 @@ class Fetcher:
                 self._raise_failure()
                 self._await()
                 self._raise_failure()
+                if self._sources.is_woken and not self._completed:
+                    return
         finally:
             self._clock.pause()
 
@@ -232,7 +241,7 @@ class Fetcher:
         due = self._sources.due()
         if not due:
             return
-        retriable, final = find_leaders(self._cluster, due, self._deadline(due))
+        retriable, final = find_leaders(self._cluster, due, self._deadline(due, self._look_up_ms))
         now = self._clock.now()
         for cursor, error in retriable.items():
             self._pause(cursor, error, now)
@@ -244,7 +253,7 @@ class Fetcher:
             node = cursor.leader.node
             if cursor.replica.node_id is not None:
                 try:
-                    node = self._cluster.node(cursor.replica.node_id, self._deadline([cursor]))
+                    node = self._cluster.node(cursor.replica.node_id, self._deadline([cursor], self._look_up_ms))
                 except KafkaError as error:
                     self._retry(cursor, error, now)
                     continue
@@ -264,7 +273,7 @@ class Fetcher:
                 return
             if source.names_topics:
                 if not self.named_topics:
-                    self._compare_topics(deadline)
+                    self._compare_topics(self._deadline(source.cursors, self._look_up_ms))
                 self.named_topics, self._is_confirmed = True, False
                 if not source.cursors:
                     return
@@ -301,10 +310,10 @@ class Fetcher:
             self._take(source, response)
             self._send(source)
 
-    def _deadline(self, cursors: Iterable[Cursor]) -> Deadline:
+    def _deadline(self, cursors: Iterable[Cursor], at_most_ms: float = math.inf) -> Deadline:
         """When the last of ``cursors`` will have been without progress for too long."""
         now = self._clock.now()
-        return Deadline.after_ms(max(cursor.remaining_ms(now) for cursor in cursors))
+        return Deadline.after_ms(min(max(cursor.remaining_ms(now) for cursor in cursors), at_most_ms))
 
     # --- responses
 
@@ -342,7 +351,7 @@ class Fetcher:
         """Take a partition's part of a response. Whether it has records that are still to be read."""
         code = ErrorCode.of(response.error_code or (part.error_code if part else 0))
         if code is ErrorCode.OFFSET_OUT_OF_RANGE and cursor.replica.node_id is None:
-            error = check_range(self._cluster, cursor, self._deadline([cursor]))
+            error = check_range(self._cluster, cursor, self._deadline([cursor], self._look_up_ms))
             if error is None:
                 self._pause(cursor, self._timeout(cursor, cursor.state), now)
             else:
@@ -425,11 +434,7 @@ class Fetcher:
 
     def _compare_topics(self, deadline: Deadline) -> None:
         """Fail the partitions whose topic is not the planned one, or does not exist. Raises KafkaError."""
-        planned = {
-            partition: cursor.topic_id
-            for partition, cursor in self._cursors.items()
-            if cursor.from_offset < cursor.until_offset
-        }
+        planned = {part: each.topic_id for part, each in self._cursors.items() if each.from_offset < each.until_offset}
         for partition, error in compare_topic_ids(self._cluster, planned, deadline).items():
             self._fail(self._cursors[partition], error)
 

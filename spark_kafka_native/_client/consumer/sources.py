@@ -1,9 +1,11 @@
 """Which partition is read from which broker, and waiting for their responses."""
 
+import dataclasses
+import math
 import select
 import time
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Container, Iterator
+from typing import TYPE_CHECKING, Final
 
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.cluster.metadata import Node
@@ -12,17 +14,38 @@ from spark_kafka_native._client.consumer.cursor import Cursor
 from spark_kafka_native._client.pausable_clock import PausableClock
 from spark_kafka_native._net.address import HostPort
 
+if TYPE_CHECKING:
+    from spark_kafka_native._net.alarm import Alarm
+
 _TOGETHER_S: Final = 0.005
 """Partitions that are to be retried within this time are retried together."""
 _PARTIAL_S: Final = 0.5
 """How long the other sources wait for the rest of a response."""
 
 
+@dataclasses.dataclass(slots=True)
+class Wakeup:
+    """What ends a wait of a `Fetcher`, and its iteration, for its caller."""
+
+    alarm: "Alarm"
+    at: float = math.inf
+    """A wait ends at this time of ``time.monotonic()``."""
+    look_up_ms: float = 2_000
+    """Longest request for metadata or offsets, whose wait does not end so; it is repeated."""
+
+    def is_due(self, readable: Container[int]) -> bool:
+        """Whether a wait ends now."""
+        return self.alarm.fileno() in readable or time.monotonic() >= self.at
+
+
 class Sources:
     """The brokers that are read from, each with its cursors; the other cursors wait, or are not to be fetched."""
 
-    def __init__(self, cluster: Cluster, isolation: int, clock: PausableClock) -> None:
+    def __init__(self, cluster: Cluster, isolation: int, clock: PausableClock, wakeup: Wakeup | None = None) -> None:
         """``clock`` is that of ``BrokerSource.expires_at``; pauses between requests are on ``time.monotonic``."""
+        self.is_woken = False
+        """Whether ``wakeup`` has ended the last wait."""
+        self._wakeup = wakeup
         self._cluster = cluster
         self._isolation = isolation
         self._clock = clock
@@ -112,17 +135,21 @@ class Sources:
         if len(polled) < len(in_flight):
             waits_s.append(_PARTIAL_S)
         wait_s = max(min(waits_s, default=0.0), 0.0)
-        if not polled and not opening:
+        if not polled and not opening and self._wakeup is None:
             if wait_s:
                 time.sleep(wait_s)
             return None, []
         poller = select.poll()
+        if self._wakeup is not None:
+            poller.register(self._wakeup.alarm, select.POLLIN)
+            wait_s = min(wait_s, max(self._wakeup.at - now, 0.0))
         for each in opening:
             poller.register(each, select.POLLIN)
         for source in polled:
             wants_write = source.connection.wants_write
             poller.register(source.connection, select.POLLIN | (select.POLLOUT if wants_write else 0))
         descriptors = {descriptor for descriptor, _ in poller.poll(wait_s * 1000)}
+        self.is_woken = self._wakeup is not None and self._wakeup.is_due(descriptors)
         ready = [source for source in polled if source.connection.fileno() in descriptors]
         if not descriptors:
             self._partial = None

@@ -135,6 +135,16 @@ def test_close_closes_the_idle_ones(brokers: ScriptedCluster, pool: ConnectionPo
     pool.borrow(brokers.brokers[1].address, Deadline.after_ms(SOON)).close()
 
 
+def test_after_close_without_keep_idle_a_lent_connection_is_closed_when_it_comes_back(
+    brokers: ScriptedCluster, pool: ConnectionPool
+) -> None:
+    lent = pool.borrow(brokers.brokers[1].address, Deadline.after_ms(SOON))
+    pool.close(keep_idle=False)
+    assert not lent.closed
+    pool.give_back(lent)
+    assert lent.closed
+
+
 def test_failures_are_counted_until_one_try_succeeds() -> None:
     with ScriptedCluster(brokers=2) as brokers:
         pool = ConnectionPool(brokers.config())
