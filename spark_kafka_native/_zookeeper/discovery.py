@@ -29,7 +29,7 @@ from spark_kafka_native._zookeeper.registry import (
     addresses_of,
     changes_between,
 )
-from spark_kafka_native._zookeeper.znode_reader import SessionState, ZnodeReader
+from spark_kafka_native._zookeeper.znode_client import SessionState, ZnodeClient
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class BrokerDiscovery:
         self._listeners: list[Listener] = []
         self._watched: OrderedDict[str, None] = OrderedDict()
         self._registry: Registry | None = None
-        self._abandoned: list[ZnodeReader] = []
+        self._abandoned: list[ZnodeClient] = []
         """Readers of the process that this one was forked from. A collected one would close its sockets."""
         self._reset()
         _discoveries.add(self)
@@ -86,7 +86,7 @@ class BrokerDiscovery:
         self._wake = threading.Event()
         self._closed = threading.Event()
         self._scope = Scope.ALL
-        self._reader: ZnodeReader | None = None
+        self._reader: ZnodeClient | None = None
         self._thread: threading.Thread | None = None
         self._is_away = False
         self._pause_s = _FIRST_PAUSE_S
@@ -177,11 +177,7 @@ class BrokerDiscovery:
         reader = self._open_reader()
         try:
             reader.timeout_s = max(deadline_s - time.monotonic(), _FIRST_PAUSE_S)
-            if not reader.has_chroot():
-                raise ZooKeeperError(
-                    f"ZooKeeper {self.connect.hosts}: the chroot {self.connect.chroot} of zookeeper.connect does not "
-                    "exist; a broker creates it when it registers"
-                )
+            reader.check_chroot()
             self._note_changes(reader)
             self._read(reader, Registry())
         except BaseException:
@@ -190,8 +186,8 @@ class BrokerDiscovery:
         reader.timeout_s = self._connection_timeout_ms / 1000
         self._reader = reader
 
-    def _open_reader(self) -> ZnodeReader:
-        return ZnodeReader.open(
+    def _open_reader(self) -> ZnodeClient:
+        return ZnodeClient.open(
             self.connect,
             session_timeout_ms=self._session_timeout_ms,
             connection_timeout_ms=self._connection_timeout_ms,
@@ -255,7 +251,7 @@ class BrokerDiscovery:
             return self._next_pause_s()
         return 0.0
 
-    def _update(self, reader: ZnodeReader) -> float | None:
+    def _update(self, reader: ZnodeClient) -> float | None:
         """Read what has changed, and call the listeners."""
         self._note_changes(reader)
         if self._scope == Scope():
@@ -274,13 +270,13 @@ class BrokerDiscovery:
             self._report(change)
         return None
 
-    def _note_changes(self, reader: ZnodeReader) -> None:
+    def _note_changes(self, reader: ZnodeClient) -> None:
         changes = reader.take_changes()
         with self._lock:
             for path in changes:
                 self._scope = self._scope.with_path(path)
 
-    def _read(self, reader: ZnodeReader, before: Registry) -> Registry:
+    def _read(self, reader: ZnodeClient, before: Registry) -> Registry:
         """Read what may have changed, and keep it. Raises ZooKeeperError, and all is read the next time."""
         with self._lock:
             scope, self._scope = self._scope, Scope()
@@ -303,7 +299,7 @@ class BrokerDiscovery:
             self._was_read.notify_all()
         return after
 
-    def _brokers(self, reader: ZnodeReader) -> dict[int, Registration]:
+    def _brokers(self, reader: ZnodeClient) -> dict[int, Registration]:
         paths = {}
         for name in reader.children(BROKER_IDS):
             if len(name) > _MAX_DIGITS:
@@ -358,7 +354,7 @@ class BrokerDiscovery:
             self._closed.set()
 
 
-def _topic_znodes(reader: ZnodeReader, names: list[str]) -> dict[str, TopicZnode]:
+def _topic_znodes(reader: ZnodeClient, names: list[str]) -> dict[str, TopicZnode]:
     found = reader.get(f"{BROKER_TOPICS}/{name}" for name in names)
     return {
         path.removeprefix(f"{BROKER_TOPICS}/"): TopicZnode(created=znode.created, data=znode.data)

@@ -25,7 +25,7 @@ from spark_kafka_native._zookeeper.registry import (
     TopicChanged,
     TopicDeleted,
 )
-from spark_kafka_native._zookeeper.znode_reader import ZnodeReader
+from spark_kafka_native._zookeeper.znode_client import ZnodeClient
 from tests.support.scripts import free_port
 from tests.support.servers.kafka_on_zookeeper import zookeeper_client
 from tests.support.waiting import eventually
@@ -205,8 +205,8 @@ def test_an_error_of_the_operating_system_does_not_end_the_discovery(
         raise OSError(24, "Too many open files")
 
     with monkeypatch.context() as patched:
-        patched.setattr(ZnodeReader, "children", without_descriptors)
-        patched.setattr(ZnodeReader, "open", without_descriptors)
+        patched.setattr(ZnodeClient, "children", without_descriptors)
+        patched.setattr(ZnodeClient, "open", without_descriptors)
         register(zookeeper, 2)
         eventually(lambda: len(failures) >= 3, expected=True)
         assert plain(discovery)() == ["b1:9092"]

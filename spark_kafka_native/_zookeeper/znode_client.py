@@ -1,13 +1,21 @@
-"""Reading znodes, with watches, in one session of kazoo. The calls block the caller's thread, within a time limit."""
+"""Znodes in one session of kazoo, read with watches. The calls block the caller's thread, within a time limit."""
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from enum import Enum
 from typing import Any, Final, NamedTuple, Self
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, KazooException, NoNodeError, SessionExpiredError
+from kazoo.exceptions import (
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NodeExistsError,
+    NoNodeError,
+    SessionExpiredError,
+)
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, WatchedEvent
 
@@ -31,7 +39,7 @@ class SessionState(Enum):
     SUSPENDED = "suspended"
     """The connection was lost; it is opened again."""
     LOST = "lost"
-    """The session has ended."""
+    """The session has ended. kazoo opens another one, which is not used."""
 
 
 class ReadZnode(NamedTuple):
@@ -41,10 +49,10 @@ class ReadZnode(NamedTuple):
     created: int
 
 
-class ZnodeReader:
-    """Znodes below the chroot. Each reading sets a watch, whose event waits for ``take_changes``.
+class ZnodeClient:
+    """Znodes below the chroot. Each reading but ``values`` sets a watch, whose event waits for ``take_changes``.
 
-    The events of a path are counted once, so there are no more of them than paths.
+    The events of a path are counted once, so there are no more of them than paths. Threads may share it.
     """
 
     def __init__(self, connect: ConnectString, wake: Callable[[], None], timeout_s: float) -> None:
@@ -94,10 +102,14 @@ class ZnodeReader:
             changes, self._changes = self._changes, set()
         return changes
 
-    def has_chroot(self) -> bool:
-        """Whether the path of the chroot exists. Raises ZooKeeperError."""
+    def check_chroot(self) -> None:
+        """Raise ZooKeeperError: the path of the chroot does not exist; or as for all requests."""
         chroot = self._connect.chroot
-        return not chroot or self._result("", self._kazoo.exists_async(chroot)) is not None
+        if chroot and self._result("", self._kazoo.exists_async(chroot)) is None:
+            raise ZooKeeperError(
+                f"ZooKeeper {self._connect.hosts}: the chroot {chroot} of zookeeper.connect does not exist; "
+                "a broker creates it when it registers"
+            )
 
     def children(self, path: str) -> tuple[str, ...]:
         """The names of a znode's children; none if it does not exist. Raises ZooKeeperError."""
@@ -112,21 +124,65 @@ class ZnodeReader:
 
     def get(self, paths: Iterable[str]) -> dict[str, ReadZnode]:
         """The znodes that exist. A path that does not exist has no watch. Raises ZooKeeperError."""
-        found: dict[str, ReadZnode] = {}
+        found = self._each(paths, lambda whole: self._kazoo.get_async(whole, self._note_event))
+        return {path: ReadZnode(data or b"", stat.czxid) for path, (data, stat) in found.items()}
+
+    def values(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """The data of the znodes that exist, without watches. Raises ZooKeeperError."""
+        found = self._each(paths, self._kazoo.get_async)
+        return {path: data or b"" for path, (data, _) in found.items()}
+
+    def create_ephemeral(self, znodes: Mapping[str, bytes]) -> set[str]:
+        """Create znodes that end with the session, and the paths above them -> the paths that other sessions have.
+
+        Raises ZooKeeperError.
+        """
+        found = self._each(
+            znodes,
+            lambda whole: self._kazoo.create_async(whole, znodes[self._relative(whole)], ephemeral=True, makepath=True),
+            ignored=NodeExistsError,
+        )
+        exist = znodes.keys() - found.keys()
+        return exist - self._own(exist)
+
+    def delete_ephemeral(self, paths: Iterable[str]) -> None:
+        """Delete znodes of this session that may exist; those of other sessions stay. Raises ZooKeeperError."""
+        self._each(self._own(paths), self._kazoo.delete_async)
+
+    def _own(self, paths: Iterable[str]) -> set[str]:
+        """The paths whose znodes end with this session."""
+        session_id = self._kazoo.client_id[0]
+        found = self._each(paths, self._kazoo.exists_async)
+        return {path for path, stat in found.items() if stat is not None and stat.ephemeralOwner == session_id}
+
+    def put(self, znodes: Mapping[str, bytes]) -> None:
+        """Write znodes, and create those that do not exist, with the paths above them. Raises ZooKeeperError."""
+        left = dict(znodes)
+        for _ in range(_TRIES):
+            set_ones = self._each(left, lambda whole: self._kazoo.set_async(whole, znodes[self._relative(whole)]))
+            left = {path: data for path, data in left.items() if path not in set_ones}
+            created = self._each(
+                left,
+                lambda whole: self._kazoo.create_async(whole, znodes[self._relative(whole)], makepath=True),
+                ignored=NodeExistsError,
+            )
+            left = {path: data for path, data in left.items() if path not in created}
+            if not left:
+                return
+        path = next(iter(left))
+        raise self._error(path, f"another program created and deleted it {_TRIES} times between two requests")
+
+    def _each(
+        self, paths: Iterable[str], request: Callable[[str], Any], ignored: type[KazooException] = NoNodeError
+    ) -> dict[str, Any]:
+        """The results of requests for whole paths, without those with the error ``ignored``."""
+        found: dict[str, Any] = {}
         every = list(paths)
         for first in range(0, len(every), _IN_FLIGHT):
-            found |= self._get_some(every[first : first + _IN_FLIGHT])
-        return found
-
-    def _get_some(self, paths: Sequence[str]) -> dict[str, ReadZnode]:
-        requests = [(path, self._kazoo.get_async(self._whole(path), self._note_event)) for path in paths]
-        found: dict[str, ReadZnode] = {}
-        for path, request in requests:
-            try:
-                data, stat = self._result(path, request)
-            except NoNodeError:
-                continue
-            found[path] = ReadZnode(data or b"", stat.czxid)
+            sent = [(path, request(self._whole(path))) for path in every[first : first + _IN_FLIGHT]]
+            for path, response in sent:
+                with suppress(ignored):
+                    found[path] = self._result(path, response)
         return found
 
     @property
@@ -138,11 +194,14 @@ class ZnodeReader:
     def _whole(self, path: str) -> str:
         return f"{self._connect.chroot}{path}"
 
+    def _relative(self, path: str) -> str:
+        return path.removeprefix(self._connect.chroot)
+
     def _result(self, path: str, request: Any) -> Any:
-        """The result of a request. Raises NoNodeError; ZooKeeperError for any other error."""
+        """The result of a request. Raises NoNodeError; NodeExistsError; ZooKeeperError for any other error."""
         try:
             return request.get(timeout=self.timeout_s)
-        except NoNodeError:
+        except (NoNodeError, NodeExistsError):
             raise
         except KazooTimeoutError as error:
             raise ConnectionLost(self._text(path, f"no response within {self.timeout_s:g} s")) from error
@@ -160,12 +219,14 @@ class ZnodeReader:
     # --- in threads of kazoo
 
     def _note_event(self, event: WatchedEvent) -> None:
-        path = EVERYTHING if event.path is None else event.path.removeprefix(self._connect.chroot)
+        path = EVERYTHING if event.path is None else self._relative(event.path)
         with self._lock:
             self._changes.add(path)
         self._wake()
 
     def _note_state(self, state: KazooState) -> None:
+        if self.state is SessionState.LOST:
+            return
         match state:
             case KazooState.CONNECTED:
                 with self._lock:
