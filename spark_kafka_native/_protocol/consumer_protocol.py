@@ -71,10 +71,19 @@ def version_of(raw: Buffer) -> int:
     return min(version, _LATEST)
 
 
-def encode_assignment(assignment: Assignment, version: int) -> bytes:
+def encode_subscription(subscription: Subscription, version: int = _LATEST) -> bytes:
+    """The bytes of a subscription."""
+    return _encode(subscription, version)
+
+
+def encode_assignment(assignment: Assignment, version: int = _LATEST) -> bytes:
     """The bytes of an assignment, in a version that the member reads."""
+    return _encode(assignment, version)
+
+
+def _encode(value: Struct, version: int) -> bytes:
     out = bytearray(_VERSION.pack(version))
-    encoder(Assignment, version, False)(assignment, out, Splices())
+    encoder(type(value), version, False)(value, out, Splices())
     return bytes(out)
 
 

@@ -1,0 +1,1 @@
+"""Consumer groups from the side of their members: assignors, memberships and their requests."""

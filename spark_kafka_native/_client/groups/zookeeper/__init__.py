@@ -1,0 +1,1 @@
+"""Members of groups whose partitions are shared through ZooKeeper."""

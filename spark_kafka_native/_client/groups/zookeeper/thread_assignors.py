@@ -1,0 +1,63 @@
+"""The assignors of groups in ZooKeeper: which thread of which consumer reads which partitions. Pure functions.
+
+``range``       of each topic a range of partitions per thread
+``roundrobin``  all partitions, in the order of the hashes of their names, to one thread after the other
+
+Each member computes the assignment of all members, so these assign exactly as those of Kafka's ZooKeeper consumers.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._zookeeper.consumer_znodes import ThreadId
+
+Threads = Mapping[str, Iterable[ThreadId]]
+"""The threads that read each topic."""
+Partitions = Mapping[str, Sequence[int]]
+"""The partitions of each topic; a topic that does not exist is missing."""
+Owners = dict[TopicPartition, ThreadId]
+
+
+def assign_range(threads: Threads, partitions: Partitions) -> Owners:
+    """As RangeAssignor of Kafka's ZooKeeper consumers."""
+    owners: Owners = {}
+    for topic, numbers in partitions.items():
+        ordered = sorted(threads.get(topic, ()), key=str)
+        if not ordered:
+            continue
+        each, extra = divmod(len(numbers), len(ordered))
+        left = iter(sorted(numbers))
+        for index, thread in enumerate(ordered):
+            for number in itertools.islice(left, each + (index < extra)):
+                owners[TopicPartition(topic, number)] = thread
+    return owners
+
+
+def assign_round_robin(threads: Threads, partitions: Partitions) -> Owners:
+    """As RoundRobinAssignor of Kafka's ZooKeeper consumers."""
+    able = {topic: frozenset(threads.get(topic, ())) for topic in partitions}
+    turns = itertools.cycle(sorted(frozenset().union(*able.values()), key=str))
+    every = [
+        TopicPartition(topic, number) for topic, numbers in partitions.items() if able[topic] for number in numbers
+    ]
+    owners: Owners = {}
+    for part in sorted(every, key=lambda part: _java_hash(f"[{part.topic},{part.partition}]")):
+        owners[part] = next(thread for thread in turns if thread in able[part.topic])
+    return owners
+
+
+THREAD_ASSIGNORS: Final[Mapping[str, Callable[[Threads, Partitions], Owners]]] = {
+    "range": assign_range,
+    "roundrobin": assign_round_robin,
+}
+"""By their names in ``partition.assignment.strategy``."""
+
+
+def _java_hash(text: str) -> int:
+    """``String.hashCode`` of ASCII text."""
+    found = 0
+    for unit in text.encode("ascii"):
+        found = (31 * found + unit) & 0xFFFFFFFF
+    return found - (1 << 32) if found >= 1 << 31 else found
