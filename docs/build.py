@@ -6,7 +6,6 @@ or not built; a test compares them with what this module makes.
 
 import math
 from collections.abc import Iterable, Sequence
-from itertools import starmap
 from pathlib import Path
 
 from broker_embedded._config.config import BrokerConfig
@@ -29,7 +28,9 @@ from broker_embedded._groups.pattern import (
 from spark_kafka_native._client.config import DEPARTURES, PROPERTIES, WITHOUT_EFFECT
 from spark_kafka_native._client.config_def import Property
 from spark_kafka_native._client.discovery_config import DISCOVERY_PROPERTIES
-from spark_kafka_native._record_clients.consumer.config import OLD_NAMES as OLD_CONSUMER_NAMES
+from spark_kafka_native._record_clients.consumer.group_config import OLD_NAMES as OLD_CONSUMER_NAMES
+from spark_kafka_native._record_clients.consumer.group_config import OLD_NOTES as OLD_CONSUMER_NOTES
+from spark_kafka_native._record_clients.consumer.group_config import PROPERTIES as CONSUMER_PROPERTIES
 from spark_kafka_native._record_clients.producer.config import OLD_NAMES, OLD_NOTES
 from spark_kafka_native._record_clients.producer.config import PROPERTIES as PRODUCER_PROPERTIES
 from spark_kafka_native._spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS, Option
@@ -46,7 +47,7 @@ _HEAD = """\
 - [Sink options](#sink-options): `df.write` and `df.writeStream`
 - [Kafka client properties](#kafka-client-properties): `kafka.*` options of both
 - [Producer properties](#producer-properties): `spark_kafka_native.clients.Producer`
-- [Consumer properties](#consumer-properties): `spark_kafka_native.clients.SimpleConsumer`
+- [Consumer properties](#consumer-properties): `spark_kafka_native.clients.ConsumerConnector` and `.SimpleConsumer`
 - [Client properties of ZooKeeper](#client-properties-of-zookeeper): of clients of single records
 - [Broker settings](#broker-settings): `python -m broker_embedded` and `EmbeddedBroker(settings=...)`
 - [Settings without effect](#settings-without-effect): of Apache Kafka's brokers, in the bundled broker
@@ -142,10 +143,14 @@ Names of Kafka 0.7's and 0.8's producers, and the properties that they set:
 _CONSUMER = """
 ## Consumer properties
 
-[The simple consumer](clients.md#simple-consumer) has the [client properties](#kafka-client-properties), without the
-prefix `kafka.`. `group.id` and `client.rack` are errors, because it is no member of a group, and does not choose a
-replica by its rack.
+[The group consumer](clients.md#group-consumer) has these properties and the
+[client properties](#kafka-client-properties), without the prefix `kafka.`.
+[The simple consumer](clients.md#simple-consumer) has the client properties alone. For it `group.id` and `client.rack`
+are errors, because it is no member of a group, and does not choose a replica by its rack.
 
+"""
+
+_OLD_CONSUMER_NAMES = """
 Names of the consumers of Kafka 0.7 to 0.10, and the properties that they set:
 
 """
@@ -255,7 +260,9 @@ def options_page() -> str:
             _OLD_NAMES,
             _list((old, f"`{name}`{OLD_NOTES.get(old, '')}") for old, name in OLD_NAMES.items()),
             _CONSUMER,
-            table(("Older name", "Property", "Meaning"), starmap(_old_name_row, OLD_CONSUMER_NAMES.items())),
+            table(("Property", "Default", "Values", "Meaning"), map(_client_row, CONSUMER_PROPERTIES.values())),
+            _OLD_CONSUMER_NAMES,
+            _list((old, f"`{name}`{OLD_CONSUMER_NOTES.get(old, '')}") for old, name in OLD_CONSUMER_NAMES.items()),
             _DISCOVERY,
             table(("Property", "Default", "Values", "Meaning"), map(_client_row, DISCOVERY_PROPERTIES.values())),
             _BROKER,
@@ -289,10 +296,6 @@ def _option_row(option: Option) -> tuple[str, ...]:
     return _code(option.name), option.default, ", ".join(queries), option.type.legal, option.doc
 
 
-def _old_name_row(old: str, name: str) -> tuple[str, ...]:
-    return f"`{old}`", f"`{name}`", PROPERTIES[name].doc
-
-
 def _client_row(declared: Property) -> tuple[str, ...]:
     return _code(declared.name), _code(_client_default(declared)), declared.type.legal, declared.doc
 
@@ -301,6 +304,8 @@ def _client_default(declared: Property) -> str:
     """The default as a user would write it: ``all`` rather than the number that stands for it."""
     if declared.default is None or callable(declared.default):
         return ""
+    if isinstance(declared.default, tuple):
+        return ",".join(map(str, declared.default))
     for text in declared.type.legal.replace(" or ", ", ").split(", "):
         try:
             if declared.type.parse(text) == declared.default:

@@ -12,13 +12,25 @@ from spark_kafka_native._client.errors import (
     OffsetOutOfRange,
     ProduceError,
 )
+from spark_kafka_native._client.groups.errors import RebalanceFailed
+from spark_kafka_native._client.groups.topic_filters import Blacklist, TopicFilter, Whitelist
 from spark_kafka_native._client.partitioning.partitioner_names import PartitionerError
 from spark_kafka_native._net.errors import AuthenticationFailed, BrokerUnreachable, ConfigError
 from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._record_clients.consumer.connector import ConsumerConnector
 from spark_kafka_native._record_clients.consumer.fetches import FetchRequest, FetchResult
 from spark_kafka_native._record_clients.consumer.simple import SimpleConsumer
-from spark_kafka_native._record_clients.errors import ClientClosed, QueueFull, SerializationError
+from spark_kafka_native._record_clients.consumer.streams import MessageStream
+from spark_kafka_native._record_clients.errors import (
+    ClientClosed,
+    CommitFailed,
+    ConsumerTimeout,
+    DeserializationError,
+    NoOffset,
+    QueueFull,
+    SerializationError,
+)
 from spark_kafka_native._record_clients.producer.futures import RecordFuture
 from spark_kafka_native._record_clients.producer.handlers import CallbackHandler, EventHandler, QueuedRecord
 from spark_kafka_native._record_clients.producer.producer import Producer, ProducerMetrics
@@ -27,19 +39,26 @@ from spark_kafka_native._record_clients.records import ConsumerRecord, ProducerR
 __all__ = [
     "AuthenticationFailed",
     "BatchTooLarge",
+    "Blacklist",
     "BrokerUnreachable",
     "CallbackHandler",
     "ClientClosed",
     "ClusterMetadata",
+    "CommitFailed",
     "ConfigError",
+    "ConsumerConnector",
     "ConsumerRecord",
+    "ConsumerTimeout",
     "CorruptRecords",
     "DeliveryTimeout",
+    "DeserializationError",
     "EventHandler",
     "FetchRequest",
     "FetchResult",
     "KafkaError",
+    "MessageStream",
     "NoBrokersFound",
+    "NoOffset",
     "NoSuchPartition",
     "Node",
     "NotAReplica",
@@ -52,9 +71,12 @@ __all__ = [
     "ProducerRecord",
     "QueueFull",
     "QueuedRecord",
+    "RebalanceFailed",
     "RecordFuture",
     "RecordMetadata",
     "SerializationError",
     "SimpleConsumer",
+    "TopicFilter",
     "TopicPartition",
+    "Whitelist",
 ]

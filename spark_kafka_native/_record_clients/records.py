@@ -60,8 +60,8 @@ class RecordMetadata(NamedTuple):
 class ConsumerRecord(NamedTuple):
     """A record of a partition, as a consumer returns it.
 
-    ``key`` and ``value``: bytes or None. ``timestamp_ms``: milliseconds since 1970, None before Kafka 0.10, and for
-    records without one. ``headers``: pairs of a name, and bytes or None.
+    ``key`` and ``value``: bytes, the object of a deserializer, or None. ``timestamp_ms``: milliseconds since 1970, None
+    before Kafka 0.10, and for records without one. ``headers``: pairs of a name, and bytes or None.
     """
 
     topic: str
@@ -70,8 +70,8 @@ class ConsumerRecord(NamedTuple):
     timestamp_ms: int | None
     is_log_append_time: bool
     """Whether the timestamp is the broker's (``message.timestamp.type=LogAppendTime``), not the producer's."""
-    key: bytes | None
-    value: bytes | None
+    key: Any
+    value: Any
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 

@@ -20,7 +20,7 @@ from broker_embedded._server.status import record_reader, records, worker_proces
 from docs import build
 from spark_kafka_native._client.config import PROPERTIES
 from spark_kafka_native._client.discovery_config import DISCOVERY_PROPERTIES
-from spark_kafka_native._record_clients.consumer.config import OLD_NAMES as OLD_CONSUMER_NAMES
+from spark_kafka_native._record_clients.consumer.group_config import PROPERTIES as CONSUMER_PROPERTIES
 from spark_kafka_native._record_clients.producer.config import PROPERTIES as PRODUCER_PROPERTIES
 from spark_kafka_native._spark.errors import OptionError
 from spark_kafka_native._spark.options.parsing import Query, parse_source_options
@@ -116,7 +116,7 @@ def test_every_table_is_there_whole(sections: dict[str, list[list[str]]]) -> Non
         "Sink options": [option.name for option in SINK_OPTIONS],
         "Kafka client properties": list(PROPERTIES),
         "Producer properties": list(PRODUCER_PROPERTIES),
-        "Consumer properties": list(OLD_CONSUMER_NAMES),
+        "Consumer properties": list(CONSUMER_PROPERTIES),
         "Client properties of ZooKeeper": list(DISCOVERY_PROPERTIES),
         "Broker settings": list(BrokerConfig.settings()),
         "Settings without effect": list(unused_settings()),

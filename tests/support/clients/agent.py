@@ -170,9 +170,20 @@ class Agent:
         *,
         protocol: str = "classic",
         instance: str | None = None,
+        assignors: Sequence[str] = (),
     ) -> Member:
-        """A new member, without waiting for its assignment; `protocol` is `group.protocol`."""
-        self.ask("join", servers=servers, member=name, group=group, topics=topics, protocol=protocol, instance=instance)
+        """A new member, without waiting for its assignment; `protocol` is `group.protocol`.
+
+        `assignors` by their names in JoinGroup; none: the client's own.
+        """
+        names: dict[str, Any] = {
+            "servers": servers,
+            "member": name,
+            "group": group,
+            "protocol": protocol,
+            "instance": instance,
+        }
+        self.ask("join", **names, topics=[*topics], assignors=[*assignors])
         self.members.add(name)
         return Member(self, name)
 

@@ -14,6 +14,7 @@ from tests.support.programs import maven, toolchains
 
 SOURCES = Path(__file__).parents[2] / "interop" / "clients"
 
+ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 CODECS_BEFORE_ZSTD = ("none", "gzip", "snappy", "lz4")
 
 TOPICS = frozenset({"topics", "delete_topic"})
@@ -32,6 +33,8 @@ class ForeignClient:
     codecs: tuple[str, ...] = CODECS
     headers: bool = True
     protocols: tuple[str, ...] = ("classic",)
+    assignors: tuple[str, ...] = ()
+    """Those that Kafka has, too, by their names in JoinGroup."""
     static_members: bool = True
     offsets: bool = True
     """Whether it can ask where partitions begin and end."""
@@ -96,30 +99,45 @@ CLIENTS = (
         name="confluent",
         start=_python_agent("confluent_agent"),
         protocols=("classic", "consumer"),
+        assignors=("range", "roundrobin", "cooperative-sticky"),
         transactions=True,
         admin=ALL_ADMIN - {"delete_offsets"},
     ),
-    ForeignClient(name="kafka-python", start=_python_agent("kafka_python_agent")),
+    ForeignClient(name="kafka-python", start=_python_agent("kafka_python_agent"), assignors=ASSIGNORS),
     ForeignClient(
         name="aiokafka",
         start=_python_agent("aiokafka_agent"),
+        assignors=("range", "roundrobin", "sticky"),
         admin=ALL_ADMIN - DELETE_GROUPS - {"alter_offsets", "delete_offsets"},
     ),
     ForeignClient(
         name="java-4.3.1",
         start=_java_agent("4.3.1", "v2_8", "since_0_11"),
         protocols=("classic", "consumer"),
+        assignors=ASSIGNORS,
         transactions=True,
     ),
-    ForeignClient(name="java-2.8.2", start=_java_agent("2.8.2", "v2_8", "since_0_11"), transactions=True),
+    ForeignClient(
+        name="java-2.8.2",
+        start=_java_agent("2.8.2", "v2_8", "since_0_11"),
+        assignors=ASSIGNORS,
+        transactions=True,
+    ),
     ForeignClient(
         name="kafkajs",
         start=_node_agent,
         codecs=("none", "gzip", "snappy", "zstd"),
+        assignors=("roundrobin",),
         static_members=False,
         admin=ALL_ADMIN - {"delete_offsets"},
     ),
-    ForeignClient(name="franz-go", start=_go_agent, protocols=("classic", "consumer"), transactions=True),
+    ForeignClient(
+        name="franz-go",
+        start=_go_agent,
+        protocols=("classic", "consumer"),
+        assignors=ASSIGNORS,
+        transactions=True,
+    ),
 )
 
 

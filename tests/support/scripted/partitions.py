@@ -12,6 +12,7 @@ from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._protocol.wire import ZERO_UUID
 from spark_kafka_native._records.arrow.decode import decode
 from spark_kafka_native._records.batch import BatchHeader, increment_sequence, iter_batches, read_header, set_offsets
+from tests.support.scripted.groups import FakeGroup
 from tests.support.scripted.transactions import FakeTransactions
 
 
@@ -155,6 +156,7 @@ class FakeState:
         self.coordinator = 1
         self.next_producer_id = 1000
         self.transactions = FakeTransactions()
+        self.groups: dict[str, FakeGroup] = {}
         self.auto_create = auto_create
         """Partitions of topics that Metadata creates; 0: it creates none."""
         self._topic_ids = topic_ids

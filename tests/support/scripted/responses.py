@@ -38,6 +38,7 @@ from spark_kafka_native._protocol.messages.produce import ProduceRequest
 from spark_kafka_native._protocol.schema import Request, Response
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._protocol.wire import ZERO_UUID
+from tests.support.scripted.groups import group_response
 from tests.support.scripted.partitions import FakePartition, FakeState, Refusal
 from tests.support.scripted.transactions import init_transactional, transactional_response
 
@@ -48,8 +49,11 @@ def respond(request: Request[Any], version: int, state: FakeState, broker: int, 
     """The response of ``broker``; the state changes as the request asks."""
     with state.lock:
         state.ports = ports
-        transactional = transactional_response(request, version, state, broker)
-        response = transactional or _RESPONSES[type(request)](request, state, broker)
+        response = (
+            transactional_response(request, version, state, broker)
+            or group_response(request, version, state, broker)
+            or _RESPONSES[type(request)](request, state, broker)
+        )
         return refusal(request, version, response) if isinstance(response, ErrorCode) else response
 
 

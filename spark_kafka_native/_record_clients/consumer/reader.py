@@ -1,0 +1,235 @@
+"""Which stream reads which partition of a member, from which offset on, and the commits of its offsets."""
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
+
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.consumer.offsets import list_offsets
+from spark_kafka_native._client.groups.membership import MemberIdentity
+from spark_kafka_native._client.groups.offsets import GroupOffsets
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._record_clients.consumer.group_config import ConsumerConfig
+from spark_kafka_native._record_clients.consumer.stream_partitions import StreamPartitions
+from spark_kafka_native._record_clients.errors import CommitFailed, NoOffset
+from spark_kafka_native._record_clients.records import ConsumerRecord
+
+_log = logging.getLogger(__name__)
+
+_LAST_COMMIT_MS: Final = 10_000
+"""Longest commit of partitions that are given up. Heartbeats and ``shutdown`` wait for it."""
+_REQUEST_MS: Final = 5_000
+"""Longest other request in the member's thread. It is repeated later."""
+_SHORTEST_INTERVAL_MS: Final = 10
+"""Between two automatic commits, also if ``auto.commit.interval.ms`` is less."""
+_REQUESTS_PER_SESSION: Final = 4
+"""The member's thread sends a heartbeat between two or three requests."""
+_AGAIN: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.STALE_MEMBER_EPOCH})
+"""Errors of a commit whose member gets another generation soon."""
+_LOST: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+    }
+)
+
+
+class StreamReader:
+    """The streams of a consumer as `Reader` of its member.
+
+    ``streams_of`` returns the streams of a topic. ``identity``: that of the member now.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ConsumerConfig,
+        streams: Sequence[StreamPartitions],
+        streams_of: Callable[[str], Sequence[StreamPartitions]],
+        identity: Callable[[], MemberIdentity],
+        offsets: GroupOffsets,
+    ) -> None:
+        self._cluster = cluster
+        self._config = config
+        self._streams = streams
+        self._streams_of = streams_of
+        self._identity = identity
+        self._offsets = offsets
+        self._commit_interval_s = max(config.auto_commit_interval_ms, _SHORTEST_INTERVAL_MS) / 1000
+        self._request_ms = min(_REQUEST_MS, config.session_timeout_ms / _REQUESTS_PER_SESSION)
+        self._committed: dict[TopicPartition, int] = {}
+        self._lost: frozenset[TopicPartition] = frozenset()
+        """Partitions that were lost with offsets to commit, since the last ``commit``."""
+        self._commit_at = math.inf
+        self._in_process: dict[StreamPartitions, tuple[ConsumerRecord, float]] = {}
+        """The record that each stream processes, and since when it is known."""
+        self.finished_in: int | None = None
+        """Automatic commits are as if the records that this thread processes were processed."""
+
+    # --- Reader
+
+    @property
+    def owned(self) -> list[TopicPartition]:
+        """As ``Reader.owned``."""
+        return [partition for stream in self._streams for partition in stream.assigned]
+
+    def assign(
+        self, partitions: Collection[TopicPartition], streams: Mapping[TopicPartition, int] | None = None
+    ) -> None:
+        """As ``Reader.assign``."""
+        if not partitions:
+            return
+        starts = self._starts(partitions)
+        added: dict[StreamPartitions, dict[TopicPartition, int]] = {}
+        loads = {stream: len(stream.assigned) for stream in self._streams}
+        for partition in sorted(partitions):
+            able = self._streams_of(partition.topic)
+            stream = min(able, key=loads.__getitem__) if streams is None else able[streams[partition]]
+            loads[stream] += 1
+            added.setdefault(stream, {})[partition] = starts[partition]
+        for stream, offsets in added.items():
+            stream.assign(offsets)
+        if self._commit_at == math.inf:
+            self._commit_at = time.monotonic() + self._commit_interval_s
+
+    def stop(self, partitions: Collection[TopicPartition]) -> None:
+        """As ``Reader.stop``."""
+        for stream in self._streams:
+            stream.stop(partitions)
+
+    def is_stopped(self, partitions: Collection[TopicPartition]) -> bool:
+        """As ``Reader.is_stopped``."""
+        return not any(stream.is_processing(partitions) for stream in self._streams)
+
+    def revoke(self, partitions: Collection[TopicPartition]) -> None:
+        """As ``Reader.revoke``."""
+        if self._config.enable_auto_commit:
+            self._commit_automatically(partitions, _LAST_COMMIT_MS)
+        self._forget(partitions)
+
+    def lose(self, partitions: Collection[TopicPartition]) -> None:
+        """As ``Reader.lose``."""
+        self._lost |= self._uncommitted(partitions, finished_in=None).keys()
+        self._forget(partitions)
+
+    def commit_if_due(self, now: float) -> float:
+        """As ``Reader.commit_if_due``."""
+        if not self._config.enable_auto_commit:
+            return math.inf
+        if now >= self._commit_at:
+            self._commit_automatically(self.owned, self._request_ms)
+            self._commit_at = time.monotonic() + self._commit_interval_s
+            for stream in self._streams:
+                stream.wake()
+        return self._commit_at
+
+    def is_stalled(self, now: float) -> bool:
+        """As ``Reader.is_stalled``."""
+        found: dict[StreamPartitions, tuple[ConsumerRecord, float]] = {}
+        for stream in self._streams:
+            current = stream.current
+            if current is None:
+                continue
+            known = self._in_process.get(stream)
+            found[stream] = known if known is not None and known[0] is current else (current, now)
+        self._in_process = found
+        limit_s = self._config.max_poll_interval_ms / 1000
+        return any(now - since > limit_s for _, since in found.values())
+
+    # --- commits
+
+    def commit(self, *, timeout_ms: float) -> None:
+        """Commit the offsets after the processed records, and after those that this thread processes.
+
+        Raises CommitFailed: the group has given partitions to other members; KafkaError.
+        """
+        deadline = self._cluster.deadline(timeout_ms)
+        backoff = self._cluster.backoff()
+        while True:
+            identity = self._identity()
+            try:
+                self._commit(self.owned, identity, finished_in=threading.get_ident(), timeout_ms=deadline.remaining_ms)
+                break
+            except KafkaError as error:
+                is_renewed = identity != self._identity()
+                if error.code in _LOST and not is_renewed:
+                    raise CommitFailed(
+                        f"group {self._config.group_id}: offsets were not committed, because the member is no longer "
+                        f"in the group; its partitions are read again from their committed offsets on: {error}"
+                    ) from error
+                if error.code not in _AGAIN | _LOST or not deadline.pause(backoff.next_ms()):
+                    raise
+        lost, self._lost = self._lost, frozenset()
+        if lost:
+            raise CommitFailed(
+                f"group {self._config.group_id}: offsets were not committed of {', '.join(map(str, sorted(lost)))}, "
+                "because the member was no longer in the group; they are read again from their committed offsets on"
+            )
+
+    def reset(self, partition: TopicPartition) -> int:
+        """The offset at which a partition begins by ``auto.offset.reset``. Raises NoOffset; KafkaError."""
+        offset = self._reset([partition], self._request_ms)[partition]
+        self._committed.pop(partition, None)  # brokers delete the committed offsets of a topic that is deleted
+        return offset
+
+    # --- inside
+
+    def _forget(self, partitions: Collection[TopicPartition]) -> None:
+        self._lost |= {part for stream in self._streams for part in partitions if stream.is_processing([part])}
+        for stream in self._streams:
+            stream.remove(partitions)
+        for partition in partitions:
+            self._committed.pop(partition, None)
+
+    def _commit_automatically(self, partitions: Collection[TopicPartition], timeout_ms: float) -> None:
+        try:
+            self._commit(partitions, self._identity(), finished_in=self.finished_in, timeout_ms=timeout_ms)
+        except KafkaError as error:
+            _log.warning("group %s: offsets were not committed: %s", self._config.group_id, error)
+
+    def _uncommitted(
+        self, partitions: Collection[TopicPartition], *, finished_in: int | None
+    ) -> dict[TopicPartition, int]:
+        """The next offsets to process that are to be committed."""
+        wanted = set(partitions)
+        return {
+            partition: offset
+            for stream in self._streams
+            for partition, offset in stream.positions(finished_in=finished_in).items()
+            if partition in wanted and self._committed.get(partition) != offset
+        }
+
+    def _commit(
+        self,
+        partitions: Collection[TopicPartition],
+        identity: MemberIdentity,
+        *,
+        finished_in: int | None,
+        timeout_ms: float,
+    ) -> None:
+        """``identity``: that of the member before the offsets are read, so that other members' are not committed."""
+        offsets = self._uncommitted(partitions, finished_in=finished_in)
+        if not offsets:
+            return
+        self._offsets.commit(offsets, identity, timeout_ms=timeout_ms)
+        self._committed.update(offsets)
+
+    def _starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The committed offsets, or where ``auto.offset.reset`` begins. Raises NoOffset; KafkaError."""
+        found = self._offsets.fetch(partitions, timeout_ms=self._request_ms)
+        return found | self._reset([partition for partition in partitions if partition not in found], self._request_ms)
+
+    def _reset(self, partitions: Collection[TopicPartition], timeout_ms: float) -> dict[TopicPartition, int]:
+        if not partitions:
+            return {}
+        position = self._config.auto_offset_reset
+        if position is None:
+            raise NoOffset(self._config.group_id, sorted(map(str, partitions)))
+        listed = list_offsets(self._cluster, dict.fromkeys(partitions, position), timeout_ms=timeout_ms)
+        return {partition: each.offset for partition, each in listed.items()}

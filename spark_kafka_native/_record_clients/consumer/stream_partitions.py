@@ -1,0 +1,295 @@
+"""The partitions that a stream of a group consumer reads, and their next record."""
+
+import logging
+import math
+import select
+import threading
+import time
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from typing import Final
+
+import pyarrow as pa
+
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.consumer.cursor import PartitionRange
+from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.consumer.sources import Wakeup
+from spark_kafka_native._client.errors import FetchTimeout, LogTruncated, OffsetOutOfRange, TopicRecreated
+from spark_kafka_native._client.retry import is_transient
+from spark_kafka_native._net.alarm import Alarm
+from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._record_clients.consumer.record_rows import records_of
+from spark_kafka_native._record_clients.errors import ConsumerTimeout
+from spark_kafka_native._record_clients.records import ConsumerRecord
+
+_log = logging.getLogger(__name__)
+
+_END: Final = 2**63 - 1
+_LONGEST_WAIT_MS: Final = 60_000
+
+
+class StreamPartitions:
+    """The partitions that are assigned to one stream. One thread takes their records, and fetches them.
+
+    A record is being processed until the next one is taken.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        timeout_ms: int,
+        reset: Callable[[TopicPartition], int],
+        processed: Callable[[], None],
+    ) -> None:
+        """``timeout_ms``: longest wait for a record, -1: no limit.
+
+        ``reset`` returns the offset at which to continue where the position has no records; it may raise KafkaError.
+        ``processed`` is called when the record of a stopped partition has been processed.
+        """
+        self._timeout_s = math.inf if timeout_ms < 0 else timeout_ms / 1000
+        self._reset = reset
+        self._processed = processed
+        self._alarm = Alarm()
+        self._wakeup = Wakeup(self._alarm)
+        # These belong to the thread that takes records.
+        self._fetcher = Fetcher(cluster, [], timeout_ms=cluster.config.metadata_max_age_ms, wakeup=self._wakeup)
+        self._rows: Generator[tuple[TopicPartition, pa.RecordBatch]] | None = None
+        self._fetched: set[TopicPartition] = set()
+        """The partitions of the fetcher."""
+        self._lock = threading.RLock()
+        self._positions: dict[TopicPartition, int] = {}
+        """The next offset to process of each assigned partition."""
+        self._stopped: set[TopicPartition] = set()
+        self._changes: dict[TopicPartition, int | None] = {}
+        """Partitions that the fetcher is to read from an offset on, or no more (None)."""
+        self._chunk: Iterator[ConsumerRecord] = iter(())
+        self._chunk_of: TopicPartition | None = None
+        self._chunk_end = 0
+        self._current: ConsumerRecord | None = None
+        """The record that is being processed, if its partition is still assigned."""
+        self._returned: ConsumerRecord | None = None
+        """The record that is being processed."""
+        self._thread: int | None = None
+        """The thread that processes it."""
+        self._is_waiting = False
+        self._failure: Exception | None = None
+        self._is_closed = False
+
+    # --- the thread that takes records
+
+    def take(self) -> ConsumerRecord | None:
+        """The next record; None after ``close``.
+
+        Raises ConsumerTimeout after ``consumer.timeout.ms``; NoOffset; KafkaError; RuntimeError: another thread waits
+        for a record.
+        """
+        with self._lock:
+            if self._is_waiting:
+                raise RuntimeError("another thread waits for a record of this stream; each stream is for one thread")
+            self._finish()
+            if (record := self._begin()) is not None:
+                return record
+            self._end_chunk()
+            self._is_waiting = True
+        try:
+            return self._wait()
+        finally:
+            with self._lock:
+                self._is_waiting = False
+                self._release_if_closed()
+
+    def _wait(self) -> ConsumerRecord | None:
+        """Fetch until there is a record; None: the stream is closed."""
+        self._wakeup.at = time.monotonic() + self._timeout_s
+        while True:
+            with self._lock:
+                if self._failure is not None:
+                    raise self._failure
+                if self._is_closed:
+                    return None
+                self._apply_changes()
+            fetched = self._fetch()
+            with self._lock:
+                if fetched is None:
+                    self._advance()
+                elif self._take(*fetched) and (record := self._begin()) is not None:
+                    return record
+            if time.monotonic() >= self._wakeup.at:
+                raise ConsumerTimeout(f"no record within consumer.timeout.ms ({round(self._timeout_s * 1000)} ms)")
+
+    def _fetch(self) -> tuple[TopicPartition, pa.RecordBatch] | None:
+        """Rows of a partition; None: the thread was woken, or a partition begins at another offset."""
+        try:
+            found = None if self._rows is None else next(self._rows, None)
+            if found is None:
+                self._rows = iter(self._fetcher)
+                found = next(self._rows, None)
+        except KafkaError as error:
+            self._recover(error)
+            return None
+        if found is None and not self._fetched:
+            poll = select.poll()
+            poll.register(self._alarm, select.POLLIN)
+            poll.poll(min(max(self._wakeup.at - time.monotonic(), 0) * 1000, _LONGEST_WAIT_MS))
+        self._alarm.clear()
+        return found
+
+    def _take(self, partition: TopicPartition, batch: pa.RecordBatch) -> bool:
+        """Make rows the chunk, unless their partition has been stopped or changed meanwhile."""
+        if partition in self._stopped or partition in self._changes or partition not in self._positions:
+            return False
+        self._chunk = iter(records_of(partition, batch))
+        self._chunk_of, self._chunk_end = partition, self._fetcher.position(partition)
+        return True
+
+    def _recover(self, error: KafkaError) -> None:
+        """Continue after the error of a partition. Raises the error if that is not possible."""
+        partition = self._fetcher.failed
+        if partition is None:
+            raise error
+        position = self._fetcher.position(partition)
+        if isinstance(error, OffsetOutOfRange | LogTruncated | TopicRecreated):
+            try:
+                position = self._reset(partition)
+            except KafkaError as failure:
+                if not is_transient(failure):
+                    raise
+                _log.warning("%s; the consumer tries again to find an offset to continue at: %s", error, failure)
+                return
+            with self._lock:
+                if partition in self._positions and partition not in self._changes:
+                    self._positions[partition] = position
+            _log.warning("%s; the consumer continues at offset %d", error, position)
+            self._fetcher.assign(PartitionRange(partition=partition, from_offset=position, until_offset=_END))
+            return
+        if not isinstance(error, FetchTimeout):
+            if not is_transient(error):
+                raise error
+            _log.warning("%s; the consumer tries again", error)
+        again = PartitionRange(partition=partition, from_offset=position, until_offset=_END)
+        self._fetcher.assign(again, same_topic=True)
+
+    # --- under the lock
+
+    def _begin(self) -> ConsumerRecord | None:
+        """The next record of the chunk is being processed from now on; None: it has no more."""
+        self._current = self._returned = next(self._chunk, None)
+        self._thread = threading.get_ident()
+        return self._current
+
+    def _finish(self) -> None:
+        """The current record has been processed."""
+        self._returned = None
+        if self._current is None:
+            return
+        assert self._chunk_of is not None
+        self._positions[self._chunk_of] = self._current.offset + 1
+        self._current = None
+        if self._chunk_of in self._stopped:
+            self._processed()
+
+    def _end_chunk(self) -> None:
+        if self._chunk_of in self._positions and self._chunk_of not in self._stopped:
+            self._positions[self._chunk_of] = self._chunk_end
+        self._chunk_of = None
+
+    def _advance(self) -> None:
+        """Let positions follow the fetcher, which passes records that are not returned, as those of transactions."""
+        for partition in self._fetched - self._stopped - self._changes.keys():
+            self._positions[partition] = self._fetcher.position(partition)
+
+    def _apply_changes(self) -> None:
+        if not self._changes:
+            return
+        if self._rows is not None:
+            self._rows.close()
+            self._rows = None
+        for partition, offset in self._changes.items():
+            if offset is None:
+                self._fetcher.remove(partition)
+                self._fetched.discard(partition)
+            else:
+                self._fetcher.assign(PartitionRange(partition=partition, from_offset=offset, until_offset=_END))
+                self._fetched.add(partition)
+        self._changes.clear()
+
+    def _release_if_closed(self) -> None:
+        if self._is_closed and not self._is_waiting:
+            self._fetcher.close()
+            self._alarm.close()
+
+    # --- other threads
+
+    @property
+    def assigned(self) -> list[TopicPartition]:
+        """The assigned partitions."""
+        with self._lock:
+            return list(self._positions)
+
+    @property
+    def current(self) -> ConsumerRecord | None:
+        """The record that is being processed; its partition may be lost."""
+        return self._returned
+
+    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions, too, each from its offset on."""
+        with self._lock:
+            self._positions.update(offsets)
+            self._changes.update(offsets)
+        self.wake()
+
+    def stop(self, partitions: Collection[TopicPartition]) -> None:
+        """Return no more records of these partitions."""
+        with self._lock:
+            self._stopped.update(self._positions.keys() & partitions)
+            if self._chunk_of in self._stopped:
+                self._chunk = iter(())
+
+    def is_processing(self, partitions: Collection[TopicPartition]) -> bool:
+        """Whether a record of these partitions is being processed."""
+        with self._lock:
+            return self._current is not None and self._chunk_of in partitions
+
+    def remove(self, partitions: Collection[TopicPartition]) -> None:
+        """Read these partitions no more."""
+        with self._lock:
+            self.stop(partitions)
+            removed = self._positions.keys() & partitions
+            for partition in removed:
+                del self._positions[partition]
+                self._changes[partition] = None
+            self._stopped -= removed
+            if self._chunk_of in removed:
+                self._current = self._chunk_of = None
+        self.wake()
+
+    def positions(self, *, finished_in: int | None = None) -> dict[TopicPartition, int]:
+        """The next offset to process of each partition.
+
+        A record that the thread ``finished_in`` processes counts as processed.
+        """
+        with self._lock:
+            found = dict(self._positions)
+            if self._current is not None and self._chunk_of in found and self._thread == finished_in:
+                found[self._chunk_of] = self._current.offset + 1
+            return found
+
+    def fail(self, error: Exception) -> None:
+        """Let ``take`` raise an error."""
+        with self._lock:
+            self._failure = error
+        self.wake()
+
+    def close(self) -> None:
+        """Let ``take`` return no record any more."""
+        with self._lock:
+            self.stop(self._positions)
+            self._is_closed = True
+            self.wake()
+            self._release_if_closed()
+
+    def wake(self) -> None:
+        """Let a waiting thread look at the state here, and advance the positions."""
+        self._alarm.ring()

@@ -1,0 +1,569 @@
+"""A member of a group and the faults of its coordinator: what is retried, what makes it join again, what it raises."""
+
+import threading
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from spark_kafka_native._client.groups import coordinator_link
+from spark_kafka_native._client.groups.subscriptions import decode_partitions
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
+from spark_kafka_native._protocol.messages.join_group import JoinGroupRequest
+from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.messages.offset_commit import OffsetCommitRequest
+from spark_kafka_native._protocol.messages.offset_fetch import OffsetFetchRequest
+from spark_kafka_native._protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from spark_kafka_native._protocol.schema import Request
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native.clients import CommitFailed, ConsumerConnector, KafkaError
+from tests.support.clients.consuming import Consuming
+from tests.support.records.record_batches import batch_of
+from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
+from tests.support.scripted.fixtures import scripted_brokers
+from tests.support.scripted.groups import GROUP_VERSIONS, UNDECODABLE, FakeGroup
+from tests.support.scripted.steps import BROKEN_CONNECTIONS, Drop, Pass, Refuse, Respond, Silent, Step
+from tests.support.waiting import eventually
+
+ALL = [0, 1, 2, 3, 4, 5]
+CLASSIC = {"group.protocol": "classic"}
+CONSUMER = {"group.protocol": "consumer"}
+MOVES: tuple[Step, ...] = tuple(
+    Refuse(code)
+    for code in (
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    )
+)
+
+brokers = scripted_brokers(brokers=2, topics={"t": 2}, versions={**KAFKA_4_3, **GROUP_VERSIONS})
+
+
+def name_of(value: Any) -> str:
+    """The name of a parameter of a test."""
+    if isinstance(value, dict):
+        return str(value["group.protocol"])
+    return value.name if isinstance(value, ErrorCode) else str(getattr(value, "api_name", value))
+
+
+both_protocols = pytest.mark.parametrize("protocol", [CLASSIC, CONSUMER], ids=name_of)
+
+
+@pytest.fixture(autouse=True)
+def records(brokers: ScriptedCluster) -> None:
+    for number in ALL:
+        brokers.partition("t", number % 2).append(batch_of([b"%d" % number]))
+
+
+@pytest.fixture
+def options(brokers: ScriptedCluster) -> dict[str, object]:
+    return {
+        "bootstrap.servers": brokers.bootstrap_servers,
+        "group.id": "g",
+        "auto.offset.reset": "earliest",
+        "heartbeat.interval.ms": 20,
+        "auto.commit.interval.ms": 20,
+        "retry.backoff.ms": 1,
+        "retry.backoff.max.ms": 10,
+        "reconnect.backoff.ms": 1,
+        "reconnect.backoff.max.ms": 10,
+        "fetch.max.wait.ms": 20,
+        "value.deserializer": int,
+    }
+
+
+def group_of(brokers: ScriptedCluster) -> FakeGroup:
+    return brokers.state.groups.get("g", FakeGroup())
+
+
+def committed(brokers: ScriptedCluster) -> list[int]:
+    return [brokers.state.committed.get(("g", TopicPartition("t", number)), (-1,))[0] for number in range(2)]
+
+
+def count(brokers: ScriptedCluster, kind: type[Request[Any]]) -> int:
+    return len(brokers.requests(kind))
+
+
+def wait_for_requests(brokers: ScriptedCluster, kind: type[Request[Any]], more: int = 1) -> None:
+    """Wait until so many more requests of a kind have come."""
+    wanted = count(brokers, kind) + more
+    eventually(lambda: count(brokers, kind) >= wanted, expected=True)
+
+
+# --- retried
+
+
+@pytest.mark.parametrize("step", [*BROKEN_CONNECTIONS, *MOVES], ids=str)
+@pytest.mark.parametrize(
+    ("protocol", "kind"),
+    [
+        *((CLASSIC, kind) for kind in (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest)),
+        *((CLASSIC, kind) for kind in (OffsetCommitRequest, OffsetFetchRequest)),
+        *((CONSUMER, kind) for kind in (ConsumerGroupHeartbeatRequest, OffsetCommitRequest)),
+    ],
+    ids=name_of,
+)
+def test_a_fault_of_the_coordinator_is_retried_and_no_record_is_lost_or_processed_twice(
+    brokers: ScriptedCluster,
+    options: dict[str, object],
+    protocol: dict[str, object],
+    kind: type[Request[Any]],
+    step: Step,
+) -> None:
+    brokers.script(kind, step, step, Pass(), step)
+    with Consuming(options | protocol, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+        if kind in {HeartbeatRequest, ConsumerGroupHeartbeatRequest}:
+            wait_for_requests(brokers, kind, 4)
+        eventually(lambda: committed(brokers), [3, 3])
+    assert sorted(consuming.values) == ALL
+    assert consuming.errors == []
+    assert committed(brokers) == [3, 3]
+    assert group_of(brokers).member_id == "", "the member has left"
+
+
+@both_protocols
+@pytest.mark.parametrize("step", [*BROKEN_CONNECTIONS, Refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)], ids=str)
+def test_a_coordinator_that_cannot_be_looked_up_is_looked_up_again(
+    brokers: ScriptedCluster, options: dict[str, object], protocol: dict[str, object], step: Step
+) -> None:
+    brokers.script(FindCoordinatorRequest, *[step] * 3)
+    with Consuming(options | protocol, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+    assert (sorted(consuming.values), consuming.errors, committed(brokers)) == (ALL, [], [3, 3])
+
+
+@pytest.mark.parametrize(
+    ("protocol", "kind"),
+    [(CLASSIC, SyncGroupRequest), (CLASSIC, HeartbeatRequest), (CONSUMER, ConsumerGroupHeartbeatRequest)],
+    ids=name_of,
+)
+def test_a_silent_coordinator_is_asked_again_after_the_request_timeout(
+    brokers: ScriptedCluster, options: dict[str, object], protocol: dict[str, object], kind: type[Request[Any]]
+) -> None:
+    options |= {"request.timeout.ms": 200, "max.poll.interval.ms": 200}
+    brokers.script(kind, Silent())
+    with Consuming(options | protocol, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+        wait_for_requests(brokers, kind if kind is not SyncGroupRequest else HeartbeatRequest, 2)
+    assert (sorted(consuming.values), consuming.errors, committed(brokers)) == (ALL, [], [3, 3])
+
+
+@both_protocols
+def test_a_member_follows_its_coordinator_without_joining_again(
+    brokers: ScriptedCluster, options: dict[str, object], protocol: dict[str, object]
+) -> None:
+    kind = HeartbeatRequest if protocol is CLASSIC else ConsumerGroupHeartbeatRequest
+    with Consuming(options | protocol, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+        brokers.state.coordinator = 2
+        eventually(lambda: brokers.nodes(kind)[-1:], [2])
+        wait_for_requests(brokers, kind, 2)
+        brokers.partition("t").append(batch_of([b"6"]))
+        eventually(lambda: sorted(consuming.values), [*ALL, 6])
+        eventually(lambda: committed(brokers), [4, 3])
+    assert group_of(brokers).joined == 1
+    assert brokers.nodes(OffsetCommitRequest)[-1] == 2
+
+
+@both_protocols
+def test_a_member_follows_its_coordinator_when_the_broker_is_lost(
+    brokers: ScriptedCluster, options: dict[str, object], protocol: dict[str, object]
+) -> None:
+    with Consuming(options | protocol, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+        brokers.brokers[1].is_listed = False
+        brokers.state.coordinator = 2
+        for number in range(2):
+            brokers.move_leader("t", number, 2)
+        brokers.brokers[1].stop()
+        brokers.partition("t").append(batch_of([b"6"]))
+        eventually(lambda: sorted(consuming.values), [*ALL, 6], within_s=60)
+        eventually(lambda: committed(brokers), [4, 3], within_s=60)
+    assert (sorted(consuming.values), consuming.errors, group_of(brokers).joined) == ([*ALL, 6], [], 1)
+
+
+@both_protocols
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (OffsetFetchRequest, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (OffsetFetchRequest, ErrorCode.UNSTABLE_OFFSET_COMMIT),
+        (ListOffsetsRequest, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (ListOffsetsRequest, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (ListOffsetsRequest, ErrorCode.OFFSET_NOT_AVAILABLE),
+    ],
+    ids=name_of,
+)
+def test_errors_of_offsets_are_retried_without_a_rebalance_and_with_heartbeats(
+    brokers: ScriptedCluster,
+    options: dict[str, object],
+    protocol: dict[str, object],
+    kind: type[Request[Any]],
+    code: ErrorCode,
+) -> None:
+    brokers.script(kind, *[Refuse(code)] * 60)
+    with Consuming(options | protocol, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+    assert group_of(brokers).joined == 1
+    assert (consuming.errors, committed(brokers)) == ([], [3, 3])
+
+
+@both_protocols
+def test_heartbeats_are_sent_while_an_assignment_cannot_be_carried_out(
+    brokers: ScriptedCluster, options: dict[str, object], protocol: dict[str, object]
+) -> None:
+    kind = HeartbeatRequest if protocol is CLASSIC else ConsumerGroupHeartbeatRequest
+    brokers.script(ListOffsetsRequest, *[Refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)] * 1_000_000)
+    options |= {"session.timeout.ms": 200}
+    with Consuming(options | protocol, {"t": 1}) as consuming:
+        eventually(lambda: count(brokers, ListOffsetsRequest) > 0, expected=True)
+        wait_for_requests(brokers, kind, 3)
+        assert consuming.values == []
+    assert group_of(brokers).joined == 1
+
+
+def test_a_lost_heartbeat_response_of_the_consumer_protocol_lets_the_next_heartbeat_send_everything(
+    brokers: ScriptedCluster, options: dict[str, object]
+) -> None:
+    with Consuming(options | CONSUMER, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+        eventually(lambda: brokers.requests(ConsumerGroupHeartbeatRequest)[-1].topic_partitions, None)
+        before = count(brokers, ConsumerGroupHeartbeatRequest)
+        brokers.script(ConsumerGroupHeartbeatRequest, Drop(applied=True))
+        wait_for_requests(brokers, ConsumerGroupHeartbeatRequest, 4)
+        sent = brokers.requests(ConsumerGroupHeartbeatRequest)[before:]
+    whole = [request for request in sent if request.subscribed_topic_names is not None]
+    assert [request.subscribed_topic_names for request in whole] == [("t",)]
+    (everything,) = whole
+    assert everything.rebalance_timeout_ms == 300_000
+    assert [set(topic.partitions) for topic in everything.topic_partitions] == [{0, 1}]
+    assert everything.member_epoch == 1
+
+
+def test_shutdown_commits_with_the_epoch_of_a_heartbeat_that_was_in_flight(
+    brokers: ScriptedCluster, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator_link, "_FINISH_MS", 60_000)
+    begun, go = threading.Event(), threading.Event()
+
+    def next_epoch(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+        begun.set()
+        assert go.wait(60)
+        return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=2, heartbeat_interval_ms=20)
+
+    options |= CONSUMER | {"auto.commit.interval.ms": 600_000}
+    with Consuming(options, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+        brokers.script(ConsumerGroupHeartbeatRequest, Respond(next_epoch))
+        assert begun.wait(60)
+        closing = threading.Thread(target=consuming.consumer.shutdown)
+        closing.start()
+        eventually(lambda: [list(stream) for stream in consuming.streams], [[]], retrying=(RuntimeError,))
+        go.set()
+        closing.join(60)
+    (request,) = brokers.requests(OffsetCommitRequest)
+    assert request.generation_id_or_member_epoch == 2
+    assert committed(brokers) == [3, 3]
+
+
+# --- joined again
+
+
+@pytest.mark.parametrize(
+    ("protocol", "kind", "code"),
+    [
+        (CLASSIC, HeartbeatRequest, ErrorCode.UNKNOWN_MEMBER_ID),
+        (CLASSIC, HeartbeatRequest, ErrorCode.ILLEGAL_GENERATION),
+        (CLASSIC, HeartbeatRequest, ErrorCode.REBALANCE_IN_PROGRESS),
+        (CLASSIC, SyncGroupRequest, ErrorCode.UNKNOWN_MEMBER_ID),
+        (CLASSIC, SyncGroupRequest, ErrorCode.ILLEGAL_GENERATION),
+        (CLASSIC, SyncGroupRequest, ErrorCode.REBALANCE_IN_PROGRESS),
+        (CLASSIC, JoinGroupRequest, ErrorCode.UNKNOWN_MEMBER_ID),
+        (CONSUMER, ConsumerGroupHeartbeatRequest, ErrorCode.UNKNOWN_MEMBER_ID),
+        (CONSUMER, ConsumerGroupHeartbeatRequest, ErrorCode.FENCED_MEMBER_EPOCH),
+    ],
+    ids=name_of,
+)
+def test_a_member_that_has_lost_its_generation_joins_again_and_loses_no_record(
+    brokers: ScriptedCluster,
+    options: dict[str, object],
+    protocol: dict[str, object],
+    kind: type[Request[Any]],
+    code: ErrorCode,
+) -> None:
+    with Consuming(options | protocol, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+        eventually(lambda: committed(brokers), [3, 3])
+        brokers.script(kind, Refuse(code))
+        if kind in {SyncGroupRequest, JoinGroupRequest}:
+            brokers.script(HeartbeatRequest, Refuse(ErrorCode.REBALANCE_IN_PROGRESS))
+        eventually(lambda: group_of(brokers).joined >= 2, expected=True)
+        brokers.partition("t").append(batch_of([b"6"]))
+        eventually(lambda: sorted(consuming.values), [*ALL, 6])
+        eventually(lambda: committed(brokers), [4, 3])
+    assert (sorted(consuming.values), consuming.errors) == ([*ALL, 6], [])
+
+
+def test_the_coordinator_gives_a_member_its_id_before_it_joins(
+    brokers: ScriptedCluster, options: dict[str, object]
+) -> None:
+    with Consuming(options, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+    assert [request.member_id for request in brokers.requests(JoinGroupRequest)] == ["", "member-0"]
+    assert group_of(brokers).left == ["member-0"]
+
+
+def test_the_record_in_process_is_processed_again_if_its_member_is_not_known_any_more(
+    brokers: ScriptedCluster, options: dict[str, object]
+) -> None:
+    with ConsumerConnector(options | {"enable.auto.commit": "false"}) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        first = next(stream)
+        brokers.script(HeartbeatRequest, Refuse(ErrorCode.UNKNOWN_MEMBER_ID))
+        eventually(lambda: group_of(brokers).joined, 2)
+        with pytest.raises(CommitFailed, match="group g: offsets were not committed"):
+            consumer.commit_offsets()
+        seen = {(record.partition, record.offset) for record in (next(stream) for _ in ALL)}
+    assert (first.partition, first.offset) in seen
+    assert len(seen) == len(ALL)
+
+
+# --- commits
+
+
+@both_protocols
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS],
+    ids=name_of,
+)
+def test_a_commit_during_a_rebalance_is_repeated(
+    brokers: ScriptedCluster, options: dict[str, object], protocol: dict[str, object], code: ErrorCode
+) -> None:
+    options |= protocol | {"enable.auto.commit": "false"}
+    with ConsumerConnector(options) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        seen = [next(stream) for _ in ALL]
+        brokers.script(OffsetCommitRequest, *[Refuse(code)] * 3)
+        consumer.commit_offsets()
+        assert committed(brokers) == [3, 3]
+    assert len(seen) == len(ALL)
+
+
+@both_protocols
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+    ],
+    ids=name_of,
+)
+def test_a_commit_of_a_member_that_the_group_does_not_have_fails(
+    brokers: ScriptedCluster, options: dict[str, object], protocol: dict[str, object], code: ErrorCode
+) -> None:
+    options |= protocol | {"enable.auto.commit": "false"}
+    with ConsumerConnector(options) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        next(stream)
+        brokers.script(OffsetCommitRequest, Refuse(code))
+        with pytest.raises(CommitFailed, match=f"group g: offsets were not committed.*{code.name}"):
+            consumer.commit_offsets()
+        assert committed(brokers) == [-1, -1]
+        consumer.commit_offsets()
+        assert sorted(committed(brokers)) == [0, 1]
+
+
+def test_a_commit_without_permission_is_an_error_that_names_group_and_partition(
+    brokers: ScriptedCluster, options: dict[str, object]
+) -> None:
+    with ConsumerConnector(options | {"enable.auto.commit": "false"}) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        next(stream)
+        brokers.script(OffsetCommitRequest, Refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        with pytest.raises(KafkaError, match=r"group g, t-\d: not authorized for READ on this group"):
+            consumer.commit_offsets()
+
+
+def test_an_automatic_commit_that_fails_is_repeated_at_the_next_interval(
+    brokers: ScriptedCluster, options: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    brokers.script(OffsetCommitRequest, *[Refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)] * 2)
+    with Consuming(options, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+        eventually(lambda: committed(brokers), [3, 3])
+    assert "group g: offsets were not committed: group g, t-" in caplog.text
+
+
+# --- raised
+
+
+@pytest.mark.parametrize(
+    ("protocol", "kind", "code"),
+    [
+        *((CLASSIC, FindCoordinatorRequest, code) for code in (ErrorCode.GROUP_AUTHORIZATION_FAILED,)),
+        *(
+            (CLASSIC, JoinGroupRequest, code)
+            for code in (
+                ErrorCode.GROUP_AUTHORIZATION_FAILED,
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+                ErrorCode.INVALID_SESSION_TIMEOUT,
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                ErrorCode.FENCED_INSTANCE_ID,
+            )
+        ),
+        (CLASSIC, SyncGroupRequest, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        (CLASSIC, HeartbeatRequest, ErrorCode.FENCED_INSTANCE_ID),
+        (CLASSIC, HeartbeatRequest, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        (CLASSIC, OffsetFetchRequest, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        (CLASSIC, ListOffsetsRequest, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        *(
+            (CONSUMER, ConsumerGroupHeartbeatRequest, code)
+            for code in (
+                ErrorCode.GROUP_AUTHORIZATION_FAILED,
+                ErrorCode.UNRELEASED_INSTANCE_ID,
+                ErrorCode.UNSUPPORTED_ASSIGNOR,
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                ErrorCode.FENCED_INSTANCE_ID,
+                ErrorCode.INVALID_REQUEST,
+            )
+        ),
+    ],
+    ids=name_of,
+)
+def test_an_error_that_a_retry_cannot_help_is_raised_by_every_stream(
+    brokers: ScriptedCluster,
+    options: dict[str, object],
+    protocol: dict[str, object],
+    kind: type[Request[Any]],
+    code: ErrorCode,
+) -> None:
+    brokers.script(kind, Refuse(code))
+    with ConsumerConnector(options | protocol) as consumer:
+        streams = consumer.create_message_streams({"t": 2})["t"]
+        for stream in [*streams, *streams]:
+            with pytest.raises(KafkaError, match="group g" if kind is not ListOffsetsRequest else "t-") as raised:
+                list(stream)
+            assert raised.value.code is code
+    assert count(brokers, kind) <= 2
+
+
+def test_a_broker_without_the_consumer_protocol_is_an_error_that_names_group_protocol(
+    options: dict[str, object],
+) -> None:
+    with ScriptedCluster(topics={"t": 1}) as old:
+        options |= {"bootstrap.servers": old.bootstrap_servers, **CONSUMER}
+        with ConsumerConnector(options) as consumer:
+            (stream,) = consumer.create_message_streams({"t": 1})["t"]
+            with pytest.raises(
+                KafkaError, match=r"group g: group\.protocol=consumer .*ConsumerGroupHeartbeat"
+            ) as raised:
+                next(stream)
+            assert raised.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_an_assignment_that_cannot_be_decoded_is_an_error_that_names_the_group(
+    brokers: ScriptedCluster, options: dict[str, object]
+) -> None:
+    brokers.script(SyncGroupRequest, Respond(lambda _: SyncGroupResponse(assignment=UNDECODABLE)))
+    with ConsumerConnector(options) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        with pytest.raises(KafkaError, match=r"group g: .*assignment cannot be read"):
+            next(stream)
+    assert len(group_of(brokers).left) == 1
+
+
+# --- assignments
+
+
+def test_an_empty_assignment_is_no_partition(brokers: ScriptedCluster, options: dict[str, object]) -> None:
+    brokers.script(SyncGroupRequest, Respond(lambda _: SyncGroupResponse(assignment=b"")))
+    with Consuming(options, {"t": 1}) as consuming:
+        wait_for_requests(brokers, HeartbeatRequest, 2)
+        assert consuming.partitions == []
+    assert consuming.errors == []
+
+
+def test_the_leader_assigns_all_partitions_to_itself(brokers: ScriptedCluster, options: dict[str, object]) -> None:
+    with Consuming(options, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+    (request,) = brokers.requests(SyncGroupRequest)
+    (assignment,) = request.assignments
+    assert assignment.member_id == "member-0"
+    assert set(decode_partitions(assignment.assignment)) == {TopicPartition("t", 0), TopicPartition("t", 1)}
+
+
+def test_a_topic_that_was_away_and_was_created_again_is_read_from_its_beginning(
+    brokers: ScriptedCluster, options: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    with Consuming(options | {"metadata.max.age.ms": 200}, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+        with brokers.state.lock:  # the number of partitions stays, so that the member keeps them
+            for number in range(2):
+                brokers.partition("t", number).leader = -1
+        eventually(lambda: all(f"t-{number} has no leader" in caplog.text for number in range(2)), expected=True)
+        with brokers.state.lock:
+            brokers.state.create("t", 2)
+            for number in ALL:
+                brokers.partition("t", number % 2).append(batch_of([b"%d" % (10 + number)]))
+        eventually(lambda: sorted(consuming.values), [*ALL, *range(10, 16)])
+    assert (consuming.errors, group_of(brokers).joined) == ([], 1)
+
+
+def assigning(*topic_ids: uuid.UUID) -> Callable[[ConsumerGroupHeartbeatRequest], ConsumerGroupHeartbeatResponse]:
+    def respond(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+        topics = tuple(TopicPartitions(topic_id=topic_id, partitions=(0,)) for topic_id in topic_ids)
+        return ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id,
+            member_epoch=1,
+            heartbeat_interval_ms=20,
+            assignment=Assignment(topic_partitions=topics),
+        )
+
+    return respond
+
+
+def test_a_topic_id_that_is_not_known_is_looked_up_until_it_is(
+    brokers: ScriptedCluster, options: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    topic_id = uuid.uuid4()
+    steps = Respond(assigning(topic_id)), *[Respond(heartbeat_of_epoch_1)] * 10_000
+    brokers.script(ConsumerGroupHeartbeatRequest, *steps)
+    with caplog.at_level("INFO"), Consuming(options | CONSUMER, {"later": 1}) as consuming:
+        wait_for_requests(brokers, MetadataRequest, 3)
+        assert consuming.errors == []
+        brokers.state.create("later", 1)
+        brokers.state.topics["later"].topic_id = topic_id
+        brokers.partition("later").append(batch_of([b"7"]))
+        eventually(lambda: consuming.values, [7])
+    assert f"group g: topic ids {topic_id} were assigned" in caplog.text
+
+
+def heartbeat_of_epoch_1(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=1, heartbeat_interval_ms=20)
+
+
+def test_another_assignment_replaces_one_with_a_topic_id_that_is_not_known(
+    brokers: ScriptedCluster, options: dict[str, object]
+) -> None:
+    first, second = assigning(uuid.uuid4()), assigning(brokers.state.topics["t"].topic_id)
+    steps = Respond(first), *[Respond(heartbeat_of_epoch_1)] * 2, Respond(second)
+    brokers.script(ConsumerGroupHeartbeatRequest, *steps, *[Respond(heartbeat_of_epoch_1)] * 10_000)
+    with Consuming(options | CONSUMER, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), [0, 2, 4])
+        assert consuming.partitions == [("t", 0)]
+    assert consuming.errors == []

@@ -1,0 +1,212 @@
+"""Members of a group that stall, restart or are killed, and their streams' threads."""
+
+import sys
+import threading
+
+import pytest
+
+from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native._client.admin.topics import create_partitions
+from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native.clients import (
+    CommitFailed,
+    ConsumerRecord,
+)
+from tests.support.clients.consuming import (
+    PARTITIONS,
+    Consuming,
+    all_of,
+    committed,
+    numbers,
+    wait_until_shared,
+    write,
+)
+from tests.support.clients.native import config_of
+from tests.support.scripts import started
+from tests.support.waiting import eventually
+
+both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+
+PROCESS_TWO_AND_STAY = """
+import sys, time
+from spark_kafka_native.clients import ConsumerConnector
+servers, protocol = sys.argv[1:]
+consumer = ConsumerConnector({
+    "bootstrap.servers": servers, "group.id": "g", "group.protocol": protocol, "auto.offset.reset": "earliest",
+    "heartbeat.interval.ms": 100, "session.timeout.ms": 2000, "auto.commit.interval.ms": 600000,
+    "partition.assignment.strategy": "cooperative-sticky",
+})
+(stream,) = consumer.create_message_streams({"t": 1})["t"]
+for count, record in enumerate(stream):
+    if count == 2:
+        print("third record", flush=True)
+        time.sleep(600)
+"""
+
+
+# --- stalled
+
+
+@both_protocols
+def test_a_member_with_a_record_in_process_for_too_long_leaves_and_joins_again_after_it(
+    broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str
+) -> None:
+    options["group.protocol"] = protocol
+    write(broker, topic, range(PARTITIONS))
+    begun, go = threading.Event(), threading.Event()
+    failures: list[CommitFailed] = []
+
+    def process(_: ConsumerRecord) -> None:
+        if begun.is_set():
+            return
+        begun.set()
+        assert go.wait(60)
+        try:
+            first.consumer.commit_offsets()
+        except CommitFailed as error:
+            failures.append(error)
+
+    with Consuming(options | {"max.poll.interval.ms": 300}, {topic: 1}, process=process) as first:
+        assert begun.wait(60)
+        eventually(lambda: first.partitions, [])
+        with Consuming(options, {topic: 1}) as second:
+            eventually(lambda: second.partitions, all_of(topic), within_s=60)
+            eventually(lambda: numbers(second), list(range(PARTITIONS)), within_s=60)
+            go.set()
+            wait_until_shared([first, second], all_of(topic))
+            write(broker, topic, range(PARTITIONS, 2 * PARTITIONS))
+            wanted = set(range(2 * PARTITIONS))
+            eventually(lambda: set(numbers(first, second)), wanted, within_s=60)
+    (failure,) = failures
+    assert f"group {options['group.id']}: offsets were not committed of {topic}-" in str(failure)
+    assert (first.errors, second.errors) == ([], [])
+
+
+# --- static members and killed members
+
+
+@both_protocols
+def test_a_static_member_that_restarts_keeps_its_partitions(
+    broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str
+) -> None:
+    options["group.protocol"] = protocol
+    api = "JoinGroup" if protocol == "classic" else "ConsumerGroupHeartbeat"
+    one, two = ({"group.instance.id": name, "client.id": f"{name}-of-{topic}"} for name in ("one", "two"))
+    with Consuming(options | two, {topic: 1}) as second:
+        with Consuming(options | one, {topic: 1}) as first:
+            wait_until_shared([first, second], all_of(topic))
+            kept = first.partitions, second.partitions
+            write(broker, topic, range(PARTITIONS))
+            eventually(lambda: numbers(first, second), list(range(PARTITIONS)), within_s=60)
+        joined = len(broker.requests(api, client_id=two["client.id"]))
+        write(broker, topic, range(PARTITIONS, 2 * PARTITIONS))
+        with Consuming(options | one, {topic: 1}) as again:
+            eventually(lambda: (again.partitions, second.partitions), kept, within_s=60)
+            eventually(lambda: numbers(first, second, again), list(range(2 * PARTITIONS)), within_s=60)
+            if protocol == "classic":
+                assert len(broker.requests(api, client_id=two["client.id"])) == joined
+    assert (second.errors, again.errors) == ([], [])
+
+
+def test_a_static_leader_that_restarts_assigns_added_partitions(
+    broker: EmbeddedBroker, topic: str, options: dict[str, object]
+) -> None:
+    options |= {"group.instance.id": "one", "metadata.max.age.ms": 100}
+    with Consuming(options, {topic: 1}) as consuming:
+        wait_until_shared([consuming], all_of(topic))
+    with Consuming(options, {topic: 1}) as consuming:
+        wait_until_shared([consuming], all_of(topic))
+        with Cluster(config_of(broker.bootstrap_servers)) as cluster:
+            create_partitions(cluster, {topic: PARTITIONS + 3})
+        wait_until_shared([consuming], all_of(topic, PARTITIONS + 3))
+    assert consuming.errors == []
+
+
+@both_protocols
+def test_the_partitions_of_a_killed_member_move_after_the_session_timeout_and_no_record_is_lost(protocol: str) -> None:
+    settings = {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.session.timeout.ms": "2000",
+        "group.consumer.min.session.timeout.ms": "2000",
+        "group.consumer.heartbeat.interval.ms": "100",
+        "group.consumer.min.heartbeat.interval.ms": "100",
+        "group.min.session.timeout.ms": "2000",
+    }
+    with EmbeddedBroker(topics={"t": PARTITIONS}, settings=settings) as broker:
+        options = {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "g",
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "heartbeat.interval.ms": 100,
+            "partition.assignment.strategy": "cooperative-sticky",
+        }
+        write(broker, "t", range(12))
+        program = [sys.executable, "-c", PROCESS_TWO_AND_STAY, broker.bootstrap_servers, protocol]
+        with started(program, until="third record") as member, Consuming(options, {"t": 1}) as other:
+            member.kill()
+            member.wait(60)
+            eventually(lambda: other.partitions, all_of("t"), within_s=60)
+            eventually(lambda: set(numbers(other)), set(range(12)), within_s=60)
+        assert committed(broker, "g") == dict.fromkeys(range(PARTITIONS), 2)
+
+
+# --- threads
+
+
+def test_shutdown_by_another_thread_leaves_the_record_in_process_uncommitted(
+    broker: EmbeddedBroker, topic: str, options: dict[str, object]
+) -> None:
+    write(broker, topic, range(5), 1)
+    begun, go = threading.Event(), threading.Event()
+
+    def process(record: ConsumerRecord) -> None:
+        if record.offset == 2:
+            begun.set()
+            assert go.wait(60)
+
+    consuming = Consuming(options, {topic: 1}, process=process)
+    assert begun.wait(60)
+    consuming.consumer.shutdown()
+    assert committed(broker, options["group.id"])[0] == 2
+    go.set()
+    consuming.close()
+    assert (numbers(consuming), consuming.errors) == ([0, 1, 2], [])
+    assert committed(broker, options["group.id"])[0] == 2
+
+
+@both_protocols
+def test_many_streams_each_with_a_thread_share_the_partitions(
+    broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str
+) -> None:
+    options["group.protocol"] = protocol
+    many, streams = f"{topic}-many", 16
+    broker.create_topic(many, 2 * streams)
+    write(broker, many, range(1000), 2 * streams)
+    with Consuming(options, {many: streams}) as consuming:
+        eventually(lambda: numbers(consuming), list(range(1000)), within_s=60)
+        assert [len(stream.partitions) for stream in consuming.streams] == [2] * streams
+    assert consuming.errors == []
+    assert sum(committed(broker, options["group.id"]).values()) == 1000
+
+
+def test_streams_of_a_topic_get_its_partitions_only(
+    broker: EmbeddedBroker, topic: str, options: dict[str, object]
+) -> None:
+    other = f"{topic}-other"
+    broker.create_topic(other, 2)
+    with Consuming(options, {topic: 2, other: 3}) as consuming:
+        wait_until_shared([consuming], all_of(topic) + all_of(other, 2))
+        found = [({name for name, _ in stream.partitions}, len(stream.partitions)) for stream in consuming.streams]
+    assert found == [({topic}, 3), ({topic}, 3), ({other}, 1), ({other}, 1), (set(), 0)]
+
+
+def test_a_second_thread_that_waits_for_a_record_of_a_stream_is_an_error(
+    topic: str, options: dict[str, object]
+) -> None:
+    with Consuming(options, {topic: 1}) as consuming:
+        (stream,) = consuming.streams
+        eventually(lambda: stream._partitions._is_waiting, expected=True)
+        with pytest.raises(RuntimeError, match="each stream is for one thread"):
+            next(stream)
+    assert consuming.errors == []

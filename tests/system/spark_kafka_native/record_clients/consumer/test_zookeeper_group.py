@@ -1,0 +1,342 @@
+"""Members of groups in ZooKeeper: their znodes, conflicts, lost sessions, and where offsets are committed."""
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from kazoo.client import KazooClient
+
+from broker_embedded.testing import EmbeddedBroker, EmbeddedZooKeeper
+from spark_kafka_native._client.groups.zookeeper.member import ZooKeeperMembership
+from spark_kafka_native.clients import (
+    Blacklist,
+    ConsumerConnector,
+    KafkaError,
+    NoBrokersFound,
+    Producer,
+    ProducerRecord,
+    RebalanceFailed,
+    SimpleConsumer,
+    Whitelist,
+)
+from tests.support.clients.consuming import Consuming, wait_until_shared
+from tests.support.scripts import free_port
+from tests.support.servers.kafka_on_zookeeper import zookeeper_client
+from tests.support.waiting import eventually
+
+PARTITIONS = 4
+
+
+@pytest.fixture
+def broker(zookeeper_connect: str) -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(settings={"zookeeper.connect": zookeeper_connect}) as running:
+        running.create_topic("t", PARTITIONS)
+        yield running
+
+
+@pytest.fixture
+def zookeeper(zookeeper_connect: str) -> Iterator[KazooClient]:
+    with zookeeper_client(zookeeper_connect) as client:
+        yield client
+
+
+@pytest.fixture
+def options(broker: EmbeddedBroker, zookeeper: KazooClient, zookeeper_connect: str) -> dict[str, object]:
+    eventually(lambda: zookeeper.exists("/brokers/topics/t") is not None, expected=True)
+    return {
+        "zookeeper.connect": zookeeper_connect,
+        "zookeeper.session.timeout.ms": 2000,
+        "group.id": "g",
+        "auto.offset.reset": "smallest",
+        "rebalance.backoff.ms": 100,
+        "auto.commit.interval.ms": 100,
+        "fetch.max.wait.ms": 50,
+    }
+
+
+def write(broker: EmbeddedBroker, numbers: range) -> None:
+    with Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0}) as producer:
+        records = [ProducerRecord("t", b"%d" % number, partition=number % PARTITIONS) for number in numbers]
+        for future in producer.send_all(records):
+            future.result(60)
+
+
+def numbers(*members: Consuming) -> list[int]:
+    return sorted(int(value) for member in members for value in member.values)
+
+
+def children(zookeeper: KazooClient, path: str) -> list[str]:
+    return sorted(zookeeper.get_children(path)) if zookeeper.exists(path) else []
+
+
+def values(zookeeper: KazooClient, path: str) -> dict[str, str]:
+    return {name: zookeeper.get(f"{path}/{name}")[0].decode() for name in children(zookeeper, path)}
+
+
+ALL = [("t", number) for number in range(PARTITIONS)]
+
+
+# --- znodes
+
+
+def test_a_member_registers_as_kafkas_consumers_do(
+    broker: EmbeddedBroker, zookeeper: KazooClient, options: dict[str, object]
+) -> None:
+    with Consuming(options, {"t": 2}) as member:
+        wait_until_shared([member], ALL)
+        (consumer_id,) = children(zookeeper, "/consumers/g/ids")
+        assert re.fullmatch(rf"g_{re.escape(socket.gethostname())}-\d{{13}}-[0-9a-f]{{8}}", consumer_id)
+        data, stat = zookeeper.get(f"/consumers/g/ids/{consumer_id}")
+        registration = json.loads(data)
+        assert registration.pop("timestamp").isdecimal()
+        assert registration == {"version": 1, "subscription": {"t": 2}, "pattern": "static"}
+        assert stat.ephemeralOwner
+        owners = {"0": f"{consumer_id}-0", "1": f"{consumer_id}-0", "2": f"{consumer_id}-1", "3": f"{consumer_id}-1"}
+        assert values(zookeeper, "/consumers/g/owners/t") == owners
+        assert [sorted(part.partition for part in stream.partitions) for stream in member.streams] == [[0, 1], [2, 3]]
+        write(broker, range(8))
+        eventually(lambda: values(zookeeper, "/consumers/g/offsets/t"), dict.fromkeys("0123", "2"))
+    assert children(zookeeper, "/consumers/g/ids") == children(zookeeper, "/consumers/g/owners/t") == []
+
+
+@pytest.mark.parametrize(
+    ("topic_filter", "pattern", "expression"),
+    [(Whitelist("t, u"), "white_list", "t|u"), (Blacklist("u"), "black_list", "u")],
+    ids=["white", "black"],
+)
+def test_a_filter_is_registered_with_its_expression(
+    zookeeper: KazooClient,
+    options: dict[str, object],
+    topic_filter: Whitelist | Blacklist,
+    pattern: str,
+    expression: str,
+) -> None:
+    with Consuming(options | {"consumer.id": "one"}, topic_filter, streams=3) as member:
+        wait_until_shared([member], ALL)
+        registration = json.loads(zookeeper.get("/consumers/g/ids/g_one")[0])
+        assert (registration["pattern"], registration["subscription"]) == (pattern, {expression: 3})
+
+
+# --- other members
+
+
+def test_partitions_that_stay_are_read_through_a_rebalance(
+    broker: EmbeddedBroker, zookeeper: KazooClient, options: dict[str, object]
+) -> None:
+    with Consuming(options | {"consumer.id": "a"}, {"t": 1}) as first:
+        wait_until_shared([first], ALL)
+        before = zookeeper.exists("/consumers/g/owners/t/0").czxid
+        with Consuming(options | {"consumer.id": "b"}, {"t": 1}) as second:
+            wait_until_shared([first, second], ALL)
+            assert first.partitions == ALL[:2]
+            assert zookeeper.exists("/consumers/g/owners/t/0").czxid == before
+            write(broker, range(8))
+            eventually(lambda: numbers(first, second), list(range(8)))
+
+
+def test_a_partition_that_another_consumer_keeps_fails_the_first_rebalance(
+    zookeeper: KazooClient, options: dict[str, object]
+) -> None:
+    zookeeper.create("/consumers/g/owners/t/1", b"g_other-0", makepath=True)
+    with ConsumerConnector(options | {"rebalance.max.retries": 3, "consumer.id": "a"}) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        expected = (
+            r"group g: g_a could not rebalance in 3 attempts \(rebalance.max.retries\): /consumers/g/owners/t/1: "
+            "g_other-0 has not given it up yet"
+        )
+        with pytest.raises(RebalanceFailed, match=expected):
+            next(stream)
+    assert children(zookeeper, "/consumers/g/owners/t") == ["1"]
+    assert children(zookeeper, "/consumers/g/ids") == []
+
+
+def test_a_partition_is_claimed_as_soon_as_its_owner_has_given_it_up(
+    zookeeper: KazooClient, options: dict[str, object]
+) -> None:
+    zookeeper.create("/consumers/g/owners/t/1", b"g_other-0", makepath=True)
+    with Consuming(options | {"rebalance.backoff.ms": 2**31 - 1}, {"t": 1}) as member:
+        eventually(lambda: len(children(zookeeper, "/consumers/g/ids")), 1)
+        zookeeper.delete("/consumers/g/owners/t/1")
+        wait_until_shared([member], ALL)
+
+
+def test_a_consumer_id_in_use_is_an_error(zookeeper: KazooClient, options: dict[str, object]) -> None:
+    zookeeper.create("/consumers/g/ids/g_one", b"", ephemeral=True, makepath=True)
+    with ConsumerConnector(options | {"consumer.id": "one", "rebalance.max.retries": 2}) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        with pytest.raises(RebalanceFailed, match="/consumers/g/ids/g_one: another session has registered"):
+            next(stream)
+    assert children(zookeeper, "/consumers/g/ids") == ["g_one"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b'{"version":1,"subscription":{"t":"many"},"pattern":"static"}',
+        b'{"version":1,"subscription":{"t":1},"pattern":"none"}',
+        b'{"version":1,"subscription":{},"pattern":"white_list"}',
+        b'{"version":1,"subscription":{"(":1},"pattern":"white_list"}',
+    ],
+)
+def test_a_registration_that_cannot_be_read_is_ignored(
+    zookeeper: KazooClient, options: dict[str, object], data: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    zookeeper.create("/consumers/g/ids/g_a", data, ephemeral=True, makepath=True)
+    with Consuming(options, {"t": 1}) as member:
+        wait_until_shared([member], ALL)
+    assert "g_a" in caplog.text
+
+
+# --- sessions
+
+
+def test_a_member_registers_again_after_its_session_has_expired(
+    broker: EmbeddedBroker, zookeeper: KazooClient, zookeeper_connect: str, options: dict[str, object]
+) -> None:
+    write(broker, range(8))
+    with Consuming(options | {"consumer.id": "a"}, {"t": 1}) as member:
+        eventually(lambda: numbers(member), list(range(8)))
+        eventually(lambda: values(zookeeper, "/consumers/g/offsets/t"), dict.fromkeys("0123", "2"))
+        before = zookeeper.exists("/consumers/g/ids/g_a").ephemeralOwner
+        expire(zookeeper_connect, member)
+        eventually(lambda: (stat := zookeeper.exists("/consumers/g/ids/g_a")) and stat.ephemeralOwner != before, True)
+        wait_until_shared([member], ALL)
+        write(broker, range(8, 16))
+        eventually(lambda: numbers(member), list(range(16)))
+        assert member.errors == []
+
+
+def expire(connect: str, member: Consuming) -> None:
+    """End the session of a member from outside."""
+    assert member.consumer._member is not None
+    membership = member.consumer._member._membership
+    assert isinstance(membership, ZooKeeperMembership)
+    kazoo = membership._session.znodes._client
+    assert kazoo is not None
+    thief = KazooClient(connect, client_id=kazoo.client_id)
+    thief.start()
+    thief.stop()
+    thief.close()
+
+
+def test_records_are_read_while_zookeeper_is_away_for_a_short_time_and_not_after_the_session() -> None:
+    with EmbeddedZooKeeper() as server, EmbeddedBroker(settings={"zookeeper.connect": server.connect_string}) as broker:
+        broker.create_topic("t", PARTITIONS)
+        options: dict[str, object] = {
+            "zookeeper.connect": server.connect_string,
+            "zookeeper.session.timeout.ms": 2000,
+            "group.id": "g",
+            "auto.offset.reset": "smallest",
+            "rebalance.backoff.ms": 100,
+            "fetch.max.wait.ms": 50,
+        }
+        with Consuming(options, {"t": 1}) as member:
+            wait_until_shared([member], ALL)
+            server.kill()
+            eventually(lambda: member.partitions, [], within_s=60)
+            write(broker, range(8))
+            server.start()
+            wait_until_shared([member], ALL)
+            eventually(lambda: numbers(member), list(range(8)), within_s=60)
+            assert member.errors == []
+
+
+def test_a_zookeeper_that_cannot_be_reached_is_an_error_of_the_streams(options: dict[str, object]) -> None:
+    connect = f"127.0.0.1:{free_port()}"
+    with ConsumerConnector(
+        options | {"zookeeper.connect": connect, "zookeeper.connection.timeout.ms": 300}
+    ) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        with pytest.raises(NoBrokersFound, match=f"group g: no ZooKeeper server has opened a session .*{connect}"):
+            next(stream)
+
+
+def test_a_chroot_that_does_not_exist_is_an_error_and_is_not_created(
+    zookeeper_server: EmbeddedZooKeeper, zookeeper: KazooClient, options: dict[str, object]
+) -> None:
+    connect = f"{zookeeper_server.connect_string}/missing"
+    with ConsumerConnector(options | {"zookeeper.connect": connect}) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        with pytest.raises(NoBrokersFound, match=r"the chroot /missing of zookeeper\.connect does not exist"):
+            next(stream)
+    with zookeeper_client(zookeeper_server.connect_string) as root:
+        assert root.exists("/missing") is None
+
+
+def test_shutdown_does_not_wait_for_a_zookeeper_that_is_away(options: dict[str, object]) -> None:
+    connect = f"127.0.0.1:{free_port()}"
+    consumer = ConsumerConnector(options | {"zookeeper.connect": connect, "zookeeper.connection.timeout.ms": 10**9})
+    with closing(consumer._cluster):
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        consumer.shutdown()
+        assert list(stream) == []
+
+
+# --- where offsets are committed
+
+
+def kafka_offsets(broker: EmbeddedBroker) -> dict[str, str]:
+    with SimpleConsumer({"bootstrap.servers": broker.bootstrap_servers}) as consumer:
+        return {str(part.partition): str(each.offset) for part, each in consumer.committed_offsets("g").items()}
+
+
+def test_offsets_migrate_from_zookeeper_to_kafka_and_back(
+    broker: EmbeddedBroker, zookeeper: KazooClient, options: dict[str, object]
+) -> None:
+    written = 0
+
+    def consume(**steps: object) -> tuple[dict[str, str], dict[str, str]]:
+        """Eight more records, in one life of a consumer -> the offsets in ZooKeeper and at the coordinator."""
+        nonlocal written
+        write(broker, range(written, written + 8))
+        with Consuming(options | {name.replace("_", "."): value for name, value in steps.items()}, {"t": 1}) as member:
+            eventually(lambda: numbers(member), list(range(written, written + 8)))
+        written += 8
+        return values(zookeeper, "/consumers/g/offsets/t"), kafka_offsets(broker)
+
+    def each(offset: int) -> dict[str, str]:
+        return dict.fromkeys("0123", str(offset))
+
+    assert consume() == (each(2), {})
+    assert consume(offsets_storage="kafka", dual_commit_enabled="true") == (each(4), each(4))
+    assert consume(offsets_storage="kafka", dual_commit_enabled="false") == (each(4), each(6))
+    # Back: both again, of which the greater is used, and then ZooKeeper alone.
+    assert consume(offsets_storage="kafka") == (each(8), each(8))
+    assert consume(offsets_storage="zookeeper") == (each(10), each(8))
+
+
+def test_an_idle_partition_migrates_too(
+    broker: EmbeddedBroker, zookeeper: KazooClient, options: dict[str, object]
+) -> None:
+    for number in range(PARTITIONS):
+        zookeeper.create(f"/consumers/g/offsets/t/{number}", b"0", makepath=True)
+    with Consuming(options | {"offsets.storage": "kafka"}, {"t": 1}) as member:
+        wait_until_shared([member], ALL)
+        eventually(lambda: kafka_offsets(broker), dict.fromkeys("0123", "0"))
+
+
+def test_an_offset_that_is_no_number_is_an_error_of_the_streams(
+    zookeeper: KazooClient, options: dict[str, object]
+) -> None:
+    zookeeper.create("/consumers/g/offsets/t/2", b"two", makepath=True)
+    with ConsumerConnector(options) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        with pytest.raises(KafkaError, match=r"/consumers/g/offsets/t/2: b'two' is not an offset"):
+            next(stream)
+    assert children(zookeeper, "/consumers/g/owners/t") == []
+
+
+def test_commits_by_hand_go_to_zookeeper(
+    broker: EmbeddedBroker, zookeeper: KazooClient, options: dict[str, object]
+) -> None:
+    write(broker, range(1))
+    with ConsumerConnector(options | {"auto.commit.enable": "false"}) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        next(stream)
+        consumer.commit_offsets()
+        assert values(zookeeper, "/consumers/g/offsets/t")["0"] == "1"
