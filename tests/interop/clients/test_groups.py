@@ -1,18 +1,18 @@
 """Groups of foreign clients: members come and go, partitions follow, and what was committed is not read again."""
 
 import pytest
-from dirty_equals import AnyThing, IsInt
+from dirty_equals import IsInt
 
 from tests.interop.clients.conftest import Agents
 from tests.interop.clients.stories import (
     PARTITIONS,
     REBALANCE_S,
     follow_the_members,
+    members_resume_after_a_restart,
     produce_values,
     values,
     wait_until_shared,
 )
-from tests.support.clients.agent import AgentError
 from tests.support.clients.agent_programs import CLIENTS, ForeignClient
 from tests.support.clients.interface import Refused
 from tests.support.servers.brokers import AnyBroker, RestartableBroker, TopicMaker
@@ -147,34 +147,5 @@ def test_partitions_of_a_member_that_vanished_are_given_to_others(
 def test_a_group_resumes_when_the_broker_is_back(
     client: ForeignClient, protocol: str, server: RestartableBroker, new_topic: TopicMaker, agents: Agents
 ) -> None:
-    agent, servers, topic = agents(client), server.bootstrap_servers, new_topic(PARTITIONS)
-    group = f"group-of-{topic}"
-    members = [agent.join(servers, group, [topic], f"{topic}-{number}", protocol=protocol) for number in range(2)]
-    wait_until_shared(members, topic)
-    produce_values(agent, servers, topic, range(40))
-    eventually(lambda: len(values(members)), 40, within_s=REBALANCE_S)
-    for member in members:
-        member.commit()
-    server.restart()
-
-    found = eventually(
-        lambda: agent.committed(servers, group, topic, range(PARTITIONS)),
-        AnyThing,
-        within_s=REBALANCE_S,
-        retrying=(Refused, AgentError),  # while the coordinator reads its records
-    )
-    assert found == dict.fromkeys(range(PARTITIONS), 10)
-    produce_values(agent, servers, topic, range(40, 80))
-    # Nothing is lost. The Java client may join again, because it forgets the metadata of a cluster that it cannot
-    # reach; then it reads again what it had not committed.
-    eventually(lambda: set(values(members)), set(range(80)), within_s=60)
-    wait_until_shared(members, topic)
-
-    def commit_all() -> dict[int, int | None]:
-        for member in members:
-            member.commit()
-        return agent.committed(servers, group, topic, range(PARTITIONS))
-
-    eventually(commit_all, dict.fromkeys(range(PARTITIONS), 20), within_s=REBALANCE_S)
-    for member in members:
-        member.leave()
+    agent = agents(client)
+    members_resume_after_a_restart([agent, agent], agent, server, new_topic(PARTITIONS), protocol)

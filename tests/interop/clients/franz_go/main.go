@@ -40,6 +40,7 @@ type request struct {
 	Group      string             `json:"group"`
 	Protocol   string             `json:"protocol"`
 	Instance   *string            `json:"instance"`
+	Assignors  []string           `json:"assignors"`
 	Partitions json.RawMessage    `json:"partitions"`
 	Total      int                `json:"total"`
 	Configs    map[string]*string `json:"configs"`

@@ -22,6 +22,13 @@ type member struct {
 
 var members = map[string]*member{}
 
+var balancers = map[string]kgo.GroupBalancer{
+	"range":              kgo.RangeBalancer(),
+	"roundrobin":         kgo.RoundRobinBalancer(),
+	"sticky":             kgo.StickyBalancer(),
+	"cooperative-sticky": kgo.CooperativeStickyBalancer(),
+}
+
 func join(_ context.Context, asked *request) (any, error) {
 	joined := &member{stopped: make(chan struct{}), owned: map[string]map[int32]bool{}}
 	options := []kgo.Opt{
@@ -48,6 +55,13 @@ func join(_ context.Context, asked *request) (any, error) {
 	}
 	if asked.Instance != nil {
 		options = append(options, kgo.InstanceID(*asked.Instance))
+	}
+	if len(asked.Assignors) > 0 {
+		chosen := []kgo.GroupBalancer{}
+		for _, name := range asked.Assignors {
+			chosen = append(chosen, balancers[name])
+		}
+		options = append(options, kgo.Balancers(chosen...))
 	}
 	if asked.Protocol == "consumer" {
 		options = append(options, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))

@@ -33,12 +33,17 @@ public final class Agent {
     }
 
     static final ObjectMapper JSON = new ObjectMapper();
+    private static final Map<String, String> ASSIGNORS = new HashMap<>();
     private static final Map<String, Operation> OPERATIONS = new HashMap<>();
     private static final Map<String, Member> MEMBERS = new HashMap<>();
 
     public static void main(String[] arguments) throws Exception {
         PrintStream answers = new PrintStream(System.out, true, "UTF-8");
         System.setOut(System.err);
+        ASSIGNORS.put("range", "RangeAssignor");
+        ASSIGNORS.put("roundrobin", "RoundRobinAssignor");
+        ASSIGNORS.put("sticky", "StickyAssignor");
+        ASSIGNORS.put("cooperative-sticky", "CooperativeStickyAssignor");
         OPERATIONS.put("produce", Agent::produce);
         OPERATIONS.put("consume", Agent::consume);
         OPERATIONS.put("over_sasl", Agent::overSasl);
@@ -157,6 +162,12 @@ public final class Agent {
         }
         if (request.hasNonNull("instance")) {
             config.put("group.instance.id", request.get("instance").asText());
+        }
+        List<String> assignors = new ArrayList<>();
+        request.get("assignors").forEach(
+                name -> assignors.add("org.apache.kafka.clients.consumer." + ASSIGNORS.get(name.asText())));
+        if (!assignors.isEmpty()) {
+            config.put("partition.assignment.strategy", String.join(",", assignors));
         }
         List<String> topics = new ArrayList<>();
         request.get("topics").forEach(topic -> topics.add(topic.asText()));

@@ -2,7 +2,7 @@
 
 const readline = require('readline')
 const {
-  AssignerProtocol, CompressionCodecs, CompressionTypes, ConfigResourceTypes, Kafka, logLevel,
+  AssignerProtocol, CompressionCodecs, CompressionTypes, ConfigResourceTypes, Kafka, logLevel, PartitionAssigners,
 } = require('kafkajs')
 const SnappyCodec = require('kafkajs-snappy')
 const { ZstdCodec } = require('zstd-codec')
@@ -24,6 +24,11 @@ const text = value => (value === null || value === undefined ? null : value.toSt
 const kafka = (servers, clientId = 'agent', retry = { initialRetryTime: 100, retries: 8 }) =>
   new Kafka({ clientId, brokers: servers.split(','), logLevel: logLevel.NOTHING, retry })
 const members = new Map()
+
+// Members of other clients know kafkajs's assigner only by the name that Kafka's has.
+const ASSIGNERS = {
+  roundrobin: options => ({ ...PartitionAssigners.roundRobin(options), name: 'roundrobin' }),
+}
 
 function asJson(topic, partition, message) {
   const headers = []
@@ -51,7 +56,7 @@ function headersOf(record) {
 }
 
 class Member {
-  constructor(servers, group, name) {
+  constructor(servers, group, name, assignors) {
     this.records = []
     this.assignment = []
     this.positions = new Map()
@@ -61,6 +66,7 @@ class Member {
       heartbeatInterval: 300,
       metadataMaxAge: 1000,
       maxWaitTimeInMs: 100,
+      ...(assignors.length ? { partitionAssigners: assignors.map(assignor => ASSIGNERS[assignor]) } : {}),
     })
   }
 
@@ -179,8 +185,8 @@ const operations = {
     return records
   },
 
-  async join({ servers, member, group, topics }) {
-    const joined = new Member(servers, group, member)
+  async join({ servers, member, group, topics, assignors }) {
+    const joined = new Member(servers, group, member, assignors)
     members.set(member, joined)
     await joined.start(topics)
   },

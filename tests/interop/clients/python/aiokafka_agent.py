@@ -10,6 +10,9 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # type: ignore[import-untyped]  # it has no types
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete  # type: ignore[import-untyped]  # it has no types
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType  # type: ignore[import-untyped]  # it has no types
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor  # type: ignore[import-untyped]  # it has no types
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor  # type: ignore[import-untyped]  # it has no types
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor  # type: ignore[import-untyped]  # it has no types
 from aiokafka.errors import BrokerResponseError, for_code  # type: ignore[import-untyped]  # it has no types
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 
@@ -17,6 +20,10 @@ from tests.interop.clients.python import sasl
 from tests.interop.clients.python.line_agent import QUICK_MEMBER, Agent, Json, MemberThread, described, encoded, serve
 
 TIMEOUT_S = 30.0
+ASSIGNORS = {
+    assignor.name: assignor
+    for assignor in (RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitionAssignor)
+}
 
 
 class Loop:
@@ -102,7 +109,9 @@ class AiokafkaAgent(Agent):
             await consumer.stop()
         return stored
 
-    def join(self, member: str, servers: str, group: str, topics: list[str], instance: str | None) -> None:
+    def join(
+        self, member: str, servers: str, group: str, topics: list[str], instance: str | None, assignors: list[str]
+    ) -> None:
         config = {
             "bootstrap_servers": servers,
             "client_id": member,
@@ -110,6 +119,8 @@ class AiokafkaAgent(Agent):
             "group_instance_id": instance,
             **QUICK_MEMBER,
         }
+        if assignors:
+            config["partition_assignment_strategy"] = [ASSIGNORS[name] for name in assignors]
         self._members[member] = MemberThread(lambda: Subscriber(self._loop, topics, config))
 
     async def committed(self, servers: str, group: str, topic: str, partitions: list[int]) -> Json:

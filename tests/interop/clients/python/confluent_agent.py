@@ -80,7 +80,14 @@ class ConfluentAgent(ClientAgent):
         return sasl.over_confluent(servers, topic, mechanism, user, password)
 
     def join(
-        self, member: str, servers: str, group: str, topics: list[str], protocol: str, instance: str | None
+        self,
+        member: str,
+        servers: str,
+        group: str,
+        topics: list[str],
+        protocol: str,
+        instance: str | None,
+        assignors: list[str],
     ) -> None:
         config: dict[str, Any] = {
             "bootstrap.servers": servers,
@@ -95,6 +102,8 @@ class ConfluentAgent(ClientAgent):
         }
         if protocol == "classic":
             config |= {"session.timeout.ms": 6000, "heartbeat.interval.ms": 300}
+        if assignors:
+            config["partition.assignment.strategy"] = ",".join(assignors)
         if instance is not None:
             config["group.instance.id"] = instance
         self._members[member] = MemberThread(lambda: Subscriber(config, topics))

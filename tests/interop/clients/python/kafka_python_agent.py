@@ -8,6 +8,10 @@ from typing import Any
 import kafka
 import kafka.errors
 from kafka.admin import ConfigResource, KafkaAdminClient
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from tests.interop.clients.python import sasl
@@ -17,6 +21,15 @@ from tests.interop.clients.python.line_agent import QUICK_MEMBER, Json, MemberTh
 from tests.support.clients.kafka_python import KafkaPythonClient, poll_kafka_python
 
 BATCH = 500
+ASSIGNORS = {
+    assignor.name: assignor
+    for assignor in (
+        RangePartitionAssignor,
+        RoundRobinPartitionAssignor,
+        StickyPartitionAssignor,
+        CooperativeStickyAssignor,
+    )
+}
 
 
 class RejoiningSubscriber(Subscriber):
@@ -36,7 +49,9 @@ class KafkaPythonAgent(ClientAgent):
     def over_sasl(self, servers: str, topic: str, mechanism: str, user: str, password: str) -> Json:
         return sasl.over_kafka_python(servers, topic, mechanism, user, password)
 
-    def join(self, member: str, servers: str, group: str, topics: list[str], instance: str | None) -> None:
+    def join(
+        self, member: str, servers: str, group: str, topics: list[str], instance: str | None, assignors: list[str]
+    ) -> None:
         config = {
             "bootstrap_servers": servers,
             "client_id": member,
@@ -45,6 +60,8 @@ class KafkaPythonAgent(ClientAgent):
             "group_instance_id": instance,
             **QUICK_MEMBER,
         }
+        if assignors:
+            config["partition_assignment_strategy"] = [ASSIGNORS[name] for name in assignors]
         self._members[member] = MemberThread(lambda: RejoiningSubscriber(config, topics))
 
     def topics(self, servers: str) -> Json:
