@@ -10,6 +10,8 @@ MAX_TOPIC_NAME_LENGTH = 249
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Topics that brokers keep their own state in. Subscriptions leave them out unless they are named."""
 
+_SHOWN_AT_MOST = 8
+
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -45,3 +47,12 @@ def topic_name_problem(name: str) -> str | None:
     if not _LEGAL.fullmatch(name):
         return f"topic name {name!r} has characters other than ASCII letters, digits, '.', '_' and '-'"
     return None
+
+
+def listed(items: Iterable[TopicPartition | str]) -> str:
+    """Names in order, ``a-0, a-1``; a long list is cut and counted."""
+    names = [str(item) for item in sorted(items)]
+    more = len(names) - _SHOWN_AT_MOST
+    if more <= 0:
+        return ", ".join(names)
+    return f"{', '.join(names[:_SHOWN_AT_MOST])} and {more} more"

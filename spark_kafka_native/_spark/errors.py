@@ -5,15 +5,12 @@ stable code such as ``KAFKA_DATA_LOSS.PARTITIONS_DELETED`` in brackets.
 """
 
 import re
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
 from spark_kafka_native._protocol.errors import PicklableError
-from spark_kafka_native._protocol.topic import TopicPartition
 
 _SECRET: Final = re.compile(r"password|secret|jaas|token|credential|private|keystore\.key", re.IGNORECASE)
-_SHOWN_AT_MOST: Final = 8
 
 
 class OptionError(PicklableError, ValueError):
@@ -87,12 +84,3 @@ def redacted(message: str, option: str, value: object) -> str:
     """A message about an option, without the option's value if its name means a secret."""
     secret = str(value)
     return message.replace(secret, "(hidden)") if secret and _SECRET.search(option) else message
-
-
-def listed(items: Iterable[TopicPartition | str]) -> str:
-    """Names in order, ``a-0, a-1``; a long list is cut and counted."""
-    names = [str(item) for item in sorted(items)]
-    more = len(names) - _SHOWN_AT_MOST
-    if more <= 0:
-        return ", ".join(names)
-    return f"{', '.join(names[:_SHOWN_AT_MOST])} and {more} more"

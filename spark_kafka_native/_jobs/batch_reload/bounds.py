@@ -8,9 +8,8 @@ from typing import assert_never
 from spark_kafka_native._client.cluster.metadata import NO_EPOCH, PartitionLeader
 from spark_kafka_native._jobs.batch_reload.errors import ReloadError, UsageError, changed
 from spark_kafka_native._jobs.batch_reload.plan import ClusterState, Plan, Wanted
-from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._protocol.topic import TopicPartition, listed
 from spark_kafka_native._protocol.wire import ZERO_UUID
-from spark_kafka_native._spark.errors import listed
 from spark_kafka_native._spark.offsets import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,

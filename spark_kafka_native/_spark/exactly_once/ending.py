@@ -5,7 +5,7 @@ from typing import Final
 
 from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.producer_id import ProducerIdAndEpoch
-from spark_kafka_native._spark.errors import listed
+from spark_kafka_native._protocol.topic import listed
 from spark_kafka_native._spark.exactly_once.decision import (
     Decision,
     Handle,

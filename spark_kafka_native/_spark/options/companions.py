@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from spark_kafka_native._client.partitioning.partitioner_names import LOOKUP
-from spark_kafka_native._spark.errors import OptionError, listed
+from spark_kafka_native._protocol.topic import listed
+from spark_kafka_native._spark.errors import OptionError
 from spark_kafka_native._spark.offsets import SpecificOffsets
 from spark_kafka_native._spark.subscription import internal_topics
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._spark.errors import OptionError, listed
+from spark_kafka_native._protocol.topic import TopicPartition, listed
+from spark_kafka_native._spark.errors import OptionError
 from spark_kafka_native._spark.offsets import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,

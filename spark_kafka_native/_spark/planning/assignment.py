@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from spark_kafka_native._spark.errors import PlanError, listed
+from spark_kafka_native._protocol.topic import listed
+from spark_kafka_native._spark.errors import PlanError
 from spark_kafka_native._spark.options.parsed import SourceOptions
 from spark_kafka_native._spark.planning.bounds import Clock, OffsetSource
 from spark_kafka_native._spark.subscription import SelectedPartitions, describe, select, topics_to_look_up

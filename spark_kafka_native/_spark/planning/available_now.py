@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._spark.errors import DataLossError, listed
+from spark_kafka_native._protocol.topic import TopicPartition, listed
+from spark_kafka_native._spark.errors import DataLossError
 from spark_kafka_native._spark.offsets import OffsetMap
 
 _ADVICE = "Nothing after the last finished batch was written; start the query again to read the present records"

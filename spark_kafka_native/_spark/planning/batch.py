@@ -10,8 +10,8 @@ created again, and a log that was truncated before the end of the range.
 
 import logging
 
-from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._spark.errors import PlanError, listed
+from spark_kafka_native._protocol.topic import TopicPartition, listed
+from spark_kafka_native._spark.errors import PlanError
 from spark_kafka_native._spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, OffsetMap
 from spark_kafka_native._spark.options.parsed import SourceOptions
 from spark_kafka_native._spark.planning.assignment import select_existing

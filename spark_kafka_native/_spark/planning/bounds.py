@@ -9,8 +9,8 @@ from uuid import UUID
 
 from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._client.cluster.metadata import PartitionLeader
-from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._spark.errors import PlanError, listed
+from spark_kafka_native._protocol.topic import TopicPartition, listed
+from spark_kafka_native._spark.errors import PlanError
 from spark_kafka_native._spark.offsets import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,

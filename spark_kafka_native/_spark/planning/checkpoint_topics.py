@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._spark.errors import PlanError, listed
+from spark_kafka_native._protocol.topic import TopicPartition, listed
+from spark_kafka_native._spark.errors import PlanError
 from spark_kafka_native._spark.offsets import offsets_to_json
 from spark_kafka_native._spark.subscription import Assign, SubscribePattern, Subscription, describe, unnamed
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from spark_kafka_native._protocol.ids import format_id
-from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._spark.errors import AfterRestart, DataLossError, DataLossKind, listed
+from spark_kafka_native._protocol.topic import TopicPartition, listed
+from spark_kafka_native._spark.errors import AfterRestart, DataLossError, DataLossKind
 from spark_kafka_native._spark.offsets import OffsetMap
 from spark_kafka_native._spark.planning.ranges import OffsetRange, range_of
 from spark_kafka_native._spark.planning.topic_ids import Recreated

@@ -8,7 +8,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from spark_kafka_native._spark.errors import listed
+from spark_kafka_native._protocol.topic import listed
 from spark_kafka_native._spark.offsets import LATEST_OFFSET, OffsetMap
 from spark_kafka_native._spark.options.parsed import SourceOptions
 from spark_kafka_native._spark.planning.assignment import select_partitions, unknown_topics

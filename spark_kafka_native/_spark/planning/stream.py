@@ -20,8 +20,8 @@ import math
 from collections.abc import Mapping
 from uuid import UUID
 
-from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._spark.errors import DataLossError, DataLossKind, PlanError, listed
+from spark_kafka_native._protocol.topic import TopicPartition, listed
+from spark_kafka_native._spark.errors import DataLossError, DataLossKind, PlanError
 from spark_kafka_native._spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, Committed, OffsetMap
 from spark_kafka_native._spark.options.parsed import SourceOptions
 from spark_kafka_native._spark.planning.assignment import select_existing, select_partitions

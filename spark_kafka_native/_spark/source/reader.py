@@ -22,9 +22,9 @@ from spark_kafka_native._client.errors import (
     TopicRecreated,
 )
 from spark_kafka_native._protocol.errors import AUTHORIZATION_ERRORS, ErrorCode, KafkaError
-from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._protocol.topic import TopicPartition, listed
 from spark_kafka_native._protocol.wire import ZERO_UUID
-from spark_kafka_native._spark.errors import AfterRestart, TaskError, listed
+from spark_kafka_native._spark.errors import AfterRestart, TaskError
 from spark_kafka_native._spark.garbage_collection import task_begins
 from spark_kafka_native._spark.gathering import gathered
 from spark_kafka_native._spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, OffsetMap

@@ -4,7 +4,7 @@ import pytest
 
 from spark_kafka_native._protocol.ids import format_id, new_id, parse_id
 from spark_kafka_native._protocol.nearest import did_you_mean, nearest_name
-from spark_kafka_native._protocol.topic import TopicPartition, by_topic, topic_name_problem
+from spark_kafka_native._protocol.topic import TopicPartition, by_topic, listed, topic_name_problem
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 249])
@@ -66,3 +66,9 @@ def test_the_nearest_known_name(name: str, expected: str | None) -> None:
 
 def test_a_name_keeps_its_case() -> None:
     assert did_you_mean("includeheader", ["includeHeaders"]) == "; did you mean includeHeaders?"
+
+
+def test_long_lists_are_cut_and_counted() -> None:
+    partitions = [TopicPartition("t", partition) for partition in range(11, -1, -1)]
+    assert listed(partitions[-2:]) == "t-0, t-1"
+    assert listed(partitions) == "t-0, t-1, t-2, t-3, t-4, t-5, t-6, t-7 and 4 more"

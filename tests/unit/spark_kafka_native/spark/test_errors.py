@@ -2,8 +2,7 @@ import pickle
 
 import pytest
 
-from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._spark.errors import DataLossError, DataLossKind, PlanError, listed, redacted
+from spark_kafka_native._spark.errors import DataLossError, DataLossKind, PlanError, redacted
 
 
 @pytest.mark.parametrize(
@@ -23,12 +22,6 @@ def test_secrets_are_removed_from_errors(option: str) -> None:
 def test_values_of_other_options_stay_in_errors() -> None:
     assert redacted("'5x' is not an integer", "kafka.linger.ms", "5x") == "'5x' is not an integer"
     assert redacted("is empty", "kafka.ssl.key.password", "") == "is empty"
-
-
-def test_long_lists_are_cut_and_counted() -> None:
-    partitions = [TopicPartition("t", partition) for partition in range(11, -1, -1)]
-    assert listed(partitions[-2:]) == "t-0, t-1"
-    assert listed(partitions) == "t-0, t-1, t-2, t-3, t-4, t-5, t-6, t-7 and 4 more"
 
 
 def test_error_codes_are_in_the_text_and_pickled() -> None:
