@@ -17,7 +17,7 @@ from broker_embedded._coordinator.markers import TransactionMarkers
 from broker_embedded._coordinator.pattern_matcher import PatternMatcher
 from broker_embedded._coordinator.topic_lifecycle import TopicLifecycle
 from broker_embedded._coordinator.transactions import Transactions
-from broker_embedded._coordinator.zookeeper_offsets import ZooKeeperOffsets
+from broker_embedded._coordinator.zookeeper_offsets import OffsetsInZooKeeper
 from broker_embedded._log.checkpoints import CorruptCheckpoint
 from broker_embedded._log.cleaner.threads import CleanerThreads
 from broker_embedded._log.data_directory import DataDirectory
@@ -129,7 +129,7 @@ class Broker:
             max_metadata_chars=config.offset_metadata_max_bytes,
             offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         )
-        self.zookeeper_offsets = ZooKeeperOffsets()
+        self.zookeeper_offsets = OffsetsInZooKeeper()
         self.markers = TransactionMarkers(
             partitions=self.partitions,
             groups=self.groups,
@@ -252,7 +252,7 @@ class Broker:
             TransactionMarkers: self.markers,
             Transactions: self.transactions,
             WorkerThreads: self.threads,
-            ZooKeeperOffsets: self.zookeeper_offsets,
+            OffsetsInZooKeeper: self.zookeeper_offsets,
         }
 
     def _coordinator_log(self, topic: CoordinatorTopic) -> CoordinatorLog:

@@ -11,8 +11,8 @@ from spark_kafka_native._client.errors import (
     NotAReplica,
     OffsetOutOfRange,
     ProduceError,
+    RebalanceFailed,
 )
-from spark_kafka_native._client.groups.errors import RebalanceFailed
 from spark_kafka_native._client.groups.topic_filters import Blacklist, TopicFilter, Whitelist
 from spark_kafka_native._client.partitioning.partitioner_names import PartitionerError
 from spark_kafka_native._net.errors import AuthenticationFailed, BrokerUnreachable, ConfigError

@@ -18,7 +18,7 @@ class OffsetStore(Protocol):
 
 
 @dataclass(slots=True)
-class ZooKeeperOffsets:
+class OffsetsInZooKeeper:
     """A component of the broker. ``offsets`` is None without ``zookeeper.connect``."""
 
     offsets: OffsetStore | None = None

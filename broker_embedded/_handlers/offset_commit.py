@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from broker_embedded._coordinator.groups import Groups
-from broker_embedded._coordinator.zookeeper_offsets import OffsetStore, ZooKeeperOffsets
+from broker_embedded._coordinator.zookeeper_offsets import OffsetsInZooKeeper, OffsetStore
 from broker_embedded._groups.offsets import GroupOffsets, OffsetCommit
 from broker_embedded._handlers.support.registry import RequestContext, handles
 from broker_embedded._metadata.image import TopicImage
@@ -37,7 +37,7 @@ _IDS_SINCE: Final = 10
 
 @handles(OffsetCommitRequest, "0-10")
 async def offset_commit(
-    request: OffsetCommitRequest, context: RequestContext, groups: Groups, topics: Topics, zookeeper: ZooKeeperOffsets
+    request: OffsetCommitRequest, context: RequestContext, groups: Groups, topics: Topics, zookeeper: OffsetsInZooKeeper
 ) -> OffsetCommitResponse:
     """Commit the offsets; an error code per partition."""
     by_id = context.version >= _IDS_SINCE

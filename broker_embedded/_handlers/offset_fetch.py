@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from broker_embedded._coordinator.groups import Groups
-from broker_embedded._coordinator.zookeeper_offsets import OffsetStore, ZooKeeperOffsets
+from broker_embedded._coordinator.zookeeper_offsets import OffsetsInZooKeeper, OffsetStore
 from broker_embedded._groups.offsets import GroupOffsets
 from broker_embedded._groups.records import OffsetCommitValue
 from broker_embedded._handlers.support.registry import RequestContext, handles
@@ -48,7 +48,7 @@ _IDS_SINCE: Final = 10
 
 @handles(OffsetFetchRequest, "0-10")
 async def offset_fetch(
-    request: OffsetFetchRequest, context: RequestContext, groups: Groups, topics: Topics, zookeeper: ZooKeeperOffsets
+    request: OffsetFetchRequest, context: RequestContext, groups: Groups, topics: Topics, zookeeper: OffsetsInZooKeeper
 ) -> OffsetFetchResponse:
     """The offsets of one group, or from v8 on of several."""
     if context.version >= _GROUPS_SINCE:

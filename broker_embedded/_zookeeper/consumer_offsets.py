@@ -17,7 +17,9 @@ from typing import Final, Protocol
 
 from broker_embedded._zookeeper.znodes import ANY_VERSION, Znodes, run_limited
 from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._zookeeper.consumer_znodes import GroupPaths, decode_offset
 from spark_kafka_native._zookeeper.errors import ConnectionLost, ZooKeeperError
+from spark_kafka_native._zookeeper.json_data import InvalidZnode
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +34,6 @@ _SHOWN: Final = 100
 """How many characters of a group id are logged."""
 _INVALID: Final = re.compile("[\0-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
 """Characters that ZooKeeper's Java client refuses in paths (its class PathUtils)."""
-_OFFSET: Final = re.compile(r"[+-]?[0-9]{1,100}")
-_OFFSETS: Final = range(-(2**63), 2**63)
 
 
 class Session(Znodes, Protocol):
@@ -71,7 +71,7 @@ class ConsumerOffsets:
         stored: set[TopicPartition] = set()
 
         async def store_one(partition: TopicPartition) -> None:
-            path, data = _path(group_id, partition), str(offsets[partition]).encode()
+            path, data = GroupPaths(group_id).offset(partition), str(offsets[partition]).encode()
             await self._with_session(lambda znodes: _write(znodes, path, data))
             stored.add(partition)
 
@@ -83,7 +83,7 @@ class ConsumerOffsets:
         found: dict[TopicPartition, int | None] = {}
 
         async def read_one(partition: TopicPartition) -> None:
-            path = _path(group_id, partition)
+            path = GroupPaths(group_id).offset(partition)
             found[partition] = await self._with_session(lambda znodes: _read(znodes, path))
 
         await self._each(f"offsets of group {group_id[:_SHOWN]!r} are not read", group_id, partitions, read_one)
@@ -171,10 +171,6 @@ def _is_in_paths(group_id: str) -> bool:
     return len(names) * len(group_id.encode()) <= _MAX_PARENTS_BYTES
 
 
-def _path(group_id: str, partition: TopicPartition) -> str:
-    return f"/consumers/{group_id}/offsets/{partition.topic}/{partition.partition}"
-
-
 async def _write(znodes: Znodes, path: str, data: bytes) -> None:
     """Replace the data of a znode, or create it. Raises ZooKeeperError."""
     for _ in range(_TRIES):
@@ -199,7 +195,7 @@ async def _read(znodes: Znodes, path: str) -> int | None:
     znode = await znodes.get(path)
     if znode is None or not znode.data:
         return None
-    text = znode.data.decode(errors="replace")
-    if not _OFFSET.fullmatch(text) or int(text) not in _OFFSETS:
-        raise ZooKeeperError(f"{path}: {text[:_SHOWN]!r} is not an offset")
-    return int(text)
+    try:
+        return decode_offset(znode.data)
+    except InvalidZnode as error:
+        raise ZooKeeperError(f"{path}: {error}") from None

@@ -19,7 +19,8 @@ BLACK_LIST: Final = "black_list"
 _PATTERNS: Final = (STATIC, WHITE_LIST, BLACK_LIST)
 MAX_STREAMS: Final = 10_000
 """Most streams of a consumer for a topic. A larger number in a znode of another consumer is not valid."""
-_OFFSET: Final = re.compile(rb"\d{1,19}")
+_OFFSET: Final = re.compile(rb"[+-]?[0-9]{1,100}")
+_INT64: Final = range(-(2**63), 2**63)
 
 
 class ThreadId(NamedTuple):
@@ -86,8 +87,8 @@ def decode_subscription(data: bytes) -> Subscription:
 
 
 def decode_offset(data: bytes) -> int:
-    """A committed offset. Raises InvalidZnode."""
-    if not _OFFSET.fullmatch(data):
+    """A committed offset, as Kafka's consumers read it; it may be negative. Raises InvalidZnode."""
+    if not _OFFSET.fullmatch(data) or int(data) not in _INT64:
         raise InvalidZnode(f"{data!r:.40} is not an offset")
     return int(data)
 

@@ -88,17 +88,17 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self, *, keep_idle: bool = True) -> None:
+    def close(self, *, final: bool = False) -> None:
         """Close idle connections, forget all metadata and producer ids. The cluster may be used again.
 
-        Without ``keep_idle`` connections in use are closed when they are given back.
+        With ``final`` connections in use are closed when they are given back.
         """
         with self._lock:
             self._metadata, self._last_response = ClusterMetadata(), None
             self._updated_at.clear()
         self.coordinators.clear()
         self.kept_producers.clear()
-        self._pool.close(keep_idle=keep_idle)
+        self._pool.close(final=final)
 
     # --- metadata
 

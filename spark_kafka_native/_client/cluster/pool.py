@@ -50,7 +50,7 @@ class ConnectionPool:
         """Brokers that did not respond in time, until the next connection is open."""
         self._security = ReloadableSecurity(config, _make_security)
         self._rotation = itertools.count()
-        self._keeps_idle = True
+        self._is_final = False
         self._response_cache = ResponseCache(MetadataResponse)
 
     def rank(self, address: HostPort) -> tuple[int, bool, float, bool]:
@@ -141,18 +141,18 @@ class ConnectionPool:
         connection.release_memory()
         connection.idle_since = time.monotonic()
         with self._lock:
-            if self._keeps_idle:
+            if not self._is_final:
                 self._idle.setdefault(connection.address, []).append(connection)
                 return
         connection.close()
 
-    def close(self, *, keep_idle: bool = True) -> None:
+    def close(self, *, final: bool = False) -> None:
         """Close all idle connections. Lent ones are closed when they come back stale, or by their borrowers.
 
-        Without ``keep_idle`` each connection is closed when it comes back from now on.
+        With ``final`` each connection is closed when it comes back from now on.
         """
         with self._lock:
-            self._keeps_idle = keep_idle
+            self._is_final = final
             idle, self._idle = self._idle, {}
         for connection in (connection for connections in idle.values() for connection in connections):
             connection.close()

@@ -22,7 +22,7 @@ Assignments = dict[str, list[TopicPartition]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMember:
+class SubscribedMember:
     """What the leader knows of a member, itself included."""
 
     topics: frozenset[str]
@@ -33,7 +33,7 @@ class GroupMember:
     instance_id: str | None = None
 
 
-Members = Mapping[str, GroupMember]
+Members = Mapping[str, SubscribedMember]
 Assign = Callable[[Members, Mapping[str, int]], Assignments]
 """Members by id, and the number of partitions of each topic that exists -> the assignment."""
 

@@ -137,7 +137,7 @@ class ConsumerProtocolMembership:
         wanted = {TopicPartition(names[topic_id], number) for topic_id, number in target}
         owned = set(self._loop.reader.owned)
         if revoked := owned - wanted:
-            self._loop.give_up(self, revoked)
+            self._loop.revoke(self, revoked)
         if self._target is target:  # else a heartbeat meanwhile had a later one
             self._loop.reader.assign(wanted - owned)
             self._target = None

@@ -22,7 +22,9 @@ _MOVED: Final = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
-LOST: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_MEMBER_EPOCH})
+MEMBER_REMOVED: Final = frozenset(
+    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_MEMBER_EPOCH}
+)
 """Errors after which other members have the partitions; the member joins again."""
 
 
@@ -55,7 +57,7 @@ class GroupProtocol(Protocol):
         ...
 
 
-def give_up(
+def revoke(
     reader: Reader,
     waits: MemberWaits,
     partitions: Collection[TopicPartition],
@@ -73,7 +75,7 @@ def give_up(
     ends = time.monotonic() + timeout_ms / 1000
     while not reader.is_stopped(partitions) and (now := time.monotonic()) < ends:
         waits.pause((min(meanwhile(now), ends) - time.monotonic()) * 1000)
-    reader.revoke(partitions)
+    reader.commit_and_remove(partitions)
 
 
 class MemberLoop:
@@ -99,16 +101,16 @@ class MemberLoop:
                     self._recover(protocol, error)
         except Interrupted:
             self.link.waits.resume()
-            self.reader.revoke(self.reader.owned)
+            self.reader.commit_and_remove(self.reader.owned)
             self._leave(protocol)
         except BaseException:
             self.reader.lose(self.reader.owned)
             self._leave(protocol)
             raise
 
-    def give_up(self, protocol: GroupProtocol, partitions: Collection[TopicPartition]) -> None:
+    def revoke(self, protocol: GroupProtocol, partitions: Collection[TopicPartition]) -> None:
         """Wait for the records in process, and commit. Sends heartbeats meanwhile. Raises KafkaError; Interrupted."""
-        give_up(
+        revoke(
             self.reader,
             self.link.waits,
             list(partitions),
@@ -159,7 +161,7 @@ class MemberLoop:
         """Prepare the next attempt. Raises the error if another attempt cannot help; Interrupted."""
         if error.code is ErrorCode.REBALANCE_IN_PROGRESS:
             return  # of JoinGroup or SyncGroup: the next step joins again
-        if error.code in LOST:
+        if error.code in MEMBER_REMOVED:
             _log.info("group %s: joining again: %s", self.config.group_id, error)
             self.reader.lose(self.reader.owned)
             protocol.forget() if error.code is ErrorCode.UNKNOWN_MEMBER_ID else protocol.rejoin()

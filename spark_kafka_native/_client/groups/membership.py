@@ -92,7 +92,7 @@ class Reader(Protocol):
         """Whether no record of these partitions is being processed. ``wake`` follows when that changes."""
         ...
 
-    def revoke(self, partitions: Collection[TopicPartition]) -> None:
+    def commit_and_remove(self, partitions: Collection[TopicPartition]) -> None:
         """Commit the offsets of stopped partitions, if commits are automatic, and forget them. Raises nothing."""
         ...
 

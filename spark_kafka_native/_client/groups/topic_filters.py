@@ -1,5 +1,6 @@
 """Filters of topics, as Kafka's Scala consumers have them: a Java regular expression for whole names."""
 
+from abc import ABC, abstractmethod
 from typing import ClassVar, Final
 
 from spark_kafka_native._client.java_regex.patterns import java_pattern
@@ -8,7 +9,7 @@ from spark_kafka_native._zookeeper.consumer_znodes import BLACK_LIST, WHITE_LIST
 _QUOTES: Final = "\"'"
 
 
-class TopicFilter:
+class TopicFilter(ABC):
     """Which topics a consumer subscribes to: a `Whitelist` or a `Blacklist`."""
 
     pattern: ClassVar[str]
@@ -33,9 +34,9 @@ class TopicFilter:
         """Whether the expression matches the whole name."""
         return self._pattern.fullmatch(topic) is not None
 
+    @abstractmethod
     def accepts(self, topic: str) -> bool:
         """Whether to subscribe to a topic."""
-        raise NotImplementedError
 
 
 class Whitelist(TopicFilter):

@@ -128,6 +128,6 @@ class ConsumerConnector:
             self._is_closed = True
         if self._member is not None:
             self._member.stop(finished_in=finished_in)
-        self._cluster.close(keep_idle=False)  # the threads of streams may still have connections
+        self._cluster.close(final=True)  # the threads of streams may still have connections
         if self._discovery is not None:
             self._discovery.close()

@@ -23,7 +23,7 @@ from spark_kafka_native._client.groups.assignors import ASSIGNORS
 from spark_kafka_native._client.groups.membership import MembershipConfig, ZooKeeperMembershipConfig
 from spark_kafka_native._client.groups.zookeeper.thread_assignors import THREAD_ASSIGNORS
 from spark_kafka_native._net.errors import ConfigError
-from spark_kafka_native._record_clients.consumer.config import OLD_NAMES as OLD_CONSUMER_NAMES
+from spark_kafka_native._record_clients.consumer.simple_config import OLD_NAMES as OLD_CONSUMER_NAMES
 from spark_kafka_native._record_clients.deserializers import Deserializer, default_decoder, deserializer
 from spark_kafka_native._record_clients.properties import ClientProperties
 
@@ -190,6 +190,8 @@ def _with_defaults(values: Mapping[str, Any], discovery: DiscoveryConfig) -> dic
         given = values.get(name.replace(".", "_"))
         if given is not None and not _NAME_IN_ZOOKEEPER.fullmatch(given):
             raise ConfigError(name, f"{given!r:.100} has other characters than letters, digits and . _ -")
+    if values["group_id"] in {".", ".."}:
+        raise ConfigError("group.id", f"a znode cannot have the name {values['group_id']!r}")
     assignors = values.get("partition_assignment_strategy", ("range",))
     if len(assignors) != 1 or assignors[0] not in THREAD_ASSIGNORS:
         names = " or ".join(THREAD_ASSIGNORS)

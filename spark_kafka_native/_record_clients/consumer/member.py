@@ -5,12 +5,17 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from spark_kafka_native._client.cluster.cluster import Cluster
-from spark_kafka_native._client.groups.classic import ClassicMembership
+from spark_kafka_native._client.groups.classic_member import ClassicMembership
 from spark_kafka_native._client.groups.consumer_protocol_member import ConsumerProtocolMembership
 from spark_kafka_native._client.groups.coordinator_link import CoordinatorLink
 from spark_kafka_native._client.groups.member_loop import MemberLoop
 from spark_kafka_native._client.groups.membership import MemberIdentity, Membership
-from spark_kafka_native._client.groups.offsets import CoordinatorOffsets, DualOffsets, GroupOffsets, ZooKeeperOffsets
+from spark_kafka_native._client.groups.offset_storage import (
+    CoordinatorOffsets,
+    DualOffsets,
+    OffsetStorage,
+    ZooKeeperOffsets,
+)
 from spark_kafka_native._client.groups.subscribed_topics import SubscribedTopics
 from spark_kafka_native._client.groups.topic_filters import TopicFilter
 from spark_kafka_native._client.groups.waits import MemberWaits
@@ -66,9 +71,10 @@ class ConsumerMember:
 
     def stop(self, *, finished_in: int | None) -> None:
         """End the streams, commit and leave. The records that the thread ``finished_in`` processes are committed."""
+        if finished_in is not None:
+            self.reader.acknowledge(finished_in)
         for stream in self._streams:
             stream.close()
-        self.reader.finished_in = finished_in
         self._waits.stop()
         if self._thread is not threading.current_thread():
             self._thread.join()
@@ -114,7 +120,7 @@ class ConsumerMember:
 
         config, membership = self._config, self._config.zookeeper_membership
         session = MemberSession(membership, self._waits)
-        offsets: GroupOffsets = ZooKeeperOffsets(config.group_id, lambda: session.znodes)
+        offsets: OffsetStorage = ZooKeeperOffsets(config.group_id, lambda: session.znodes)
         if config.offsets_storage == KAFKA:
             coordinator = CoordinatorOffsets(self._cluster, config.group_id)
             offsets = DualOffsets(coordinator, offsets) if config.dual_commit_enabled else coordinator

@@ -10,9 +10,10 @@ from typing import Final
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.offsets import list_offsets
 from spark_kafka_native._client.groups.membership import MemberIdentity
-from spark_kafka_native._client.groups.offsets import GroupOffsets
+from spark_kafka_native._client.groups.offset_storage import OffsetStorage
+from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._protocol.topic import TopicPartition, listed
 from spark_kafka_native._record_clients.consumer.group_config import ConsumerConfig
 from spark_kafka_native._record_clients.consumer.stream_partitions import StreamPartitions
 from spark_kafka_native._record_clients.errors import CommitFailed, NoOffset
@@ -53,7 +54,7 @@ class StreamReader:
         streams: Sequence[StreamPartitions],
         streams_of: Callable[[str], Sequence[StreamPartitions]],
         identity: Callable[[], MemberIdentity],
-        offsets: GroupOffsets,
+        offsets: OffsetStorage,
     ) -> None:
         self._cluster = cluster
         self._config = config
@@ -64,13 +65,16 @@ class StreamReader:
         self._commit_interval_s = max(config.auto_commit_interval_ms, _SHORTEST_INTERVAL_MS) / 1000
         self._request_ms = min(_REQUEST_MS, config.session_timeout_ms / _REQUESTS_PER_SESSION)
         self._committed: dict[TopicPartition, int] = {}
-        self._lost: frozenset[TopicPartition] = frozenset()
-        """Partitions that were lost with offsets to commit, since the last ``commit``."""
+        """What was committed last, or found, since each partition was assigned."""
+        self._began: dict[TopicPartition, int] = {}
+        """The offset at which each partition began, or where ``auto.offset.reset`` continued."""
+        self._missed: set[TopicPartition] = set()
+        """Partitions that were removed before their offsets were committed, since the last ``commit``."""
+        self._commit_lock = threading.RLock()
+        """One commit at a time, because an earlier one that arrives later would take offsets back."""
         self._commit_at = math.inf
         self._in_process: dict[StreamPartitions, tuple[ConsumerRecord, float]] = {}
         """The record that each stream processes, and since when it is known."""
-        self.finished_in: int | None = None
-        """Automatic commits are as if the records that this thread processes were processed."""
 
     # --- Reader
 
@@ -86,6 +90,7 @@ class StreamReader:
         if not partitions:
             return
         starts = self._starts(partitions)
+        self._began.update(starts)
         added: dict[StreamPartitions, dict[TopicPartition, int]] = {}
         loads = {stream: len(stream.assigned) for stream in self._streams}
         for partition in sorted(partitions):
@@ -107,15 +112,14 @@ class StreamReader:
         """As ``Reader.is_stopped``."""
         return not any(stream.is_processing(partitions) for stream in self._streams)
 
-    def revoke(self, partitions: Collection[TopicPartition]) -> None:
-        """As ``Reader.revoke``."""
+    def commit_and_remove(self, partitions: Collection[TopicPartition]) -> None:
+        """As ``Reader.commit_and_remove``."""
         if self._config.enable_auto_commit:
-            self._commit_automatically(partitions, _LAST_COMMIT_MS)
+            self._commit_automatically(partitions, _LAST_COMMIT_MS, wait_ms=_LAST_COMMIT_MS)
         self._forget(partitions)
 
     def lose(self, partitions: Collection[TopicPartition]) -> None:
         """As ``Reader.lose``."""
-        self._lost |= self._uncommitted(partitions, finished_in=None).keys()
         self._forget(partitions)
 
     def commit_if_due(self, now: float) -> float:
@@ -123,7 +127,7 @@ class StreamReader:
         if not self._config.enable_auto_commit:
             return math.inf
         if now >= self._commit_at:
-            self._commit_automatically(self.owned, self._request_ms)
+            self._commit_automatically(self.owned, self._request_ms, wait_ms=0)
             self._commit_at = time.monotonic() + self._commit_interval_s
             for stream in self._streams:
                 stream.wake()
@@ -144,17 +148,23 @@ class StreamReader:
 
     # --- commits
 
+    def acknowledge(self, thread: int) -> None:
+        """Commit from now on as if the records that a thread processes were processed."""
+        for stream in self._streams:
+            stream.acknowledge(thread)
+
     def commit(self, *, timeout_ms: float) -> None:
         """Commit the offsets after the processed records, and after those that this thread processes.
 
         Raises CommitFailed: the group has given partitions to other members; KafkaError.
         """
+        self.acknowledge(threading.get_ident())
         deadline = self._cluster.deadline(timeout_ms)
         backoff = self._cluster.backoff()
         while True:
             identity = self._identity()
             try:
-                self._commit(self.owned, identity, finished_in=threading.get_ident(), timeout_ms=deadline.remaining_ms)
+                self._commit(self.owned, identity, deadline, wait_ms=deadline.remaining_ms)
                 break
             except KafkaError as error:
                 is_renewed = identity != self._identity()
@@ -165,60 +175,70 @@ class StreamReader:
                     ) from error
                 if error.code not in _AGAIN | _LOST or not deadline.pause(backoff.next_ms()):
                     raise
-        lost, self._lost = self._lost, frozenset()
-        if lost:
+        missed, self._missed = self._missed, set()
+        if missed:
             raise CommitFailed(
-                f"group {self._config.group_id}: offsets were not committed of {', '.join(map(str, sorted(lost)))}, "
-                "because the member was no longer in the group; they are read again from their committed offsets on"
+                f"group {self._config.group_id}: the offsets of {listed(missed)} were not committed before the group "
+                "gave these partitions to other members; they are read again from their committed offsets on"
             )
 
     def reset(self, partition: TopicPartition) -> int:
         """The offset at which a partition begins by ``auto.offset.reset``. Raises NoOffset; KafkaError."""
         offset = self._reset([partition], self._request_ms)[partition]
         self._committed.pop(partition, None)  # brokers delete the committed offsets of a topic that is deleted
+        self._began[partition] = offset
         return offset
 
     # --- inside
 
     def _forget(self, partitions: Collection[TopicPartition]) -> None:
-        self._lost |= {part for stream in self._streams for part in partitions if stream.is_processing([part])}
         for stream in self._streams:
-            stream.remove(partitions)
-        for partition in partitions:
-            self._committed.pop(partition, None)
+            for partition, offset in stream.remove(partitions).items():
+                known = self._committed.pop(partition, None), self._began.pop(partition, None)
+                if offset not in known:
+                    self._missed.add(partition)
 
-    def _commit_automatically(self, partitions: Collection[TopicPartition], timeout_ms: float) -> None:
+    def _commit_automatically(
+        self, partitions: Collection[TopicPartition], timeout_ms: float, *, wait_ms: float
+    ) -> None:
+        """``wait_ms``: longest wait for another commit."""
         try:
-            self._commit(partitions, self._identity(), finished_in=self.finished_in, timeout_ms=timeout_ms)
+            self._commit(partitions, self._identity(), self._cluster.deadline(timeout_ms), wait_ms=wait_ms)
         except KafkaError as error:
             _log.warning("group %s: offsets were not committed: %s", self._config.group_id, error)
-
-    def _uncommitted(
-        self, partitions: Collection[TopicPartition], *, finished_in: int | None
-    ) -> dict[TopicPartition, int]:
-        """The next offsets to process that are to be committed."""
-        wanted = set(partitions)
-        return {
-            partition: offset
-            for stream in self._streams
-            for partition, offset in stream.positions(finished_in=finished_in).items()
-            if partition in wanted and self._committed.get(partition) != offset
-        }
 
     def _commit(
         self,
         partitions: Collection[TopicPartition],
         identity: MemberIdentity,
+        deadline: Deadline,
         *,
-        finished_in: int | None,
-        timeout_ms: float,
+        wait_ms: float,
     ) -> None:
-        """``identity``: that of the member before the offsets are read, so that other members' are not committed."""
-        offsets = self._uncommitted(partitions, finished_in=finished_in)
-        if not offsets:
-            return
-        self._offsets.commit(offsets, identity, timeout_ms=timeout_ms)
-        self._committed.update(offsets)
+        """``identity``: that of the member before the offsets are read, so that other members' are not committed.
+
+        ``wait_ms``: longest wait for another commit. Raises KafkaError.
+        """
+        if not self._commit_lock.acquire(timeout=wait_ms / 1000):
+            detail = f"group {self._config.group_id}: another commit has not ended within {round(wait_ms)} ms"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail)
+        try:
+            offsets = self._uncommitted(partitions)
+            if offsets:
+                self._offsets.commit(offsets, identity, timeout_ms=deadline.remaining_ms)
+                self._committed.update((part, offsets[part]) for part in offsets.keys() & set(self.owned))
+        finally:
+            self._commit_lock.release()
+
+    def _uncommitted(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The next offsets to process that are to be committed."""
+        wanted = set(partitions)
+        return {
+            partition: offset
+            for stream in self._streams
+            for partition, offset in stream.positions.items()
+            if partition in wanted and self._committed.get(partition) != offset
+        }
 
     def _starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The committed offsets, or where ``auto.offset.reset`` begins. Raises NoOffset; KafkaError."""

@@ -19,8 +19,8 @@ from spark_kafka_native._client.consumer.stateless_fetch import FetchPosition, f
 from spark_kafka_native._net.errors import ConfigError
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._record_clients.arguments import check_integer, check_partition, check_text, check_topic
-from spark_kafka_native._record_clients.consumer.config import SimpleConsumerConfig
 from spark_kafka_native._record_clients.consumer.fetches import FetchRequest, FetchResult
+from spark_kafka_native._record_clients.consumer.simple_config import SimpleConsumerConfig
 from spark_kafka_native._record_clients.errors import ClientClosed
 
 

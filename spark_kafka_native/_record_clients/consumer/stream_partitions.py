@@ -60,7 +60,7 @@ class StreamPartitions:
         """The partitions of the fetcher."""
         self._lock = threading.RLock()
         self._positions: dict[TopicPartition, int] = {}
-        """The next offset to process of each assigned partition."""
+        """The next offset to process of each assigned partition; after the current record if it is acknowledged."""
         self._stopped: set[TopicPartition] = set()
         self._changes: dict[TopicPartition, int | None] = {}
         """Partitions that the fetcher is to read from an offset on, or no more (None)."""
@@ -252,29 +252,31 @@ class StreamPartitions:
         with self._lock:
             return self._current is not None and self._chunk_of in partitions
 
-    def remove(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these partitions no more."""
+    def remove(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Read these partitions no more -> the next offset of each, after the record that is being processed."""
         with self._lock:
             self.stop(partitions)
-            removed = self._positions.keys() & partitions
-            for partition in removed:
-                del self._positions[partition]
-                self._changes[partition] = None
-            self._stopped -= removed
+            if self._current is not None and self._chunk_of in partitions:
+                self.acknowledge(self._thread)
+            removed = {part: self._positions.pop(part) for part in self._positions.keys() & partitions}
+            self._changes.update(dict.fromkeys(removed))
+            self._stopped -= removed.keys()
             if self._chunk_of in removed:
                 self._current = self._chunk_of = None
         self.wake()
+        return removed
 
-    def positions(self, *, finished_in: int | None = None) -> dict[TopicPartition, int]:
-        """The next offset to process of each partition.
-
-        A record that the thread ``finished_in`` processes counts as processed.
-        """
+    def acknowledge(self, thread: int | None) -> None:
+        """Count the record that a thread processes as processed. It keeps its partition until the next one is taken."""
         with self._lock:
-            found = dict(self._positions)
-            if self._current is not None and self._chunk_of in found and self._thread == finished_in:
-                found[self._chunk_of] = self._current.offset + 1
-            return found
+            if self._current is not None and self._chunk_of is not None and self._thread == thread:
+                self._positions[self._chunk_of] = self._current.offset + 1
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """The next offset to process of each partition."""
+        with self._lock:
+            return dict(self._positions)
 
     def fail(self, error: Exception) -> None:
         """Let ``take`` raise an error."""

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 from broker_embedded.testing import EmbeddedBroker
@@ -18,6 +19,16 @@ from tests.support.waiting import eventually
 
 PARTITIONS: Final = 6
 """Of the topics in tests of groups."""
+SHORT_PAUSES: Final[Mapping[str, object]] = MappingProxyType(
+    {
+        "retry.backoff.ms": 1,
+        "retry.backoff.max.ms": 10,
+        "reconnect.backoff.ms": 1,
+        "reconnect.backoff.max.ms": 10,
+        "fetch.max.wait.ms": 20,
+    }
+)
+"""Properties of consumers of scripted brokers."""
 
 
 class Consuming:

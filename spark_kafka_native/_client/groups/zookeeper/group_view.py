@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_native._client.groups.topic_filters import Blacklist, TopicFilter, Whitelist
+from spark_kafka_native._protocol.topic import INTERNAL_TOPICS
 from spark_kafka_native._zookeeper.consumer_znodes import (
     BLACK_LIST,
     WHITE_LIST,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 _LEGAL_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _FILTERS: Final[Mapping[str, type[TopicFilter]]] = {WHITE_LIST: Whitelist, BLACK_LIST: Blacklist}
 
@@ -75,7 +75,7 @@ def _streams(
     except ValueError as error:
         _log.warning("consumer %s reads no topics: its expression cannot be used: %s", consumer_id, error)
         return {}
-    return {topic: count for topic in topics if accepts(topic) and not (exclude_internal and topic in _INTERNAL_TOPICS)}
+    return {topic: count for topic in topics if accepts(topic) and not (exclude_internal and topic in INTERNAL_TOPICS)}
 
 
 def _subscriptions(session: "ZnodeClient", paths: GroupPaths) -> dict[str, Subscription]:

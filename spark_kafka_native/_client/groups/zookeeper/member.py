@@ -17,9 +17,8 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from spark_kafka_native._client.errors import NoBrokersFound
-from spark_kafka_native._client.groups.errors import RebalanceFailed
-from spark_kafka_native._client.groups.member_loop import give_up
+from spark_kafka_native._client.errors import NoBrokersFound, RebalanceFailed
+from spark_kafka_native._client.groups.member_loop import revoke
 from spark_kafka_native._client.groups.membership import MemberIdentity, Reader, ZooKeeperMembershipConfig
 from spark_kafka_native._client.groups.waits import Interrupted, MemberWaits
 from spark_kafka_native._client.groups.zookeeper.group_view import read_view
@@ -73,7 +72,7 @@ class ZooKeeperMembership:
                 self._step()
         except Interrupted:
             self._waits.resume()
-            self._reader.revoke(self._reader.owned)
+            self._reader.commit_and_remove(self._reader.owned)
         except BaseException:
             self._reader.lose(self._reader.owned)
             raise
@@ -160,7 +159,7 @@ class ZooKeeperMembership:
     def _release(self, session: ZnodeClient, partitions: Iterable[TopicPartition]) -> None:
         """Give partitions up, each after the record in process, but within ``rebalance.backoff.ms``."""
         released = list(partitions)
-        give_up(self._reader, self._waits, released, timeout_ms=self._config.rebalance_backoff_ms)
+        revoke(self._reader, self._waits, released, timeout_ms=self._config.rebalance_backoff_ms)
         session.delete_ephemeral(map(self._paths.owner, released))
         for part in released:
             del self._claims[part]

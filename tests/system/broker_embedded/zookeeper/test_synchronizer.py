@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from broker_embedded._config.config import BrokerConfig
-from broker_embedded._coordinator.zookeeper_offsets import ZooKeeperOffsets
+from broker_embedded._coordinator.zookeeper_offsets import OffsetsInZooKeeper
 from broker_embedded._zookeeper.registration import Registrar, registered_broker
 from broker_embedded._zookeeper.synchronizer import ZooKeeperSynchronizer
 from broker_embedded._zookeeper.znodes import run_limited
@@ -41,7 +41,7 @@ def synchronizer(zookeeper: ZooKeeperInMemory, session: Session) -> ZooKeeperSyn
         config_resources=None,
         quotas=None,
         scram_users=None,
-        zookeeper_offsets=ZooKeeperOffsets(),
+        zookeeper_offsets=OffsetsInZooKeeper(),
     )
     as_session: Any = session
     return ZooKeeperSynchronizer(CONNECT, CONFIG, registrar, as_session, None, broker)

@@ -54,9 +54,10 @@ def test_what_is_no_registration_is_an_error(data: bytes, problem: str) -> None:
 def test_offsets_are_decimal_text() -> None:
     assert decode_offset(b"0") == 0
     assert decode_offset(b"9223372036854775807") == 2**63 - 1
+    assert decode_offset(b"-1") == -1
 
 
-@pytest.mark.parametrize("data", [b"", b"-1", b"1.5", b" 1", b"1\n", b"\xd9\xa1", b"9" * 20])
+@pytest.mark.parametrize("data", [b"", b"-", b"1.5", b" 1", b"1\n", b"\xd9\xa1", b"9" * 20, b"%d" % 2**63, b"0" * 101])
 def test_what_is_no_offset_is_an_error(data: bytes) -> None:
     with pytest.raises(InvalidZnode, match="is not an offset"):
         decode_offset(data)

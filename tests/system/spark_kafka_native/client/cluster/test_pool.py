@@ -135,11 +135,11 @@ def test_close_closes_the_idle_ones(brokers: ScriptedCluster, pool: ConnectionPo
     pool.borrow(brokers.brokers[1].address, Deadline.after_ms(SOON)).close()
 
 
-def test_after_close_without_keep_idle_a_lent_connection_is_closed_when_it_comes_back(
+def test_after_close_that_is_final_a_lent_connection_is_closed_when_it_comes_back(
     brokers: ScriptedCluster, pool: ConnectionPool
 ) -> None:
     lent = pool.borrow(brokers.brokers[1].address, Deadline.after_ms(SOON))
-    pool.close(keep_idle=False)
+    pool.close(final=True)
     assert not lent.closed
     pool.give_back(lent)
     assert lent.closed

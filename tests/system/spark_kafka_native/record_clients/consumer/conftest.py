@@ -6,7 +6,7 @@ import pytest
 
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.clients import SimpleConsumer
-from tests.support.clients.consuming import PARTITIONS
+from tests.support.clients.consuming import PARTITIONS, SHORT_PAUSES
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fixtures import scripted_brokers
 
@@ -23,14 +23,7 @@ def open_consumer(brokers: ScriptedCluster) -> Iterator[OpenConsumer]:
     opened: list[SimpleConsumer] = []
 
     def start(broker_id: int | None = None, **options: Any) -> SimpleConsumer:
-        defaults = {
-            "bootstrap.servers": brokers.bootstrap_servers,
-            "retry.backoff.ms": 1,
-            "retry.backoff.max.ms": 10,
-            "reconnect.backoff.ms": 1,
-            "reconnect.backoff.max.ms": 10,
-            "fetch.max.wait.ms": 20,
-        }
+        defaults = {"bootstrap.servers": brokers.bootstrap_servers, **SHORT_PAUSES}
         named = {name.replace("_", "."): value for name, value in options.items()}
         opened.append(SimpleConsumer({**defaults, **named}, broker_id=broker_id))
         return opened[-1]

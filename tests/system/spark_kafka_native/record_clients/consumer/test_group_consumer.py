@@ -253,6 +253,23 @@ def test_offsets_are_committed_by_hand(
         assert next(stream).value == b"2"
 
 
+@each_kind
+def test_automatic_commits_keep_what_was_committed_by_hand(
+    broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str
+) -> None:
+    options = with_protocol(options, protocol)
+    write(broker, topic, range(2 * PARTITIONS))
+    with ConsumerConnector(options) as consumer:
+        first, second = consumer.create_message_streams({topic: 2})[topic]
+        record = next(first)
+        consumer.commit_offsets()
+        assert committed(broker, options, topic)[record.partition] == 1
+        other = next(second).partition
+        next(second)  # the first record is processed, so that an automatic commit has something to commit
+        eventually(lambda: committed(broker, options, topic).get(other), 1, within_s=60)
+        assert committed(broker, options, topic)[record.partition] == 1
+
+
 # --- streams
 
 

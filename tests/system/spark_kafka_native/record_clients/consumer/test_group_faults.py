@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_kafka_native._client.groups import coordinator_link
-from spark_kafka_native._client.groups.subscriptions import decode_partitions
+from spark_kafka_native._client.groups.member_metadata import decode_partitions
 from spark_kafka_native._protocol.errors import ErrorCode
 from spark_kafka_native._protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -26,8 +26,8 @@ from spark_kafka_native._protocol.messages.offset_fetch import OffsetFetchReques
 from spark_kafka_native._protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from spark_kafka_native._protocol.schema import Request
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native.clients import CommitFailed, ConsumerConnector, KafkaError
-from tests.support.clients.consuming import Consuming
+from spark_kafka_native.clients import ConsumerConnector, KafkaError
+from tests.support.clients.consuming import SHORT_PAUSES, Consuming
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.fixtures import scripted_brokers
@@ -74,12 +74,8 @@ def options(brokers: ScriptedCluster) -> dict[str, object]:
         "auto.offset.reset": "earliest",
         "heartbeat.interval.ms": 20,
         "auto.commit.interval.ms": 20,
-        "retry.backoff.ms": 1,
-        "retry.backoff.max.ms": 10,
-        "reconnect.backoff.ms": 1,
-        "reconnect.backoff.max.ms": 10,
-        "fetch.max.wait.ms": 20,
         "value.deserializer": int,
+        **SHORT_PAUSES,
     }
 
 
@@ -323,90 +319,6 @@ def test_the_coordinator_gives_a_member_its_id_before_it_joins(
         eventually(lambda: sorted(consuming.values), ALL)
     assert [request.member_id for request in brokers.requests(JoinGroupRequest)] == ["", "member-0"]
     assert group_of(brokers).left == ["member-0"]
-
-
-def test_the_record_in_process_is_processed_again_if_its_member_is_not_known_any_more(
-    brokers: ScriptedCluster, options: dict[str, object]
-) -> None:
-    with ConsumerConnector(options | {"enable.auto.commit": "false"}) as consumer:
-        (stream,) = consumer.create_message_streams({"t": 1})["t"]
-        first = next(stream)
-        brokers.script(HeartbeatRequest, Refuse(ErrorCode.UNKNOWN_MEMBER_ID))
-        eventually(lambda: group_of(brokers).joined, 2)
-        with pytest.raises(CommitFailed, match="group g: offsets were not committed"):
-            consumer.commit_offsets()
-        seen = {(record.partition, record.offset) for record in (next(stream) for _ in ALL)}
-    assert (first.partition, first.offset) in seen
-    assert len(seen) == len(ALL)
-
-
-# --- commits
-
-
-@both_protocols
-@pytest.mark.parametrize(
-    "code",
-    [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS],
-    ids=name_of,
-)
-def test_a_commit_during_a_rebalance_is_repeated(
-    brokers: ScriptedCluster, options: dict[str, object], protocol: dict[str, object], code: ErrorCode
-) -> None:
-    options |= protocol | {"enable.auto.commit": "false"}
-    with ConsumerConnector(options) as consumer:
-        (stream,) = consumer.create_message_streams({"t": 1})["t"]
-        seen = [next(stream) for _ in ALL]
-        brokers.script(OffsetCommitRequest, *[Refuse(code)] * 3)
-        consumer.commit_offsets()
-        assert committed(brokers) == [3, 3]
-    assert len(seen) == len(ALL)
-
-
-@both_protocols
-@pytest.mark.parametrize(
-    "code",
-    [
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.ILLEGAL_GENERATION,
-        ErrorCode.FENCED_INSTANCE_ID,
-        ErrorCode.FENCED_MEMBER_EPOCH,
-    ],
-    ids=name_of,
-)
-def test_a_commit_of_a_member_that_the_group_does_not_have_fails(
-    brokers: ScriptedCluster, options: dict[str, object], protocol: dict[str, object], code: ErrorCode
-) -> None:
-    options |= protocol | {"enable.auto.commit": "false"}
-    with ConsumerConnector(options) as consumer:
-        (stream,) = consumer.create_message_streams({"t": 1})["t"]
-        next(stream)
-        brokers.script(OffsetCommitRequest, Refuse(code))
-        with pytest.raises(CommitFailed, match=f"group g: offsets were not committed.*{code.name}"):
-            consumer.commit_offsets()
-        assert committed(brokers) == [-1, -1]
-        consumer.commit_offsets()
-        assert sorted(committed(brokers)) == [0, 1]
-
-
-def test_a_commit_without_permission_is_an_error_that_names_group_and_partition(
-    brokers: ScriptedCluster, options: dict[str, object]
-) -> None:
-    with ConsumerConnector(options | {"enable.auto.commit": "false"}) as consumer:
-        (stream,) = consumer.create_message_streams({"t": 1})["t"]
-        next(stream)
-        brokers.script(OffsetCommitRequest, Refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED))
-        with pytest.raises(KafkaError, match=r"group g, t-\d: not authorized for READ on this group"):
-            consumer.commit_offsets()
-
-
-def test_an_automatic_commit_that_fails_is_repeated_at_the_next_interval(
-    brokers: ScriptedCluster, options: dict[str, object], caplog: pytest.LogCaptureFixture
-) -> None:
-    brokers.script(OffsetCommitRequest, *[Refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)] * 2)
-    with Consuming(options, {"t": 1}) as consuming:
-        eventually(lambda: sorted(consuming.values), ALL)
-        eventually(lambda: committed(brokers), [3, 3])
-    assert "group g: offsets were not committed: group g, t-" in caplog.text
 
 
 # --- raised

@@ -78,8 +78,41 @@ def test_a_member_with_a_record_in_process_for_too_long_leaves_and_joins_again_a
             wanted = set(range(2 * PARTITIONS))
             eventually(lambda: set(numbers(first, second)), wanted, within_s=60)
     (failure,) = failures
-    assert f"group {options['group.id']}: offsets were not committed of {topic}-" in str(failure)
+    assert f"group {options['group.id']}: the offsets of {topic}-" in str(failure)
     assert (first.errors, second.errors) == ([], [])
+
+
+# --- revoked
+
+
+@pytest.mark.parametrize("protocol", ["range", "cooperative-sticky", "consumer"])
+def test_a_commit_names_the_partitions_that_were_revoked_before(
+    broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str
+) -> None:
+    options |= {"group.protocol": "consumer"} if protocol == "consumer" else {"partition.assignment.strategy": protocol}
+    options["enable.auto.commit"] = "false"
+    write(broker, topic, range(PARTITIONS))
+    with Consuming(options, {topic: 1}) as first:
+        eventually(lambda: numbers(first), list(range(PARTITIONS)), within_s=60)
+        with Consuming(options, {topic: 1}) as second:
+            wait_until_shared([first, second], all_of(topic))
+            revoked = all_of(topic) if protocol == "range" else second.partitions
+            named = ", ".join(f"{name}-{number}" for name, number in revoked)
+            with pytest.raises(CommitFailed, match=f"the offsets of {named} were not committed before"):
+                first.consumer.commit_offsets()
+            first.consumer.commit_offsets()
+            second.consumer.commit_offsets()
+
+
+def test_a_commit_does_not_name_revoked_partitions_without_processed_records(
+    broker: EmbeddedBroker, topic: str, options: dict[str, object]
+) -> None:
+    options["enable.auto.commit"] = "false"
+    with Consuming(options, {topic: 1}) as first:
+        eventually(lambda: first.partitions, all_of(topic), within_s=60)
+        with Consuming(options, {topic: 1}) as second:
+            wait_until_shared([first, second], all_of(topic))
+            first.consumer.commit_offsets()
 
 
 # --- static members and killed members

@@ -320,13 +320,14 @@ def test_an_idle_partition_migrates_too(
         eventually(lambda: kafka_offsets(broker), dict.fromkeys("0123", "0"))
 
 
-def test_an_offset_that_is_no_number_is_an_error_of_the_streams(
-    zookeeper: KazooClient, options: dict[str, object]
+@pytest.mark.parametrize(("data", "problem"), [(b"two", "b'two' is not an offset"), (b"-1", "offset -1 is negative")])
+def test_what_is_no_offset_is_an_error_of_the_streams(
+    zookeeper: KazooClient, options: dict[str, object], data: bytes, problem: str
 ) -> None:
-    zookeeper.create("/consumers/g/offsets/t/2", b"two", makepath=True)
+    zookeeper.create("/consumers/g/offsets/t/2", data, makepath=True)
     with ConsumerConnector(options) as consumer:
         (stream,) = consumer.create_message_streams({"t": 1})["t"]
-        with pytest.raises(KafkaError, match=r"/consumers/g/offsets/t/2: b'two' is not an offset"):
+        with pytest.raises(KafkaError, match=f"/consumers/g/offsets/t/2: {problem}"):
             next(stream)
     assert children(zookeeper, "/consumers/g/owners/t") == []
 

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_native._client.groups.assignors import ASSIGNORS, Assignments, GroupMember, Members
+from spark_kafka_native._client.groups.assignors import ASSIGNORS, Assignments, Members, SubscribedMember
 from spark_kafka_native._protocol.topic import TopicPartition
 
 TOPICS = ("a", "b", "c")
 
 
-def members_of(**topics: str) -> dict[str, GroupMember]:
+def members_of(**topics: str) -> dict[str, SubscribedMember]:
     """``m1="ab"``: a member of this id that subscribes to the topics a and b."""
-    return {member_id: GroupMember(topics=frozenset(names)) for member_id, names in topics.items()}
+    return {member_id: SubscribedMember(topics=frozenset(names)) for member_id, names in topics.items()}
 
 
 def names_of(found: Assignments) -> dict[str, str]:
@@ -58,9 +58,9 @@ def test_round_robin_assigns_as_kafka(
 
 def test_static_members_are_ordered_by_their_instance_ids_and_come_first() -> None:
     members = {
-        "m1": GroupMember(topics=frozenset("a")),
-        "m2": GroupMember(topics=frozenset("a"), instance_id="z"),
-        "m3": GroupMember(topics=frozenset("a"), instance_id="y"),
+        "m1": SubscribedMember(topics=frozenset("a")),
+        "m2": SubscribedMember(topics=frozenset("a"), instance_id="z"),
+        "m3": SubscribedMember(topics=frozenset("a"), instance_id="y"),
     }
     for name in ("range", "roundrobin"):
         assert names_of(ASSIGNORS[name](members, {"a": 3})) == {"m1": "a2", "m2": "a1", "m3": "a0"}
@@ -69,7 +69,7 @@ def test_static_members_are_ordered_by_their_instance_ids_and_come_first() -> No
 def test_a_member_that_joins_takes_only_what_is_beyond_the_equal_shares() -> None:
     before = ASSIGNORS["sticky"](members_of(m1="a", m2="a"), {"a": 6})
     members = {
-        **{key: GroupMember(topics=frozenset("a"), owned=tuple(parts)) for key, parts in before.items()},
+        **{key: SubscribedMember(topics=frozenset("a"), owned=tuple(parts)) for key, parts in before.items()},
         **members_of(m3="a"),
     }
     after = ASSIGNORS["sticky"](members, {"a": 6})
@@ -82,8 +82,8 @@ def test_a_member_that_joins_takes_only_what_is_beyond_the_equal_shares() -> Non
 def test_the_owner_of_the_latest_generation_keeps_a_partition() -> None:
     part = (TopicPartition("a", 0),)
     members = {
-        "m1": GroupMember(topics=frozenset("a"), owned=part, generation=4),
-        "m2": GroupMember(topics=frozenset("a"), owned=part, generation=5),
+        "m1": SubscribedMember(topics=frozenset("a"), owned=part, generation=4),
+        "m2": SubscribedMember(topics=frozenset("a"), owned=part, generation=5),
     }
     assert names_of(ASSIGNORS["cooperative-sticky"](members, {"a": 1})) == {"m1": "", "m2": "a0"}
 
@@ -93,14 +93,14 @@ def test_no_members_have_no_assignments() -> None:
 
 
 @st.composite
-def groups(draw: st.DrawFn) -> tuple[dict[str, GroupMember], dict[str, int]]:
+def groups(draw: st.DrawFn) -> tuple[dict[str, SubscribedMember], dict[str, int]]:
     partitions = draw(st.dictionaries(st.sampled_from(TOPICS), st.integers(0, 7)))
     every = [TopicPartition(topic, number) for topic in TOPICS for number in range(8)]
     members = draw(
         st.dictionaries(
             st.text("mn01", min_size=1, max_size=3),
             st.builds(
-                GroupMember,
+                SubscribedMember,
                 topics=st.frozensets(st.sampled_from(TOPICS)),
                 owned=st.lists(st.sampled_from(every), max_size=6).map(tuple),
                 generation=st.integers(-1, 2),
@@ -115,7 +115,7 @@ def groups(draw: st.DrawFn) -> tuple[dict[str, GroupMember], dict[str, int]]:
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(group=groups())
 def test_each_partition_has_one_member_that_subscribes_to_its_topic(
-    name: str, group: tuple[dict[str, GroupMember], dict[str, int]]
+    name: str, group: tuple[dict[str, SubscribedMember], dict[str, int]]
 ) -> None:
     members, partitions = group
     found = ASSIGNORS[name](members, partitions)
@@ -137,7 +137,7 @@ def test_each_partition_has_one_member_that_subscribes_to_its_topic(
 
 
 @given(group=groups())
-def test_sticky_assignments_are_balanced(group: tuple[dict[str, GroupMember], dict[str, int]]) -> None:
+def test_sticky_assignments_are_balanced(group: tuple[dict[str, SubscribedMember], dict[str, int]]) -> None:
     members, partitions = group
     found = ASSIGNORS["sticky"](members, partitions)
     for owner, parts in found.items():
@@ -146,11 +146,11 @@ def test_sticky_assignments_are_balanced(group: tuple[dict[str, GroupMember], di
 
 
 @given(group=groups())
-def test_a_balanced_assignment_does_not_change(group: tuple[dict[str, GroupMember], dict[str, int]]) -> None:
+def test_a_balanced_assignment_does_not_change(group: tuple[dict[str, SubscribedMember], dict[str, int]]) -> None:
     members, partitions = group
     found = ASSIGNORS["sticky"](members, partitions)
     again = {
-        member_id: GroupMember(topics=member.topics, owned=tuple(found[member_id]), generation=3)
+        member_id: SubscribedMember(topics=member.topics, owned=tuple(found[member_id]), generation=3)
         for member_id, member in members.items()
     }
     assert ASSIGNORS["sticky"](again, partitions) == found

@@ -267,6 +267,7 @@ def test_offsets_are_committed_twice_while_a_group_migrates() -> None:
         ),
         (IN_ZOOKEEPER, {"partition.assignment.strategy": "range,roundrobin"}, "must be range or roundrobin"),
         (IN_ZOOKEEPER, {"dual.commit.enabled": "true"}, "dual.commit.enabled: requires offsets.storage=kafka"),
+        (IN_ZOOKEEPER, {"group.id": ".."}, "group.id: a znode cannot have the name '..'"),
         (IN_ZOOKEEPER, {"consumer.id": "a/b"}, "consumer.id: 'a/b' has other characters than letters, digits and"),
         ({"zk.connect": "localhost:2181"}, {"groupid": "a b"}, "groupid: 'a b' has other characters"),
     ],

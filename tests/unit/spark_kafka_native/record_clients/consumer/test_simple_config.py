@@ -1,7 +1,7 @@
 import pytest
 
 from spark_kafka_native._net.errors import ConfigError
-from spark_kafka_native._record_clients.consumer.config import OLD_NAMES, SimpleConsumerConfig
+from spark_kafka_native._record_clients.consumer.simple_config import OLD_NAMES, SimpleConsumerConfig
 
 SERVERS = {"bootstrap.servers": "localhost:9092"}
 

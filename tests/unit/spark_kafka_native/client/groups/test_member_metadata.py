@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafka_native._client.groups.assignors import ASSIGNORS
-from spark_kafka_native._client.groups.subscriptions import (
+from spark_kafka_native._client.groups.member_metadata import (
     decode_member,
     decode_partitions,
     encode_member,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_kafka_native._zookeeper.znode_client import ZnodeClient
 
 
-class GroupOffsets(Protocol):
+class OffsetStorage(Protocol):
     """The committed offsets of one group. Threads may share it."""
 
     def fetch(self, partitions: Collection[TopicPartition], *, timeout_ms: float) -> dict[TopicPartition, int]:
@@ -37,13 +37,13 @@ class CoordinatorOffsets:
         self._group_id = group_id
 
     def fetch(self, partitions: Collection[TopicPartition], *, timeout_ms: float) -> dict[TopicPartition, int]:
-        """As ``GroupOffsets.fetch``. With ``read_committed`` it waits for the end of transactions with offsets."""
+        """As ``OffsetStorage.fetch``. With ``read_committed`` it waits for the end of transactions with offsets."""
         stable = self._cluster.config.isolation_level == READ_COMMITTED
         found = fetch_offsets(self._cluster, self._group_id, partitions, require_stable=stable, timeout_ms=timeout_ms)
         return {partition: each.offset for partition, each in found.items()}
 
     def commit(self, offsets: Mapping[TopicPartition, int], identity: MemberIdentity, *, timeout_ms: float) -> None:
-        """As ``GroupOffsets.commit``."""
+        """As ``OffsetStorage.commit``."""
         commit_offsets(
             self._cluster,
             self._group_id,
@@ -69,7 +69,7 @@ class ZooKeeperOffsets:
         *,
         timeout_ms: float,  # noqa: ARG002 -- the session has its own timeout
     ) -> dict[TopicPartition, int]:
-        """As ``GroupOffsets.fetch``."""
+        """As ``OffsetStorage.fetch``."""
         paths = {self._paths.offset(partition): partition for partition in partitions}
         try:
             found = self._session().values(paths)
@@ -84,7 +84,7 @@ class ZooKeeperOffsets:
         *,
         timeout_ms: float,  # noqa: ARG002 -- as above
     ) -> None:
-        """As ``GroupOffsets.commit``."""
+        """As ``OffsetStorage.commit``."""
         try:
             self._session().put({self._paths.offset(part): b"%d" % offset for part, offset in offsets.items()})
         except ZooKeeperError as error:
@@ -94,28 +94,31 @@ class ZooKeeperOffsets:
 class DualOffsets:
     """Offsets in both, with ``dual.commit.enabled``, while the members of a group change from one to the other."""
 
-    def __init__(self, coordinator: GroupOffsets, zookeeper: GroupOffsets) -> None:
+    def __init__(self, coordinator: OffsetStorage, zookeeper: OffsetStorage) -> None:
         self._coordinator = coordinator
         self._zookeeper = zookeeper
 
     def fetch(self, partitions: Collection[TopicPartition], *, timeout_ms: float) -> dict[TopicPartition, int]:
-        """As ``GroupOffsets.fetch``: of two offsets the greater."""
+        """As ``OffsetStorage.fetch``: of two offsets the greater."""
         found = self._coordinator.fetch(partitions, timeout_ms=timeout_ms)
         for partition, offset in self._zookeeper.fetch(partitions, timeout_ms=timeout_ms).items():
             found[partition] = max(offset, found.get(partition, offset))
         return found
 
     def commit(self, offsets: Mapping[TopicPartition, int], identity: MemberIdentity, *, timeout_ms: float) -> None:
-        """As ``GroupOffsets.commit``, at the coordinator first."""
+        """As ``OffsetStorage.commit``, at the coordinator first."""
         self._coordinator.commit(offsets, identity, timeout_ms=timeout_ms)
         self._zookeeper.commit(offsets, identity, timeout_ms=timeout_ms)
 
 
 def _offset(path: str, data: bytes) -> int:
     try:
-        return decode_offset(data)
+        offset = decode_offset(data)
     except InvalidZnode as error:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"ZooKeeper: {path}: {error}") from None
+    if offset < 0:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"ZooKeeper: {path}: offset {offset} is negative")
+    return offset
 
 
 def _kafka_error(error: ZooKeeperError) -> KafkaError:

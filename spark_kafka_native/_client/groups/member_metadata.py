@@ -4,7 +4,7 @@ import struct as _struct
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
-from spark_kafka_native._client.groups.assignors import GroupMember
+from spark_kafka_native._client.groups.assignors import SubscribedMember
 from spark_kafka_native._protocol.codec import decoder, encoder
 from spark_kafka_native._protocol.consumer_protocol import (
     Assignment,
@@ -70,7 +70,7 @@ def encode_member(
     return encode_subscription(subscription)
 
 
-def decode_member(assignor: str, metadata: Buffer, instance_id: str | None) -> GroupMember:
+def decode_member(assignor: str, metadata: Buffer, instance_id: str | None) -> SubscribedMember:
     """What a member's metadata says about it. Raises MalformedEmbedded.
 
     User data that cannot be read is ignored, as Kafka's assignors do: the member has no previous assignment.
@@ -82,7 +82,7 @@ def decode_member(assignor: str, metadata: Buffer, instance_id: str | None) -> G
     elif assignor == COOPERATIVE_STICKY and generation == _UNKNOWN_GENERATION and subscription.user_data:
         found = _read(_CooperativeUserData, subscription.user_data, 0)
         generation = _UNKNOWN_GENERATION if found is None else found.generation
-    return GroupMember(
+    return SubscribedMember(
         topics=frozenset(subscription.topics),
         owned=_flat(owned),
         generation=generation,

@@ -14,16 +14,16 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-from spark_kafka_native._client.groups.assignors import ASSIGNORS, GroupMember
+from spark_kafka_native._client.groups.assignors import ASSIGNORS, SubscribedMember
 from spark_kafka_native._client.groups.member_loop import MemberLoop
-from spark_kafka_native._client.groups.membership import NO_GENERATION, MemberIdentity, Topics
-from spark_kafka_native._client.groups.subscriptions import (
+from spark_kafka_native._client.groups.member_metadata import (
     COOPERATIVE_STICKY,
     decode_member,
     decode_partitions,
     encode_member,
     encode_partitions,
 )
+from spark_kafka_native._client.groups.membership import NO_GENERATION, MemberIdentity, Topics
 from spark_kafka_native._net.blocking import Connection
 from spark_kafka_native._protocol.consumer_protocol import CONSUMER_PROTOCOL, MalformedEmbedded
 from spark_kafka_native._protocol.errors import ErrorCode, RestatedError, check_code
@@ -116,7 +116,7 @@ class ClassicMembership:
     def _rebalance(self) -> None:
         """Join, and get an assignment. Raises KafkaError; Interrupted."""
         if not self._is_cooperative:
-            self._loop.give_up(self, self._loop.reader.owned)
+            self._loop.revoke(self, self._loop.reader.owned)
         try:
             self._assigned = self._sync(self._join())
         except MalformedEmbedded as error:
@@ -130,7 +130,7 @@ class ClassicMembership:
         self.heartbeat_if_due(time.monotonic())
         owned = set(reader.owned)
         revoked = owned - assigned
-        self._loop.give_up(self, revoked)
+        self._loop.revoke(self, revoked)
         reader.assign(assigned - owned)
         self._assigned = None
         self._is_joined = self._is_joined and not revoked
@@ -197,7 +197,7 @@ class ClassicMembership:
 
     def _assign(self, joined: JoinGroupResponse) -> Iterable[SyncGroupRequestAssignment]:
         assignor = joined.protocol_name or ""
-        members: dict[str, GroupMember] = {
+        members: dict[str, SubscribedMember] = {
             member.member_id: decode_member(assignor, member.metadata, member.group_instance_id)
             for member in joined.members
         }

@@ -1,0 +1,163 @@
+"""Commits of a member of a group: what they contain, which errors are retried, and which are raised."""
+
+import threading
+
+import pytest
+
+from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
+from spark_kafka_native._protocol.messages.offset_commit import OffsetCommitRequest
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native.clients import CommitFailed, ConsumerConnector, KafkaError
+from tests.support.clients.consuming import SHORT_PAUSES, Consuming
+from tests.support.records.record_batches import batch_of
+from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
+from tests.support.scripted.fixtures import scripted_brokers
+from tests.support.scripted.groups import GROUP_VERSIONS
+from tests.support.scripted.steps import Held, Refuse
+from tests.support.waiting import eventually
+
+ALL = [0, 1, 2, 3, 4, 5]
+
+brokers = scripted_brokers(brokers=2, topics={"t": 2}, versions={**KAFKA_4_3, **GROUP_VERSIONS})
+both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+
+
+@pytest.fixture(autouse=True)
+def records(brokers: ScriptedCluster) -> None:
+    for number in ALL:
+        brokers.partition("t", number % 2).append(batch_of([b"%d" % number]))
+
+
+@pytest.fixture
+def options(brokers: ScriptedCluster) -> dict[str, object]:
+    return {
+        "bootstrap.servers": brokers.bootstrap_servers,
+        "group.id": "g",
+        "auto.offset.reset": "earliest",
+        "heartbeat.interval.ms": 20,
+        "auto.commit.interval.ms": 20,
+        "value.deserializer": int,
+        **SHORT_PAUSES,
+    }
+
+
+def committed(brokers: ScriptedCluster) -> list[int]:
+    return [brokers.state.committed.get(("g", TopicPartition("t", number)), (-1,))[0] for number in range(2)]
+
+
+def joined(brokers: ScriptedCluster) -> int:
+    """How often members have joined the group."""
+    return brokers.state.groups["g"].joined
+
+
+class DuringACommit(threading.Event):
+    """While a broker holds a commit: another thread commits, too. ``waits`` tells whether it waits for the first."""
+
+    def __init__(self, consumer: ConsumerConnector) -> None:
+        super().__init__()
+        self.waits: bool | None = None
+        self.second = threading.Thread(target=consumer.commit_offsets)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.second.start()
+        self.second.join(0.3 if timeout is None else timeout)
+        self.waits = self.second.is_alive()
+        return True
+
+
+def test_a_commit_waits_for_the_one_in_flight_so_that_none_takes_offsets_back(
+    brokers: ScriptedCluster, options: dict[str, object]
+) -> None:
+    with ConsumerConnector(options | {"enable.auto.commit": "false"}) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        next(stream)
+        during = DuringACommit(consumer)
+        brokers.script(OffsetCommitRequest, Held(during))
+        consumer.commit_offsets()
+        during.second.join(60)
+        assert (during.waits, during.second.is_alive()) == (True, False)
+        assert sorted(committed(brokers)) == [0, 1]
+
+
+def test_the_record_in_process_is_processed_again_if_its_member_is_not_known_any_more(
+    brokers: ScriptedCluster, options: dict[str, object]
+) -> None:
+    with ConsumerConnector(options | {"enable.auto.commit": "false"}) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        first = next(stream)
+        brokers.script(HeartbeatRequest, Refuse(ErrorCode.UNKNOWN_MEMBER_ID))
+        eventually(lambda: joined(brokers), 2)
+        with pytest.raises(
+            CommitFailed, match=f"group g: the offsets of {first.topic}-{first.partition} were not committed before"
+        ):
+            consumer.commit_offsets()
+        seen = {(record.partition, record.offset) for record in (next(stream) for _ in ALL)}
+    assert (first.partition, first.offset) in seen
+    assert len(seen) == len(ALL)
+
+
+@both_protocols
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS],
+    ids=lambda code: code.name,
+)
+def test_a_commit_during_a_rebalance_is_repeated(
+    brokers: ScriptedCluster, options: dict[str, object], protocol: str, code: ErrorCode
+) -> None:
+    options |= {"group.protocol": protocol, "enable.auto.commit": "false"}
+    with ConsumerConnector(options) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        seen = [next(stream) for _ in ALL]
+        brokers.script(OffsetCommitRequest, *[Refuse(code)] * 3)
+        consumer.commit_offsets()
+        assert committed(brokers) == [3, 3]
+    assert len(seen) == len(ALL)
+
+
+@both_protocols
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+    ],
+    ids=lambda code: code.name,
+)
+def test_a_commit_of_a_member_that_the_group_does_not_have_fails(
+    brokers: ScriptedCluster, options: dict[str, object], protocol: str, code: ErrorCode
+) -> None:
+    options |= {"group.protocol": protocol, "enable.auto.commit": "false"}
+    with ConsumerConnector(options) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        next(stream)
+        brokers.script(OffsetCommitRequest, Refuse(code))
+        with pytest.raises(CommitFailed, match=f"group g: offsets were not committed.*{code.name}"):
+            consumer.commit_offsets()
+        assert committed(brokers) == [-1, -1]
+        consumer.commit_offsets()
+        assert sorted(committed(brokers)) == [0, 1]
+
+
+def test_a_commit_without_permission_is_an_error_that_names_group_and_partition(
+    brokers: ScriptedCluster, options: dict[str, object]
+) -> None:
+    with ConsumerConnector(options | {"enable.auto.commit": "false"}) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        next(stream)
+        brokers.script(OffsetCommitRequest, Refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        with pytest.raises(KafkaError, match=r"group g, t-\d: not authorized for READ on this group"):
+            consumer.commit_offsets()
+
+
+def test_an_automatic_commit_that_fails_is_repeated_at_the_next_interval(
+    brokers: ScriptedCluster, options: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    brokers.script(OffsetCommitRequest, *[Refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)] * 2)
+    with Consuming(options, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+        eventually(lambda: committed(brokers), [3, 3])
+    assert "group g: offsets were not committed: group g, t-" in caplog.text
