@@ -115,8 +115,12 @@ class ClassicMembership:
 
     def _rebalance(self) -> None:
         """Join, and get an assignment. Raises KafkaError; Interrupted."""
-        if not self._is_cooperative:
-            self._loop.revoke(self, self._loop.reader.owned)
+        owned = frozenset(self._loop.reader.owned)
+        kept: frozenset[TopicPartition] = frozenset()
+        if self._is_cooperative:
+            # After an error in `_reconcile` partitions may be stopped that the next assignment would keep.
+            kept = owned if self._assigned is None else self._assigned
+        self._loop.revoke(self, owned - kept)
         try:
             self._assigned = self._sync(self._join())
         except MalformedEmbedded as error:

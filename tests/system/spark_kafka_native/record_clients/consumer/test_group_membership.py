@@ -4,6 +4,7 @@ import sys
 import threading
 
 import pytest
+from dirty_equals import IsInt
 
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._client.admin.topics import create_partitions
@@ -182,6 +183,41 @@ def test_the_partitions_of_a_killed_member_move_after_the_session_timeout_and_no
             eventually(lambda: other.partitions, all_of("t"), within_s=60)
             eventually(lambda: set(numbers(other)), set(range(12)), within_s=60)
         assert committed(broker, "g") == dict.fromkeys(range(PARTITIONS), 2)
+
+
+# --- revocations
+
+
+def test_a_revocation_that_an_error_interrupts_ends_before_the_member_joins_again(
+    broker: EmbeddedBroker, topic: str, options: dict[str, object]
+) -> None:
+    """Else the member would keep a partition from which it returns no records any more."""
+    options["partition.assignment.strategy"] = "cooperative-sticky"
+    name = f"first-of-{topic}"
+
+    def requests(api: str) -> int:
+        return len(broker.requests(api, client_id=name))
+
+    begun, go = threading.Semaphore(0), threading.Event()
+
+    def process(_: ConsumerRecord) -> None:
+        begun.release()
+        assert go.wait(60)
+
+    write(broker, topic, range(2 * PARTITIONS))
+    with Consuming(options | {"client.id": name}, {topic: PARTITIONS}, process=process) as first:
+        for _ in range(PARTITIONS):
+            assert begun.acquire(timeout=60)
+        with Consuming(options, {topic: 1}):
+            eventually(lambda: requests("SyncGroup"), 2, within_s=60)  # partitions are to move to the second member
+        # The second member has left, so heartbeats of the first one have REBALANCE_IN_PROGRESS, and then an error.
+        eventually(lambda: requests("Heartbeat"), IsInt(ge=requests("Heartbeat") + 2), within_s=60)
+        broker.faults.fail("Heartbeat", "COORDINATOR_NOT_AVAILABLE", times=1)
+        eventually(lambda: requests("Heartbeat"), IsInt(ge=requests("Heartbeat") + 3), within_s=60)
+        go.set()
+        write(broker, topic, range(2 * PARTITIONS, 4 * PARTITIONS))
+        eventually(lambda: set(numbers(first)), set(range(4 * PARTITIONS)), within_s=60)
+    assert first.errors == []
 
 
 # --- threads
