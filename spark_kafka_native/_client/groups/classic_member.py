@@ -135,9 +135,10 @@ class ClassicMembership:
         owned = set(reader.owned)
         revoked = owned - assigned
         self._loop.revoke(self, revoked)
+        if revoked:
+            self._is_joined = False  # also if `assign` fails: other members wait for these partitions
         reader.assign(assigned - owned)
         self._assigned = None
-        self._is_joined = self._is_joined and not revoked
         text = "group %s: member %s of generation %d has %d partitions"
         _log.info(text, self._config.group_id, self.identity.member_id, self.identity.generation, len(assigned))
 

@@ -220,6 +220,27 @@ def test_a_revocation_that_an_error_interrupts_ends_before_the_member_joins_agai
     assert first.errors == []
 
 
+def test_revoked_partitions_move_although_the_added_ones_cannot_be_read_yet(
+    broker: EmbeddedBroker, topic: str, options: dict[str, object]
+) -> None:
+    options |= {"partition.assignment.strategy": "cooperative-sticky", "session.timeout.ms": 1000}
+    other, name = f"{topic}-other", f"first-of-{topic}"
+
+    def requests() -> int:
+        return sum(len(broker.requests(api, client_id=name)) for api in ("Heartbeat", "JoinGroup"))
+
+    with Consuming(options | {"client.id": name}, {topic: 1, other: 1}) as first:
+        wait_until_shared([first], all_of(topic))
+        broker.create_topic(other, PARTITIONS)  # the first member finds it in the next rebalance
+        broker.faults.fail("OffsetFetch", "COORDINATOR_NOT_AVAILABLE")
+        with Consuming(options, {topic: 1}) as second:
+            eventually(lambda: first.partitions, [])
+            eventually(requests, IsInt(gt=requests()))  # after it could not look up the committed offsets
+            broker.faults.clear()
+            wait_until_shared([first, second], all_of(topic) + all_of(other))
+    assert (first.errors, second.errors) == ([], [])
+
+
 # --- threads
 
 
