@@ -31,6 +31,7 @@ from spark_kafka_native._client.discovery_config import DISCOVERY_PROPERTIES
 from spark_kafka_native._record_clients.consumer.group_config import OLD_NAMES as OLD_CONSUMER_NAMES
 from spark_kafka_native._record_clients.consumer.group_config import OLD_NOTES as OLD_CONSUMER_NOTES
 from spark_kafka_native._record_clients.consumer.group_config import PROPERTIES as CONSUMER_PROPERTIES
+from spark_kafka_native._record_clients.consumer.group_config import WITHOUT_EFFECT as CONSUMER_WITHOUT_EFFECT
 from spark_kafka_native._record_clients.producer.config import OLD_NAMES, OLD_NOTES
 from spark_kafka_native._record_clients.producer.config import PROPERTIES as PRODUCER_PROPERTIES
 from spark_kafka_native._spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS, Option
@@ -121,6 +122,10 @@ Tasks take longer, and no query fails within these bounds:
   cannot be written within it ends the task with an error that names the quota. Raise the timeout if a quota is small.
 """
 
+_CONSUMER_WITHOUT_EFFECT = """
+Properties of Kafka's consumers that are ignored with a warning, and why:
+
+"""
 _WITHOUT_EFFECT = """
 These properties of the Java clients have no effect here. They are accepted with a warning. As in Spark's JVM connector,
 a source refuses `enable.auto.commit` and `auto.offset.reset`. `startingOffsets` says where a query starts.
@@ -263,6 +268,8 @@ def options_page() -> str:
             table(("Property", "Default", "Values", "Meaning"), map(_client_row, CONSUMER_PROPERTIES.values())),
             _OLD_CONSUMER_NAMES,
             _list((old, f"`{name}`{OLD_CONSUMER_NOTES.get(old, '')}") for old, name in OLD_CONSUMER_NAMES.items()),
+            _CONSUMER_WITHOUT_EFFECT,
+            _list(CONSUMER_WITHOUT_EFFECT.items()),
             _DISCOVERY,
             table(("Property", "Default", "Values", "Meaning"), map(_client_row, DISCOVERY_PROPERTIES.values())),
             _BROKER,

@@ -1,4 +1,4 @@
-"""Kafka clients for single records, without Spark: ``Producer``, ``SimpleConsumer``. See docs/clients.md."""
+"""Kafka clients without Spark: ``Producer``, ``ConsumerConnector`` and ``SimpleConsumer``. See docs/clients.md."""
 
 from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._client.cluster.metadata import ClusterMetadata, Node

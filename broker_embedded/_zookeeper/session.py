@@ -82,7 +82,7 @@ class ZooKeeperSession:
                 session_timeout_ms=settings.zookeeper_session_timeout_ms,
                 connection_timeout_ms=settings.connection_timeout_ms,
                 on_state=lambda state: _call_soon(loop, states.changed, state),
-                cancelled=cancelled,
+                is_cancelled=cancelled.is_set,
             ),
         )
         try:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ from spark_kafka_native._client.config_def import Property
 from spark_kafka_native._client.discovery_config import DISCOVERY_OLD_NAMES, DISCOVERY_PROPERTIES
 from spark_kafka_native._net.errors import ConfigError
 from spark_kafka_native._protocol.nearest import did_you_mean
+
+_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +28,8 @@ class ClientProperties:
     """Old name and value -> the value of today's property, where that has another form."""
     refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Properties that are errors, and why."""
+    without_effect: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Properties that are ignored with a warning, and why."""
     copied: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Old name -> a second property with the same value, unless the options have it."""
 
@@ -65,6 +70,11 @@ class ClientProperties:
             self._check_name(old)
             if old in self.refused:
                 raise ConfigError(old, f"is not supported: {self.refused[old]}")
+            if value is None or isinstance(value, bytes):
+                raise ConfigError(old, f"must not be {'None; leave it out' if value is None else 'bytes'}")
+            if old in self.without_effect:
+                _log.warning("property %s of the %s has no effect: %s", old, self.client, self.without_effect[old])
+                continue
             name = self.old_names.get(old, old)
             if name in given:
                 raise ConfigError(name, f"given twice, as {given[name]!r} and {key!r}")
@@ -76,7 +86,7 @@ class ClientProperties:
 
     def _check_name(self, name: str) -> None:
         """Raise ConfigError for a name that no part of the client knows."""
-        others = (self.old_names, self.refused, DISCOVERY_PROPERTIES, DISCOVERY_OLD_NAMES)
+        others = (self.old_names, self.refused, self.without_effect, DISCOVERY_PROPERTIES, DISCOVERY_OLD_NAMES)
         known = set(self.own).union(*others, PROPERTIES, WITHOUT_EFFECT, REFUSED)
         if name in known:
             return

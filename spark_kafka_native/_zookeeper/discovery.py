@@ -192,7 +192,7 @@ class BrokerDiscovery:
             session_timeout_ms=self._session_timeout_ms,
             connection_timeout_ms=self._connection_timeout_ms,
             wake=self._wake.set,
-            cancelled=self._closed,
+            is_cancelled=self._closed.is_set,
         )
 
     def _read_again(self, pause_s: float, deadline_s: float) -> bool:

@@ -45,12 +45,12 @@ def open_session(
     session_timeout_ms: int,
     connection_timeout_ms: int,
     on_state: Callable[[KazooState], None] = lambda _: None,
-    cancelled: threading.Event | None = None,
+    is_cancelled: Callable[[], bool] = lambda: False,
 ) -> KazooClient:
     """Connect, and return the client of a new session. It has no chroot: put that of ``connect`` before each path.
 
     ``on_state`` is called in a thread of the client with each change of the state. Blocks. Raises ZooKeeperError: no
-    server has opened a session within ``connection_timeout_ms``, or ``cancelled`` was set.
+    server has opened a session within ``connection_timeout_ms``, or it ``is_cancelled``.
     """
     client = KazooClient(
         hosts=connect.hosts,
@@ -63,7 +63,7 @@ def open_session(
     try:
         connected = client.start_async()
         while not connected.wait(_CHECK_S):
-            if cancelled is not None and cancelled.is_set():
+            if is_cancelled():
                 raise ZooKeeperError(f"the connection to {connect.hosts} was cancelled")
             if time.monotonic() >= deadline_s:
                 raise ZooKeeperError(_problem(connect, connection_timeout_ms))

@@ -76,11 +76,11 @@ class ZnodeClient:
         session_timeout_ms: int,
         connection_timeout_ms: int,
         wake: Callable[[], None],
-        cancelled: threading.Event,
+        is_cancelled: Callable[[], bool],
     ) -> Self:
         """Open a session. ``wake`` is called in threads of kazoo after each change of a znode or of ``state``.
 
-        Blocks. Raises ZooKeeperError: there was no session within ``connection_timeout_ms``, or ``cancelled`` was set.
+        Blocks. Raises ZooKeeperError: there was no session within ``connection_timeout_ms``, or it ``is_cancelled``.
         """
         self = cls(connect, wake, connection_timeout_ms / 1000)
         self._client = open_session(
@@ -88,7 +88,7 @@ class ZnodeClient:
             session_timeout_ms=session_timeout_ms,
             connection_timeout_ms=connection_timeout_ms,
             on_state=self._note_state,
-            cancelled=cancelled,
+            is_cancelled=is_cancelled,
         )
         return self
 

@@ -245,4 +245,4 @@ class ClassicMembership:
         self.identity = MemberIdentity(member_id=member_id, generation=generation, instance_id=self._config.instance_id)
 
     def _check(self, error_code: int) -> None:
-        check_code(error_code, f"group {self._config.group_id}", operation="READ")
+        check_code(error_code, self._config.about(error_code), operation="READ")

@@ -114,7 +114,7 @@ class ConsumerProtocolMembership:
             self._check(response)
         except KafkaError as error:
             if error.code is ErrorCode.UNSUPPORTED_VERSION:
-                detail = f"group {config.group_id}: group.protocol=consumer is not supported by the broker: {error}"
+                detail = f"group {config.group_id}: the broker does not support group.protocol=consumer; Kafka 4.0 does"
                 raise RestatedError(error.code, detail) from error
             raise
         self._sent_topics, self._sent_owned, self._sends_all = topics, owned, False
@@ -169,7 +169,7 @@ class ConsumerProtocolMembership:
     def _check(self, response: ConsumerGroupHeartbeatResponse) -> None:
         code = ErrorCode.of(response.error_code)
         if code is not ErrorCode.NONE:
-            detail = f"group {self._config.group_id}"
+            detail = self._config.about(code)
             if response.error_message:
                 detail += f": {response.error_message}"
             raise KafkaError(code, detail, operation="READ")

@@ -68,7 +68,7 @@ class CoordinatorLink:
                 received = connection.next_response()
                 if received is not None:
                     return cast("ResponseT", received[1])
-                if finishes and self.waits.stopping.is_set():
+                if finishes and self.waits.is_stopping:
                     deadline = deadline.at_most_ms(_FINISH_MS)
                 if not self._wait(connection, deadline):
                     raise RequestTimeout(connection.address, sent.request.api_name, round(timeout_ms))

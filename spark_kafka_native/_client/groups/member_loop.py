@@ -101,6 +101,7 @@ class MemberLoop:
                     self._recover(protocol, error)
         except Interrupted:
             self.link.waits.resume()
+            self.reader.stop(self.reader.owned)
             self.reader.commit_and_remove(self.reader.owned)
             self._leave(protocol)
         except BaseException:
@@ -136,18 +137,27 @@ class MemberLoop:
 
     def _leave_stalled(self, protocol: GroupProtocol) -> None:
         """Leave the group, and join it again after the record that is in process."""
-        _log.warning(
-            "group %s: member %s leaves, because a record has been in process for longer than max.poll.interval.ms "
-            "(%d ms); it joins again when the next record is requested",
-            self.config.group_id,
-            protocol.identity.member_id,
-            self.config.rebalance_timeout_ms,
-        )
+        self._warn_of_stall(protocol.identity.member_id)
         self.reader.lose(self.reader.owned)
         self._leave(protocol)
         protocol.forget()
-        while self.reader.is_stalled(time.monotonic()):
+        warn_at = time.monotonic() + self.config.rebalance_timeout_ms / 1000
+        while self.reader.is_stalled(now := time.monotonic()):
+            if now >= warn_at:
+                self._warn_of_stall(protocol.identity.member_id)
+                warn_at = now + self.config.rebalance_timeout_ms / 1000
             self.link.waits.pause(self.config.heartbeat_interval_ms)
+
+    def _warn_of_stall(self, member_id: str) -> None:
+        _log.warning(
+            "group %s: member %s is not in the group, because a record has been in process for longer than "
+            "max.poll.interval.ms (%d ms): %s. None of its streams gets records until the next one is requested from "
+            "the same stream; then the member joins again",
+            self.config.group_id,
+            member_id,
+            self.config.rebalance_timeout_ms,
+            self.reader.stalled,
+        )
 
     def _leave(self, protocol: GroupProtocol) -> None:
         identity = protocol.identity

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Protocol
 
+from spark_kafka_native._protocol.errors import ErrorCode
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._zookeeper.connect_string import ConnectString
 
@@ -34,6 +35,17 @@ class MembershipConfig:
     remote_assignor: str | None = None
     """The coordinator's assignor in groups of the consumer protocol; None: the coordinator chooses."""
     rack: str | None = None
+
+    def about(self, code: int) -> str:
+        """What an error of the group is about: the group, and the setting that it refers to."""
+        setting = {
+            ErrorCode.INVALID_SESSION_TIMEOUT: f"session.timeout.ms={self.session_timeout_ms}",
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL: f"partition.assignment.strategy={','.join(self.assignors)}",
+            ErrorCode.FENCED_INSTANCE_ID: f"group.instance.id={self.instance_id}",
+            ErrorCode.UNRELEASED_INSTANCE_ID: f"group.instance.id={self.instance_id}",
+            ErrorCode.UNSUPPORTED_ASSIGNOR: f"group.remote.assignor={self.remote_assignor}",
+        }.get(ErrorCode.of(code))
+        return f"group {self.group_id}" if setting is None else f"group {self.group_id}, {setting}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +118,11 @@ class Reader(Protocol):
 
     def is_stalled(self, now: float) -> bool:
         """Whether a record has been processed for longer than ``max.poll.interval.ms``."""
+        ...
+
+    @property
+    def stalled(self) -> str:
+        """The records that have been processed for too long, for a log line, at the last ``is_stalled``."""
         ...
 
 

@@ -1,7 +1,6 @@
 """Waits of a member's thread, which other threads end."""
 
 import select
-import threading
 from typing import Final
 
 from spark_kafka_native._net.alarm import Alarm
@@ -18,25 +17,29 @@ class MemberWaits:
 
     def __init__(self) -> None:
         self.alarm = Alarm()
-        self.stopping = threading.Event()
-        """Whether the member is to leave its group."""
+        self._is_stopped = self._is_resumed = False
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the member is to leave its group, and has not begun to."""
+        return self._is_stopped and not self._is_resumed
 
     def wake(self) -> None:
         """End a ``pause``."""
         self.alarm.ring()
 
     def stop(self) -> None:
-        """Let each wait raise Interrupted from now on, until ``resume``."""
-        self.stopping.set()
+        """Let each wait raise Interrupted from now on, until ``resume``. A handler of a signal may call it."""
+        self._is_stopped = True
         self.wake()
 
     def resume(self) -> None:
         """Wait again, for the last requests of a member that leaves."""
-        self.stopping.clear()
+        self._is_resumed = True
 
     def check(self) -> None:
         """Raise Interrupted if the member is to leave its group."""
-        if self.stopping.is_set():
+        if self.is_stopping:
             raise Interrupted
 
     def pause(self, duration_ms: float) -> None:

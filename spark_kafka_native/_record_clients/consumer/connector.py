@@ -1,16 +1,16 @@
 """The consumer of a group: ``spark_kafka_native.clients.ConsumerConnector``."""
 
+import os
 import threading
-from collections.abc import Mapping
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Self
 
-from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.groups.topic_filters import TopicFilter
-from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._record_clients.arguments import check_integer, check_topic
 from spark_kafka_native._record_clients.consumer.group_config import ConsumerConfig
 from spark_kafka_native._record_clients.consumer.member import ConsumerMember
-from spark_kafka_native._record_clients.consumer.stream_partitions import StreamPartitions
 from spark_kafka_native._record_clients.consumer.streams import MessageStream
 from spark_kafka_native._record_clients.errors import ClientClosed
 from spark_kafka_native._zookeeper.consumer_znodes import MAX_STREAMS
@@ -36,11 +36,12 @@ class ConsumerConnector:
     def __init__(self, options: Mapping[str, object]) -> None:
         """Does not connect yet. Raises ConfigError naming the option."""
         self._config = ConsumerConfig.parse(options)
-        self._discovery = self._config.discovery.discovery()
-        self._cluster = Cluster(self._config.client, discovery=self._discovery, warns=True)
         self._member: ConsumerMember | None = None
         self._is_closed = False
+        self._pid = os.getpid()
         self._lock = threading.Lock()
+        self._calling: set[int] = set()
+        """The threads in calls that may hold locks."""
 
     def __enter__(self) -> Self:
         return self
@@ -53,18 +54,17 @@ class ConsumerConnector:
 
         Raises TypeError; ValueError; RuntimeError: the consumer has streams already; ClientClosed.
         """
+        if not isinstance(streams, Mapping):
+            kind = type(streams).__name__
+            raise TypeError(f"streams must be a mapping of topics to numbers of streams, not {kind}")
         counts = {
             check_topic(topic): check_integer(f"streams of {topic}", count, 1, MAX_STREAMS)
             for topic, count in streams.items()
         }
         if not counts:
             raise ValueError("no topics")
-        with self._lock:
-            self._check_new()
-            by_topic = {topic: [self._new_partitions() for _ in range(count)] for topic, count in counts.items()}
-            every = [each for of_topic in by_topic.values() for each in of_topic]
-            self._member = ConsumerMember(self._cluster, self._config, counts, every, by_topic.__getitem__)
-        return {topic: list(map(self._stream, of_topic)) for topic, of_topic in by_topic.items()}
+        streams_of = self._join(counts, 0).streams_of
+        return {topic: [MessageStream(self, self._config, each) for each in streams_of(topic)] for topic in counts}
 
     def create_message_streams_by_filter(self, topic_filter: TopicFilter, streams: int = 1) -> list[MessageStream]:
         """Join the group, and return streams of all topics that the filter accepts, new ones included. Call it once.
@@ -75,59 +75,71 @@ class ConsumerConnector:
         if not isinstance(topic_filter, TopicFilter):
             raise TypeError(f"topic_filter must be a Whitelist or a Blacklist, not {type(topic_filter).__name__}")
         check_integer("streams", streams, 1, MAX_STREAMS)
-        with self._lock:
-            self._check_new()
-            every = [self._new_partitions() for _ in range(streams)]
-            self._member = ConsumerMember(self._cluster, self._config, topic_filter, every, lambda _: every)
-        return list(map(self._stream, every))
+        return [MessageStream(self, self._config, each) for each in self._join(topic_filter, streams).streams]
 
     def commit_offsets(self) -> None:
         """Commit the offsets after the processed records, and after those that the calling thread processes.
 
-        Raises CommitFailed: the group has given the partitions to other members; KafkaError; ClientClosed.
+        Raises CommitFailed: the group has given the partitions to other members; KafkaError; ClientClosed;
+        RuntimeError: the consumer has no streams yet.
         """
+        self._check_usable()
         member = self._member
-        if self._is_closed or member is None:
-            raise ClientClosed("the consumer is closed, or has no streams")
-        member.reader.commit(timeout_ms=self._config.client.default_api_timeout_ms)
+        if member is None:
+            raise RuntimeError("the consumer has no streams yet; call create_message_streams first")
+        with self._call():
+            member.reader.commit(timeout_ms=self._config.client.default_api_timeout_ms)
 
     def shutdown(self) -> None:
-        """Commit as ``commit_offsets``, if commits are automatic, leave the group, and end the streams.
+        """Commit the offsets after the processed records, if commits are automatic; leave the group; end the streams.
 
-        It may be called twice. Records that other threads process are not committed: another member gets them, too.
+        It may be called twice, in a handler of a signal, and while threads process records. These records are not
+        committed, because it is not known whether their processing succeeds: another member gets them, too. The end of
+        a ``with`` block without an exception commits those that its thread processes.
         """
-        self._shut_down(finished_in=threading.get_ident())
+        self._shut_down(finished_in=None)
 
     # --- inside
 
-    def _check_new(self) -> None:
+    def _check_usable(self) -> None:
         if self._is_closed:
             raise ClientClosed("the consumer is closed")
-        if self._member is not None:
-            raise RuntimeError("the consumer has streams already; make another consumer")
+        if self._pid != os.getpid():
+            raise ClientClosed("the consumer belongs to the process before fork(); make one in each process")
 
-    def _new_partitions(self) -> StreamPartitions:
-        timeout_ms = self._config.consumer_timeout_ms
-        return StreamPartitions(self._cluster, timeout_ms=timeout_ms, reset=self._reset, processed=self._wake)
-
-    def _stream(self, partitions: StreamPartitions) -> MessageStream:
-        return MessageStream(partitions, self._config.key_deserializer, self._config.value_deserializer)
-
-    def _reset(self, partition: TopicPartition) -> int:
-        assert self._member is not None
-        return self._member.reader.reset(partition)
-
-    def _wake(self) -> None:
-        if self._member is not None:
-            self._member.wake()
+    def _join(self, topics: Mapping[str, int] | TopicFilter, streams: int) -> ConsumerMember:
+        with self._call(), self._lock:
+            self._check_usable()
+            if self._member is not None:
+                raise RuntimeError("the consumer has streams already; make another consumer")
+            self._member = ConsumerMember(self._config, topics, streams)
+            # A consumer that is forgotten without shutdown would keep its partitions.
+            weakref.finalize(self, self._member.forget).atexit = False
+        if self._is_closed:  # by a handler of a signal
+            self._member.stop()
+        return self._member
 
     def _shut_down(self, *, finished_in: int | None) -> None:
-        with self._lock:
-            if self._is_closed:
-                return
-            self._is_closed = True
-        if self._member is not None:
-            self._member.stop(finished_in=finished_in)
-        self._cluster.close(final=True)  # the threads of streams may still have connections
-        if self._discovery is not None:
-            self._discovery.close()
+        self._is_closed = True
+        member = self._member
+        if member is None or self._pid != os.getpid():
+            return  # in a forked process the member, its connections and its streams are those of the parent
+        if finished_in is not None:
+            member.reader.acknowledge(finished_in)
+        member.stop()
+        ident = threading.get_ident()
+        if ident in self._calling or any(ident in stream.takers for stream in member.streams):
+            # A handler of a signal has interrupted a call, which may hold locks that the member's thread needs. So the
+            # end of the process waits for it, instead of the handler.
+            threading.Thread(target=member.join, name="kafka-consumer-end").start()
+        else:
+            member.join()
+
+    @contextmanager
+    def _call(self) -> Iterator[None]:
+        """Note that this thread is in a call."""
+        self._calling.add(threading.get_ident())
+        try:
+            yield
+        finally:
+            self._calling.discard(threading.get_ident())

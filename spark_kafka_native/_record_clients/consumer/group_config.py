@@ -101,6 +101,9 @@ class ConsumerConfig:
         2_000,
         "Pause between two attempts of a rebalance in ZooKeeper. A rebalance waits as long for the record in process.",
     )
+    zookeeper_sync_time_ms: int | None = define(
+        integer(at_least=1), None, "Default of rebalance.backoff.ms, as in Kafka 0.8."
+    )
     session_timeout_ms: int = define(
         integer(at_least=1), 45_000, "Time without a heartbeat after which the group removes the member."
     )
@@ -182,6 +185,8 @@ def _with_defaults(values: Mapping[str, Any], discovery: DiscoveryConfig) -> dic
     protocol = values.get("group_protocol", ZOOKEEPER if in_zookeeper else CLASSIC)
     if protocol != ZOOKEEPER:
         _refuse(values, _OF_ZOOKEEPER, f"is for group.protocol={ZOOKEEPER}")
+        others = _OF_THE_CONSUMER_PROTOCOL if protocol == CLASSIC else _OF_CLASSIC_GROUPS
+        _refuse(values, others, f"is not for group.protocol={protocol}")
         return dict(values)
     _refuse(values, _OF_COORDINATORS, f"is not for group.protocol={ZOOKEEPER}")
     if not in_zookeeper:
@@ -200,6 +205,8 @@ def _with_defaults(values: Mapping[str, Any], discovery: DiscoveryConfig) -> dic
     if storage == ZOOKEEPER and values.get("dual_commit_enabled"):
         raise ConfigError("dual.commit.enabled", "requires offsets.storage=kafka")
     own = {"group_protocol": protocol, "partition_assignment_strategy": assignors, "offsets_storage": storage}
+    if (sync_time_ms := values.get("zookeeper_sync_time_ms")) is not None:
+        own["rebalance_backoff_ms"] = values.get("rebalance_backoff_ms", sync_time_ms)
     return {**values, **own}
 
 
@@ -217,7 +224,11 @@ _OF_ZOOKEEPER: Final = (
     "offsets.storage",
     "rebalance.backoff.ms",
     "rebalance.max.retries",
+    "zookeeper.sync.time.ms",
 )
+_OF_CLASSIC_GROUPS: Final = ("heartbeat.interval.ms", "partition.assignment.strategy", "session.timeout.ms")
+"""The coordinator decides about these in groups of the consumer protocol. Kafka's consumer refuses them, too."""
+_OF_THE_CONSUMER_PROTOCOL: Final = ("group.remote.assignor",)
 _OF_COORDINATORS: Final = (
     "group.instance.id",
     "group.remote.assignor",
@@ -239,8 +250,7 @@ OLD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "consumerid": "consumer.id",
         "groupid": "group.id",
         "rebalance.retries.max": "rebalance.max.retries",
-        "zk.synctime.ms": "rebalance.backoff.ms",
-        "zookeeper.sync.time.ms": "rebalance.backoff.ms",
+        "zk.synctime.ms": "zookeeper.sync.time.ms",
     }
 )
 """Names of the Scala consumers of Kafka 0.7 to 0.10, with today's."""
@@ -250,7 +260,25 @@ OLD_NOTES: Final[Mapping[str, str]] = MappingProxyType(
 )
 """What else an old name means, for the documentation."""
 
+_ONE_THREAD: Final = "the thread of each stream fetches its partitions"
+WITHOUT_EFFECT: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "backoff.increment.ms": "reconnect.backoff.ms and retry.backoff.ms apply",
+        "fetcher.backoff.ms": "a broker waits for records for fetch.max.wait.ms",
+        "max.poll.records": "a stream returns one record at a time",
+        "num.consumer.fetchers": _ONE_THREAD,
+        "offsets.channel.backoff.ms": "retry.backoff.ms applies",
+        "offsets.channel.socket.timeout.ms": "request.timeout.ms applies",
+        "offsets.commit.max.retries": "commits are repeated until default.api.timeout.ms",
+        "queued.max.message.chunks": _ONE_THREAD,
+        "queuedchunks.max": _ONE_THREAD,
+        "refresh.leader.backoff.ms": "retry.backoff.ms applies",
+    }
+)
+"""Properties of Kafka's consumers that are ignored, and why."""
+
 _NAMES: Final = ClientProperties(
+    without_effect=WITHOUT_EFFECT,
     client="consumer",
     own=PROPERTIES,
     old_names=OLD_NAMES,

@@ -31,6 +31,8 @@ _REQUESTS_PER_SESSION: Final = 4
 """The member's thread sends a heartbeat between two or three requests."""
 _AGAIN: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.STALE_MEMBER_EPOCH})
 """Errors of a commit whose member gets another generation soon."""
+_UNREACHABLE: Final = frozenset({ErrorCode.NETWORK_EXCEPTION})
+"""Of a commit in ZooKeeper. Commits at coordinators are repeated by the request itself."""
 _LOST: Final = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -64,6 +66,7 @@ class StreamReader:
         self._offsets = offsets
         self._commit_interval_s = max(config.auto_commit_interval_ms, _SHORTEST_INTERVAL_MS) / 1000
         self._request_ms = min(_REQUEST_MS, config.session_timeout_ms / _REQUESTS_PER_SESSION)
+        self._last_commit_ms = min(_LAST_COMMIT_MS, config.client.default_api_timeout_ms)
         self._committed: dict[TopicPartition, int] = {}
         """What was committed last, or found, since each partition was assigned."""
         self._began: dict[TopicPartition, int] = {}
@@ -75,6 +78,7 @@ class StreamReader:
         self._commit_at = math.inf
         self._in_process: dict[StreamPartitions, tuple[ConsumerRecord, float]] = {}
         """The record that each stream processes, and since when it is known."""
+        self._stalled: list[ConsumerRecord] = []
 
     # --- Reader
 
@@ -115,7 +119,7 @@ class StreamReader:
     def commit_and_remove(self, partitions: Collection[TopicPartition]) -> None:
         """As ``Reader.commit_and_remove``."""
         if self._config.enable_auto_commit:
-            self._commit_automatically(partitions, _LAST_COMMIT_MS, wait_ms=_LAST_COMMIT_MS)
+            self._commit_automatically(partitions, self._last_commit_ms, wait_ms=self._last_commit_ms)
         self._forget(partitions)
 
     def lose(self, partitions: Collection[TopicPartition]) -> None:
@@ -144,7 +148,13 @@ class StreamReader:
             found[stream] = known if known is not None and known[0] is current else (current, now)
         self._in_process = found
         limit_s = self._config.max_poll_interval_ms / 1000
-        return any(now - since > limit_s for _, since in found.values())
+        self._stalled = [record for record, since in found.values() if now - since > limit_s]
+        return bool(self._stalled)
+
+    @property
+    def stalled(self) -> str:
+        """As ``Reader.stalled``."""
+        return listed(f"{each.topic}-{each.partition}, offset {each.offset}" for each in self._stalled)
 
     # --- commits
 
@@ -173,7 +183,7 @@ class StreamReader:
                         f"group {self._config.group_id}: offsets were not committed, because the member is no longer "
                         f"in the group; its partitions are read again from their committed offsets on: {error}"
                     ) from error
-                if error.code not in _AGAIN | _LOST or not deadline.pause(backoff.next_ms()):
+                if error.code not in _AGAIN | _LOST | _UNREACHABLE or not deadline.pause(backoff.next_ms()):
                     raise
         missed, self._missed = self._missed, set()
         if missed:

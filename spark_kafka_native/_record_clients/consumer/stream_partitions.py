@@ -2,6 +2,7 @@
 
 import logging
 import math
+import os
 import select
 import threading
 import time
@@ -20,7 +21,7 @@ from spark_kafka_native._net.alarm import Alarm
 from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._record_clients.consumer.record_rows import records_of
-from spark_kafka_native._record_clients.errors import ConsumerTimeout
+from spark_kafka_native._record_clients.errors import ClientClosed, ConsumerTimeout
 from spark_kafka_native._record_clients.records import ConsumerRecord
 
 _log = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ class StreamPartitions:
         ``reset`` returns the offset at which to continue where the position has no records; it may raise KafkaError.
         ``processed`` is called when the record of a stopped partition has been processed.
         """
+        self._pid = os.getpid()
         self._timeout_s = math.inf if timeout_ms < 0 else timeout_ms / 1000
         self._reset = reset
         self._processed = processed
@@ -73,8 +75,11 @@ class StreamPartitions:
         """The record that is being processed."""
         self._thread: int | None = None
         """The thread that processes it."""
+        self.takers: set[int] = set()
+        """The threads in ``take``."""
         self._is_waiting = False
         self._failure: Exception | None = None
+        self._is_ending = False
         self._is_closed = False
 
     # --- the thread that takes records
@@ -83,22 +88,31 @@ class StreamPartitions:
         """The next record; None after ``close``.
 
         Raises ConsumerTimeout after ``consumer.timeout.ms``; NoOffset; KafkaError; RuntimeError: another thread waits
-        for a record.
+        for a record; ClientClosed: the process was forked.
         """
-        with self._lock:
-            if self._is_waiting:
-                raise RuntimeError("another thread waits for a record of this stream; each stream is for one thread")
-            self._finish()
-            if (record := self._begin()) is not None:
-                return record
-            self._end_chunk()
-            self._is_waiting = True
+        if self._pid != os.getpid():
+            raise ClientClosed("the stream belongs to a consumer of the process before fork()")
+        self.takers.add(threading.get_ident())
         try:
-            return self._wait()
-        finally:
             with self._lock:
-                self._is_waiting = False
-                self._release_if_closed()
+                if self._is_waiting:
+                    text = "another thread waits for a record of this stream; each stream is for one thread"
+                    raise RuntimeError(text)
+                self._finish()
+                if self._is_ending:
+                    return None
+                if (record := self._begin()) is not None:
+                    return record
+                self._end_chunk()
+                self._is_waiting = True
+            try:
+                return self._wait()
+            finally:
+                with self._lock:
+                    self._is_waiting = False
+                    self._release_if_closed()
+        finally:
+            self.takers.discard(threading.get_ident())
 
     def _wait(self) -> ConsumerRecord | None:
         """Fetch until there is a record; None: the stream is closed."""
@@ -107,7 +121,7 @@ class StreamPartitions:
             with self._lock:
                 if self._failure is not None:
                     raise self._failure
-                if self._is_closed:
+                if self._is_ending:
                     return None
                 self._apply_changes()
             fetched = self._fetch()
@@ -284,11 +298,16 @@ class StreamPartitions:
             self._failure = error
         self.wake()
 
+    def end(self) -> None:
+        """Let ``take`` return no record any more. Takes no lock: a handler of a signal may call it."""
+        self._is_ending = True
+        self.wake()
+
     def close(self) -> None:
-        """Let ``take`` return no record any more."""
+        """As ``end``, and release connections and descriptors."""
         with self._lock:
             self.stop(self._positions)
-            self._is_closed = True
+            self._is_ending = self._is_closed = True
             self.wake()
             self._release_if_closed()
 

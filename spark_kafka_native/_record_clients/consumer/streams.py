@@ -3,8 +3,9 @@
 from typing import Self
 
 from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._record_clients.consumer.group_config import ConsumerConfig
 from spark_kafka_native._record_clients.consumer.stream_partitions import StreamPartitions
-from spark_kafka_native._record_clients.deserializers import Deserializer, default_decoder, deserialize
+from spark_kafka_native._record_clients.deserializers import default_decoder, deserialize
 from spark_kafka_native._record_clients.records import ConsumerRecord
 
 
@@ -14,13 +15,13 @@ class MessageStream:
     A record is being processed until the next one is requested.
     """
 
-    def __init__(
-        self, partitions: StreamPartitions, key_deserializer: Deserializer, value_deserializer: Deserializer
-    ) -> None:
+    def __init__(self, consumer: object, config: ConsumerConfig, partitions: StreamPartitions) -> None:
         """Use ``ConsumerConnector``."""
+        self._consumer = consumer
+        """It leaves its group when it is collected as garbage, so the stream keeps it."""
         self._partitions = partitions
-        self._deserializers = key_deserializer, value_deserializer
-        self._is_raw = key_deserializer is value_deserializer is default_decoder
+        self._deserializers = config.key_deserializer, config.value_deserializer
+        self._is_raw = config.key_deserializer is config.value_deserializer is default_decoder
 
     @property
     def partitions(self) -> list[TopicPartition]:

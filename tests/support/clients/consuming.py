@@ -91,6 +91,13 @@ class Consuming:
             assert not thread.is_alive()
 
 
+def with_protocol(options: Mapping[str, object], protocol: str) -> dict[str, object]:
+    """The properties with ``group.protocol``; ``consumer`` is without those that are for classic groups."""
+    classic = {"heartbeat.interval.ms", "partition.assignment.strategy", "session.timeout.ms"}
+    kept = {name: value for name, value in options.items() if protocol == "classic" or name not in classic}
+    return {**kept, "group.protocol": protocol}
+
+
 def wait_until_shared(members: list[Consuming], partitions: list[tuple[str, int]]) -> None:
     """Wait until members of one group have all partitions, each of them once, and each member has some."""
     wanted = sorted(partitions)

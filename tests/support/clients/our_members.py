@@ -5,7 +5,7 @@ from typing import Protocol, Self
 
 from spark_kafka_native._client.groups.membership import MemberIdentity
 from tests.support.clients.agent import ForeignRecord, TopicPartition
-from tests.support.clients.consuming import Consuming
+from tests.support.clients.consuming import Consuming, with_protocol
 from tests.support.waiting import eventually
 
 QUICK_MEMBER = {
@@ -127,13 +127,12 @@ class OurMembers:
             "bootstrap.servers": servers,
             "client.id": name,
             "group.id": group,
-            "group.protocol": protocol,
         }
         if instance is not None:
             options["group.instance.id"] = instance
         if assignors:
             options["partition.assignment.strategy"] = ",".join(assignors)
-        member = OurMember(name, Consuming(options, dict.fromkeys(topics, 1)))
+        member = OurMember(name, Consuming(with_protocol(options, protocol), dict.fromkeys(topics, 1)))
         self._members.append(member)
         return member
 

@@ -25,8 +25,14 @@ from spark_kafka_native._client.groups.zookeeper.group_view import read_view
 from spark_kafka_native._client.groups.zookeeper.session import MemberSession
 from spark_kafka_native._client.groups.zookeeper.thread_assignors import THREAD_ASSIGNORS
 from spark_kafka_native._protocol.errors import KafkaError
-from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._zookeeper.consumer_znodes import GroupPaths, Subscription, ThreadId, encode_subscription
+from spark_kafka_native._protocol.topic import TopicPartition, listed
+from spark_kafka_native._zookeeper.consumer_znodes import (
+    STATIC,
+    GroupPaths,
+    Subscription,
+    ThreadId,
+    encode_subscription,
+)
 from spark_kafka_native._zookeeper.errors import ConnectionLost, ZooKeeperError
 from spark_kafka_native._zookeeper.znode_client import ZnodeClient
 
@@ -58,8 +64,12 @@ class ZooKeeperMembership:
         """The partitions whose owner znodes this session may have, and the numbers of their threads."""
         self._is_outdated = True
         self._retry_at = 0.0
+        self._retry_at_once = False
+        """Whether another member has given a partition up that this one has just failed to claim."""
         self._failures = 0
         self._has_rebalanced = False
+        self._missing: frozenset[str] = frozenset()
+        """The topics of the subscription that do not exist."""
 
     def run(self) -> None:
         """As ``Membership.run``. RebalanceFailed and NoBrokersFound are errors of the first rebalance."""
@@ -72,6 +82,7 @@ class ZooKeeperMembership:
                 self._step()
         except Interrupted:
             self._waits.resume()
+            self._reader.stop(self._reader.owned)
             self._reader.commit_and_remove(self._reader.owned)
         except BaseException:
             self._reader.lose(self._reader.owned)
@@ -122,39 +133,51 @@ class ZooKeeperMembership:
     def _attempt(self) -> None:
         """Rebalance, or try again after a pause. Raises RebalanceFailed; Interrupted; KafkaError."""
         self._is_outdated = False  # before the group is read, because each later change counts
+        self._retry_at_once = False
         try:
             self._rebalance(self._session.znodes)
         except (ZooKeeperError, KafkaError) as error:
             if isinstance(error, KafkaError) and not error.retriable:
                 raise
             self._is_outdated = True
-            self._retry_at = time.monotonic() + self._config.rebalance_backoff_ms / 1000
-            self._note_failure(error)
+            pause_ms = 0 if self._retry_at_once else self._config.rebalance_backoff_ms
+            self._retry_at = time.monotonic() + pause_ms / 1000
+            self._note_failure(error, pause_ms)
         else:
             self._failures, self._has_rebalanced = 0, True
 
-    def _note_failure(self, error: ZooKeeperError | KafkaError) -> None:
+    def _note_failure(self, error: ZooKeeperError | KafkaError, pause_ms: int) -> None:
         if isinstance(error, ConnectionLost):
             return
         self._failures += 1
         if self._failures >= self._config.rebalance_max_retries and not self._has_rebalanced:
             raise RebalanceFailed(self._config.group_id, self._consumer_id, self._failures, str(error)) from error
         text = "%s: rebalance %d of %s failed, trying again in %d ms: %s"
-        _log.warning(text, self._named, self._failures, self._consumer_id, self._config.rebalance_backoff_ms, error)
+        _log.warning(text, self._named, self._failures, self._consumer_id, pause_ms, error)
 
     def _rebalance(self, session: ZnodeClient) -> None:
         """Register, give up and claim partitions, and read them. Raises ZooKeeperError; KafkaError; Interrupted."""
         path = self._paths.consumer(self._consumer_id)
         registration = encode_subscription(self._subscription, int(time.time() * 1000))
         if session.create_ephemeral({path: registration}):
-            raise ZooKeeperError(f"{path}: another session has registered this consumer id")
+            raise ZooKeeperError(
+                f"{path}: another session, perhaps an earlier one of this member, has this consumer id"
+            )
         view = read_view(session, self._paths, exclude_internal=self._config.exclude_internal_topics)
+        self._note_missing(view.partitions)
         owners = THREAD_ASSIGNORS[self._config.assignor](view.threads, view.partitions)
         mine = {part: thread.number for part, thread in owners.items() if thread.consumer_id == self._consumer_id}
         self._release(session, [part for part, number in self._claims.items() if mine.get(part) != number])
         self._claim(session, mine)
         self._reader.assign(mine.keys() - set(self._reader.owned), streams=mine)
         _log.info("%s: %s has %d partitions", self._named, self._consumer_id, len(mine))
+
+    def _note_missing(self, existing: Mapping[str, object]) -> None:
+        named = self._subscription.streams.keys() if self._subscription.pattern == STATIC else frozenset()
+        missing = frozenset(named - existing.keys())
+        if missing - self._missing:
+            _log.warning("%s: these topics do not exist yet: %s", self._named, listed(missing))
+        self._missing = missing
 
     def _release(self, session: ZnodeClient, partitions: Iterable[TopicPartition]) -> None:
         """Give partitions up, each after the record in process, but within ``rebalance.backoff.ms``."""
@@ -177,6 +200,8 @@ class ZooKeeperMembership:
         for part in claimed:
             del self._claims[part]
         found = session.get(conflicts)  # with watches, so that the next attempt follows when one is given up
+        if conflicts - found.keys():
+            self._retry_at_once = True  # one has been given up meanwhile: it has no watch
         path = min(conflicts)
         owner = found[path].data.decode(errors="replace") if path in found else "another consumer"
         others = f" and {len(conflicts) - 1} others" if len(conflicts) > 1 else ""

@@ -54,7 +54,7 @@ class MemberSession:
                 session_timeout_ms=self._config.session_timeout_ms,
                 connection_timeout_ms=self._config.connection_timeout_ms,
                 wake=self._waits.wake,
-                cancelled=self._waits.stopping,
+                is_cancelled=lambda: self._waits.is_stopping,
             )
             self._znodes.check_chroot()
         except ZooKeeperError:

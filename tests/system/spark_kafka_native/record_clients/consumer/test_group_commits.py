@@ -9,7 +9,7 @@ from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
 from spark_kafka_native._protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native.clients import CommitFailed, ConsumerConnector, KafkaError
-from tests.support.clients.consuming import SHORT_PAUSES, Consuming
+from tests.support.clients.consuming import SHORT_PAUSES, Consuming, with_protocol
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.fixtures import scripted_brokers
@@ -106,7 +106,7 @@ def test_the_record_in_process_is_processed_again_if_its_member_is_not_known_any
 def test_a_commit_during_a_rebalance_is_repeated(
     brokers: ScriptedCluster, options: dict[str, object], protocol: str, code: ErrorCode
 ) -> None:
-    options |= {"group.protocol": protocol, "enable.auto.commit": "false"}
+    options = with_protocol(options, protocol) | {"enable.auto.commit": "false"}
     with ConsumerConnector(options) as consumer:
         (stream,) = consumer.create_message_streams({"t": 1})["t"]
         seen = [next(stream) for _ in ALL]
@@ -130,7 +130,7 @@ def test_a_commit_during_a_rebalance_is_repeated(
 def test_a_commit_of_a_member_that_the_group_does_not_have_fails(
     brokers: ScriptedCluster, options: dict[str, object], protocol: str, code: ErrorCode
 ) -> None:
-    options |= {"group.protocol": protocol, "enable.auto.commit": "false"}
+    options = with_protocol(options, protocol) | {"enable.auto.commit": "false"}
     with ConsumerConnector(options) as consumer:
         (stream,) = consumer.create_message_streams({"t": 1})["t"]
         next(stream)

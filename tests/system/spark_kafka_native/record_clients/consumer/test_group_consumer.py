@@ -28,6 +28,7 @@ from tests.support.clients.consuming import (
     write,
 )
 from tests.support.clients.consuming import committed as committed_at_coordinator
+from tests.support.clients.consuming import with_protocol as with_group_protocol
 from tests.support.clients.native import config_of
 from tests.support.servers.kafka_on_zookeeper import zookeeper_client
 from tests.support.waiting import eventually
@@ -118,7 +119,7 @@ def test_members_come_and_go_and_each_record_is_processed_once(
 def test_a_sticky_assignor_takes_only_the_partitions_of_a_new_member(
     topic: str, options: dict[str, object], protocol: str
 ) -> None:
-    options |= PROTOCOLS[protocol]
+    options = with_protocol(options, protocol)
     with Consuming(options, {topic: 1}) as first, Consuming(options, {topic: 1}) as second:
         wait_until_shared([first, second], all_of(topic))
         before = [first.partitions, second.partitions]
@@ -324,11 +325,12 @@ def test_a_stream_raises_that_there_is_no_offset_to_begin_at(topic: str, options
 def test_an_error_of_the_group_is_raised_by_its_streams(topic: str, options: dict[str, object], protocol: str) -> None:
     others: dict[str, dict[str, object]] = {
         "range": {"partition.assignment.strategy": "roundrobin"},
-        "consumer": {"group.protocol": "consumer", "group.remote.assignor": "nothing"},
+        "consumer": {"group.remote.assignor": "nothing"},
     }
+    kind = "consumer" if protocol == "consumer" else "classic"
     with Consuming(options | {"partition.assignment.strategy": "range"}, {topic: 1}) as first:
         wait_until_shared([first], all_of(topic))
-        with ConsumerConnector(options | others[protocol]) as consumer:
+        with ConsumerConnector(with_group_protocol(options, kind) | others[protocol]) as consumer:
             (stream,) = consumer.create_message_streams({topic: 1})[topic]
             with pytest.raises(KafkaError, match=f"group {options['group.id']}"):
                 next(stream)

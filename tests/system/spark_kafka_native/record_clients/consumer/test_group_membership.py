@@ -1,5 +1,6 @@
 """Members of a group that stall, restart or are killed, and their streams' threads."""
 
+import re
 import sys
 import threading
 
@@ -20,6 +21,7 @@ from tests.support.clients.consuming import (
     committed,
     numbers,
     wait_until_shared,
+    with_protocol,
     write,
 )
 from tests.support.clients.native import config_of
@@ -32,10 +34,12 @@ PROCESS_TWO_AND_STAY = """
 import sys, time
 from spark_kafka_native.clients import ConsumerConnector
 servers, protocol = sys.argv[1:]
+classic = {
+    "heartbeat.interval.ms": 100, "session.timeout.ms": 2000, "partition.assignment.strategy": "cooperative-sticky",
+}
 consumer = ConsumerConnector({
     "bootstrap.servers": servers, "group.id": "g", "group.protocol": protocol, "auto.offset.reset": "earliest",
-    "heartbeat.interval.ms": 100, "session.timeout.ms": 2000, "auto.commit.interval.ms": 600000,
-    "partition.assignment.strategy": "cooperative-sticky",
+    "auto.commit.interval.ms": 600000, **(classic if protocol == "classic" else {}),
 })
 (stream,) = consumer.create_message_streams({"t": 1})["t"]
 for count, record in enumerate(stream):
@@ -50,9 +54,9 @@ for count, record in enumerate(stream):
 
 @both_protocols
 def test_a_member_with_a_record_in_process_for_too_long_leaves_and_joins_again_after_it(
-    broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str
+    broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    options["group.protocol"] = protocol
+    options = with_protocol(options, protocol)
     write(broker, topic, range(PARTITIONS))
     begun, go = threading.Event(), threading.Event()
     failures: list[CommitFailed] = []
@@ -70,6 +74,8 @@ def test_a_member_with_a_record_in_process_for_too_long_leaves_and_joins_again_a
     with Consuming(options | {"max.poll.interval.ms": 300}, {topic: 1}, process=process) as first:
         assert begun.wait(60)
         eventually(lambda: first.partitions, [])
+        warning = rf"max.poll.interval.ms \(300 ms\): {topic}-\d, offset 0. None of its streams gets records"
+        eventually(lambda: len(re.findall(warning, caplog.text)), IsInt(ge=2), within_s=60)
         with Consuming(options, {topic: 1}) as second:
             eventually(lambda: second.partitions, all_of(topic), within_s=60)
             eventually(lambda: numbers(second), list(range(PARTITIONS)), within_s=60)
@@ -90,8 +96,8 @@ def test_a_member_with_a_record_in_process_for_too_long_leaves_and_joins_again_a
 def test_a_commit_names_the_partitions_that_were_revoked_before(
     broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str
 ) -> None:
-    options |= {"group.protocol": "consumer"} if protocol == "consumer" else {"partition.assignment.strategy": protocol}
-    options["enable.auto.commit"] = "false"
+    strategy = {"partition.assignment.strategy": protocol, "enable.auto.commit": "false"}
+    options = with_protocol(options | strategy, "consumer" if protocol == "consumer" else "classic")
     write(broker, topic, range(PARTITIONS))
     with Consuming(options, {topic: 1}) as first:
         eventually(lambda: numbers(first), list(range(PARTITIONS)), within_s=60)
@@ -123,7 +129,7 @@ def test_a_commit_does_not_name_revoked_partitions_without_processed_records(
 def test_a_static_member_that_restarts_keeps_its_partitions(
     broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str
 ) -> None:
-    options["group.protocol"] = protocol
+    options = with_protocol(options, protocol)
     api = "JoinGroup" if protocol == "classic" else "ConsumerGroupHeartbeat"
     one, two = ({"group.instance.id": name, "client.id": f"{name}-of-{topic}"} for name in ("one", "two"))
     with Consuming(options | two, {topic: 1}) as second:
@@ -170,11 +176,11 @@ def test_the_partitions_of_a_killed_member_move_after_the_session_timeout_and_no
         options = {
             "bootstrap.servers": broker.bootstrap_servers,
             "group.id": "g",
-            "group.protocol": protocol,
             "auto.offset.reset": "earliest",
             "heartbeat.interval.ms": 100,
             "partition.assignment.strategy": "cooperative-sticky",
         }
+        options = with_protocol(options, protocol)
         write(broker, "t", range(12))
         program = [sys.executable, "-c", PROCESS_TWO_AND_STAY, broker.bootstrap_servers, protocol]
         with started(program, until="third record") as member, Consuming(options, {"t": 1}) as other:
@@ -269,7 +275,7 @@ def test_shutdown_by_another_thread_leaves_the_record_in_process_uncommitted(
 def test_many_streams_each_with_a_thread_share_the_partitions(
     broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str
 ) -> None:
-    options["group.protocol"] = protocol
+    options = with_protocol(options, protocol)
     many, streams = f"{topic}-many", 16
     broker.create_topic(many, 2 * streams)
     write(broker, many, range(1000), 2 * streams)

@@ -15,6 +15,7 @@ from tests.support.clients.consuming import (
     committed,
     numbers,
     wait_until_shared,
+    with_protocol,
     write,
 )
 from tests.support.clients.native import config_of
@@ -41,7 +42,7 @@ def commit(broker: EmbeddedBroker, options: dict[str, object], offsets: dict[Top
 def test_a_committed_offset_after_the_log_end_is_replaced_as_auto_offset_reset_says(
     broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str, reset: str, expected: list[int]
 ) -> None:
-    options |= {"group.protocol": protocol, "auto.offset.reset": reset}
+    options = with_protocol(options, protocol) | {"auto.offset.reset": reset}
     write(broker, topic, range(6), 1)
     commit(broker, options, {TopicPartition(topic, 0): OUT_OF_RANGE})
     with Consuming(options, {topic: 1}) as consuming:
@@ -56,7 +57,7 @@ def test_a_committed_offset_after_the_log_end_is_replaced_as_auto_offset_reset_s
 def test_a_committed_offset_whose_records_were_deleted_is_replaced_by_the_log_start(
     broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str
 ) -> None:
-    options["group.protocol"] = protocol
+    options = with_protocol(options, protocol)
     write(broker, topic, range(6), 1)
     commit(broker, options, {TopicPartition(topic, 0): 1})
     with Cluster(config_of(broker.bootstrap_servers)) as cluster:
@@ -87,7 +88,7 @@ def test_without_auto_offset_reset_a_committed_offset_out_of_range_is_raised_by_
 def test_positions_of_latest_are_committed_so_that_a_restart_loses_no_record(
     broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str
 ) -> None:
-    options |= {"group.protocol": protocol, "auto.offset.reset": "latest"}
+    options = with_protocol(options, protocol) | {"auto.offset.reset": "latest"}
     write(broker, topic, range(6))
     with Consuming(options, {topic: 1}) as consuming:
         wait_until_shared([consuming], all_of(topic))
@@ -102,7 +103,7 @@ def test_positions_of_latest_are_committed_so_that_a_restart_loses_no_record(
 def test_positions_of_latest_are_committed_while_no_record_comes(
     broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str
 ) -> None:
-    options |= {"group.protocol": protocol, "auto.offset.reset": "latest"}
+    options = with_protocol(options, protocol) | {"auto.offset.reset": "latest"}
     write(broker, topic, range(6))
     with Consuming(options, {topic: 1}):
         eventually(lambda: committed(broker, options["group.id"]), dict.fromkeys(range(PARTITIONS), 1), within_s=60)
@@ -138,14 +139,17 @@ def test_offsets_are_committed_up_to_the_log_end_after_the_markers_of_transactio
 
 @both_protocols
 def test_a_topic_that_does_not_exist_yet_is_read_after_its_creation(
-    broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str
+    broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    options |= {"group.protocol": protocol, "metadata.max.age.ms": 100}
+    """Long before metadata.max.age.ms."""
+    options = with_protocol(options, protocol)
     later, heartbeat = f"{topic}-later", "Heartbeat" if protocol == "classic" else "ConsumerGroupHeartbeat"
     without_partitions = options | {"client.id": later}
     with Consuming(options, {topic: 1, later: 1}) as first, Consuming(without_partitions, {later: 1}) as second:
         wait_until_shared([first], all_of(topic))
         eventually(lambda: len(broker.requests(heartbeat, client_id=later)) > 1, expected=True)
+        warning = f"group {options['group.id']}: these topics do not exist yet: {later}"
+        assert caplog.text.count(warning) == 2, "one of each member"
         broker.create_topic(later, PARTITIONS)
         write(broker, later, range(12))
         eventually(lambda: numbers(first, second), list(range(12)), within_s=60)
@@ -156,7 +160,7 @@ def test_a_topic_that_does_not_exist_yet_is_read_after_its_creation(
 def test_a_topic_that_was_deleted_and_created_again_is_read_from_its_beginning(
     broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str
 ) -> None:
-    options |= {"group.protocol": protocol, "metadata.max.age.ms": 100}
+    options = with_protocol(options, protocol) | {"metadata.max.age.ms": 100}
     with Consuming(options, {topic: 1}) as consuming:
         write(broker, topic, range(6))
         eventually(lambda: numbers(consuming), list(range(6)), within_s=60)
@@ -174,7 +178,7 @@ def test_a_topic_that_was_deleted_and_created_again_is_read_from_its_beginning(
 def test_other_topics_are_read_while_one_is_deleted(
     broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str
 ) -> None:
-    options |= {"group.protocol": protocol, "metadata.max.age.ms": 100}
+    options = with_protocol(options, protocol) | {"metadata.max.age.ms": 100}
     gone = f"{topic}-gone"
     broker.create_topic(gone, PARTITIONS)
     with Consuming(options, {topic: 1, gone: 1}) as consuming:

@@ -19,6 +19,7 @@ from tests.support.clients.consuming import (
     Consuming,
     committed,
     numbers,
+    with_protocol,
     write,
 )
 from tests.support.waiting import eventually
@@ -37,12 +38,12 @@ def test_shutdown_without_a_broker_gives_the_last_commit_up_and_leaves_no_thread
         options = {
             "bootstrap.servers": broker.bootstrap_servers,
             "group.id": "g",
-            "group.protocol": protocol,
             "auto.offset.reset": "earliest",
             "heartbeat.interval.ms": 100,
             "auto.commit.interval.ms": 600_000,
             "metadata.max.age.ms": 300,
         }
+        options = with_protocol(options, protocol)
         write(broker, "t", range(12))
         consuming = Consuming(options, topics, streams=2)
         eventually(lambda: numbers(consuming), list(range(12)), within_s=60)
@@ -80,10 +81,10 @@ def test_a_member_continues_after_its_broker_has_restarted(protocol: str) -> Non
         options = {
             "bootstrap.servers": broker.bootstrap_servers,
             "group.id": "g",
-            "group.protocol": protocol,
             "auto.offset.reset": "earliest",
             "heartbeat.interval.ms": 100,
         }
+        options = with_protocol(options, protocol)
         write(broker, "t", range(6))
         with Consuming(options, {"t": 1}) as consuming:
             eventually(lambda: numbers(consuming), list(range(6)), within_s=60)

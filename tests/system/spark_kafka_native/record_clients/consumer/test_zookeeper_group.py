@@ -4,7 +4,6 @@ import json
 import re
 import socket
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 from kazoo.client import KazooClient
@@ -167,7 +166,7 @@ def test_a_consumer_id_in_use_is_an_error(zookeeper: KazooClient, options: dict[
     zookeeper.create("/consumers/g/ids/g_one", b"", ephemeral=True, makepath=True)
     with ConsumerConnector(options | {"consumer.id": "one", "rebalance.max.retries": 2}) as consumer:
         (stream,) = consumer.create_message_streams({"t": 1})["t"]
-        with pytest.raises(RebalanceFailed, match="/consumers/g/ids/g_one: another session has registered"):
+        with pytest.raises(RebalanceFailed, match="/consumers/g/ids/g_one: another session, perhaps an earlier one of"):
             next(stream)
     assert children(zookeeper, "/consumers/g/ids") == ["g_one"]
 
@@ -271,10 +270,9 @@ def test_a_chroot_that_does_not_exist_is_an_error_and_is_not_created(
 def test_shutdown_does_not_wait_for_a_zookeeper_that_is_away(options: dict[str, object]) -> None:
     connect = f"127.0.0.1:{free_port()}"
     consumer = ConsumerConnector(options | {"zookeeper.connect": connect, "zookeeper.connection.timeout.ms": 10**9})
-    with closing(consumer._cluster):
-        (stream,) = consumer.create_message_streams({"t": 1})["t"]
-        consumer.shutdown()
-        assert list(stream) == []
+    (stream,) = consumer.create_message_streams({"t": 1})["t"]
+    consumer.shutdown()
+    assert list(stream) == []
 
 
 # --- where offsets are committed

@@ -2,7 +2,12 @@ import pytest
 
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST
 from spark_kafka_native._net.errors import ConfigError
-from spark_kafka_native._record_clients.consumer.group_config import OLD_NAMES, PROPERTIES, ConsumerConfig
+from spark_kafka_native._record_clients.consumer.group_config import (
+    OLD_NAMES,
+    PROPERTIES,
+    WITHOUT_EFFECT,
+    ConsumerConfig,
+)
 
 MINIMAL = {"bootstrap.servers": "localhost:9092", "group.id": "g"}
 JAVA = "org.apache.kafka.clients.consumer."
@@ -14,6 +19,7 @@ WRONG: dict[str, tuple[object, ...]] = {
     "group.remote.assignor": (" ",),
     "group.instance.id": (" ",),
     "partition.assignment.strategy": ("", ",", "range,best", f"{JAVA}BestAssignor"),
+    "zookeeper.sync.time.ms": (0, -1, "soon"),
     "session.timeout.ms": (0, -1, 2**31, "soon", 1.5, True),
     "heartbeat.interval.ms": (0, -1, 2**31),
     "max.poll.interval.ms": (0, -1, 2**31),
@@ -53,7 +59,6 @@ def test_defaults_are_kafkas() -> None:
     ("name", "value", "expected"),
     [
         ("group.protocol", "Consumer", "consumer"),
-        ("group.remote.assignor", "uniform", "uniform"),
         ("group.instance.id", "one", "one"),
         ("session.timeout.ms", "2147483647", 2**31 - 1),
         ("heartbeat.interval.ms", 1, 1),
@@ -162,6 +167,8 @@ def test_every_old_name_has_a_property_of_today() -> None:
         ({"kafka.auto.offset.reset": "latest"}, "is an option of Spark; the property is auto.offset.reset"),
         ({"interceptor.classes": "x"}, "interceptor.classes: is not supported"),
         ({"linger": 5}, "linger: is not a property of the consumer"),
+        ({"group.instance.id": None}, "group.instance.id: must not be None; leave it out"),
+        ({"client.id": b"a"}, "client.id: must not be bytes"),
     ],
 )
 def test_errors_name_options_as_the_user_wrote_them(options: dict[str, object], message: str) -> None:
@@ -195,8 +202,6 @@ def test_assignors_are_names_or_kafkas_classes(value: str, names: tuple[str, ...
 
 def test_the_member_has_the_settings_of_the_consumer() -> None:
     config = parsed(
-        group_protocol="consumer",
-        group_remote_assignor="range",
         group_instance_id="one",
         session_timeout_ms=6_000,
         heartbeat_interval_ms=1_000,
@@ -206,19 +211,27 @@ def test_the_member_has_the_settings_of_the_consumer() -> None:
         client_rack="a",
     )
     member = config.membership
-    assert (member.group_id, member.instance_id, member.remote_assignor, member.rack) == ("g", "one", "range", "a")
+    assert (member.group_id, member.instance_id, member.remote_assignor, member.rack) == ("g", "one", None, "a")
     assert (member.session_timeout_ms, member.heartbeat_interval_ms) == (6_000, 1_000)
     assert (member.rebalance_timeout_ms, member.request_timeout_ms) == (60_000, 7_000)
     assert member.assignors == ("sticky",)
+    assert parsed(group_protocol="consumer", group_remote_assignor="range").membership.remote_assignor == "range"
 
 
 def test_a_member_without_a_rack_names_none() -> None:
     assert parsed().membership.rack is None
 
 
+@pytest.mark.parametrize("name", WITHOUT_EFFECT)
+def test_properties_without_effect_are_ignored_with_a_warning(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert ConsumerConfig.parse(MINIMAL | {name: "5"}) == ConsumerConfig.parse(MINIMAL)
+    assert f"property {name} of the consumer has no effect: {WITHOUT_EFFECT[name]}" in caplog.text
+
+
 # --- groups in ZooKeeper
 
 IN_ZOOKEEPER = {"zookeeper.connect": "localhost:2181/kafka", "group.id": "g"}
+KIP_848 = MINIMAL | {"group.protocol": "consumer"}
 
 
 def test_groups_are_in_zookeeper_if_the_brokers_are_found_there() -> None:
@@ -241,6 +254,8 @@ def test_the_member_in_zookeeper_has_the_settings_of_the_consumer() -> None:
     assert (member.session_timeout_ms, member.connection_timeout_ms) == (7_000, 7_000)
     assert (member.rebalance_backoff_ms, member.rebalance_max_retries) == (500, 9)
     assert (member.assignor, member.exclude_internal_topics) == ("roundrobin", False)
+    both = {**options, "rebalance.backoff.ms": "700"}
+    assert ConsumerConfig.parse(IN_ZOOKEEPER | both).zookeeper_membership.rebalance_backoff_ms == 700
     defaults = ConsumerConfig.parse(IN_ZOOKEEPER).zookeeper_membership
     assert (defaults.rebalance_backoff_ms, defaults.rebalance_max_retries) == (2_000, 4)
     assert (defaults.assignor, defaults.exclude_internal_topics, defaults.consumer_id) == ("range", True, None)
@@ -256,6 +271,10 @@ def test_offsets_are_committed_twice_while_a_group_migrates() -> None:
     ("base", "options", "message"),
     [
         (MINIMAL, {"group.protocol": "zookeeper"}, "group.protocol: zookeeper requires zookeeper.connect"),
+        (MINIMAL, {"group.remote.assignor": "range"}, "group.remote.assignor: is not for group.protocol=classic"),
+        (KIP_848, {"session.timeout.ms": 1}, "session.timeout.ms: is not for group.protocol=consumer"),
+        (KIP_848, {"heartbeat.interval.ms": 1}, "heartbeat.interval.ms: is not for group.protocol=consumer"),
+        (KIP_848, {"partition.assignment.strategy": "range"}, "strategy: is not for group.protocol=consumer"),
         (MINIMAL, {"offsets.storage": "zookeeper"}, "offsets.storage: is for group.protocol=zookeeper"),
         (MINIMAL, {"rebalance.retries.max": "3"}, "rebalance.retries.max: is for group.protocol=zookeeper"),
         (IN_ZOOKEEPER, {"group.instance.id": "a"}, "group.instance.id: is not for group.protocol=zookeeper"),
