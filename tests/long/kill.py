@@ -57,6 +57,7 @@ SCENARIOS: Final = tuple(
         Scenario("test_kill_exactly_once.py::test_at_least_once_what_loses_is_there_too"),
         Scenario("test_exactly_once.py"),
         Scenario("test_exactly_once_aftermath.py"),
+        Scenario("test_kill_group_consumers.py", ("GROUP_KILLS", 8), "kill and not interop"),
     )
 )
 
