@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from spark_kafka_native._client.cluster.cluster import Cluster
-from spark_kafka_native._client.cluster.leaders import Leaders, RequestOf, ask_each, ask_leaders
+from spark_kafka_native._client.cluster.leaders import Leaders, RequestOf, ask_each, ask_leaders, ask_once
 from spark_kafka_native._client.config import READ_UNCOMMITTED
 from spark_kafka_native._net.blocking import Connection
 from spark_kafka_native._net.deadline import Deadline
@@ -87,6 +87,21 @@ def list_each(
     """As ``list_offsets`` until ``deadline``, with the error of a partition as its result."""
     request = _request_of(cluster, wanted, isolation, broker_id)
     return ask_each(cluster, list(wanted), request, _results, deadline, broker_id=broker_id)
+
+
+def list_once(
+    cluster: Cluster, wanted: Mapping[TopicPartition, int], deadline: Deadline
+) -> dict[TopicPartition, ListedOffset | KafkaError]:
+    """As ``list_each``, without retries: transient errors are results, too."""
+    partitions = list(wanted)
+    try:
+        leaders, errors = cluster.find_leaders(partitions, deadline)
+    except KafkaError as error:
+        return dict.fromkeys(partitions, error)
+    request = _request_of(cluster, wanted, None, None)
+    results = ask_once(cluster, leaders, request, _results, deadline) | errors
+    cluster.mark_stale(*(part.topic for part, result in results.items() if isinstance(result, KafkaError)))
+    return results
 
 
 def offsets_before(

@@ -127,9 +127,9 @@ class MemberLoop:
                 self._leave_stalled(protocol)
                 return
             heartbeat_at = protocol.heartbeat_if_due(now)
-            commit_at = self.reader.commit_if_due(now)
+            reader_at = min(self.reader.commit_if_due(now), self.reader.begin_pending(now))
             if not is_over():
-                self.pause_until(min(heartbeat_at, commit_at))
+                self.pause_until(min(heartbeat_at, reader_at))
 
     def pause_until(self, at: float) -> None:
         """Wait until a time, or until another thread wakes the member. Raises Interrupted."""

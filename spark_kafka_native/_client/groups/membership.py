@@ -92,7 +92,15 @@ class Reader(Protocol):
     ) -> None:
         """Read these partitions, too, from their committed offsets on. Raises KafkaError: none of them is read.
 
+        A partition without a committed offset is owned, but not read while it has no leader or does not exist yet.
         ``streams``: which of the streams of its topic reads each partition; None: those with the fewest partitions.
+        """
+        ...
+
+    def begin_pending(self, now: float) -> float:
+        """Read owned partitions that ``assign`` could not, if a retry is due; the time of the next one.
+
+        Raises KafkaError: a retry cannot help.
         """
         ...
 

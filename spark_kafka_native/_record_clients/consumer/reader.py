@@ -8,9 +8,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from spark_kafka_native._client.cluster.cluster import Cluster
-from spark_kafka_native._client.consumer.offsets import list_offsets
+from spark_kafka_native._client.consumer.offsets import list_once
+from spark_kafka_native._client.errors import NoSuchPartition
 from spark_kafka_native._client.groups.membership import MemberIdentity
 from spark_kafka_native._client.groups.offset_storage import OffsetStorage
+from spark_kafka_native._client.retry import is_transient
 from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition, listed
@@ -71,6 +73,10 @@ class StreamReader:
         """What was committed last, or found, since each partition was assigned."""
         self._began: dict[TopicPartition, int] = {}
         """The offset at which each partition began, or where ``auto.offset.reset`` continued."""
+        self._pending: dict[TopicPartition, int | None] = {}
+        """Assigned partitions for which no offset to begin at was found yet, and the streams that ``assign`` named."""
+        self._pending_at = math.inf
+        self._pending_backoff = cluster.backoff()
         self._missed: set[TopicPartition] = set()
         """Partitions that were removed before their offsets were committed, since the last ``commit``."""
         self._commit_lock = threading.RLock()
@@ -85,7 +91,7 @@ class StreamReader:
     @property
     def owned(self) -> list[TopicPartition]:
         """As ``Reader.owned``."""
-        return [partition for stream in self._streams for partition in stream.assigned]
+        return [*(partition for stream in self._streams for partition in stream.assigned), *list(self._pending)]
 
     def assign(
         self, partitions: Collection[TopicPartition], streams: Mapping[TopicPartition, int] | None = None
@@ -93,19 +99,26 @@ class StreamReader:
         """As ``Reader.assign``."""
         if not partitions:
             return
-        starts = self._starts(partitions)
-        self._began.update(starts)
-        added: dict[StreamPartitions, dict[TopicPartition, int]] = {}
-        loads = {stream: len(stream.assigned) for stream in self._streams}
-        for partition in sorted(partitions):
-            able = self._streams_of(partition.topic)
-            stream = min(able, key=loads.__getitem__) if streams is None else able[streams[partition]]
-            loads[stream] += 1
-            added.setdefault(stream, {})[partition] = starts[partition]
-        for stream, offsets in added.items():
-            stream.assign(offsets)
+        starts = self._offsets.fetch(partitions, timeout_ms=self._request_ms)
+        resets, errors = self._resets([partition for partition in partitions if partition not in starts])
+        numbers = dict.fromkeys(partitions) if streams is None else {part: streams[part] for part in partitions}
+        self._begin(starts | resets, numbers)
+        if errors:
+            self._pending.update((partition, numbers[partition]) for partition in errors)
+            self._pending_backoff.reset()
+            self._pending_at = time.monotonic() + self._pending_backoff.next_ms() / 1000
+            text = "group %s: trying again to find offsets at which %s can begin: %s"
+            _log.warning(text, self._config.group_id, listed(errors), next(iter(errors.values())))
         if self._commit_at == math.inf:
             self._commit_at = time.monotonic() + self._commit_interval_s
+
+    def begin_pending(self, now: float) -> float:
+        """As ``Reader.begin_pending``."""
+        if self._pending and now >= self._pending_at:
+            found, _ = self._resets(self._pending)
+            self._begin(found, {partition: self._pending.pop(partition) for partition in found})
+            self._pending_at = time.monotonic() + self._pending_backoff.next_ms() / 1000
+        return self._pending_at if self._pending else math.inf
 
     def stop(self, partitions: Collection[TopicPartition]) -> None:
         """As ``Reader.stop``."""
@@ -194,7 +207,12 @@ class StreamReader:
 
     def reset(self, partition: TopicPartition) -> int:
         """The offset at which a partition begins by ``auto.offset.reset``. Raises NoOffset; KafkaError."""
-        offset = self._reset([partition], self._request_ms)[partition]
+        deadline, backoff = self._cluster.deadline(self._request_ms), self._cluster.backoff()
+        while (found := self._resets([partition]))[1]:
+            if not deadline.pause(backoff.next_ms()):
+                (error,) = found[1].values()
+                raise KafkaError(error.code, error.detail) from error  # to be retried, also if it is NoSuchPartition
+        offset = found[0][partition]
         self._committed.pop(partition, None)  # brokers delete the committed offsets of a topic that is deleted
         self._began[partition] = offset
         return offset
@@ -202,6 +220,8 @@ class StreamReader:
     # --- inside
 
     def _forget(self, partitions: Collection[TopicPartition]) -> None:
+        for partition in partitions:
+            self._pending.pop(partition, None)
         for stream in self._streams:
             for partition, offset in stream.remove(partitions).items():
                 known = self._committed.pop(partition, None), self._began.pop(partition, None)
@@ -250,16 +270,35 @@ class StreamReader:
             if partition in wanted and self._committed.get(partition) != offset
         }
 
-    def _starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The committed offsets, or where ``auto.offset.reset`` begins. Raises NoOffset; KafkaError."""
-        found = self._offsets.fetch(partitions, timeout_ms=self._request_ms)
-        return found | self._reset([partition for partition in partitions if partition not in found], self._request_ms)
+    def _begin(self, starts: Mapping[TopicPartition, int], numbers: Mapping[TopicPartition, int | None]) -> None:
+        """Let streams read partitions; ``numbers``: which of the streams of its topic, None: that with the fewest."""
+        self._began.update(starts)
+        added: dict[StreamPartitions, dict[TopicPartition, int]] = {}
+        loads = {stream: len(stream.assigned) for stream in self._streams}
+        for partition in sorted(starts):
+            able, number = self._streams_of(partition.topic), numbers[partition]
+            stream = min(able, key=loads.__getitem__) if number is None else able[number]
+            loads[stream] += 1
+            added.setdefault(stream, {})[partition] = starts[partition]
+        for stream, offsets in added.items():
+            stream.assign(offsets)
 
-    def _reset(self, partitions: Collection[TopicPartition], timeout_ms: float) -> dict[TopicPartition, int]:
+    def _resets(
+        self, partitions: Collection[TopicPartition]
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaError]]:
+        """Where ``auto.offset.reset`` begins, and the errors of partitions that may be retried: one request per broker.
+
+        These have no leader now, or do not exist yet in the broker's metadata. Raises NoOffset; KafkaError.
+        """
         if not partitions:
-            return {}
+            return {}, {}
         position = self._config.auto_offset_reset
         if position is None:
             raise NoOffset(self._config.group_id, sorted(map(str, partitions)))
-        listed = list_offsets(self._cluster, dict.fromkeys(partitions, position), timeout_ms=timeout_ms)
-        return {partition: each.offset for partition, each in listed.items()}
+        deadline = self._cluster.deadline(self._request_ms)
+        results = list_once(self._cluster, dict.fromkeys(partitions, position), deadline)
+        errors = {partition: each for partition, each in results.items() if isinstance(each, KafkaError)}
+        for error in errors.values():
+            if not is_transient(error) and not isinstance(error, NoSuchPartition):
+                raise error
+        return {part: each.offset for part, each in results.items() if not isinstance(each, KafkaError)}, errors

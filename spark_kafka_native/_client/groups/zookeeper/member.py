@@ -109,7 +109,8 @@ class ZooKeeperMembership:
         if can_rebalance and now >= self._retry_at:
             self._attempt()
             return
-        due_at = min(self._reader.commit_if_due(now), ends_at, self._retry_at if can_rebalance else math.inf)
+        reader_at = min(self._reader.commit_if_due(now), self._reader.begin_pending(now))
+        due_at = min(reader_at, ends_at, self._retry_at if can_rebalance else math.inf)
         self._waits.pause((due_at - time.monotonic()) * 1000)
 
     def _lose(self) -> None:

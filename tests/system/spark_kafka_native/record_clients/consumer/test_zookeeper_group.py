@@ -21,7 +21,9 @@ from spark_kafka_native.clients import (
     SimpleConsumer,
     Whitelist,
 )
-from tests.support.clients.consuming import Consuming, wait_until_shared
+from tests.support.clients.consuming import SHORT_PAUSES, Consuming, wait_until_shared
+from tests.support.records.record_batches import batch_of
+from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripts import free_port
 from tests.support.servers.kafka_on_zookeeper import zookeeper_client
 from tests.support.waiting import eventually
@@ -189,6 +191,30 @@ def test_a_registration_that_cannot_be_read_is_ignored(
     with Consuming(options, {"t": 1}) as member:
         wait_until_shared([member], ALL)
     assert "g_a" in caplog.text
+
+
+def test_a_partition_without_a_leader_fails_no_rebalance(zookeeper: KazooClient, zookeeper_connect: str) -> None:
+    with ScriptedCluster(topics={"t": 2}) as brokers:
+        broker = {"version": 4, "endpoints": [f"PLAINTEXT://{brokers.bootstrap_servers}"]}
+        zookeeper.create("/brokers/ids/1", json.dumps(broker).encode(), makepath=True)
+        topic = {"version": 1, "partitions": {"0": [1], "1": [1]}}
+        zookeeper.create("/brokers/topics/t", json.dumps(topic).encode(), makepath=True)
+        for number in range(2):
+            brokers.partition("t", number).append(batch_of([b"%d" % number]))
+        brokers.partition("t", 1).leader = -1
+        options = {
+            "zookeeper.connect": zookeeper_connect,
+            "group.id": "g",
+            "auto.offset.reset": "smallest",
+            "rebalance.max.retries": 1,
+            **SHORT_PAUSES,
+        }
+        with Consuming(options, {"t": 1}) as member:
+            eventually(lambda: numbers(member), [0])
+            assert children(zookeeper, "/consumers/g/owners/t") == ["0", "1"]
+            brokers.partition("t", 1).leader = 1
+            eventually(lambda: numbers(member), [0, 1])
+            assert member.errors == []
 
 
 # --- sessions
