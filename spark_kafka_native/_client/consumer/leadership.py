@@ -9,7 +9,7 @@ from spark_kafka_native._client.config import READ_UNCOMMITTED
 from spark_kafka_native._client.consumer.cursor import Cursor
 from spark_kafka_native._client.consumer.leader_epochs import ends_in_logs_of
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, list_offsets
-from spark_kafka_native._client.errors import LogTruncated, OffsetOutOfRange, TopicRecreated
+from spark_kafka_native._client.errors import LogTruncated, NoSuchPartition, OffsetOutOfRange, TopicRecreated
 from spark_kafka_native._client.retry import is_transient
 from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
@@ -49,7 +49,8 @@ def find_leaders(
         # Brokers learn late that a topic was created, or created again: they do not have it, or have the earlier one.
         is_late = isinstance(error, TopicRecreated) or error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         cursor.lookups += is_late
-        is_retriable = (error.retriable or isinstance(error, TopicRecreated)) and cursor.lookups < UNKNOWN_TOPIC_TRIES
+        may_pass = error.retriable or isinstance(error, TopicRecreated | NoSuchPartition)
+        is_retriable = may_pass and cursor.lookups < UNKNOWN_TOPIC_TRIES
         (retriable if is_retriable else final)[cursor] = error
     for cursor, error in _compare_logs(cluster, cursors, deadline).items():
         (retriable if is_transient(error) else final)[cursor] = error

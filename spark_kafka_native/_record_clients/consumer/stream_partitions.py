@@ -15,7 +15,13 @@ from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.cursor import PartitionRange
 from spark_kafka_native._client.consumer.fetcher import Fetcher
 from spark_kafka_native._client.consumer.sources import Wakeup
-from spark_kafka_native._client.errors import FetchTimeout, LogTruncated, OffsetOutOfRange, TopicRecreated
+from spark_kafka_native._client.errors import (
+    FetchTimeout,
+    LogTruncated,
+    NoSuchPartition,
+    OffsetOutOfRange,
+    TopicRecreated,
+)
 from spark_kafka_native._client.retry import is_transient
 from spark_kafka_native._net.alarm import Alarm
 from spark_kafka_native._protocol.errors import KafkaError
@@ -179,7 +185,7 @@ class StreamPartitions:
             self._fetcher.assign(PartitionRange(partition=partition, from_offset=position, until_offset=_END))
             return
         if not isinstance(error, FetchTimeout):
-            if not is_transient(error):
+            if not is_transient(error) and not isinstance(error, NoSuchPartition):
                 raise error
             _log.warning("%s; the consumer tries again", error)
         again = PartitionRange(partition=partition, from_offset=position, until_offset=_END)

@@ -144,3 +144,18 @@ def test_an_error_of_a_partition_that_a_retry_cannot_help_is_raised_after_a_lead
         partition.leader = 1
         eventually(lambda: [str(error) for error in consuming.errors], HasLen(1))
     assert "t-2" in str(consuming.errors[0])
+
+
+@both_protocols
+def test_a_partition_with_a_committed_offset_that_is_newer_than_the_metadata_is_read_once_the_metadata_has_it(
+    brokers: ScriptedCluster, options: dict[str, object], protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    brokers.state.groups["g"] = FakeGroup()
+    brokers.state.committed["g", NEW] = (0, -1, "")
+    assign_new(brokers, protocol)
+    with Consuming(options, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+        eventually(lambda: "t-2 does not exist: the topic has 2 partitions" in caplog.text, expected=True)
+        add_partition(brokers, leader=1)
+        eventually(lambda: sorted(consuming.values), [*ALL, 6])
+    assert consuming.errors == []
