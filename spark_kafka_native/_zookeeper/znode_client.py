@@ -102,6 +102,10 @@ class ZnodeClient:
             changes, self._changes = self._changes, set()
         return changes
 
+    def check_session(self) -> None:
+        """Raise ConnectionLost: no server confirms now that the session exists; or ZooKeeperError."""
+        self._result("", self._kazoo.exists_async("/"))
+
     def check_chroot(self) -> None:
         """Raise ZooKeeperError: the path of the chroot does not exist; or as for all requests."""
         chroot = self._connect.chroot

@@ -91,6 +91,30 @@ class ZooKeeperOffsets:
             raise _kafka_error(error) from error
 
 
+class SessionOffsets:
+    """Offsets that are committed only while the session of the member exists: then no other member has its partitions.
+
+    A process that was stopped for longer than the session timeout may not know yet that its session has ended.
+    """
+
+    def __init__(self, offsets: OffsetStorage, session: Callable[[], "ZnodeClient"]) -> None:
+        """``session``: as of `ZooKeeperOffsets`."""
+        self._offsets = offsets
+        self._session = session
+
+    def fetch(self, partitions: Collection[TopicPartition], *, timeout_ms: float) -> dict[TopicPartition, int]:
+        """As ``OffsetStorage.fetch``."""
+        return self._offsets.fetch(partitions, timeout_ms=timeout_ms)
+
+    def commit(self, offsets: Mapping[TopicPartition, int], identity: MemberIdentity, *, timeout_ms: float) -> None:
+        """As ``OffsetStorage.commit``."""
+        try:
+            self._session().check_session()
+        except ZooKeeperError as error:
+            raise _kafka_error(error) from error
+        self._offsets.commit(offsets, identity, timeout_ms=timeout_ms)
+
+
 class DualOffsets:
     """Offsets in both, with ``dual.commit.enabled``, while the members of a group change from one to the other."""
 

@@ -17,6 +17,7 @@ from spark_kafka_native._client.groups.offset_storage import (
     CoordinatorOffsets,
     DualOffsets,
     OffsetStorage,
+    SessionOffsets,
     ZooKeeperOffsets,
 )
 from spark_kafka_native._client.groups.subscribed_topics import SubscribedTopics
@@ -150,7 +151,8 @@ class ConsumerMember:
         session = MemberSession(membership, self._waits)
         offsets: OffsetStorage = ZooKeeperOffsets(config.group_id, lambda: session.znodes)
         if config.offsets_storage == KAFKA:
-            coordinator = CoordinatorOffsets(self._cluster, config.group_id)
+            at_coordinator = CoordinatorOffsets(self._cluster, config.group_id)
+            coordinator = SessionOffsets(at_coordinator, lambda: session.znodes)
             offsets = DualOffsets(coordinator, offsets) if config.dual_commit_enabled else coordinator
         self.reader = StreamReader(self._cluster, config, self.streams, self.streams_of, self._identity, offsets)
         subscription = _subscription(topics, len(self.streams))

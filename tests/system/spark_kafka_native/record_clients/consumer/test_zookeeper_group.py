@@ -2,7 +2,9 @@
 
 import json
 import re
+import signal
 import socket
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -24,7 +26,7 @@ from spark_kafka_native.clients import (
 from tests.support.clients.consuming import SHORT_PAUSES, Consuming, wait_until_shared
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import ScriptedCluster
-from tests.support.scripts import free_port
+from tests.support.scripts import free_port, started
 from tests.support.servers.kafka_on_zookeeper import zookeeper_client
 from tests.support.waiting import eventually
 
@@ -342,6 +344,40 @@ def test_an_idle_partition_migrates_too(
     with Consuming(options | {"offsets.storage": "kafka"}, {"t": 1}) as member:
         wait_until_shared([member], ALL)
         eventually(lambda: kafka_offsets(broker), dict.fromkeys("0123", "0"))
+
+
+PROCESS_ONE_AND_STAY = """
+import json, sys, time
+from spark_kafka_native.clients import ConsumerConnector
+consumer = ConsumerConnector(json.loads(sys.argv[1]))
+(stream,) = consumer.create_message_streams({"t": 1})["t"]
+next(stream)
+next(stream)
+print("second record", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("dual", ["true", "false"])
+def test_a_member_that_was_stopped_for_longer_than_its_session_takes_no_offset_back(
+    broker: EmbeddedBroker, zookeeper: KazooClient, options: dict[str, object], dual: str
+) -> None:
+    write(broker, range(40))
+    options |= {"offsets.storage": "kafka", "dual.commit.enabled": dual}
+    due_when_resumed = {"auto.commit.interval.ms": 1500, "consumer.id": "stopped"}
+    command = [sys.executable, "-c", PROCESS_ONE_AND_STAY, json.dumps(options | due_when_resumed)]
+    with started(command, until="second record") as process:
+        process.send_signal(signal.SIGSTOP)
+        with Consuming(options | {"rebalance.max.retries": 1000}, {"t": 1}) as member:
+            eventually(lambda: member.partitions, ALL)
+            every = dict.fromkeys("0123", "10")
+            eventually(lambda: kafka_offsets(broker), every)
+            before = zookeeper.exists("/consumers/g/ids").cversion
+            process.send_signal(signal.SIGCONT)
+            eventually(lambda: zookeeper.exists("/consumers/g/ids").cversion > before, expected=True)
+            eventually(lambda: len(member.partitions), 2)
+            assert kafka_offsets(broker) == every
+            process.kill()
 
 
 @pytest.mark.parametrize(("data", "problem"), [(b"two", "b'two' is not an offset"), (b"-1", "offset -1 is negative")])
