@@ -113,8 +113,9 @@ class BrokerDiscovery:
             if self._registry is None:
                 self._open_first()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=f"discovery {self.connect}", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name=f"discovery {self.connect}", daemon=True)
+                thread.start()
+                self._thread = thread  # after its start, because another thread may close the discovery
         return self
 
     def addresses(self, security_protocol: str) -> tuple[HostPort, ...]:
