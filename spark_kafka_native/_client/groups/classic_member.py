@@ -26,7 +26,7 @@ from spark_kafka_native._client.groups.member_metadata import (
 from spark_kafka_native._client.groups.membership import NO_GENERATION, MemberIdentity, Topics
 from spark_kafka_native._net.blocking import Connection
 from spark_kafka_native._protocol.consumer_protocol import CONSUMER_PROTOCOL, MalformedEmbedded
-from spark_kafka_native._protocol.errors import ErrorCode, RestatedError, check_code
+from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, RestatedError, check_code
 from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
 from spark_kafka_native._protocol.messages.join_group import (
     JoinGroupRequest,
@@ -36,7 +36,7 @@ from spark_kafka_native._protocol.messages.join_group import (
 from spark_kafka_native._protocol.messages.leave_group import LeaveGroupRequest
 from spark_kafka_native._protocol.messages.leave_group import MemberIdentity as LeavingMember
 from spark_kafka_native._protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._protocol.topic import TopicPartition, listed
 
 _log = logging.getLogger(__name__)
 
@@ -122,11 +122,17 @@ class ClassicMembership:
             kept = owned if self._assigned is None else self._assigned
         self._loop.revoke(self, owned - kept)
         try:
-            self._assigned = self._sync(self._join())
+            assigned = self._sync(self._join())
         except MalformedEmbedded as error:
             detail = f"group {self._config.group_id}: {error}"
             raise RestatedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, detail) from error
-        self._is_joined = True
+        if foreign := {part.topic for part in assigned} - self._joined_topics:
+            # As Kafka's consumers: the subscription may have changed since another member made the assignment.
+            named = f"group {self._config.group_id}: member {self.identity.member_id}"
+            detail = f"{named} was assigned partitions of topics to which it does not subscribe: {listed(foreign)}"
+            _log.warning("%s; it joins again", detail)
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail)
+        self._assigned, self._is_joined = assigned, True
 
     def _reconcile(self, assigned: frozenset[TopicPartition]) -> None:
         """Give up and add partitions. Raises KafkaError: the next step continues; Interrupted."""

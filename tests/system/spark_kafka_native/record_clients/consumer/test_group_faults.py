@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_kafka_native._client.groups import coordinator_link
-from spark_kafka_native._client.groups.member_metadata import decode_partitions
+from spark_kafka_native._client.groups.member_metadata import decode_partitions, encode_partitions
 from spark_kafka_native._protocol.errors import ErrorCode
 from spark_kafka_native._protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -416,6 +416,20 @@ def test_an_empty_assignment_is_no_partition(brokers: ScriptedCluster, options: 
         wait_for_requests(brokers, HeartbeatRequest, 2)
         assert consuming.partitions == []
     assert consuming.errors == []
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_member_joins_again_after_an_assignment_of_a_topic_that_it_does_not_read(
+    brokers: ScriptedCluster, options: dict[str, object], strategy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    foreign = encode_partitions([TopicPartition("t", 0), TopicPartition("other", 0)])
+    brokers.script(SyncGroupRequest, *[Respond(lambda _: SyncGroupResponse(assignment=foreign))] * 2)
+    with Consuming(options | {"partition.assignment.strategy": strategy}, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+    assert (consuming.errors, group_of(brokers).joined) == ([], 3)
+    assert "group g: member member-0 was assigned partitions of topics to which it does not subscribe: other" in (
+        caplog.text
+    )
 
 
 def test_the_leader_assigns_all_partitions_to_itself(brokers: ScriptedCluster, options: dict[str, object]) -> None:
