@@ -37,9 +37,14 @@ class GroupView:
     partitions: Mapping[str, Sequence[int]]
 
 
-def read_view(session: "ZnodeClient", paths: GroupPaths, *, exclude_internal: bool) -> GroupView:
-    """Read the group, and watch it. Raises ZooKeeperError."""
-    subscriptions = _subscriptions(session, paths)
+def read_view(
+    session: "ZnodeClient", paths: GroupPaths, own: Mapping[str, Subscription], *, exclude_internal: bool
+) -> GroupView:
+    """Read the group, and watch it. Raises ZooKeeperError.
+
+    ``own``: the subscription of this consumer, which other clients cannot change.
+    """
+    subscriptions = {**_subscriptions(session, paths), **own}
     existing = [name for name in session.children(BROKER_TOPICS) if _LEGAL_TOPIC.fullmatch(name)]
     threads = threads_of(subscriptions, existing, exclude_internal=exclude_internal)
     znodes = session.get(f"{BROKER_TOPICS}/{topic}" for topic in threads)

@@ -164,7 +164,8 @@ class ZooKeeperMembership:
             raise ZooKeeperError(
                 f"{path}: another session, perhaps an earlier one of this member, has this consumer id"
             )
-        view = read_view(session, self._paths, exclude_internal=self._config.exclude_internal_topics)
+        own = {self._consumer_id: self._subscription}
+        view = read_view(session, self._paths, own, exclude_internal=self._config.exclude_internal_topics)
         self._note_missing(view.partitions)
         owners = THREAD_ASSIGNORS[self._config.assignor](view.threads, view.partitions)
         mine = {part: thread.number for part, thread in owners.items() if thread.consumer_id == self._consumer_id}

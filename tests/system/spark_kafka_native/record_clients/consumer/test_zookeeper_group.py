@@ -219,6 +219,31 @@ def test_a_partition_without_a_leader_fails_no_rebalance(zookeeper: KazooClient,
             assert member.errors == []
 
 
+@pytest.mark.parametrize(
+    "registration",
+    [
+        {"version": 1, "subscription": {"t": 3}, "pattern": "static"},
+        {"version": 1, "subscription": {".*": 2}, "pattern": "white_list"},
+    ],
+    ids=["streams", "pattern"],
+)
+def test_a_member_keeps_its_subscription_if_another_client_changes_its_registration(
+    broker: EmbeddedBroker, zookeeper: KazooClient, options: dict[str, object], registration: dict[str, object]
+) -> None:
+    with Consuming(options | {"consumer.id": "a"}, {"t": 1}) as member:
+        wait_until_shared([member], ALL)
+        broker.create_topic("other", 1)
+        eventually(lambda: zookeeper.exists("/brokers/topics/other") is not None, expected=True)
+        zookeeper.set("/consumers/g/ids/g_a", json.dumps(registration).encode())
+        write(broker, range(8))
+        with ConsumerConnector(options | {"consumer.id": "b", "rebalance.max.retries": 1000}) as second:
+            second.create_message_streams({"t": 1})
+            eventually(lambda: len(member.partitions) < PARTITIONS, expected=True)
+        eventually(lambda: member.partitions, ALL)
+        eventually(lambda: set(numbers(member)), set(range(8)))
+        assert member.errors == []
+
+
 # --- sessions
 
 
