@@ -134,7 +134,7 @@ def _valid_owned(members: Members, partitions: Mapping[str, int]) -> dict[str, s
     for member_id in _in_order(members):
         member = members[member_id]
         for part in set(member.owned):
-            if part.topic in member.topics and part.partition < partitions.get(part.topic, 0):
+            if part.topic in member.topics and 0 <= part.partition < partitions.get(part.topic, 0):
                 claims[part].append(member_id)
     found: dict[str, set[TopicPartition]] = {member_id: set() for member_id in members}
     for part, claimants in claims.items():

@@ -88,6 +88,13 @@ def test_the_owner_of_the_latest_generation_keeps_a_partition() -> None:
     assert names_of(ASSIGNORS["cooperative-sticky"](members, {"a": 1})) == {"m1": "", "m2": "a0"}
 
 
+@pytest.mark.parametrize("number", [-1, 2])
+def test_an_owned_partition_that_does_not_exist_counts_for_nothing(number: int) -> None:
+    damaged = SubscribedMember(topics=frozenset("ab"), owned=(TopicPartition("a", number),), generation=5)
+    members = {"m1": damaged, **members_of(m2="a")}
+    assert names_of(ASSIGNORS["sticky"](members, {"a": 2, "b": 1})) == {"m1": "a1 b0", "m2": "a0"}
+
+
 def test_no_members_have_no_assignments() -> None:
     assert [assign({}, {"a": 1}) for assign in ASSIGNORS.values()] == [{}] * len(ASSIGNORS)
 
@@ -95,7 +102,7 @@ def test_no_members_have_no_assignments() -> None:
 @st.composite
 def groups(draw: st.DrawFn) -> tuple[dict[str, SubscribedMember], dict[str, int]]:
     partitions = draw(st.dictionaries(st.sampled_from(TOPICS), st.integers(0, 7)))
-    every = [TopicPartition(topic, number) for topic in TOPICS for number in range(8)]
+    every = [TopicPartition(topic, number) for topic in TOPICS for number in range(-2, 8)]
     members = draw(
         st.dictionaries(
             st.text("mn01", min_size=1, max_size=3),
