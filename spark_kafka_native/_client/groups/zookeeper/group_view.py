@@ -4,13 +4,14 @@ import dataclasses
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_native._client.groups.topic_filters import Blacklist, TopicFilter, Whitelist
 from spark_kafka_native._protocol.topic import INTERNAL_TOPICS
 from spark_kafka_native._zookeeper.consumer_znodes import (
     BLACK_LIST,
+    STATIC,
     WHITE_LIST,
     GroupPaths,
     Subscription,
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _LEGAL_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+MAX_THREADS: Final = 1_000_000
+"""Most threads of a group, those of all topics together."""
+_MAX_CHARACTERS: Final = 50_000
+"""Most characters of the expression of another consumer."""
 _FILTERS: Final[Mapping[str, type[TopicFilter]]] = {WHITE_LIST: Whitelist, BLACK_LIST: Blacklist}
 
 
@@ -46,7 +51,8 @@ def read_view(
     """
     subscriptions = {**_subscriptions(session, paths), **own}
     existing = [name for name in session.children(BROKER_TOPICS) if _LEGAL_TOPIC.fullmatch(name)]
-    threads = threads_of(subscriptions, existing, exclude_internal=exclude_internal)
+    expressions = {name for each in own.values() if each.pattern != STATIC for name in each.streams}
+    threads = threads_of(subscriptions, existing, expressions, exclude_internal=exclude_internal)
     znodes = session.get(f"{BROKER_TOPICS}/{topic}" for topic in threads)
     partitions = {
         path.removeprefix(f"{BROKER_TOPICS}/"): sorted(TopicZnode(created=found.created, data=found.data).assignment)
@@ -56,31 +62,68 @@ def read_view(
 
 
 def threads_of(
-    subscriptions: Mapping[str, Subscription], topics: Iterable[str], *, exclude_internal: bool
+    subscriptions: Mapping[str, Subscription],
+    topics: Iterable[str],
+    expressions: Collection[str] = (),
+    *,
+    exclude_internal: bool,
 ) -> dict[str, list[ThreadId]]:
-    """The threads that read each of the existing ``topics``; topics without any are missing."""
+    """The threads that read each of the existing ``topics``; topics without any are missing.
+
+    ``expressions``: those of this consumer, which are matched even if the time of a match has no limit. If there are
+    more than `MAX_THREADS`, the consumers with the most threads are ignored, so that all members ignore the same.
+    """
     every = list(topics)
+    counts = {
+        consumer_id: _streams(consumer_id, subscription, every, expressions, exclude_internal=exclude_internal)
+        for consumer_id, subscription in subscriptions.items()
+    }
+    totals = {consumer_id: sum(streams.values()) for consumer_id, streams in counts.items()}
     found: defaultdict[str, list[ThreadId]] = defaultdict(list)
-    for consumer_id, subscription in subscriptions.items():
-        for topic, count in _streams(consumer_id, subscription, every, exclude_internal=exclude_internal).items():
-            found[topic] += [ThreadId(consumer_id, number) for number in range(count)]
+    left = MAX_THREADS
+    for consumer_id in sorted(counts, key=lambda consumer_id: (totals[consumer_id], consumer_id)):
+        left -= totals[consumer_id]
+        if left < 0:
+            text = "consumer %s is ignored: with its %d threads the group would have more than %d"
+            _log.warning(text, consumer_id, totals[consumer_id], MAX_THREADS)
+            continue
+        ids = [ThreadId(consumer_id, number) for number in range(max(counts[consumer_id].values(), default=0))]
+        for topic, count in counts[consumer_id].items():
+            found[topic] += ids[:count]
     return dict(found)
 
 
 def _streams(
-    consumer_id: str, subscription: Subscription, topics: Sequence[str], *, exclude_internal: bool
+    consumer_id: str,
+    subscription: Subscription,
+    topics: Sequence[str],
+    expressions: Collection[str],
+    *,
+    exclude_internal: bool,
 ) -> dict[str, int]:
     """How many streams of a consumer read each topic."""
-    kind = _FILTERS.get(subscription.pattern)
-    if kind is None:
+    if subscription.pattern == STATIC:
         return {topic: subscription.streams[topic] for topic in topics if topic in subscription.streams}
     ((expression, count),) = subscription.streams.items()
     try:
-        accepts = kind(expression).accepts
+        accepts = _filter_of(subscription.pattern, expression, is_own=expression in expressions).accepts
     except ValueError as error:
         _log.warning("consumer %s reads no topics: its expression cannot be used: %s", consumer_id, error)
         return {}
     return {topic: count for topic in topics if accepts(topic) and not (exclude_internal and topic in INTERNAL_TOPICS)}
+
+
+def _filter_of(pattern: str, expression: str, *, is_own: bool) -> TopicFilter:
+    """Raises ValueError: the expression cannot be used, or its matches may not end while it is not this consumer's."""
+    if not is_own and len(expression) > _MAX_CHARACTERS:
+        raise ValueError(f"it has more than {_MAX_CHARACTERS} characters")
+    found = _FILTERS[pattern](expression)
+    if not is_own and not found.is_linear:
+        raise ValueError(
+            f"RE2 does not support {expression!r:.100}, and a match without RE2 can take too long; "
+            "only consumers with the same expression use it"
+        )
+    return found
 
 
 def _subscriptions(session: "ZnodeClient", paths: GroupPaths) -> dict[str, Subscription]:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from spark_kafka_native._client.groups.topic_filters import Blacklist, TopicFilter, Whitelist
+from spark_kafka_native._client.java_regex.patterns import java_pattern
 
 
 def accepted(topic_filter: TopicFilter, *names: str) -> list[str]:
@@ -59,6 +60,24 @@ def test_a_comma_separates_topics() -> None:
 )
 def test_expressions_have_javas_syntax(expression: str, names: list[str]) -> None:
     assert accepted(Whitelist(expression), "a", "b", "c", "aa", "a.b", "axb") == names
+
+
+@pytest.mark.parametrize(
+    "expression", ["a", r"[a-c&&[^b]]", r"^a$", r"\Aa\z", r"(?i)A{1}|\\Z", r"\Q.\E", r"\bx\w*+", r"a*?"]
+)
+def test_an_expression_matches_the_same_names_with_re2_and_without(expression: str) -> None:
+    names = ["", "a", "b", "aa", ".", "\\Z", "Z", "x", "x1"]
+    assert accepted(Whitelist(expression), *names) == [
+        name for name in names if java_pattern(expression).fullmatch(name)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_linear"),
+    [("a.*|b", True), (r"^\Qa.b\E$", True), ("(?!a).*", False), (r"(a)\1", False), ("a++", False), ("(?>a)", False)],
+)
+def test_a_filter_knows_whether_its_matches_take_linear_time(expression: str, is_linear: bool) -> None:
+    assert Whitelist(expression).is_linear is is_linear
 
 
 @pytest.mark.parametrize("kind", [Whitelist, Blacklist])

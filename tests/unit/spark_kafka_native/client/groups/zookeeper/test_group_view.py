@@ -1,9 +1,11 @@
 """The threads of all consumers of a group in ZooKeeper, from their registrations."""
 
+from collections import Counter
+
 import pytest
 
 from spark_kafka_native._client.groups.zookeeper.group_view import threads_of
-from spark_kafka_native._zookeeper.consumer_znodes import BLACK_LIST, STATIC, WHITE_LIST, Subscription
+from spark_kafka_native._zookeeper.consumer_znodes import BLACK_LIST, STATIC, WHITE_LIST, Subscription, ThreadId
 
 TOPICS = ["a", "b", "__consumer_offsets"]
 
@@ -47,3 +49,47 @@ def test_a_consumer_whose_expression_cannot_be_used_has_no_threads(caplog: pytes
     other = Subscription(pattern=STATIC, streams={"a": 1})
     assert threads(c=broken, d=other) == {"a": ["d-0"]}
     assert "consumer c reads no topics: its expression cannot be used" in caplog.text
+
+
+ENDLESS = "([a-z_]+)+!"
+"""Python's ``re`` takes years to find that a long name does not match."""
+
+
+def test_the_expression_of_another_consumer_is_matched_in_linear_time() -> None:
+    hostile = Subscription(pattern=WHITE_LIST, streams={ENDLESS: 1})
+    other = Subscription(pattern=STATIC, streams={"a" * 249: 1})
+    found = threads_of({"c": hostile, "d": other}, ["a" * 249], exclude_internal=True)
+    assert found == {"a" * 249: [ThreadId("d", 0)]}
+
+
+def test_an_expression_that_re2_does_not_support_is_matched_only_for_consumers_that_have_the_same_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    looking = Subscription(pattern=WHITE_LIST, streams={"(?!b).": 1})
+    assert threads_of({"c": looking}, TOPICS, ["(?!b)."], exclude_internal=True) == {"a": [ThreadId("c", 0)]}
+    assert caplog.text == ""
+    assert threads(c=looking) == {}
+    assert "consumer c reads no topics: its expression cannot be used: RE2 does not support '(?!b).'" in caplog.text
+
+
+def test_a_long_expression_is_used_only_for_consumers_that_have_the_same_one(caplog: pytest.LogCaptureFixture) -> None:
+    expression = "|".join(["a"] * 30_000)
+    consumer = Subscription(pattern=WHITE_LIST, streams={expression: 1})
+    assert threads_of({"c": consumer}, TOPICS, [expression], exclude_internal=True) == {"a": [ThreadId("c", 0)]}
+    assert threads(c=consumer) == {}
+    assert "its expression cannot be used: it has more than 50000 characters" in caplog.text
+
+
+def test_the_consumers_with_the_most_threads_are_ignored_if_there_are_too_many(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    topics = [f"t{number}" for number in range(200)]
+    each = {"c": 10_000, "d": 1, "e": 4000, "f": 2000}
+    consumers = {name: Subscription(pattern=WHITE_LIST, streams={".*": count}) for name, count in each.items()}
+    found = threads_of(consumers, topics, exclude_internal=True)
+    assert all(Counter(thread.consumer_id for thread in ids) == {"d": 1, "f": 2000} for ids in found.values())
+    for name, count in {"c": 2_000_000, "e": 800_000}.items():
+        assert (
+            f"consumer {name} is ignored: with its {count} threads the group would have more than 1000000"
+            in caplog.text
+        )
