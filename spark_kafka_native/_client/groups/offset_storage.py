@@ -1,7 +1,7 @@
 """Where the offsets of a group are committed: at its coordinator, in ZooKeeper, or in both while a group migrates."""
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from spark_kafka_native._client.admin.committed_offsets import commit_offsets, fetch_offsets
 from spark_kafka_native._client.cluster.cluster import Cluster
@@ -15,6 +15,9 @@ from spark_kafka_native._zookeeper.json_data import InvalidZnode
 
 if TYPE_CHECKING:
     from spark_kafka_native._zookeeper.znode_client import ZnodeClient
+
+_NO_OFFSET: Final = -1
+"""As an empty znode: Kafka's consumers begin where ``auto.offset.reset`` says."""
 
 
 class OffsetStorage(Protocol):
@@ -75,7 +78,8 @@ class ZooKeeperOffsets:
             found = self._session().values(paths)
         except ZooKeeperError as error:
             raise _kafka_error(error) from error
-        return {paths[path]: _offset(path, data) for path, data in found.items()}
+        offsets = {paths[path]: _offset(path, data) for path, data in found.items() if data}
+        return {partition: offset for partition, offset in offsets.items() if offset != _NO_OFFSET}
 
     def commit(
         self,
@@ -140,7 +144,7 @@ def _offset(path: str, data: bytes) -> int:
         offset = decode_offset(data)
     except InvalidZnode as error:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"ZooKeeper: {path}: {error}") from None
-    if offset < 0:
+    if offset < _NO_OFFSET:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"ZooKeeper: {path}: offset {offset} is negative")
     return offset
 

@@ -405,7 +405,25 @@ def test_a_member_that_was_stopped_for_longer_than_its_session_takes_no_offset_b
             process.kill()
 
 
-@pytest.mark.parametrize(("data", "problem"), [(b"two", "b'two' is not an offset"), (b"-1", "offset -1 is negative")])
+@pytest.mark.parametrize("data", [b"", b"-1"])
+def test_an_empty_offset_and_minus_one_are_no_offset(
+    broker: EmbeddedBroker, zookeeper: KazooClient, options: dict[str, object], data: bytes
+) -> None:
+    zookeeper.create("/consumers/g/offsets/t/2", data, makepath=True)
+    write(broker, range(8))
+    with Consuming(options, {"t": 1}) as member:
+        eventually(lambda: numbers(member), list(range(8)))
+        eventually(lambda: values(zookeeper, "/consumers/g/offsets/t"), dict.fromkeys("0123", "2"))
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"two", "b'two' is not an offset"),
+        (b"5\n", r"b'5\\n' is not an offset"),
+        (b"-2", "offset -2 is negative"),
+    ],
+)
 def test_what_is_no_offset_is_an_error_of_the_streams(
     zookeeper: KazooClient, options: dict[str, object], data: bytes, problem: str
 ) -> None:
