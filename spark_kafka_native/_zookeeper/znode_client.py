@@ -19,6 +19,7 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, WatchedEvent
 
+from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._zookeeper.connect_string import ConnectString
 from spark_kafka_native._zookeeper.errors import ConnectionLost, ZooKeeperError
 from spark_kafka_native._zookeeper.kazoo_client import close_session, open_session, reason_of
@@ -104,12 +105,12 @@ class ZnodeClient:
 
     def check_session(self) -> None:
         """Raise ConnectionLost: no server confirms now that the session exists; or ZooKeeperError."""
-        self._result("", self._kazoo.exists_async("/"))
+        self._result("", self._kazoo.exists_async("/"), self._deadline())
 
     def check_chroot(self) -> None:
         """Raise ZooKeeperError: the path of the chroot does not exist; or as for all requests."""
         chroot = self._connect.chroot
-        if chroot and self._result("", self._kazoo.exists_async(chroot)) is None:
+        if chroot and self._result("", self._kazoo.exists_async(chroot), self._deadline()) is None:
             raise ZooKeeperError(
                 f"ZooKeeper {self._connect.hosts}: the chroot {chroot} of zookeeper.connect does not exist; "
                 "a broker creates it when it registers"
@@ -117,23 +118,23 @@ class ZnodeClient:
 
     def children(self, path: str) -> tuple[str, ...]:
         """The names of a znode's children; none if it does not exist. Raises ZooKeeperError."""
-        whole = self._whole(path)
+        whole, deadline = self._whole(path), self._deadline()
         for _ in range(_TRIES):
             try:
-                return tuple(self._result(path, self._kazoo.get_children_async(whole, self._note_event)))
+                return tuple(self._result(path, self._kazoo.get_children_async(whole, self._note_event), deadline))
             except NoNodeError:
-                if self._result(path, self._kazoo.exists_async(whole, self._note_event)) is None:
+                if self._result(path, self._kazoo.exists_async(whole, self._note_event), deadline) is None:
                     return ()
         raise self._error(path, f"another program created and deleted it {_TRIES} times between two requests")
 
     def get(self, paths: Iterable[str]) -> dict[str, ReadZnode]:
         """The znodes that exist. A path that does not exist has no watch. Raises ZooKeeperError."""
-        found = self._each(paths, lambda whole: self._kazoo.get_async(whole, self._note_event))
+        found = self._each(paths, lambda whole: self._kazoo.get_async(whole, self._note_event), self._deadline())
         return {path: ReadZnode(data or b"", stat.czxid) for path, (data, stat) in found.items()}
 
     def values(self, paths: Iterable[str]) -> dict[str, bytes]:
         """The data of the znodes that exist, without watches. Raises ZooKeeperError."""
-        found = self._each(paths, self._kazoo.get_async)
+        found = self._each(paths, self._kazoo.get_async, self._deadline())
         return {path: data or b"" for path, (data, _) in found.items()}
 
     def create_ephemeral(self, znodes: Mapping[str, bytes]) -> set[str]:
@@ -141,33 +142,39 @@ class ZnodeClient:
 
         Raises ZooKeeperError.
         """
+        deadline = self._deadline()
         found = self._each(
             znodes,
             lambda whole: self._kazoo.create_async(whole, znodes[self._relative(whole)], ephemeral=True, makepath=True),
+            deadline,
             ignored=NodeExistsError,
         )
         exist = znodes.keys() - found.keys()
-        return exist - self._own(exist)
+        return exist - self._own(exist, deadline)
 
     def delete_ephemeral(self, paths: Iterable[str]) -> None:
         """Delete znodes of this session that may exist; those of other sessions stay. Raises ZooKeeperError."""
-        self._each(self._own(paths), self._kazoo.delete_async)
+        deadline = self._deadline()
+        self._each(self._own(paths, deadline), self._kazoo.delete_async, deadline)
 
-    def _own(self, paths: Iterable[str]) -> set[str]:
+    def _own(self, paths: Iterable[str], deadline: Deadline) -> set[str]:
         """The paths whose znodes end with this session."""
         session_id = self._kazoo.client_id[0]
-        found = self._each(paths, self._kazoo.exists_async)
+        found = self._each(paths, self._kazoo.exists_async, deadline)
         return {path for path, stat in found.items() if stat is not None and stat.ephemeralOwner == session_id}
 
     def put(self, znodes: Mapping[str, bytes]) -> None:
         """Write znodes, and create those that do not exist, with the paths above them. Raises ZooKeeperError."""
-        left = dict(znodes)
+        left, deadline = dict(znodes), self._deadline()
         for _ in range(_TRIES):
-            set_ones = self._each(left, lambda whole: self._kazoo.set_async(whole, znodes[self._relative(whole)]))
+            set_ones = self._each(
+                left, lambda whole: self._kazoo.set_async(whole, znodes[self._relative(whole)]), deadline
+            )
             left = {path: data for path, data in left.items() if path not in set_ones}
             created = self._each(
                 left,
                 lambda whole: self._kazoo.create_async(whole, znodes[self._relative(whole)], makepath=True),
+                deadline,
                 ignored=NodeExistsError,
             )
             left = {path: data for path, data in left.items() if path not in created}
@@ -177,7 +184,11 @@ class ZnodeClient:
         raise self._error(path, f"another program created and deleted it {_TRIES} times between two requests")
 
     def _each(
-        self, paths: Iterable[str], request: Callable[[str], Any], ignored: type[KazooException] = NoNodeError
+        self,
+        paths: Iterable[str],
+        request: Callable[[str], Any],
+        deadline: Deadline,
+        ignored: type[KazooException] = NoNodeError,
     ) -> dict[str, Any]:
         """The results of requests for whole paths, without those with the error ``ignored``."""
         found: dict[str, Any] = {}
@@ -186,7 +197,7 @@ class ZnodeClient:
             sent = [(path, request(self._whole(path))) for path in every[first : first + _IN_FLIGHT]]
             for path, response in sent:
                 with suppress(ignored):
-                    found[path] = self._result(path, response)
+                    found[path] = self._result(path, response, deadline)
         return found
 
     @property
@@ -195,20 +206,23 @@ class ZnodeClient:
             raise ConnectionLost(f"ZooKeeper {self._connect}: the connection was lost")
         return self._client
 
+    def _deadline(self) -> Deadline:
+        return Deadline.after_ms(self.timeout_s * 1000)
+
     def _whole(self, path: str) -> str:
         return f"{self._connect.chroot}{path}"
 
     def _relative(self, path: str) -> str:
         return path.removeprefix(self._connect.chroot)
 
-    def _result(self, path: str, request: Any) -> Any:
+    def _result(self, path: str, request: Any, deadline: Deadline) -> Any:
         """The result of a request. Raises NoNodeError; NodeExistsError; ZooKeeperError for any other error."""
         try:
-            return request.get(timeout=self.timeout_s)
+            return request.get(timeout=deadline.remaining_ms / 1000)
         except (NoNodeError, NodeExistsError):
             raise
         except KazooTimeoutError as error:
-            raise ConnectionLost(self._text(path, f"no response within {self.timeout_s:g} s")) from error
+            raise ConnectionLost(self._text(path, f"no response within {deadline.allowed_ms / 1000:g} s")) from error
         except KazooException as error:
             if isinstance(error, _LOST):
                 raise ConnectionLost(self._text(path, reason_of(error))) from error
