@@ -58,6 +58,7 @@ def open_session(
         connection_retry=KazooRetry(max_tries=-1, delay=0.1, backoff=2, max_delay=_MAX_DELAY_S),
         logger=_SILENT,
     )
+    _keep_negotiated_timeout(client)
     client.add_listener(on_state)
     deadline_s = time.monotonic() + connection_timeout_ms / 1000
     try:
@@ -71,6 +72,12 @@ def open_session(
         _bounded(client.stop, client.close, wait_s=0)  # there is no session whose end a server must confirm
         raise
     return client
+
+
+def session_timeout_ms(client: KazooClient) -> int:
+    """The timeout of the client's session: the server's, which may differ from the requested one."""
+    found: int = client._session_timeout  # noqa: SLF001  # kazoo has no public name for it
+    return found
 
 
 def close_session(client: KazooClient) -> None:
@@ -88,6 +95,19 @@ def abandon_session(client: KazooClient) -> None:
 def reason_of(error: BaseException) -> str:
     """The reason of an error of kazoo, for people."""
     return _REASONS.get(type(error)) or f"{type(error).__name__} {error}".strip()
+
+
+def _keep_negotiated_timeout(client: KazooClient) -> None:
+    """Let the client keep the session timeout that the server has chosen, which kazoo does not."""
+    connection = client._connection  # noqa: SLF001  # as in abandon_session
+    connect = connection._connect  # noqa: SLF001  # as above
+
+    def connect_and_keep(*server: object) -> tuple[float, float]:
+        read_timeout_ms, connect_timeout_ms = connect(*server)
+        client._session_timeout = round(read_timeout_ms * 3 / 2)  # noqa: SLF001  # kazoo's read timeout is two thirds
+        return read_timeout_ms, connect_timeout_ms
+
+    connection._connect = connect_and_keep  # noqa: SLF001  # as above
 
 
 def _bounded(*steps: Callable[[], object], wait_s: float = _CLOSE_S) -> None:

@@ -22,7 +22,7 @@ from kazoo.protocol.states import KazooState, WatchedEvent
 from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._zookeeper.connect_string import ConnectString
 from spark_kafka_native._zookeeper.errors import ConnectionLost, ZooKeeperError
-from spark_kafka_native._zookeeper.kazoo_client import close_session, open_session, reason_of
+from spark_kafka_native._zookeeper.kazoo_client import close_session, open_session, reason_of, session_timeout_ms
 
 EVERYTHING: Final = ""
 """Instead of a path: any znode may have changed, because all watches were lost."""
@@ -96,6 +96,11 @@ class ZnodeClient:
     def close(self) -> None:
         """End the session. Blocks for some seconds at most."""
         close_session(self._client)
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """The session's timeout, which the server has chosen."""
+        return session_timeout_ms(self._client)
 
     def take_changes(self) -> set[str]:
         """The paths that may have changed since the last call; `EVERYTHING` at first and after a lost connection."""

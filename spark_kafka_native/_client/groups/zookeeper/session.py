@@ -42,7 +42,7 @@ class MemberSession:
             case SessionState.CONNECTED:
                 return math.inf
             case SessionState.SUSPENDED:
-                return self.znodes.suspended_at + self._config.session_timeout_ms / 1000
+                return self.znodes.suspended_at + self.znodes.session_timeout_ms / 1000
             case SessionState.LOST:
                 return 0.0
 

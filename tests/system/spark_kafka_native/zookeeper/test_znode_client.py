@@ -11,6 +11,7 @@ from kazoo.client import KazooClient
 from spark_kafka_native._zookeeper.connect_string import ConnectString
 from spark_kafka_native._zookeeper.znode_client import ZnodeClient
 from tests.support.servers.kafka_on_zookeeper import zookeeper_client
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -63,3 +64,8 @@ def test_the_responses_to_one_call_have_one_time_limit(
     assert len(times) == 2
     assert times == sorted(set(times), reverse=True)
     assert (zookeeper.get("/a")[0], zookeeper.get("/b")[0]) == (b"1", b"2")
+
+
+def test_the_timeout_of_a_session_is_that_of_the_server(znodes: ZnodeClient) -> None:
+    # The longest that the server allows: 20 ticks of 500 ms. kazoo reports the session before it returns the timeout.
+    eventually(lambda: znodes.session_timeout_ms, 10_000)
