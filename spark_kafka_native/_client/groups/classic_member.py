@@ -42,6 +42,8 @@ _log = logging.getLogger(__name__)
 
 _JOIN_GRACE_MS: Final = 5_000
 """A rebalance may end at the rebalance timeout of a member that was as slow; its response comes after that."""
+_JOIN_TRIES: Final = 3
+"""The coordinator answers the first JoinGroup of a member with its id (KIP-394). It requires no more than two."""
 _LEAVE_MS: Final = 2_000
 _LEAVING_MEMBERS_SINCE: Final = 3
 
@@ -166,7 +168,7 @@ class ClassicMembership:
             )
             for name in config.assignors
         )
-        while True:
+        for _ in range(_JOIN_TRIES):
             request = JoinGroupRequest(
                 group_id=config.group_id,
                 session_timeout_ms=config.session_timeout_ms,

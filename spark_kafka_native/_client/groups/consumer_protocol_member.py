@@ -31,7 +31,8 @@ _LEAVES: Final = -1
 _LEAVES_FOR_A_WHILE: Final = -2
 """The epoch of a static member that leaves: its partitions wait for it."""
 _LEAVE_MS: Final = 2_000
-_NEVER: Final = float("inf")
+_SHORTEST_INTERVAL_MS: Final = 100
+"""Between two heartbeats, also if the coordinator sends a shorter interval, which may be 0 or negative."""
 
 
 class ConsumerProtocolMembership:
@@ -118,7 +119,7 @@ class ConsumerProtocolMembership:
                 raise RestatedError(error.code, detail) from error
             raise
         self._sent_topics, self._sent_owned, self._sends_all = topics, owned, False
-        self._interval_s = response.heartbeat_interval_ms / 1000
+        self._interval_s = max(response.heartbeat_interval_ms, _SHORTEST_INTERVAL_MS) / 1000
         self._heartbeat_at = time.monotonic() + self._interval_s
         self.identity = self._identity_of(response.member_epoch)
         if response.assignment is not None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from spark_kafka_native._client.groups import coordinator_link
+from spark_kafka_native._client.groups.consumer_protocol_member import ConsumerProtocolMembership
 from spark_kafka_native._client.groups.member_metadata import decode_partitions, encode_partitions
 from spark_kafka_native._protocol.errors import ErrorCode
 from spark_kafka_native._protocol.messages.consumer_group_heartbeat import (
@@ -18,7 +19,7 @@ from spark_kafka_native._protocol.messages.consumer_group_heartbeat import (
 )
 from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
 from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
-from spark_kafka_native._protocol.messages.join_group import JoinGroupRequest
+from spark_kafka_native._protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native._protocol.messages.metadata import MetadataRequest
 from spark_kafka_native._protocol.messages.offset_commit import OffsetCommitRequest
@@ -328,6 +329,21 @@ def test_the_coordinator_gives_a_member_its_id_before_it_joins(
     assert group_of(brokers).left == ["member-0"]
 
 
+@pytest.mark.parametrize("interval_ms", [0, -5])
+def test_heartbeats_have_pauses_if_the_coordinator_sends_no_interval(
+    brokers: ScriptedCluster, options: dict[str, object], interval_ms: int
+) -> None:
+    response = ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=1, heartbeat_interval_ms=interval_ms)
+    brokers.script(ConsumerGroupHeartbeatRequest, *[Respond(lambda _: response)] * 10_000)
+    with ConsumerConnector(with_protocol(options, CONSUMER)) as consumer:
+        consumer.create_message_streams({"t": 1})
+        wait_for_requests(brokers, ConsumerGroupHeartbeatRequest, 3)
+        assert consumer._member is not None
+        membership = consumer._member._membership
+        assert isinstance(membership, ConsumerProtocolMembership)
+        assert membership._interval_s == 0.1
+
+
 # --- raised
 
 
@@ -380,6 +396,19 @@ def test_an_error_that_a_retry_cannot_help_is_raised_by_every_stream(
             assert SETTINGS.get(code, "") in str(raised.value)
             assert raised.value.code is code
     assert count(brokers, kind) <= 2
+
+
+def test_a_coordinator_that_requires_a_member_id_again_and_again_is_an_error(
+    brokers: ScriptedCluster, options: dict[str, object]
+) -> None:
+    required = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="m")
+    brokers.script(JoinGroupRequest, *[Respond(lambda _: required)] * 1000)
+    with ConsumerConnector(options) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        with pytest.raises(KafkaError, match="group g") as raised:
+            next(stream)
+    assert raised.value.code is ErrorCode.MEMBER_ID_REQUIRED
+    assert [request.member_id for request in brokers.requests(JoinGroupRequest)] == ["", "m", "m"]
 
 
 def test_a_broker_without_the_consumer_protocol_is_an_error_that_names_group_protocol(
