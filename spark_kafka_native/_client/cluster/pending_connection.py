@@ -5,7 +5,6 @@ import os
 import socket
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Final
 
 from spark_kafka_native._net.address import HostPort
@@ -23,13 +22,20 @@ class PendingConnection:
     A name look-up, a TLS handshake and a login each wait for a server, some in libraries that only block: hence a
     thread. It ends when ``connect`` returns: after ``socket.connection.setup.timeout.ms`` for each address of the host
     name (up to ``.max.ms`` after failures) or at the deadline, and after the name look-up, which has no deadline.
+
+    The lock is no Condition, and so not in a Future, because an exception of a signal handler in
+    ``Condition.__enter__`` would leave it locked.
     """
 
     def __init__(self, address: HostPort, connect: Callable[[Deadline], Connection], deadline: Deadline) -> None:
         self.address = address
         self.wait_until(deadline)
         self._process_id = os.getpid()
-        self._made: Future[Connection] = Future()
+        self._lock = threading.Lock()
+        self._is_done = False
+        self._connection: Connection | None = None
+        self._error: BaseException | None = None
+        self._actions: list[Callable[[PendingConnection], None]] = []
         self._done, self._signal = socket.socketpair()
         try:
             name = f"connect to {address}"
@@ -45,11 +51,13 @@ class PendingConnection:
 
     def _run(self, connect: Callable[[Deadline], Connection], deadline: Deadline) -> None:
         try:
-            connection = connect(deadline)
+            self._connection = connect(deadline)
         except BaseException as error:
-            self._made.set_exception(error)
-        else:
-            self._made.set_result(connection)
+            self._error = error
+        with self._lock:
+            self._is_done = True
+        for action in self._actions:
+            action(self)
         # Closing would not wake the poll: a forked child may have a copy of the socket. An abandoned one is not polled.
         with self._signal, contextlib.suppress(OSError):
             self._signal.send(b"\0")
@@ -70,14 +78,18 @@ class PendingConnection:
         """
         if not self.is_of_this_process:
             raise ConnectionLost(self.address, "connecting began in the process that this one was forked from")
-        if not self._made.done():
+        if not self._is_done:
             if self._deadline.expired:
                 reason = f"no connection within {round(self._deadline.allowed_ms)} ms"
                 raise BrokerUnreachable({self.address: reason})
             return None
-        connection = self._made.result()
-        self._done.close()
-        return connection
+        try:
+            if self._error is not None:
+                raise self._error
+            self._done.close()
+            return self._connection
+        finally:
+            del self  # or the error's traceback refers to the error
 
     @property
     def is_of_this_process(self) -> bool:
@@ -86,13 +98,17 @@ class PendingConnection:
 
     def when_done(self, action: "Callable[[PendingConnection], None]") -> None:
         """Call ``action`` once connecting has ended, at once if it has."""
-        self._made.add_done_callback(lambda _: action(self))
+        with self._lock:
+            if not self._is_done:
+                self._actions.append(action)
+                return
+        action(self)
 
     def discard(self) -> None:
         """Close the connection. Connecting must have ended, unless in a forked child, which has no thread for it."""
         self._done.close()
-        if self.is_of_this_process and self._made.exception() is None:
-            self._made.result().close()
+        if self.is_of_this_process and self._connection is not None:
+            self._connection.close()
 
 
 class PendingConnections:

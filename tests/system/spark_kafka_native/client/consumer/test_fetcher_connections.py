@@ -33,6 +33,7 @@ from spark_kafka_native._protocol.messages.api_versions import ApiVersionsReques
 from spark_kafka_native._protocol.messages.fetch import FetchRequest
 from spark_kafka_native._protocol.messages.metadata import MetadataRequest
 from spark_kafka_native._protocol.topic import TopicPartition
+from tests.support.interrupts import interrupted_everywhere
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.fetched_logs import ROWS, fill, offsets_of
 from tests.support.scripted.several_partitions import ALL, brokers_of_two_leaders, ranges, read, tp, whole
@@ -329,6 +330,29 @@ def test_retries_start_no_second_thread_while_a_name_look_up_does_not_end(
     new = connections.begin(address, connect, Deadline.after_ms(0))
     assert new is not pending, "that one is closed"
     connections.abandon(new)
+    eventually(connecting_threads, [])
+
+
+def test_an_interrupt_of_a_source_leaves_its_connection_attempt_to_end(cluster: Cluster) -> None:
+    node, go = cluster.leader(tp(0)).node, threading.Event()
+
+    def connect(deadline: Deadline) -> Connection:
+        go.wait()
+        return cluster.borrow(node, deadline)
+
+    def begin() -> PendingConnection:
+        return PendingConnection(node.address, connect, Deadline.after_ms(60_000))
+
+    attempts = [begin()]
+
+    def take() -> None:
+        attempts[-1].take()
+
+    for _ in interrupted_everywhere(take, pending_connection):
+        attempts += [begin()]
+    go.set()
+    for attempt in attempts:
+        close_once_open(attempt)
     eventually(connecting_threads, [])
 
 
