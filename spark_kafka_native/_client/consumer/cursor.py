@@ -25,6 +25,7 @@ class PartitionRange:
     ``leader`` saves a Metadata request; its topic id, if any, is the only topic that is read.
     ``known_epoch`` is a leader epoch in which the log was seen to reach up to ``until_offset``: a later leader that
     lacks some of it has lost records of the range. Without it only what was read is compared with a new leader's log.
+    ``topic_id``: of the only topic that is read, if ``leader`` is None.
     """
 
     partition: TopicPartition
@@ -32,6 +33,7 @@ class PartitionRange:
     until_offset: int
     leader: PartitionLeader | None = None
     known_epoch: int = NO_EPOCH
+    topic_id: UUID = ZERO_UUID
 
 
 @dataclasses.dataclass(slots=True)
@@ -132,7 +134,7 @@ class Cursor:
         self.end_offset = wanted.until_offset
         """Where reading stops: before ``until_offset`` if the log was truncated there."""
         self.leader = wanted.leader
-        self.topic_id = ZERO_UUID if wanted.leader is None else wanted.leader.topic_id
+        self.topic_id = wanted.topic_id if wanted.leader is None else wanted.leader.topic_id
         """The only topic that is read; all zeroes until one is known."""
         self.known_epoch = wanted.known_epoch
         self.compared_epoch = wanted.known_epoch

@@ -20,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Final, Self
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -39,6 +40,7 @@ from spark_kafka_native._net.errors import AuthenticationFailed, ConnectionLost,
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.messages.fetch import FetchResponse, PartitionData
 from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._protocol.wire import ZERO_UUID
 from spark_kafka_native._records.arrow.decode import decode
 from spark_kafka_native._records.arrow.schema import ALL
 from spark_kafka_native._records.decompression import MAX_DECOMPRESSED_BYTES
@@ -110,23 +112,17 @@ class Fetcher:
         self._look_up_ms = math.inf if wakeup is None else wakeup.look_up_ms
         self.named_topics = False
         """Whether a Fetch named its topics, so that rows may be of another topic of a partition's name."""
-        self._is_confirmed = False
-        """Whether the topics' ids were compared after the last of these."""
+        self._is_confirmed = False  # whether the topics' ids were compared after the last of these
         for wanted in ranges:
             if wanted.partition in self._cursors:
                 raise ValueError(f"two ranges of {wanted.partition}")
             self.assign(wanted)
 
-    def assign(self, wanted: PartitionRange, *, same_topic: bool = False) -> None:
-        """Read this range of a partition instead of what is left of its present one. Not while iterating.
-
-        ``same_topic``: only of the topic of the present range, if its id is known; that of another is TopicRecreated.
-        """
-        present, config, now = self._cursors.get(wanted.partition), self._cluster.config, self._clock.now()
+    def assign(self, wanted: PartitionRange) -> None:
+        """Read this range of a partition instead of what is left of its present one. Not while iterating."""
         self.remove(wanted.partition)
+        config, now = self._cluster.config, self._clock.now()
         cursor = Cursor(wanted, config, timeout_ms=self._timeout_ms, jitter=self._jitter, now=now)
-        if same_topic and present is not None:
-            cursor.topic_id = present.topic_id
         self._cursors[wanted.partition] = cursor
         if not cursor.is_finished:
             self._sources.wait(cursor)
@@ -142,6 +138,10 @@ class Fetcher:
     def position(self, partition: TopicPartition) -> int:
         """The next offset to yield of a partition."""
         return self._cursors[partition].position
+
+    def topic_id(self, partition: TopicPartition) -> UUID:
+        """The id of a partition's topic; all zeroes if it is not known."""
+        return self._cursors[partition].topic_id if partition in self._cursors else ZERO_UUID
 
     def close(self) -> None:
         """Give the connections back, as the end of all ranges does. Iterating again connects again."""

@@ -11,6 +11,7 @@ from spark_kafka_native._client.groups.topic_filters import TopicFilter
 from spark_kafka_native._record_clients.arguments import check_integer, check_topic
 from spark_kafka_native._record_clients.consumer.group_config import ConsumerConfig
 from spark_kafka_native._record_clients.consumer.member import ConsumerMember
+from spark_kafka_native._record_clients.consumer.stream_partitions import StreamPartitions
 from spark_kafka_native._record_clients.consumer.streams import MessageStream
 from spark_kafka_native._record_clients.errors import ClientClosed
 from spark_kafka_native._zookeeper.consumer_znodes import MAX_STREAMS
@@ -47,7 +48,7 @@ class ConsumerConnector:
         return self
 
     def __exit__(self, exception_type: type[BaseException] | None, *_: object) -> None:
-        self._shut_down(finished_in=threading.get_ident() if exception_type is None else None)
+        self._shut_down(finished_in=threading.current_thread() if exception_type is None else None)
 
     def create_message_streams(self, streams: Mapping[str, int]) -> dict[str, list[MessageStream]]:
         """Join the group, and return so many streams for each topic. Call it once.
@@ -64,7 +65,7 @@ class ConsumerConnector:
         if not counts:
             raise ValueError("no topics")
         streams_of = self._join(counts, 0).streams_of
-        return {topic: [MessageStream(self, self._config, each) for each in streams_of(topic)] for topic in counts}
+        return {topic: list(map(self._stream, streams_of(topic))) for topic in counts}
 
     def create_message_streams_by_filter(self, topic_filter: TopicFilter, streams: int = 1) -> list[MessageStream]:
         """Join the group, and return streams of all topics that the filter accepts, new ones included. Call it once.
@@ -75,7 +76,7 @@ class ConsumerConnector:
         if not isinstance(topic_filter, TopicFilter):
             raise TypeError(f"topic_filter must be a Whitelist or a Blacklist, not {type(topic_filter).__name__}")
         check_integer("streams", streams, 1, MAX_STREAMS)
-        return [MessageStream(self, self._config, each) for each in self._join(topic_filter, streams).streams]
+        return list(map(self._stream, self._join(topic_filter, streams).streams))
 
     def commit_offsets(self) -> None:
         """Commit the offsets after the processed records, and after those that the calling thread processes.
@@ -107,6 +108,10 @@ class ConsumerConnector:
         if self._pid != os.getpid():
             raise ClientClosed("the consumer belongs to the process before fork(); make one in each process")
 
+    def _stream(self, partitions: StreamPartitions) -> MessageStream:
+        config = self._config
+        return MessageStream(partitions, config.key_deserializer, config.value_deserializer, consumer=self)
+
     def _join(self, topics: Mapping[str, int] | TopicFilter, streams: int) -> ConsumerMember:
         with self._call(), self._lock:
             self._check_usable()
@@ -119,7 +124,7 @@ class ConsumerConnector:
             self._member.stop()
         return self._member
 
-    def _shut_down(self, *, finished_in: int | None) -> None:
+    def _shut_down(self, *, finished_in: threading.Thread | None) -> None:
         self._is_closed = True
         member = self._member
         if member is None or self._pid != os.getpid():
@@ -138,8 +143,9 @@ class ConsumerConnector:
     @contextmanager
     def _call(self) -> Iterator[None]:
         """Note that this thread is in a call."""
-        self._calling.add(threading.get_ident())
+        ident = threading.get_ident()
         try:
+            self._calling.add(ident)
             yield
         finally:
-            self._calling.discard(threading.get_ident())
+            self._calling.discard(ident)

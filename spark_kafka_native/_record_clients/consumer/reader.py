@@ -171,7 +171,7 @@ class StreamReader:
 
     # --- commits
 
-    def acknowledge(self, thread: int) -> None:
+    def acknowledge(self, thread: threading.Thread) -> None:
         """Commit from now on as if the records that a thread processes were processed."""
         for stream in self._streams:
             stream.acknowledge(thread)
@@ -181,7 +181,7 @@ class StreamReader:
 
         Raises CommitFailed: the group has given partitions to other members; KafkaError.
         """
-        self.acknowledge(threading.get_ident())
+        self.acknowledge(threading.current_thread())
         deadline = self._cluster.deadline(timeout_ms)
         backoff = self._cluster.backoff()
         while True:

@@ -6,7 +6,8 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -40,6 +41,9 @@ class StreamPartitions:
     """The partitions that are assigned to one stream. One thread takes their records, and fetches them.
 
     A record is being processed until the next one is taken.
+
+    An exception of a signal handler may end ``take`` after each call inside it, and the next ``take`` continues: the
+    fetcher reads again what may be lost, and a record that the caller did not get is returned.
     """
 
     def __init__(
@@ -62,28 +66,34 @@ class StreamPartitions:
         self._alarm = Alarm()
         self._wakeup = Wakeup(self._alarm)
         # These belong to the thread that takes records.
-        self._fetcher = Fetcher(cluster, [], timeout_ms=cluster.config.metadata_max_age_ms, wakeup=self._wakeup)
+        self._cluster = cluster
+        self._fetcher = self._fetcher_of([])
         self._rows: Generator[tuple[TopicPartition, pa.RecordBatch]] | None = None
         self._fetched: set[TopicPartition] = set()
         """The partitions of the fetcher."""
+        self._may_lack_rows = False
+        """Whether rows that the fetcher has passed are not in the chunk: until ``_fetch`` and ``_take`` have ended."""
         self._lock = threading.RLock()
         self._positions: dict[TopicPartition, int] = {}
         """The next offset to process of each assigned partition; after the current record if it is acknowledged."""
         self._stopped: set[TopicPartition] = set()
         self._changes: dict[TopicPartition, int | None] = {}
         """Partitions that the fetcher is to read from an offset on, or no more (None)."""
-        self._chunk: Iterator[ConsumerRecord] = iter(())
+        self._chunk: deque[ConsumerRecord] = deque()
         self._chunk_of: TopicPartition | None = None
         self._chunk_end = 0
         self._current: ConsumerRecord | None = None
         """The record that is being processed, if its partition is still assigned."""
         self._returned: ConsumerRecord | None = None
         """The record that is being processed."""
-        self._thread: int | None = None
-        """The thread that processes it."""
+        self.is_returned = False
+        """Whether the caller has got the current record. Set by the caller, as the last thing before it uses it."""
+        self._thread: threading.Thread | None = None
+        """The thread that processes it. Its ident may be that of a later thread, too."""
         self.takers: set[int] = set()
         """The threads in ``take``."""
-        self._is_waiting = False
+        self._waiter: object | None = None
+        """Of the call that waits for a record."""
         self._failure: Exception | None = None
         self._is_ending = False
         self._is_closed = False
@@ -98,27 +108,28 @@ class StreamPartitions:
         """
         if self._pid != os.getpid():
             raise ClientClosed("the stream belongs to a consumer of the process before fork()")
-        self.takers.add(threading.get_ident())
+        ident, waiter = threading.get_ident(), object()
         try:
+            self.takers.add(ident)
             with self._lock:
-                if self._is_waiting:
+                if self._waiter is not None:
                     text = "another thread waits for a record of this stream; each stream is for one thread"
                     raise RuntimeError(text)
-                self._finish()
+                if self._current is None or self.is_returned or self._chunk_of in self._stopped:
+                    self._finish()
                 if self._is_ending:
                     return None
                 if (record := self._begin()) is not None:
                     return record
                 self._end_chunk()
-                self._is_waiting = True
-            try:
-                return self._wait()
-            finally:
-                with self._lock:
-                    self._is_waiting = False
-                    self._release_if_closed()
+                self._waiter = waiter
+            return self._wait()
         finally:
-            self.takers.discard(threading.get_ident())
+            if self._waiter is waiter:
+                self._waiter = None
+            self.takers.discard(ident)
+            if self._is_closed:
+                self._release()
 
     def _wait(self) -> ConsumerRecord | None:
         """Fetch until there is a record; None: the stream is closed."""
@@ -134,13 +145,17 @@ class StreamPartitions:
             with self._lock:
                 if fetched is None:
                     self._advance()
-                elif self._take(*fetched) and (record := self._begin()) is not None:
+                else:
+                    self._take(*fetched)
+                self._may_lack_rows = False
+                if (record := self._begin()) is not None:
                     return record
             if time.monotonic() >= self._wakeup.at:
                 raise ConsumerTimeout(f"no record within consumer.timeout.ms ({round(self._timeout_s * 1000)} ms)")
 
     def _fetch(self) -> tuple[TopicPartition, pa.RecordBatch] | None:
         """Rows of a partition; None: the thread was woken, or a partition begins at another offset."""
+        self._may_lack_rows = True
         try:
             found = None if self._rows is None else next(self._rows, None)
             if found is None:
@@ -156,13 +171,12 @@ class StreamPartitions:
         self._alarm.clear()
         return found
 
-    def _take(self, partition: TopicPartition, batch: pa.RecordBatch) -> bool:
+    def _take(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
         """Make rows the chunk, unless their partition has been stopped or changed meanwhile."""
         if partition in self._stopped or partition in self._changes or partition not in self._positions:
-            return False
-        self._chunk = iter(records_of(partition, batch))
-        self._chunk_of, self._chunk_end = partition, self._fetcher.position(partition)
-        return True
+            return
+        chunk, end = deque(records_of(partition, batch)), self._fetcher.position(partition)
+        self._chunk, self._chunk_of, self._chunk_end = chunk, partition, end
 
     def _recover(self, error: KafkaError) -> None:
         """Continue after the error of a partition. Raises the error if that is not possible."""
@@ -188,25 +202,41 @@ class StreamPartitions:
             if not is_transient(error) and not isinstance(error, NoSuchPartition):
                 raise error
             _log.warning("%s; the consumer tries again", error)
-        again = PartitionRange(partition=partition, from_offset=position, until_offset=_END)
-        self._fetcher.assign(again, same_topic=True)
+        again = self._range(partition, position)
+        self._fetcher.assign(again)
+
+    def _fetcher_of(self, ranges: Collection[PartitionRange]) -> Fetcher:
+        timeout_ms = self._cluster.config.metadata_max_age_ms
+        return Fetcher(self._cluster, ranges, timeout_ms=timeout_ms, wakeup=self._wakeup)
+
+    def _range(self, partition: TopicPartition, position: int) -> PartitionRange:
+        """From a position on, of the topic that the fetcher reads."""
+        topic_id = self._fetcher.topic_id(partition)
+        return PartitionRange(partition=partition, from_offset=position, until_offset=_END, topic_id=topic_id)
 
     # --- under the lock
 
     def _begin(self) -> ConsumerRecord | None:
-        """The next record of the chunk is being processed from now on; None: it has no more."""
-        self._current = self._returned = next(self._chunk, None)
-        self._thread = threading.get_ident()
+        """The record that is being processed from now on, the next one of the chunk; None: it has no more.
+
+        The current one again, if it was not finished.
+        """
+        self._thread = threading.current_thread()
+        if self._current is None and self._chunk:
+            # No call, so no signal handler, between these.
+            self.is_returned = False
+            self._current = self._returned = self._chunk[0]
+            self._chunk.popleft()
         return self._current
 
     def _finish(self) -> None:
-        """The current record has been processed."""
-        self._returned = None
-        if self._current is None:
+        """The current record has been processed, if the caller got it."""
+        current, self._current, self._returned = self._current, None, None
+        if current is None:
             return
         assert self._chunk_of is not None
-        self._positions[self._chunk_of] = self._current.offset + 1
-        self._current = None
+        if self.is_returned:
+            self._positions[self._chunk_of] = current.offset + 1
         if self._chunk_of in self._stopped:
             self._processed()
 
@@ -221,6 +251,8 @@ class StreamPartitions:
             self._positions[partition] = self._fetcher.position(partition)
 
     def _apply_changes(self) -> None:
+        if self._may_lack_rows:
+            self._read_again()
         if not self._changes:
             return
         if self._rows is not None:
@@ -235,10 +267,21 @@ class StreamPartitions:
                 self._fetched.add(partition)
         self._changes.clear()
 
-    def _release_if_closed(self) -> None:
-        if self._is_closed and not self._is_waiting:
-            self._fetcher.close()
-            self._alarm.close()
+    def _read_again(self) -> None:
+        """Read all partitions from their positions on, with another fetcher."""
+        self._rows = None
+        self._fetcher.close()
+        kept = self._positions.keys() - self._changes.keys()
+        self._fetcher = self._fetcher_of([self._range(partition, self._positions[partition]) for partition in kept])
+        self._fetched = kept
+        self._changes = {partition: offset for partition, offset in self._changes.items() if offset is not None}
+        self._may_lack_rows = False
+
+    def _release(self) -> None:
+        with self._lock:
+            if self._waiter is None:
+                self._fetcher.close()
+                self._alarm.close()
 
     # --- other threads
 
@@ -265,7 +308,7 @@ class StreamPartitions:
         with self._lock:
             self._stopped.update(self._positions.keys() & partitions)
             if self._chunk_of in self._stopped:
-                self._chunk = iter(())
+                self._chunk.clear()
 
     def is_processing(self, partitions: Collection[TopicPartition]) -> bool:
         """Whether a record of these partitions is being processed."""
@@ -276,8 +319,8 @@ class StreamPartitions:
         """Read these partitions no more -> the next offset of each, after the record that is being processed."""
         with self._lock:
             self.stop(partitions)
-            if self._current is not None and self._chunk_of in partitions:
-                self.acknowledge(self._thread)
+            if self._current is not None and self._chunk_of is not None and self._chunk_of in partitions:
+                self._positions[self._chunk_of] = self._current.offset + 1
             removed = {part: self._positions.pop(part) for part in self._positions.keys() & partitions}
             self._changes.update(dict.fromkeys(removed))
             self._stopped -= removed.keys()
@@ -286,10 +329,10 @@ class StreamPartitions:
         self.wake()
         return removed
 
-    def acknowledge(self, thread: int | None) -> None:
+    def acknowledge(self, thread: threading.Thread) -> None:
         """Count the record that a thread processes as processed. It keeps its partition until the next one is taken."""
         with self._lock:
-            if self._current is not None and self._chunk_of is not None and self._thread == thread:
+            if self._current is not None and self._chunk_of is not None and self._thread is thread and self.is_returned:
                 self._positions[self._chunk_of] = self._current.offset + 1
 
     @property
@@ -315,7 +358,7 @@ class StreamPartitions:
             self.stop(self._positions)
             self._is_ending = self._is_closed = True
             self.wake()
-            self._release_if_closed()
+            self._release()
 
     def wake(self) -> None:
         """Let a waiting thread look at the state here, and advance the positions."""

@@ -3,9 +3,9 @@
 from typing import Self
 
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._record_clients.consumer.group_config import ConsumerConfig
 from spark_kafka_native._record_clients.consumer.stream_partitions import StreamPartitions
-from spark_kafka_native._record_clients.deserializers import default_decoder, deserialize
+from spark_kafka_native._record_clients.deserializers import Deserializer, default_decoder, deserialize
+from spark_kafka_native._record_clients.errors import DeserializationError
 from spark_kafka_native._record_clients.records import ConsumerRecord
 
 
@@ -15,13 +15,19 @@ class MessageStream:
     A record is being processed until the next one is requested.
     """
 
-    def __init__(self, consumer: object, config: ConsumerConfig, partitions: StreamPartitions) -> None:
-        """Use ``ConsumerConnector``."""
-        self._consumer = consumer
-        """It leaves its group when it is collected as garbage, so the stream keeps it."""
+    def __init__(
+        self,
+        partitions: StreamPartitions,
+        key_deserializer: Deserializer,
+        value_deserializer: Deserializer,
+        *,
+        consumer: object = None,
+    ) -> None:
+        """Use ``ConsumerConnector``. ``consumer`` leaves its group when it is collected as garbage."""
         self._partitions = partitions
-        self._deserializers = config.key_deserializer, config.value_deserializer
-        self._is_raw = config.key_deserializer is config.value_deserializer is default_decoder
+        self._deserializers = key_deserializer, value_deserializer
+        self._is_raw = key_deserializer is value_deserializer is default_decoder
+        self._consumer = consumer
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -40,4 +46,12 @@ class MessageStream:
         record = self._partitions.take()
         if record is None:
             raise StopIteration
-        return record if self._is_raw else deserialize(record, *self._deserializers)
+        if not self._is_raw:
+            try:
+                record = deserialize(record, *self._deserializers)
+            except DeserializationError:
+                self._partitions.is_returned = True  # the error has the record
+                raise
+        # No call, so no signal handler, between this and the caller's next statement.
+        self._partitions.is_returned = True
+        return record

@@ -1,6 +1,5 @@
 """Znodes in one session: the time limit of a call, and the session's timeout."""
 
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -27,7 +26,7 @@ def znodes(zookeeper: KazooClient, zookeeper_connect: str) -> Iterator[ZnodeClie
         session_timeout_ms=60_000,
         connection_timeout_ms=30_000,
         wake=lambda: None,
-        cancelled=threading.Event(),
+        is_cancelled=lambda: False,
     )
     yield opened
     opened.close()

@@ -1,6 +1,8 @@
 """Commits of a member of a group: what they contain, which errors are retried, and which are raised."""
 
 import threading
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
@@ -16,6 +18,8 @@ from tests.support.scripted.fixtures import scripted_brokers
 from tests.support.scripted.groups import GROUP_VERSIONS
 from tests.support.scripted.steps import Held, Refuse
 from tests.support.waiting import eventually
+
+T = TypeVar("T")
 
 ALL = [0, 1, 2, 3, 4, 5]
 
@@ -78,6 +82,34 @@ def test_a_commit_waits_for_the_one_in_flight_so_that_none_takes_offsets_back(
         during.second.join(60)
         assert (during.waits, during.second.is_alive()) == (True, False)
         assert sorted(committed(brokers)) == [0, 1]
+
+
+def test_a_commit_leaves_out_the_record_of_a_thread_that_ended_although_its_ident_is_that_of_a_later_thread(
+    brokers: ScriptedCluster, options: dict[str, object]
+) -> None:
+    with ConsumerConnector(options | {"enable.auto.commit": "false"}) as consumer:
+        failing, other = consumer.create_message_streams({"t": 2})["t"]
+        first = in_thread(lambda: (next(failing).partition, threading.get_ident()))
+
+        def process_and_commit() -> bool:
+            if threading.get_ident() != first[1]:
+                return False
+            next(other)
+            consumer.commit_offsets()
+            return True
+
+        assert any(in_thread(process_and_commit) for _ in range(1000))
+        assert (committed(brokers)[first[0]], committed(brokers)[1 - first[0]]) == (0, 1)
+
+
+def in_thread(call: Callable[[], T]) -> T:
+    """What ``call`` returns in a thread of its own."""
+    found: list[T] = []
+    thread = threading.Thread(target=lambda: found.append(call()))
+    thread.start()
+    thread.join(60)
+    (result,) = found
+    return result
 
 
 def test_the_record_in_process_is_processed_again_if_its_member_is_not_known_any_more(
