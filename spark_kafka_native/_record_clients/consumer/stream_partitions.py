@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Mapping
+from types import TracebackType
 from typing import Final
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ from spark_kafka_native._net.alarm import Alarm
 from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._record_clients.consumer.record_rows import records_of
-from spark_kafka_native._record_clients.errors import ClientClosed, ConsumerTimeout
+from spark_kafka_native._record_clients.errors import ClientClosed, ConsumerTimeout, NoOffset
 from spark_kafka_native._record_clients.records import ConsumerRecord
 
 _log = logging.getLogger(__name__)
@@ -95,6 +96,8 @@ class StreamPartitions:
         self._waiter: object | None = None
         """Of the call that waits for a record."""
         self._failure: Exception | None = None
+        self._failed_at: TracebackType | None = None
+        """The traceback of the failure, which each raise would lengthen."""
         self._is_ending = False
         self._is_closed = False
 
@@ -137,7 +140,7 @@ class StreamPartitions:
         while True:
             with self._lock:
                 if self._failure is not None:
-                    raise self._failure
+                    raise self._failure.with_traceback(self._failed_at)
                 if self._is_ending:
                     return None
                 self._apply_changes()
@@ -156,14 +159,17 @@ class StreamPartitions:
     def _fetch(self) -> tuple[TopicPartition, pa.RecordBatch] | None:
         """Rows of a partition; None: the thread was woken, or a partition begins at another offset."""
         self._may_lack_rows = True
+        failure: Exception | None = None
         try:
             found = None if self._rows is None else next(self._rows, None)
             if found is None:
                 self._rows = iter(self._fetcher)
                 found = next(self._rows, None)
         except KafkaError as error:
-            self._recover(error)
-            return None
+            found, failure = None, self._recover(error)
+        if failure is not None:
+            self._may_lack_rows = False
+            raise failure
         if found is None and not self._fetched:
             poll = select.poll()
             poll.register(self._alarm, select.POLLIN)
@@ -178,32 +184,40 @@ class StreamPartitions:
         chunk, end = deque(records_of(partition, batch)), self._fetcher.position(partition)
         self._chunk, self._chunk_of, self._chunk_end = chunk, partition, end
 
-    def _recover(self, error: KafkaError) -> None:
-        """Continue after the error of a partition. Raises the error if that is not possible."""
+    def _recover(self, error: KafkaError) -> Exception | None:
+        """Continue after the error of a partition -> the error for the user, if a retry may not help.
+
+        Raises an error that is not of one partition; then the next ``take`` continues with another fetcher.
+        """
         partition = self._fetcher.failed
         if partition is None:
             raise error
-        position = self._fetcher.position(partition)
+        # Whatever the error: else the fetcher would raise it again, before it reads other partitions.
+        self._fetcher.assign(self._range(partition, self._fetcher.position(partition)))
         if isinstance(error, OffsetOutOfRange | LogTruncated | TopicRecreated):
-            try:
-                position = self._reset(partition)
-            except KafkaError as failure:
-                if not is_transient(failure):
-                    raise
-                _log.warning("%s; the consumer tries again to find an offset to continue at: %s", error, failure)
-                return
-            with self._lock:
-                if partition in self._positions and partition not in self._changes:
-                    self._positions[partition] = position
-            _log.warning("%s; the consumer continues at offset %d", error, position)
-            self._fetcher.assign(PartitionRange(partition=partition, from_offset=position, until_offset=_END))
-            return
-        if not isinstance(error, FetchTimeout):
-            if not is_transient(error) and not isinstance(error, NoSuchPartition):
-                raise error
-            _log.warning("%s; the consumer tries again", error)
-        again = self._range(partition, position)
-        self._fetcher.assign(again)
+            return self._continue_elsewhere(partition, error)
+        if isinstance(error, FetchTimeout):
+            return None
+        if not is_transient(error) and not isinstance(error, NoSuchPartition):
+            return error
+        _log.warning("%s; the consumer tries again", error)
+        return None
+
+    def _continue_elsewhere(self, partition: TopicPartition, error: KafkaError) -> Exception | None:
+        """Continue at another offset, because the position has no records -> the error for the user, if any."""
+        try:
+            position = self._reset(partition)
+        except (KafkaError, NoOffset) as failure:
+            if isinstance(failure, NoOffset) or not is_transient(failure):
+                return failure
+            _log.warning("%s; the consumer tries again to find an offset to continue at: %s", error, failure)
+            return None
+        with self._lock:
+            if partition in self._positions and partition not in self._changes:
+                self._positions[partition] = position
+        _log.warning("%s; the consumer continues at offset %d", error, position)
+        self._fetcher.assign(PartitionRange(partition=partition, from_offset=position, until_offset=_END))
+        return None
 
     def _fetcher_of(self, ranges: Collection[PartitionRange]) -> Fetcher:
         timeout_ms = self._cluster.config.metadata_max_age_ms
@@ -344,7 +358,7 @@ class StreamPartitions:
     def fail(self, error: Exception) -> None:
         """Let ``take`` raise an error."""
         with self._lock:
-            self._failure = error
+            self._failure, self._failed_at = error, error.__traceback__
         self.wake()
 
     def end(self) -> None:
