@@ -116,13 +116,15 @@ class ClassicMembership:
     # --- rebalances
 
     def _rebalance(self) -> None:
-        """Join, and get an assignment. Raises KafkaError; Interrupted."""
+        """Join, and get an assignment, unless a record is in process for too long. Raises KafkaError; Interrupted."""
         owned = frozenset(self._loop.reader.owned)
         kept: frozenset[TopicPartition] = frozenset()
         if self._is_cooperative:
             # After an error in `_reconcile` partitions may be stopped that the next assignment would keep.
             kept = owned if self._assigned is None else self._assigned
         self._loop.revoke(self, owned - kept)
+        if self._loop.leave_if_stalled(self):
+            return
         try:
             assigned = self._sync(self._join())
         except MalformedEmbedded as error:

@@ -111,6 +111,7 @@ class MemberLoop:
 
     def revoke(self, protocol: GroupProtocol, partitions: Collection[TopicPartition]) -> None:
         """Wait for the records in process, and commit. Sends heartbeats meanwhile. Raises KafkaError; Interrupted."""
+        self.reader.is_stalled(time.monotonic())  # a record is stalled if it is in process for the whole wait
         revoke(
             self.reader,
             self.link.waits,
@@ -123,8 +124,7 @@ class MemberLoop:
         """Send heartbeats and commit, until ``is_over``. Raises KafkaError; Interrupted."""
         while not is_over():
             now = time.monotonic()
-            if self.reader.is_stalled(now):
-                self._leave_stalled(protocol)
+            if self.leave_if_stalled(protocol):
                 return
             heartbeat_at = protocol.heartbeat_if_due(now)
             reader_at = min(self.reader.commit_if_due(now), self.reader.begin_pending(now))
@@ -135,8 +135,13 @@ class MemberLoop:
         """Wait until a time, or until another thread wakes the member. Raises Interrupted."""
         self.link.waits.pause((at - time.monotonic()) * 1000)
 
-    def _leave_stalled(self, protocol: GroupProtocol) -> None:
-        """Leave the group, and join it again after the record that is in process."""
+    def leave_if_stalled(self, protocol: GroupProtocol) -> bool:
+        """Leave the group if a record is in process for too long, and wait for its end. Whether the member has left.
+
+        The next step joins again. Raises Interrupted.
+        """
+        if not self.reader.is_stalled(time.monotonic()):
+            return False
         self._warn_of_stall(protocol.identity.member_id)
         self.reader.lose(self.reader.owned)
         self._leave(protocol)
@@ -147,6 +152,7 @@ class MemberLoop:
                 self._warn_of_stall(protocol.identity.member_id)
                 warn_at = now + self.config.rebalance_timeout_ms / 1000
             self.link.waits.pause(self.config.heartbeat_interval_ms)
+        return True
 
     def _warn_of_stall(self, member_id: str) -> None:
         _log.warning(

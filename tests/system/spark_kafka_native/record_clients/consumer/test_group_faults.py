@@ -27,7 +27,7 @@ from spark_kafka_native._protocol.messages.offset_fetch import OffsetFetchReques
 from spark_kafka_native._protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from spark_kafka_native._protocol.schema import Request
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native.clients import ConsumerConnector, KafkaError
+from spark_kafka_native.clients import ConsumerConnector, ConsumerRecord, KafkaError
 from tests.support.clients.consuming import SHORT_PAUSES, Consuming, with_protocol
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
@@ -342,6 +342,26 @@ def test_heartbeats_have_pauses_if_the_coordinator_sends_no_interval(
         membership = consumer._member._membership
         assert isinstance(membership, ConsumerProtocolMembership)
         assert membership._interval_s == 0.1
+
+
+def test_a_member_does_not_join_a_rebalance_while_a_record_is_in_process_for_too_long(
+    brokers: ScriptedCluster, options: dict[str, object]
+) -> None:
+    options |= {"max.poll.interval.ms": 300, "partition.assignment.strategy": "range"}
+    begun, go = threading.Event(), threading.Event()
+
+    def process(_: ConsumerRecord) -> None:
+        begun.set()
+        assert go.wait(60)
+
+    with Consuming(options, {"t": 1}, process=process) as consuming:
+        assert begun.wait(60)
+        brokers.script(HeartbeatRequest, Refuse(ErrorCode.REBALANCE_IN_PROGRESS))
+        eventually(lambda: group_of(brokers).left, ["member-0"])
+        joined = group_of(brokers).joined
+        go.set()
+        eventually(lambda: set(consuming.values), set(ALL))
+    assert (consuming.errors, joined) == ([], 1)
 
 
 # --- raised
