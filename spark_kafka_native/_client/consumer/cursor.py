@@ -188,6 +188,11 @@ class Cursor:
             self.backoff.reset()
         self.position, self.epoch = position, epoch
 
+    def look_leader_up_again(self, now: float) -> None:
+        """Look the leader up before the next Fetch, and count the time without progress from now on."""
+        self.leader = None
+        self._progress_at, self._extended_ms = now, 0.0
+
     def rewind(self) -> None:
         """Fetch again what was received and is not decoded."""
         self.next_offset, self.next_epoch = self.position, self.epoch

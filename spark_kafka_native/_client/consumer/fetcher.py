@@ -60,8 +60,7 @@ class Fetcher:
     TopicRecreated from a broker before Kafka 3.1, rows that were yielded may be of the other topic (`planned_topics`).
 
     Raises, while iterating: OffsetOutOfRange, LogTruncated, FetchTimeout, CorruptRecords, BatchTooLarge,
-    TopicRecreated, BrokerUnreachable, AuthenticationFailed and other KafkaErrors. ValueError: two ranges of one
-    partition.
+    TopicRecreated, BrokerUnreachable, AuthenticationFailed, other KafkaErrors; ValueError: a partition has two ranges.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class Fetcher:
         ``default.api.timeout.ms``; time in which a broker throttles this client does not count, up to
         ``MAX_THROTTLE_MS``, nor does the time that the caller takes between rows.
         A batch of more than ``max_decompressed_bytes`` raises BatchTooLarge. ``wakeup`` ends an iteration that
-        waits; the next one continues.
+        waits; the next one continues. With it, the leader of a partition without records is looked up again instead.
         """
         config = cluster.config
         self.metrics = FetchMetrics()
@@ -109,6 +108,7 @@ class Fetcher:
         """For timeouts only: it is paused while the caller uses rows, and between iterations."""
         isolation = READ_COMMITTED if self._committed_only else READ_UNCOMMITTED
         self._sources = Sources(cluster, isolation, self._clock, wakeup)
+        self._is_endless = wakeup is not None
         self._look_up_ms = math.inf if wakeup is None else wakeup.look_up_ms
         self.named_topics = False
         """Whether a Fetch named its topics, so that rows may be of another topic of a partition's name."""
@@ -230,16 +230,14 @@ class Fetcher:
 
     def _lose(self, source: BrokerSource, error: KafkaError) -> None:
         source.disconnect()
-        now = self._clock.now()
         for cursor in list(source.cursors):
-            self._retry(cursor, error, now)
+            self._retry(cursor, error, self._clock.now())
 
     # --- requests
 
     def _find_sources(self) -> None:
         """Attach the cursors whose time has come to the source of their leader, or of the replica that it named."""
-        due = self._sources.due()
-        if not due:
+        if not (due := self._sources.due()):
             return
         retriable, final = find_leaders(self._cluster, due, self._deadline(due, self._look_up_ms))
         now = self._clock.now()
@@ -339,8 +337,7 @@ class Fetcher:
 
     def _take_throttled(self, source: BrokerSource, throttle_ms: int) -> None:
         """A quota left the response without records: the same Fetch is sent again after the throttle."""
-        now = self._clock.now()
-        for cursor in [cursor for cursor in source.cursors if not cursor.remaining_ms(now)]:
+        for cursor in [cursor for cursor in source.cursors if not cursor.remaining_ms(self._clock.now())]:
             self._fail(cursor, Throttled(self._cluster.address_of(source.node), "Fetch", throttle_ms))
         if source.connection.throttle_ms:
             self._hold(source, source.connection.throttle_ms)
@@ -392,7 +389,10 @@ class Fetcher:
         if completed is not None:
             self._completed.append(completed)
             return True
-        if not cursor.remaining_ms(now):
+        if not cursor.remaining_ms(now) and self._is_endless:
+            cursor.look_leader_up_again(now)
+            self._sources.wait(cursor)
+        elif not cursor.remaining_ms(now):
             self._fail(cursor, self._timeout(cursor, cursor.state))
         return False
 

@@ -146,9 +146,7 @@ class StreamPartitions:
                 self._apply_changes()
             fetched = self._fetch()
             with self._lock:
-                if fetched is None:
-                    self._advance()
-                else:
+                if fetched is not None:
                     self._take(*fetched)
                 self._may_lack_rows = False
                 if (record := self._begin()) is not None:
@@ -166,7 +164,8 @@ class StreamPartitions:
                 self._rows = iter(self._fetcher)
                 found = next(self._rows, None)
         except KafkaError as error:
-            found, failure = None, self._recover(error)
+            if (failure := self._recover(error)) is None:
+                return None
         if failure is not None:
             self._may_lack_rows = False
             raise failure
@@ -175,7 +174,15 @@ class StreamPartitions:
             poll.register(self._alarm, select.POLLIN)
             poll.poll(min(max(self._wakeup.at - time.monotonic(), 0) * 1000, _LONGEST_WAIT_MS))
         self._alarm.clear()
+        if found is None:
+            self._advance()
         return found
+
+    def _advance(self) -> None:
+        """Let positions follow the fetcher, which passes records that are not returned, as those of transactions."""
+        with self._lock:
+            for partition in self._fetched - self._stopped - self._changes.keys():
+                self._positions[partition] = self._fetcher.position(partition)
 
     def _take(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
         """Make rows the chunk, unless their partition has been stopped or changed meanwhile."""
@@ -258,11 +265,6 @@ class StreamPartitions:
         if self._chunk_of in self._positions and self._chunk_of not in self._stopped:
             self._positions[self._chunk_of] = self._chunk_end
         self._chunk_of = None
-
-    def _advance(self) -> None:
-        """Let positions follow the fetcher, which passes records that are not returned, as those of transactions."""
-        for partition in self._fetched - self._stopped - self._changes.keys():
-            self._positions[partition] = self._fetcher.position(partition)
 
     def _apply_changes(self) -> None:
         if self._may_lack_rows:
