@@ -73,7 +73,10 @@ class StreamPartitions:
         self._fetched: set[TopicPartition] = set()
         """The partitions of the fetcher."""
         self._may_lack_rows = False
-        """Whether rows that the fetcher has passed are not in the chunk: until ``_fetch`` and ``_take`` have ended."""
+        """Whether the chunk may lack rows that the fetcher has passed: until changes, fetch and chunk are complete.
+
+        Still true in the next ``take`` after an exception in one of these, such as that of a signal handler.
+        """
         self._lock = threading.RLock()
         self._positions: dict[TopicPartition, int] = {}
         """The next offset to process of each assigned partition; after the current record if it is acknowledged."""
@@ -271,6 +274,7 @@ class StreamPartitions:
             self._read_again()
         if not self._changes:
             return
+        self._may_lack_rows = True
         if self._rows is not None:
             self._rows.close()
             self._rows = None

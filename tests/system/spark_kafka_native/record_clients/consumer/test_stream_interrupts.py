@@ -1,5 +1,6 @@
 """Exceptions of signal handlers in a thread that waits for a record of a stream, such as Ctrl-C in a notebook."""
 
+import sys
 import threading
 from collections.abc import Iterator
 from types import ModuleType
@@ -52,6 +53,15 @@ class Reading:
             for record in self._stream:
                 self.offsets.append(record.offset)
                 break
+            if self.offsets == OFFSETS[:2]:
+                self._assign_again()
+
+    def _assign_again(self) -> None:
+        """As the member's thread does: an interrupt cannot come here."""
+        profile = sys.getprofile()
+        sys.setprofile(None)
+        self.partitions.assign(self.partitions.remove([T0]))
+        sys.setprofile(profile)
 
     def acknowledged(self) -> int:
         """The position after the records that this thread processes."""
