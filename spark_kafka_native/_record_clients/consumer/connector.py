@@ -41,7 +41,7 @@ class ConsumerConnector:
         self._is_closed = False
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._calling: set[int] = set()
+        self._calling: set[threading.Thread] = set()
         """The threads in calls that may hold locks."""
 
     def __enter__(self) -> Self:
@@ -132,8 +132,8 @@ class ConsumerConnector:
         if finished_in is not None:
             member.reader.acknowledge(finished_in)
         member.stop()
-        ident = threading.get_ident()
-        if ident in self._calling or any(ident in stream.takers for stream in member.streams):
+        thread = threading.current_thread()
+        if thread in self._calling or any(stream.taker is thread for stream in member.streams):
             # A handler of a signal has interrupted a call, which may hold locks that the member's thread needs. So the
             # end of the process waits for it, instead of the handler.
             threading.Thread(target=member.join, name="kafka-consumer-end").start()
@@ -143,9 +143,9 @@ class ConsumerConnector:
     @contextmanager
     def _call(self) -> Iterator[None]:
         """Note that this thread is in a call."""
-        ident = threading.get_ident()
+        thread = threading.current_thread()
         try:
-            self._calling.add(ident)
+            self._calling.add(thread)
             yield
         finally:
-            self._calling.discard(ident)
+            self._calling.discard(thread)

@@ -143,9 +143,8 @@ class ConsumerMember:
         )
 
     def _open_in_zookeeper(self, topics: Topics) -> None:
-        # It imports kazoo.
-        from spark_kafka_native._client.groups.zookeeper.member import ZooKeeperMembership  # noqa: PLC0415 -- as said
-        from spark_kafka_native._client.groups.zookeeper.session import MemberSession  # noqa: PLC0415 -- as said
+        from spark_kafka_native._client.groups.zookeeper.member import ZooKeeperMembership  # noqa: PLC0415 -- imports kazoo
+        from spark_kafka_native._client.groups.zookeeper.session import MemberSession  # noqa: PLC0415 -- imports kazoo
 
         config, membership = self._config, self._config.zookeeper_membership
         session = MemberSession(membership, self._waits)

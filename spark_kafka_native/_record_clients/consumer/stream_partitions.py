@@ -37,6 +37,9 @@ _log = logging.getLogger(__name__)
 _END: Final = 2**63 - 1
 _LONGEST_WAIT_MS: Final = 60_000
 
+_pid = os.getpid()
+"""Of this process. ``os.getpid`` for each record would cost as much as a third of ``take``."""
+
 
 class StreamPartitions:
     """The partitions that are assigned to one stream. One thread takes their records, and fetches them.
@@ -60,7 +63,7 @@ class StreamPartitions:
         ``reset`` returns the offset at which to continue where the position has no records; it may raise KafkaError.
         ``processed`` is called when the record of a stopped partition has been processed.
         """
-        self._pid = os.getpid()
+        self._pid = _pid
         self._timeout_s = math.inf if timeout_ms < 0 else timeout_ms / 1000
         self._reset = reset
         self._processed = processed
@@ -79,7 +82,7 @@ class StreamPartitions:
         """
         self._lock = threading.RLock()
         self._positions: dict[TopicPartition, int] = {}
-        """The next offset to process of each assigned partition; after the current record if it is acknowledged."""
+        """The next offset to process of each assigned partition; that of the chunk as of ``_note_position``."""
         self._stopped: set[TopicPartition] = set()
         self._changes: dict[TopicPartition, int | None] = {}
         """Partitions that the fetcher is to read from an offset on, or no more (None)."""
@@ -94,10 +97,10 @@ class StreamPartitions:
         """Whether the caller has got the current record. Set by the caller, as the last thing before it uses it."""
         self._thread: threading.Thread | None = None
         """The thread that processes it. Its ident may be that of a later thread, too."""
-        self.takers: set[int] = set()
-        """The threads in ``take``."""
-        self._waiter: object | None = None
-        """Of the call that waits for a record."""
+        self._is_acknowledged = False
+        """Whether it counts as processed."""
+        self.taker: threading.Thread | None = None
+        """The thread in ``take``."""
         self._failure: Exception | None = None
         self._failed_at: TracebackType | None = None
         """The traceback of the failure, which each raise would lengthen."""
@@ -109,18 +112,21 @@ class StreamPartitions:
     def take(self) -> ConsumerRecord | None:
         """The next record; None after ``close``.
 
-        Raises ConsumerTimeout after ``consumer.timeout.ms``; NoOffset; KafkaError; RuntimeError: another thread waits
-        for a record; ClientClosed: the process was forked.
+        Raises ConsumerTimeout after ``consumer.timeout.ms``; NoOffset; KafkaError; RuntimeError: another thread takes
+        one; ClientClosed: the process was forked.
         """
-        if self._pid != os.getpid():
+        if self._pid != _pid:
             raise ClientClosed("the stream belongs to a consumer of the process before fork()")
-        ident, waiter = threading.get_ident(), object()
+        thread = threading.current_thread()
+        # No call, so neither a signal handler nor another thread, between these.
+        if self.taker is not None:
+            raise RuntimeError("another thread waits for a record of this stream; each stream is for one thread")
+        self.taker = thread
         try:
-            self.takers.add(ident)
             with self._lock:
-                if self._waiter is not None:
-                    text = "another thread waits for a record of this stream; each stream is for one thread"
-                    raise RuntimeError(text)
+                self._thread = thread
+                if self.is_returned and self._chunk and not self._is_ending:
+                    return self._begin_next()
                 if self._current is None or self.is_returned or self._chunk_of in self._stopped:
                     self._finish()
                 if self._is_ending:
@@ -128,12 +134,9 @@ class StreamPartitions:
                 if (record := self._begin()) is not None:
                     return record
                 self._end_chunk()
-                self._waiter = waiter
             return self._wait()
         finally:
-            if self._waiter is waiter:
-                self._waiter = None
-            self.takers.discard(ident)
+            self.taker = None
             if self._is_closed:
                 self._release()
 
@@ -245,24 +248,30 @@ class StreamPartitions:
 
         The current one again, if it was not finished.
         """
-        self._thread = threading.current_thread()
         if self._current is None and self._chunk:
-            # No call, so no signal handler, between these.
-            self.is_returned = False
-            self._current = self._returned = self._chunk[0]
-            self._chunk.popleft()
+            return self._begin_next()
         return self._current
+
+    def _begin_next(self) -> ConsumerRecord:
+        """The next record of the chunk. The current one, if any, has been processed."""
+        # No call, so no signal handler, between these.
+        self.is_returned = self._is_acknowledged = False
+        self._current = self._returned = record = self._chunk[0]
+        self._chunk.popleft()
+        return record
 
     def _finish(self) -> None:
         """The current record has been processed, if the caller got it."""
+        self._is_acknowledged |= self.is_returned
+        self._note_position()
         current, self._current, self._returned = self._current, None, None
-        if current is None:
-            return
-        assert self._chunk_of is not None
-        if self.is_returned:
-            self._positions[self._chunk_of] = current.offset + 1
-        if self._chunk_of in self._stopped:
+        if current is not None and self._chunk_of in self._stopped:
             self._processed()
+
+    def _note_position(self) -> None:
+        """That of the chunk's partition, by its current record, so that ``take`` need not for each record."""
+        if self._current is not None and self._chunk_of is not None:
+            self._positions[self._chunk_of] = self._current.offset + self._is_acknowledged
 
     def _end_chunk(self) -> None:
         if self._chunk_of in self._positions and self._chunk_of not in self._stopped:
@@ -299,7 +308,7 @@ class StreamPartitions:
 
     def _release(self) -> None:
         with self._lock:
-            if self._waiter is None:
+            if self.taker is None:
                 self._fetcher.close()
                 self._alarm.close()
 
@@ -339,8 +348,8 @@ class StreamPartitions:
         """Read these partitions no more -> the next offset of each, after the record that is being processed."""
         with self._lock:
             self.stop(partitions)
-            if self._current is not None and self._chunk_of is not None and self._chunk_of in partitions:
-                self._positions[self._chunk_of] = self._current.offset + 1
+            self._is_acknowledged |= self._chunk_of in partitions
+            self._note_position()
             removed = {part: self._positions.pop(part) for part in self._positions.keys() & partitions}
             self._changes.update(dict.fromkeys(removed))
             self._stopped -= removed.keys()
@@ -352,13 +361,13 @@ class StreamPartitions:
     def acknowledge(self, thread: threading.Thread) -> None:
         """Count the record that a thread processes as processed. It keeps its partition until the next one is taken."""
         with self._lock:
-            if self._current is not None and self._chunk_of is not None and self._thread is thread and self.is_returned:
-                self._positions[self._chunk_of] = self._current.offset + 1
+            self._is_acknowledged |= self._thread is thread and self.is_returned
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
         """The next offset to process of each partition."""
         with self._lock:
+            self._note_position()
             return dict(self._positions)
 
     def fail(self, error: Exception) -> None:
@@ -383,3 +392,11 @@ class StreamPartitions:
     def wake(self) -> None:
         """Let a waiting thread look at the state here, and advance the positions."""
         self._alarm.ring()
+
+
+def _after_fork_in_child() -> None:
+    global _pid  # noqa: PLW0603 -- it is that of the process
+    _pid = os.getpid()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -302,7 +302,7 @@ def test_a_second_thread_that_waits_for_a_record_of_a_stream_is_an_error(
 ) -> None:
     with Consuming(options, {topic: 1}) as consuming:
         (stream,) = consuming.streams
-        eventually(lambda: stream._partitions._waiter is not None, expected=True)
+        eventually(lambda: stream._partitions.taker is not None, expected=True)
         with pytest.raises(RuntimeError, match="each stream is for one thread"):
             next(stream)
     assert consuming.errors == []
