@@ -77,8 +77,10 @@ class StreamReader:
         """Assigned partitions for which no offset to begin at was found yet, and the streams that ``assign`` named."""
         self._pending_at = math.inf
         self._pending_backoff = cluster.backoff()
-        self._missed: set[TopicPartition] = set()
-        """Partitions that were removed before their offsets were committed, since the last ``commit``."""
+        self._missed: dict[TopicPartition, int] = {}
+        """Offsets that were not committed before their partitions were removed, since the last ``commit``."""
+        self._lock = threading.RLock()
+        """Of what is committed and what is missed."""
         self._commit_lock = threading.RLock()
         """One commit at a time, because an earlier one that arrives later would take offsets back."""
         self._commit_at = math.inf
@@ -198,7 +200,7 @@ class StreamReader:
                     ) from error
                 if error.code not in _AGAIN | _LOST | _UNREACHABLE or not deadline.pause(backoff.next_ms()):
                     raise
-        missed, self._missed = self._missed, set()
+        missed, self._missed = self._missed, {}
         if missed:
             raise CommitFailed(
                 f"group {self._config.group_id}: the offsets of {listed(missed)} were not committed before the group "
@@ -223,10 +225,11 @@ class StreamReader:
         for partition in partitions:
             self._pending.pop(partition, None)
         for stream in self._streams:
-            for partition, offset in stream.remove(partitions).items():
-                known = self._committed.pop(partition, None), self._began.pop(partition, None)
-                if offset not in known:
-                    self._missed.add(partition)
+            with self._lock:
+                for partition, offset in stream.remove(partitions).items():
+                    known = self._committed.pop(partition, None), self._began.pop(partition, None)
+                    if offset not in known:
+                        self._missed[partition] = offset
 
     def _commit_automatically(
         self, partitions: Collection[TopicPartition], timeout_ms: float, *, wait_ms: float
@@ -253,10 +256,13 @@ class StreamReader:
             detail = f"group {self._config.group_id}: another commit has not ended within {round(wait_ms)} ms"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail)
         try:
+            missed_before = dict(self._missed)
             offsets = self._uncommitted(partitions)
             if offsets:
                 self._offsets.commit(offsets, identity, timeout_ms=deadline.remaining_ms)
-                self._committed.update((part, offsets[part]) for part in offsets.keys() & set(self.owned))
+                with self._lock:
+                    self._committed.update((part, offsets[part]) for part in offsets.keys() & set(self.owned))
+                    self._missed = missed_before | dict(self._missed.items() - offsets.items())
         finally:
             self._commit_lock.release()
 

@@ -1,22 +1,30 @@
 """Commits of a member of a group: what they contain, which errors are retried, and which are raised."""
 
+import itertools
 import threading
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import pytest
 
 from spark_kafka_native._protocol.errors import ErrorCode
+from spark_kafka_native._protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
 from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
 from spark_kafka_native._protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native.clients import CommitFailed, ConsumerConnector, KafkaError
+from spark_kafka_native.clients import CommitFailed, ConsumerConnector, KafkaError, MessageStream
 from tests.support.clients.consuming import SHORT_PAUSES, Consuming, with_protocol
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.fixtures import scripted_brokers
 from tests.support.scripted.groups import GROUP_VERSIONS
-from tests.support.scripted.steps import Held, Refuse
+from tests.support.scripted.steps import Held, Refuse, Respond
 from tests.support.waiting import eventually
 
 T = TypeVar("T")
@@ -100,6 +108,64 @@ def test_a_commit_leaves_out_the_record_of_a_thread_that_ended_although_its_iden
 
         assert any(in_thread(process_and_commit) for _ in range(1000))
         assert (committed(brokers)[first[0]], committed(brokers)[1 - first[0]]) == (0, 1)
+
+
+class RevokesAPartition(threading.Event):
+    """While a broker holds a commit, its member gives a partition up, as the heartbeats from now on say."""
+
+    def __init__(self, brokers: ScriptedCluster, stream: MessageStream, partition: TopicPartition) -> None:
+        super().__init__()
+        kept = set(stream.partitions) - {partition}
+        self._brokers, self._stream, self._kept = brokers, stream, kept
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is None
+        steps = [Respond(heartbeat_of(self._brokers.state.topics["t"].topic_id, self._kept))] * 10_000
+        self._brokers.script(ConsumerGroupHeartbeatRequest, *steps)
+        eventually(lambda: set(self._stream.partitions), self._kept)
+        return True
+
+
+def heartbeat_of(
+    topic_id: uuid.UUID, partitions: Iterable[TopicPartition]
+) -> Callable[[ConsumerGroupHeartbeatRequest], ConsumerGroupHeartbeatResponse]:
+    parts = TopicPartitions(topic_id=topic_id, partitions=tuple(each.partition for each in partitions))
+
+    def respond(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+        return ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id,
+            member_epoch=request.member_epoch,
+            heartbeat_interval_ms=20,
+            assignment=Assignment(topic_partitions=(parts,)),
+        )
+
+    return respond
+
+
+def test_a_commit_that_the_coordinator_accepts_includes_a_partition_that_is_revoked_meanwhile(
+    brokers: ScriptedCluster, options: dict[str, object]
+) -> None:
+    with ConsumerConnector(with_protocol(options, "consumer") | {"enable.auto.commit": "false"}) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        *_, last = itertools.islice(stream, len(ALL))
+        revoked = TopicPartition("t", 1 - last.partition)
+        brokers.script(OffsetCommitRequest, Held(RevokesAPartition(brokers, stream, revoked)))
+        consumer.commit_offsets()
+        assert committed(brokers) == [3, 3]
+
+
+def test_a_commit_fails_after_a_partition_was_revoked_whose_offset_was_not_committed(
+    brokers: ScriptedCluster, options: dict[str, object]
+) -> None:
+    with ConsumerConnector(with_protocol(options, "consumer") | {"enable.auto.commit": "false"}) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        *_, last = itertools.islice(stream, len(ALL))
+        revoked = TopicPartition("t", 1 - last.partition)
+        RevokesAPartition(brokers, stream, revoked).wait()
+        with pytest.raises(CommitFailed, match=rf"the offsets of {revoked} were not committed before"):
+            consumer.commit_offsets()
+        assert committed(brokers)[last.partition] == 3
+        consumer.commit_offsets()
 
 
 def in_thread(call: Callable[[], T]) -> T:
