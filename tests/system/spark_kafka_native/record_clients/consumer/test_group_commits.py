@@ -19,48 +19,27 @@ from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
 from spark_kafka_native._protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native.clients import CommitFailed, ConsumerConnector, KafkaError, MessageStream
-from tests.support.clients.consuming import SHORT_PAUSES, Consuming, with_protocol
-from tests.support.records.record_batches import batch_of
-from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
-from tests.support.scripted.fixtures import scripted_brokers
-from tests.support.scripted.groups import GROUP_VERSIONS
+from tests.support.clients.consuming import Consuming, with_protocol
+from tests.support.clients.scripted_member import (
+    ALL,
+    brokers_of_a_group,
+    committed,
+    group_of,
+    member_options,
+)
+from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.steps import Held, Refuse, Respond
 from tests.support.waiting import eventually
 
 T = TypeVar("T")
 
-ALL = [0, 1, 2, 3, 4, 5]
-
-brokers = scripted_brokers(brokers=2, topics={"t": 2}, versions={**KAFKA_4_3, **GROUP_VERSIONS})
+brokers = brokers_of_a_group()
 both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
-
-
-@pytest.fixture(autouse=True)
-def records(brokers: ScriptedCluster) -> None:
-    for number in ALL:
-        brokers.partition("t", number % 2).append(batch_of([b"%d" % number]))
 
 
 @pytest.fixture
 def options(brokers: ScriptedCluster) -> dict[str, object]:
-    return {
-        "bootstrap.servers": brokers.bootstrap_servers,
-        "group.id": "g",
-        "auto.offset.reset": "earliest",
-        "heartbeat.interval.ms": 20,
-        "auto.commit.interval.ms": 20,
-        "value.deserializer": int,
-        **SHORT_PAUSES,
-    }
-
-
-def committed(brokers: ScriptedCluster) -> list[int]:
-    return [brokers.state.committed.get(("g", TopicPartition("t", number)), (-1,))[0] for number in range(2)]
-
-
-def joined(brokers: ScriptedCluster) -> int:
-    """How often members have joined the group."""
-    return brokers.state.groups["g"].joined
+    return member_options(brokers)
 
 
 class DuringACommit(threading.Event):
@@ -185,7 +164,7 @@ def test_the_record_in_process_is_processed_again_if_its_member_is_not_known_any
         (stream,) = consumer.create_message_streams({"t": 1})["t"]
         first = next(stream)
         brokers.script(HeartbeatRequest, Refuse(ErrorCode.UNKNOWN_MEMBER_ID))
-        eventually(lambda: joined(brokers), 2)
+        eventually(lambda: group_of(brokers).joined, 2)
         with pytest.raises(
             CommitFailed, match=f"group g: the offsets of {first.topic}-{first.partition} were not committed before"
         ):

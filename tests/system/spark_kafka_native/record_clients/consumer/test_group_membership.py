@@ -31,7 +31,7 @@ from tests.support.waiting import eventually
 both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 PROCESS_TWO_AND_STAY = """
-import sys, time
+import signal, sys
 from spark_kafka_native.clients import ConsumerConnector
 servers, protocol = sys.argv[1:]
 classic = {
@@ -45,7 +45,7 @@ consumer = ConsumerConnector({
 for count, record in enumerate(stream):
     if count == 2:
         print("third record", flush=True)
-        time.sleep(600)
+        signal.pause()
 """
 
 

@@ -15,40 +15,30 @@ from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
 from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native._protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from spark_kafka_native._protocol.topic import TopicPartition
-from tests.support.clients.consuming import SHORT_PAUSES, Consuming, with_protocol
+from tests.support.clients.consuming import Consuming, with_protocol
+from tests.support.clients.scripted_member import (
+    ALL,
+    brokers_of_a_group,
+    group_of,
+    member_options,
+    wait_for_requests,
+)
 from tests.support.records.record_batches import batch_of
-from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
-from tests.support.scripted.fixtures import scripted_brokers
-from tests.support.scripted.groups import GROUP_VERSIONS, FakeGroup
+from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.groups import FakeGroup
 from tests.support.scripted.partitions import FakePartition
 from tests.support.scripted.steps import Refuse, Respond
 from tests.support.waiting import eventually
 
-ALL = [0, 1, 2, 3, 4, 5]
 NEW = TopicPartition("t", 2)
 
-brokers = scripted_brokers(topics={"t": 2}, versions={**KAFKA_4_3, **GROUP_VERSIONS})
+brokers = brokers_of_a_group(brokers=1)
 both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
-
-
-@pytest.fixture(autouse=True)
-def records(brokers: ScriptedCluster) -> None:
-    for number in ALL:
-        brokers.partition("t", number % 2).append(batch_of([b"%d" % number]))
 
 
 @pytest.fixture
 def options(brokers: ScriptedCluster, protocol: str) -> dict[str, object]:
-    each = {
-        "bootstrap.servers": brokers.bootstrap_servers,
-        "group.id": "g",
-        "auto.offset.reset": "earliest",
-        "heartbeat.interval.ms": 20,
-        "auto.commit.interval.ms": 20,
-        "value.deserializer": int,
-        **SHORT_PAUSES,
-    }
-    return with_protocol(each, protocol)
+    return with_protocol(member_options(brokers), protocol)
 
 
 def add_partition(brokers: ScriptedCluster, leader: int) -> FakePartition:
@@ -79,9 +69,7 @@ def assign_new(brokers: ScriptedCluster, protocol: str) -> None:
 
 
 def wait_for_heartbeats(brokers: ScriptedCluster, protocol: str, more: int) -> None:
-    kind = HeartbeatRequest if protocol == "classic" else ConsumerGroupHeartbeatRequest
-    wanted = len(brokers.requests(kind)) + more
-    eventually(lambda: len(brokers.requests(kind)) >= wanted, expected=True)
+    wait_for_requests(brokers, HeartbeatRequest if protocol == "classic" else ConsumerGroupHeartbeatRequest, more)
 
 
 @both_protocols
@@ -96,7 +84,7 @@ def test_a_partition_without_a_leader_does_not_delay_the_others_and_is_read_once
         partition.leader = 1
         eventually(lambda: sorted(consuming.values), [*ALL, 6])
     assert consuming.errors == []
-    assert brokers.state.groups["g"].joined == 1
+    assert group_of(brokers).joined == 1
     assert "group g: trying again to find offsets at which t-2 can begin: " in caplog.text
 
 
@@ -126,7 +114,7 @@ def test_a_partition_that_cannot_be_read_yet_can_be_given_up(
             lambda: {part.partition: each[0] for (_, part), each in brokers.state.committed.items()}, {0: 3, 1: 3}
         )
         brokers.script(kind, Refuse(ErrorCode.UNKNOWN_MEMBER_ID))
-        eventually(lambda: brokers.state.groups["g"].joined, 2)
+        eventually(lambda: group_of(brokers).joined, 2)
         eventually(lambda: consuming.partitions, [("t", 0), ("t", 1)])
         brokers.partition("t").append(batch_of([b"7"]))
         eventually(lambda: sorted(consuming.values), [*ALL, 7])

@@ -9,36 +9,19 @@ from spark_kafka_native._protocol.messages.fetch import FetchRequest
 from spark_kafka_native._protocol.messages.join_group import JoinGroupRequest
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native.clients import ConsumerConnector, KafkaError, MessageStream, NoOffset
-from tests.support.clients.consuming import SHORT_PAUSES
-from tests.support.records.record_batches import batch_of
-from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
-from tests.support.scripted.fixtures import scripted_brokers
-from tests.support.scripted.groups import GROUP_VERSIONS
+from tests.support.clients.scripted_member import ALL, brokers_of_a_group, member_options, write
+from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.steps import Refuse
 
 ATTEMPTS = 10_000
 
 # Broker 1 leads partition 0, and broker 2 leads partition 1.
-brokers = scripted_brokers(brokers=2, topics={"t": 2}, versions={**KAFKA_4_3, **GROUP_VERSIONS})
+brokers = brokers_of_a_group(numbers=())
 
 
 @pytest.fixture
 def options(brokers: ScriptedCluster) -> dict[str, object]:
-    return {
-        "bootstrap.servers": brokers.bootstrap_servers,
-        "group.id": "g",
-        "auto.offset.reset": "earliest",
-        "heartbeat.interval.ms": 20,
-        "value.deserializer": int,
-        "consumer.timeout.ms": 30_000,
-        **SHORT_PAUSES,
-    }
-
-
-def write(brokers: ScriptedCluster, partition: int) -> None:
-    """Three records: the even numbers to partition 0, the odd ones to partition 1."""
-    for number in range(partition, 6, 2):
-        brokers.partition("t", partition).append(batch_of([b"%d" % number]))
+    return member_options(brokers) | {"consumer.timeout.ms": 30_000}
 
 
 def read(stream: MessageStream, count: int) -> tuple[list[object], list[Exception]]:
@@ -60,8 +43,7 @@ def read(stream: MessageStream, count: int) -> tuple[list[object], list[Exceptio
 def test_a_partition_is_read_again_after_its_error_was_raised(
     brokers: ScriptedCluster, options: dict[str, object], code: ErrorCode
 ) -> None:
-    write(brokers, 0)
-    write(brokers, 1)
+    write(brokers, ALL)
     brokers.script(FetchRequest, *[Refuse(code)] * 3, broker=2)
     with ConsumerConnector(options) as consumer:
         (stream,) = consumer.create_message_streams({"t": 1})["t"]
@@ -76,7 +58,7 @@ def test_other_partitions_are_read_while_one_has_an_error(brokers: ScriptedClust
         (stream,) = consumer.create_message_streams({"t": 1})["t"]
         with pytest.raises(KafkaError, match="t-1: not authorized for READ on this topic"):
             next(stream)
-        write(brokers, 0)
+        write(brokers, ALL[::2])
         values, _ = read(stream, 3)
     assert values == [0, 2, 4]
 
@@ -90,7 +72,7 @@ def test_other_partitions_are_read_while_one_has_no_offset_to_continue_at(
         (stream,) = consumer.create_message_streams({"t": 1})["t"]
         with pytest.raises(NoOffset, match="no offset to begin at in t-1"):
             next(stream)
-        write(brokers, 0)
+        write(brokers, ALL[::2])
         values, _ = read(stream, 3)
     assert values == [0, 2, 4]
 

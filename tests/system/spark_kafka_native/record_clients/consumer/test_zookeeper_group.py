@@ -372,14 +372,14 @@ def test_an_idle_partition_migrates_too(
 
 
 PROCESS_ONE_AND_STAY = """
-import json, sys, time
+import json, signal, sys
 from spark_kafka_native.clients import ConsumerConnector
 consumer = ConsumerConnector(json.loads(sys.argv[1]))
 (stream,) = consumer.create_message_streams({"t": 1})["t"]
 next(stream)
 next(stream)
 print("second record", flush=True)
-time.sleep(600)
+signal.pause()
 """
 
 

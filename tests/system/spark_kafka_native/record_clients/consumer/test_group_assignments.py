@@ -1,0 +1,126 @@
+"""Assignments of a member of a group: which it carries out, and topics that are away, or not known yet."""
+
+import uuid
+from collections.abc import Callable
+
+import pytest
+
+from spark_kafka_native._client.groups.member_metadata import decode_partitions, encode_partitions
+from spark_kafka_native._protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
+from spark_kafka_native._protocol.messages.metadata import MetadataRequest
+from spark_kafka_native._protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from spark_kafka_native._protocol.topic import TopicPartition
+from tests.support.clients.consuming import Consuming, with_protocol
+from tests.support.clients.scripted_member import ALL, brokers_of_a_group, group_of, member_options, wait_for_requests
+from tests.support.records.record_batches import batch_of
+from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.steps import Respond
+from tests.support.waiting import eventually
+
+CONSUMER = "consumer"
+
+brokers = brokers_of_a_group()
+
+
+@pytest.fixture
+def options(brokers: ScriptedCluster) -> dict[str, object]:
+    return member_options(brokers)
+
+
+def test_an_empty_assignment_is_no_partition(brokers: ScriptedCluster, options: dict[str, object]) -> None:
+    brokers.script(SyncGroupRequest, Respond(lambda _: SyncGroupResponse(assignment=b"")))
+    with Consuming(options, {"t": 1}) as consuming:
+        wait_for_requests(brokers, HeartbeatRequest, 2)
+        assert consuming.partitions == []
+    assert consuming.errors == []
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_member_joins_again_after_an_assignment_of_a_topic_that_it_does_not_read(
+    brokers: ScriptedCluster, options: dict[str, object], strategy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    foreign = encode_partitions([TopicPartition("t", 0), TopicPartition("other", 0)])
+    brokers.script(SyncGroupRequest, *[Respond(lambda _: SyncGroupResponse(assignment=foreign))] * 2)
+    with Consuming(options | {"partition.assignment.strategy": strategy}, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+    assert (consuming.errors, group_of(brokers).joined) == ([], 3)
+    assert "group g: member member-0 was assigned partitions of topics to which it does not subscribe: other" in (
+        caplog.text
+    )
+
+
+def test_the_leader_assigns_all_partitions_to_itself(brokers: ScriptedCluster, options: dict[str, object]) -> None:
+    with Consuming(options, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+    (request,) = brokers.requests(SyncGroupRequest)
+    (assignment,) = request.assignments
+    assert assignment.member_id == "member-0"
+    assert set(decode_partitions(assignment.assignment)) == {TopicPartition("t", 0), TopicPartition("t", 1)}
+
+
+def test_a_topic_that_was_away_and_was_created_again_is_read_from_its_beginning(
+    brokers: ScriptedCluster, options: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    with Consuming(options | {"metadata.max.age.ms": 200}, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+        with brokers.state.lock:  # the number of partitions stays, so that the member keeps them
+            for number in range(2):
+                brokers.partition("t", number).leader = -1
+        eventually(lambda: all(f"t-{number} has no leader" in caplog.text for number in range(2)), expected=True)
+        with brokers.state.lock:
+            brokers.state.create("t", 2)
+            for number in ALL:
+                brokers.partition("t", number % 2).append(batch_of([b"%d" % (10 + number)]))
+        eventually(lambda: sorted(consuming.values), [*ALL, *range(10, 16)])
+    assert (consuming.errors, group_of(brokers).joined) == ([], 1)
+
+
+def assigning(*topic_ids: uuid.UUID) -> Callable[[ConsumerGroupHeartbeatRequest], ConsumerGroupHeartbeatResponse]:
+    def respond(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+        topics = tuple(TopicPartitions(topic_id=topic_id, partitions=(0,)) for topic_id in topic_ids)
+        return ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id,
+            member_epoch=1,
+            heartbeat_interval_ms=20,
+            assignment=Assignment(topic_partitions=topics),
+        )
+
+    return respond
+
+
+def test_a_topic_id_that_is_not_known_is_looked_up_until_it_is(
+    brokers: ScriptedCluster, options: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    topic_id = uuid.uuid4()
+    steps = Respond(assigning(topic_id)), *[Respond(heartbeat_of_epoch_1)] * 10_000
+    brokers.script(ConsumerGroupHeartbeatRequest, *steps)
+    with caplog.at_level("INFO"), Consuming(with_protocol(options, CONSUMER), {"later": 1}) as consuming:
+        wait_for_requests(brokers, MetadataRequest, 3)
+        assert consuming.errors == []
+        brokers.state.create("later", 1)
+        brokers.state.topics["later"].topic_id = topic_id
+        brokers.partition("later").append(batch_of([b"7"]))
+        eventually(lambda: consuming.values, [7])
+    assert f"group g: topic ids {topic_id} were assigned" in caplog.text
+
+
+def heartbeat_of_epoch_1(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=1, heartbeat_interval_ms=20)
+
+
+def test_another_assignment_replaces_one_with_a_topic_id_that_is_not_known(
+    brokers: ScriptedCluster, options: dict[str, object]
+) -> None:
+    first, second = assigning(uuid.uuid4()), assigning(brokers.state.topics["t"].topic_id)
+    steps = Respond(first), *[Respond(heartbeat_of_epoch_1)] * 2, Respond(second)
+    brokers.script(ConsumerGroupHeartbeatRequest, *steps, *[Respond(heartbeat_of_epoch_1)] * 10_000)
+    with Consuming(with_protocol(options, CONSUMER), {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), [0, 2, 4])
+        assert consuming.partitions == [("t", 0)]
+    assert consuming.errors == []
