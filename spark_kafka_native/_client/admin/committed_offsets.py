@@ -29,6 +29,13 @@ _FIRST_FETCH_OF_ALL: Final = 2
 _FIRST_FETCH_OF_STABLE_OFFSETS: Final = 7
 _LAST_FETCH_OF_ONE_GROUP: Final = 7
 
+_OF_ONE_PARTITION: Final = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    }
+)
 _GROUP_IN_USE: Final = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
 )
@@ -76,6 +83,33 @@ def commit_offsets(
     Raises KafkaError naming the group and partition; with members, brokers refuse commits from outside. The offsets of
     other partitions may have been committed then.
     """
+    errors = commit_each(
+        cluster,
+        group_id,
+        offsets,
+        member_id=member_id,
+        generation=generation,
+        instance_id=instance_id,
+        timeout_ms=timeout_ms,
+    )
+    for error in errors.values():
+        raise error
+
+
+def commit_each(
+    cluster: Cluster,
+    group_id: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+    *,
+    member_id: str = "",
+    generation: int = _NO_GENERATION,
+    instance_id: str | None = None,
+    timeout_ms: float | None = None,
+) -> dict[TopicPartition, KafkaError]:
+    """As ``commit_offsets`` -> the errors of partitions. The offsets of all others are committed.
+
+    Raises KafkaError: an error that is not of one partition; then some offsets may have been committed.
+    """
     unknown_tries = 0
 
     def requested(partition: TopicPartition) -> OffsetCommitRequestPartition:
@@ -99,19 +133,26 @@ def commit_offsets(
         ),
     )
 
-    def commit(connection: Connection, timeout_ms: float) -> None:
+    def commit(connection: Connection, timeout_ms: float) -> dict[TopicPartition, KafkaError]:
         nonlocal unknown_tries
         response = connection.call(request, timeout_ms=timeout_ms, max_version=_LAST_COMMIT_BY_NAME)
+        unknown_tries += 1
+        errors: dict[TopicPartition, KafkaError] = {}
         for topic in response.topics:
             for part in topic.partitions:
                 partition = TopicPartition(topic.name, part.partition_index)
-                if part.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    unknown_tries += 1
-                    if unknown_tries >= UNKNOWN_TOPIC_TRIES:
-                        raise UnknownPartition(group_id, partition)
-                _check(part.error_code, f"group {group_id}, {partition}", operation="READ", member_id=member_id)
+                try:
+                    _check(part.error_code, f"group {group_id}, {partition}", operation="READ", member_id=member_id)
+                except KafkaError as error:
+                    if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and unknown_tries >= UNKNOWN_TOPIC_TRIES:
+                        errors[partition] = UnknownPartition(group_id, partition)
+                    elif error.code in _OF_ONE_PARTITION:
+                        errors[partition] = error
+                    else:
+                        raise
+        return errors
 
-    at_group_coordinator(cluster, group_id, commit, cluster.deadline(timeout_ms))
+    return at_group_coordinator(cluster, group_id, commit, cluster.deadline(timeout_ms))
 
 
 def fetch_offsets(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
-from spark_kafka_native._client.admin.committed_offsets import commit_offsets, fetch_offsets
+from spark_kafka_native._client.admin.committed_offsets import commit_each, fetch_offsets
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.config import READ_COMMITTED
 from spark_kafka_native._client.groups.membership import MemberIdentity
@@ -27,8 +27,13 @@ class OffsetStorage(Protocol):
         """The offsets of the partitions that have one. Raises KafkaError."""
         ...
 
-    def commit(self, offsets: Mapping[TopicPartition, int], identity: MemberIdentity, *, timeout_ms: float) -> None:
-        """Commit offsets as a member. Raises KafkaError; some of them may have been committed then."""
+    def commit(
+        self, offsets: Mapping[TopicPartition, int], identity: MemberIdentity, *, timeout_ms: float
+    ) -> dict[TopicPartition, KafkaError]:
+        """Commit offsets as a member -> the errors of partitions; the offsets of all others are committed.
+
+        Raises KafkaError: an error that is not of one partition; then some offsets may have been committed.
+        """
         ...
 
 
@@ -45,9 +50,11 @@ class CoordinatorOffsets:
         found = fetch_offsets(self._cluster, self._group_id, partitions, require_stable=stable, timeout_ms=timeout_ms)
         return {partition: each.offset for partition, each in found.items()}
 
-    def commit(self, offsets: Mapping[TopicPartition, int], identity: MemberIdentity, *, timeout_ms: float) -> None:
+    def commit(
+        self, offsets: Mapping[TopicPartition, int], identity: MemberIdentity, *, timeout_ms: float
+    ) -> dict[TopicPartition, KafkaError]:
         """As ``OffsetStorage.commit``."""
-        commit_offsets(
+        return commit_each(
             self._cluster,
             self._group_id,
             offsets,
@@ -87,36 +94,43 @@ class ZooKeeperOffsets:
         identity: MemberIdentity,  # noqa: ARG002 -- ZooKeeper does not know it
         *,
         timeout_ms: float,  # noqa: ARG002 -- as above
-    ) -> None:
+    ) -> dict[TopicPartition, KafkaError]:
         """As ``OffsetStorage.commit``."""
         try:
             self._session().put({self._paths.offset(part): b"%d" % offset for part, offset in offsets.items()})
         except ZooKeeperError as error:
             raise _kafka_error(error) from error
+        return {}
 
 
 class SessionOffsets:
     """Offsets that are committed only while the session of the member exists: then no other member has its partitions.
 
-    A process that was stopped for longer than the session timeout may not know yet that its session has ended.
+    A process that was stopped for longer than the session timeout may not know yet that its session has ended. The
+    coordinator does not know the members of a group in ZooKeeper, so a commit must end before its partitions move.
     """
 
-    def __init__(self, offsets: OffsetStorage, session: Callable[[], "ZnodeClient"]) -> None:
-        """``session``: as of `ZooKeeperOffsets`."""
+    def __init__(
+        self, offsets: OffsetStorage, session: Callable[[], "ZnodeClient"], *, longest_commit_ms: float
+    ) -> None:
+        """``session``: as of `ZooKeeperOffsets`. ``longest_commit_ms``: a rebalance waits longer than that."""
         self._offsets = offsets
         self._session = session
+        self._longest_commit_ms = longest_commit_ms
 
     def fetch(self, partitions: Collection[TopicPartition], *, timeout_ms: float) -> dict[TopicPartition, int]:
         """As ``OffsetStorage.fetch``."""
         return self._offsets.fetch(partitions, timeout_ms=timeout_ms)
 
-    def commit(self, offsets: Mapping[TopicPartition, int], identity: MemberIdentity, *, timeout_ms: float) -> None:
+    def commit(
+        self, offsets: Mapping[TopicPartition, int], identity: MemberIdentity, *, timeout_ms: float
+    ) -> dict[TopicPartition, KafkaError]:
         """As ``OffsetStorage.commit``."""
         try:
             self._session().check_session()
         except ZooKeeperError as error:
             raise _kafka_error(error) from error
-        self._offsets.commit(offsets, identity, timeout_ms=timeout_ms)
+        return self._offsets.commit(offsets, identity, timeout_ms=min(timeout_ms, self._longest_commit_ms))
 
 
 class DualOffsets:
@@ -133,10 +147,13 @@ class DualOffsets:
             found[partition] = max(offset, found.get(partition, offset))
         return found
 
-    def commit(self, offsets: Mapping[TopicPartition, int], identity: MemberIdentity, *, timeout_ms: float) -> None:
+    def commit(
+        self, offsets: Mapping[TopicPartition, int], identity: MemberIdentity, *, timeout_ms: float
+    ) -> dict[TopicPartition, KafkaError]:
         """As ``OffsetStorage.commit``, at the coordinator first."""
-        self._coordinator.commit(offsets, identity, timeout_ms=timeout_ms)
-        self._zookeeper.commit(offsets, identity, timeout_ms=timeout_ms)
+        errors = self._coordinator.commit(offsets, identity, timeout_ms=timeout_ms)
+        accepted = {partition: offset for partition, offset in offsets.items() if partition not in errors}
+        return errors | self._zookeeper.commit(accepted, identity, timeout_ms=timeout_ms)
 
 
 def _offset(path: str, data: bytes) -> int:

@@ -10,7 +10,7 @@ from typing import Self
 from spark_kafka_native._client.groups.topic_filters import TopicFilter
 from spark_kafka_native._record_clients.arguments import check_integer, check_topic
 from spark_kafka_native._record_clients.consumer.group_config import ConsumerConfig
-from spark_kafka_native._record_clients.consumer.member import ConsumerMember
+from spark_kafka_native._record_clients.consumer.member_thread import ConsumerMember
 from spark_kafka_native._record_clients.consumer.stream_partitions import StreamPartitions
 from spark_kafka_native._record_clients.consumer.streams import MessageStream
 from spark_kafka_native._record_clients.errors import ClientClosed
@@ -63,9 +63,9 @@ class ConsumerConnector:
             for topic, count in streams.items()
         }
         if not counts:
-            raise ValueError("no topics")
-        streams_of = self._join(counts, 0).streams_of
-        return {topic: list(map(self._stream, streams_of(topic))) for topic in counts}
+            raise ValueError("streams must not be empty")
+        reader = self._join(counts, 0).reader
+        return {topic: list(map(self._stream, reader.streams_of(topic))) for topic in counts}
 
     def create_message_streams_by_filter(self, topic_filter: TopicFilter, streams: int = 1) -> list[MessageStream]:
         """Join the group, and return streams of all topics that the filter accepts, new ones included. Call it once.
@@ -76,7 +76,7 @@ class ConsumerConnector:
         if not isinstance(topic_filter, TopicFilter):
             raise TypeError(f"topic_filter must be a Whitelist or a Blacklist, not {type(topic_filter).__name__}")
         check_integer("streams", streams, 1, MAX_STREAMS)
-        return list(map(self._stream, self._join(topic_filter, streams).streams))
+        return list(map(self._stream, self._join(topic_filter, streams).reader.streams))
 
     def commit_offsets(self) -> None:
         """Commit the offsets after the processed records, and after those that the calling thread processes.
@@ -89,7 +89,7 @@ class ConsumerConnector:
         if member is None:
             raise RuntimeError("the consumer has no streams yet; call create_message_streams first")
         with self._call():
-            member.reader.commit(timeout_ms=self._config.client.default_api_timeout_ms)
+            member.reader.commits.commit(timeout_ms=self._config.client.default_api_timeout_ms)
 
     def shutdown(self) -> None:
         """Commit the offsets after the processed records, if commits are automatic; leave the group; end the streams.
@@ -130,10 +130,11 @@ class ConsumerConnector:
         if member is None or self._pid != os.getpid():
             return  # in a forked process the member, its connections and its streams are those of the parent
         if finished_in is not None:
-            member.reader.acknowledge(finished_in)
+            with self._call():
+                member.reader.commits.acknowledge(finished_in)
         member.stop()
         thread = threading.current_thread()
-        if thread in self._calling or any(stream.taker is thread for stream in member.streams):
+        if thread in self._calling or any(stream.taker is thread for stream in member.reader.streams):
             # A handler of a signal has interrupted a call, which may hold locks that the member's thread needs. So the
             # end of the process waits for it, instead of the handler.
             threading.Thread(target=member.join, name="kafka-consumer-end").start()

@@ -56,17 +56,17 @@ class StreamPartitions:
         *,
         timeout_ms: int,
         reset: Callable[[TopicPartition], int],
-        processed: Callable[[], None],
+        wake: Callable[[], None],
     ) -> None:
         """``timeout_ms``: longest wait for a record, -1: no limit.
 
         ``reset`` returns the offset at which to continue where the position has no records; it may raise KafkaError.
-        ``processed`` is called when the record of a stopped partition has been processed.
+        ``wake`` is called when the record of a stopped partition has been processed.
         """
         self._pid = _pid
         self._timeout_s = math.inf if timeout_ms < 0 else timeout_ms / 1000
         self._reset = reset
-        self._processed = processed
+        self._wake_member = wake
         self._alarm = Alarm()
         self._wakeup = Wakeup(self._alarm)
         # These belong to the thread that takes records.
@@ -83,16 +83,20 @@ class StreamPartitions:
         self._lock = threading.RLock()
         self._positions: dict[TopicPartition, int] = {}
         """The next offset to process of each assigned partition; that of the chunk as of ``_note_position``."""
+        self._processed: dict[TopicPartition, int] = {}
+        """The offset after the last processed record of each assigned partition that has one."""
         self._stopped: set[TopicPartition] = set()
         self._changes: dict[TopicPartition, int | None] = {}
         """Partitions that the fetcher is to read from an offset on, or no more (None)."""
         self._chunk: deque[ConsumerRecord] = deque()
         self._chunk_of: TopicPartition | None = None
         self._chunk_end = 0
+        self._previous: ConsumerRecord | None = None
+        """The record of the chunk before the current one, which has been processed."""
         self._current: ConsumerRecord | None = None
-        """The record that is being processed, if its partition is still assigned."""
-        self._returned: ConsumerRecord | None = None
-        """The record that is being processed."""
+        """The record of the chunk that was taken last, if its partition is still assigned."""
+        self._in_process: ConsumerRecord | None = None
+        """The record that is being processed; its partition may be lost."""
         self.is_returned = False
         """Whether the caller has got the current record. Set by the caller, as the last thing before it uses it."""
         self._thread: threading.Thread | None = None
@@ -228,6 +232,7 @@ class StreamPartitions:
         with self._lock:
             if partition in self._positions and partition not in self._changes:
                 self._positions[partition] = position
+                self._processed.pop(partition, None)
         _log.warning("%s; the consumer continues at offset %d", error, position)
         self._fetcher.assign(PartitionRange(partition=partition, from_offset=position, until_offset=_END))
         return None
@@ -256,7 +261,8 @@ class StreamPartitions:
         """The next record of the chunk. The current one, if any, has been processed."""
         # No call, so no signal handler, between these.
         self.is_returned = self._is_acknowledged = False
-        self._current = self._returned = record = self._chunk[0]
+        self._previous = self._current
+        self._current = self._in_process = record = self._chunk[0]
         self._chunk.popleft()
         return record
 
@@ -264,14 +270,18 @@ class StreamPartitions:
         """The current record has been processed, if the caller got it."""
         self._is_acknowledged |= self.is_returned
         self._note_position()
-        current, self._current, self._returned = self._current, None, None
+        current, self._current, self._previous, self._in_process = self._current, None, None, None
         if current is not None and self._chunk_of in self._stopped:
-            self._processed()
+            self._wake_member()
 
     def _note_position(self) -> None:
         """That of the chunk's partition, by its current record, so that ``take`` need not for each record."""
-        if self._current is not None and self._chunk_of is not None:
-            self._positions[self._chunk_of] = self._current.offset + self._is_acknowledged
+        if self._current is None or self._chunk_of is None:
+            return
+        self._positions[self._chunk_of] = self._current.offset + self._is_acknowledged
+        processed = self._current if self._is_acknowledged else self._previous
+        if processed is not None:
+            self._processed[self._chunk_of] = processed.offset + 1
 
     def _end_chunk(self) -> None:
         if self._chunk_of in self._positions and self._chunk_of not in self._stopped:
@@ -316,20 +326,20 @@ class StreamPartitions:
 
     @property
     def assigned(self) -> list[TopicPartition]:
-        """The assigned partitions."""
-        with self._lock:
-            return list(self._positions)
+        """The assigned partitions. Without a lock: a handler of a signal may wait for the member's thread."""
+        return list(self._positions)
 
     @property
-    def current(self) -> ConsumerRecord | None:
+    def in_process(self) -> ConsumerRecord | None:
         """The record that is being processed; its partition may be lost."""
-        return self._returned
+        return self._in_process
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Read these partitions, too, each from its offset on."""
+        starts = {partition: min(offset, _END - 1) for partition, offset in offsets.items()}  # or nothing is fetched
         with self._lock:
-            self._positions.update(offsets)
-            self._changes.update(offsets)
+            self._positions.update(starts)
+            self._changes.update(starts)
         self.wake()
 
     def stop(self, partitions: Collection[TopicPartition]) -> None:
@@ -345,18 +355,24 @@ class StreamPartitions:
             return self._current is not None and self._chunk_of in partitions
 
     def remove(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Read these partitions no more -> the next offset of each, after the record that is being processed."""
+        """Read these partitions no more -> the offset after the last processed record of each that has one.
+
+        The record that is being processed is one of them.
+        """
         with self._lock:
             self.stop(partitions)
             self._is_acknowledged |= self._chunk_of in partitions
             self._note_position()
-            removed = {part: self._positions.pop(part) for part in self._positions.keys() & partitions}
+            removed = self._positions.keys() & partitions
+            for partition in removed:
+                del self._positions[partition]
+            processed = {part: self._processed.pop(part) for part in self._processed.keys() & removed}
             self._changes.update(dict.fromkeys(removed))
-            self._stopped -= removed.keys()
+            self._stopped -= removed
             if self._chunk_of in removed:
                 self._current = self._chunk_of = None
         self.wake()
-        return removed
+        return processed
 
     def acknowledge(self, thread: threading.Thread) -> None:
         """Count the record that a thread processes as processed. It keeps its partition until the next one is taken."""

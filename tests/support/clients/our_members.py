@@ -101,7 +101,9 @@ class OurMember:
 
     def _wait_for_processing(self) -> None:
         """A record that is in `records` is being processed until its thread requests the next one."""
-        eventually(lambda: [stream for stream in self._consuming.streams if stream._partitions.current is not None], [])
+        eventually(
+            lambda: [stream for stream in self._consuming.streams if stream._partitions.in_process is not None], []
+        )
 
 
 class OurMembers:

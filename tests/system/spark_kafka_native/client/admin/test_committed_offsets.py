@@ -6,6 +6,7 @@ import pytest
 from spark_kafka_native._client.admin.committed_offsets import (
     OffsetAndMetadata,
     UnknownPartition,
+    commit_each,
     commit_offsets,
     fetch_offsets,
     find_coordinator,
@@ -15,12 +16,17 @@ from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._net.errors import BrokerUnreachable
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.messages.find_coordinator import FindCoordinatorRequest
-from spark_kafka_native._protocol.messages.offset_commit import OffsetCommitRequest
+from spark_kafka_native._protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from spark_kafka_native._protocol.messages.offset_fetch import OffsetFetchRequest
 from spark_kafka_native._protocol.schema import Request
 from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.scripted.cluster import KAFKA_0_11, KAFKA_2_1, KAFKA_4_3, ScriptedCluster, Versions
-from tests.support.scripted.steps import BROKEN_CONNECTIONS, Pass, Refuse, Silent, Step
+from tests.support.scripted.steps import BROKEN_CONNECTIONS, Pass, Refuse, Respond, Silent, Step
 
 T = [TopicPartition("t", number) for number in range(3)]
 U = TopicPartition("u", 0)
@@ -89,6 +95,22 @@ def test_retriable_errors_are_retried(
     brokers.script(api, step, step, Pass(), step)
     commit_offsets(cluster, "g", {T[0]: 5})
     assert fetch_offsets(cluster, "g", T) == {T[0]: OffsetAndMetadata(offset=5)}
+
+
+@pytest.mark.parametrize(
+    ("code", "tries"), [(ErrorCode.TOPIC_AUTHORIZATION_FAILED, 1), (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 4)]
+)
+def test_an_error_of_one_partition_is_returned_beside_the_commits_of_others(
+    brokers: ScriptedCluster, cluster: Cluster, code: ErrorCode, tries: int
+) -> None:
+    accepted = OffsetCommitResponsePartition(partition_index=0)
+    refused = OffsetCommitResponsePartition(partition_index=1, error_code=code)
+    topic = OffsetCommitResponseTopic(name="t", partitions=(refused, accepted))
+    brokers.script(OffsetCommitRequest, *[Respond(lambda _: OffsetCommitResponse(topics=(topic,)))] * 10)
+    errors = commit_each(cluster, "g", {T[0]: 5, T[1]: 6})
+    assert {partition: error.code for partition, error in errors.items()} == {T[1]: code}
+    assert "group g, t-1" in str(errors[T[1]])
+    assert len(brokers.requests(OffsetCommitRequest)) == tries
 
 
 def test_a_coordinator_that_moves_is_followed(brokers: ScriptedCluster, cluster: Cluster) -> None:

@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._client.admin.groups import describe_group
 from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.groups.classic_member import ClassicMembership
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._record_clients.consumer import stream_partitions
 from spark_kafka_native._record_clients.consumer.record_rows import records_of
@@ -118,7 +120,42 @@ def test_a_forgotten_consumer_leaves_its_group(
     with Consuming(options, {topic: 1}) as second:
         eventually(lambda: second.partitions, all_of(topic), within_s=60)
         eventually(lambda: numbers(second), list(range(PARTITIONS)), within_s=60)
-    assert f"group {options['group.id']}: a consumer was forgotten without shutdown; it has left" in caplog.text
+    text = (
+        f"group {options['group.id']}: a ConsumerConnector was collected as garbage without shutdown(); its member has"
+    )
+    assert text in caplog.text
+
+
+def test_an_unexpected_error_of_the_member_is_logged_with_its_traceback_and_raised_by_its_streams(
+    options: dict[str, object], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def step(_: ClassicMembership) -> None:
+        raise KeyError("t")
+
+    monkeypatch.setattr(ClassicMembership, "step", step)
+    with ConsumerConnector(options) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        with pytest.raises(KeyError, match="t"):
+            next(stream)
+    (record,) = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert (
+        record.getMessage()
+        == f"group {options['group.id']}: the member has ended, and its streams raise: KeyError: 't'"
+    )
+    assert record.exc_info
+
+
+def test_the_partitions_of_a_stream_are_known_while_its_lock_is_held(topic: str, options: dict[str, object]) -> None:
+    """Or a handler of a signal that calls ``shutdown`` could wait for a lock that the interrupted thread has."""
+    with Consuming(options, {topic: 1}) as consuming:
+        (stream,) = consuming.streams
+        eventually(lambda: len(stream.partitions), PARTITIONS)
+        found: list[TopicPartition] = []
+        reading = threading.Thread(target=lambda: found.extend(stream.partitions), daemon=True)
+        with stream._partitions._lock:
+            reading.start()
+            reading.join(30)
+        assert len(found) == PARTITIONS
 
 
 @pytest.mark.parametrize("streams", [["events"], "events", None, 5])

@@ -10,10 +10,8 @@ from dirty_equals import IsInt
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._client.admin.topics import create_partitions
 from spark_kafka_native._client.cluster.cluster import Cluster
-from spark_kafka_native.clients import (
-    CommitFailed,
-    ConsumerRecord,
-)
+from spark_kafka_native._client.producer.transactional_producer import TransactionalProducer
+from spark_kafka_native.clients import CommitFailed, ConsumerConnector, ConsumerRecord
 from tests.support.clients.consuming import (
     PARTITIONS,
     Consuming,
@@ -25,6 +23,7 @@ from tests.support.clients.consuming import (
     write,
 )
 from tests.support.clients.native import config_of
+from tests.support.records.record_batches import rows
 from tests.support.scripts import started
 from tests.support.waiting import eventually
 
@@ -109,6 +108,30 @@ def test_a_commit_names_the_partitions_that_were_revoked_before(
                 first.consumer.commit_offsets()
             first.consumer.commit_offsets()
             second.consumer.commit_offsets()
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_a_commit_does_not_name_revoked_partitions_whose_positions_have_passed_markers_of_transactions(
+    broker: EmbeddedBroker, topic: str, options: dict[str, object], isolation: str
+) -> None:
+    with Cluster(config_of(broker.bootstrap_servers)) as cluster, TransactionalProducer(cluster, topic) as producer:
+        for number in range(2):
+            producer.begin()
+            producer.send(topic, rows([b"%d" % number] * PARTITIONS, partition=list(range(PARTITIONS))))
+            producer.commit()
+    options |= {"enable.auto.commit": "false", "isolation.level": isolation}
+    with ConsumerConnector(options) as first:
+        (stream,) = first.create_message_streams({topic: 1})[topic]
+        for _ in range(2 * PARTITIONS):
+            next(stream)
+            first.commit_offsets()
+        rest = threading.Thread(target=lambda: list(stream))
+        rest.start()
+        eventually(lambda: set(stream._partitions.positions.values()), {4})
+        with Consuming(options, {topic: 1}) as second:
+            eventually(lambda: len(second.partitions), PARTITIONS // 2, within_s=60)
+            first.commit_offsets()
+    rest.join()
 
 
 def test_a_commit_does_not_name_revoked_partitions_without_processed_records(

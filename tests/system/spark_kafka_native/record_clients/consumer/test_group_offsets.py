@@ -53,6 +53,15 @@ def test_a_committed_offset_after_the_log_end_is_replaced_as_auto_offset_reset_s
     assert committed(broker, options["group.id"])[0] == 9
 
 
+def test_the_largest_offset_that_can_be_committed_is_after_the_log_end_as_any_other(
+    broker: EmbeddedBroker, topic: str, options: dict[str, object]
+) -> None:
+    write(broker, topic, range(6), 1)
+    commit(broker, options, {TopicPartition(topic, 0): 2**63 - 1})
+    with Consuming(options, {topic: 1}) as consuming:
+        eventually(lambda: numbers(consuming), list(range(6)), within_s=60)
+
+
 @both_protocols
 def test_a_committed_offset_whose_records_were_deleted_is_replaced_by_the_log_start(
     broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str

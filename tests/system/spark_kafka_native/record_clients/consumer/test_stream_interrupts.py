@@ -42,7 +42,7 @@ class Reading:
     def __init__(self, cluster: Cluster, deserializer: Deserializer = default_decoder) -> None:
         # Else a thread connects, whose start cannot be interrupted everywhere.
         cluster.give_back(cluster.borrow(cluster.leader(T0).node, cluster.deadline()))
-        self.partitions = StreamPartitions(cluster, timeout_ms=30_000, reset=lambda _: 0, processed=lambda: None)
+        self.partitions = StreamPartitions(cluster, timeout_ms=30_000, reset=lambda _: 0, wake=lambda: None)
         self.partitions.assign({T0: 0})
         self.offsets: list[int] = []
         self._stream = MessageStream(self.partitions, deserializer, deserializer)

@@ -1,10 +1,9 @@
-"""The thread of a group consumer that keeps its membership, whatever the protocol of the group."""
+"""The thread of a group consumer: its membership, rebalances and automatic commits, whatever the group's protocol."""
 
 import logging
 import math
 import os
 import threading
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from spark_kafka_native._client.cluster.cluster import Cluster
@@ -23,58 +22,45 @@ from spark_kafka_native._client.groups.offset_storage import (
 from spark_kafka_native._client.groups.subscribed_topics import SubscribedTopics
 from spark_kafka_native._client.groups.topic_filters import TopicFilter
 from spark_kafka_native._client.groups.waits import Interrupted, MemberWaits
-from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._record_clients.consumer.group_config import (
     CLASSIC,
     KAFKA,
     ZOOKEEPER,
     ConsumerConfig,
 )
-from spark_kafka_native._record_clients.consumer.reader import StreamReader
-from spark_kafka_native._record_clients.consumer.stream_partitions import StreamPartitions
+from spark_kafka_native._record_clients.consumer.reader import StreamReader, Topics, longest_request_ms
 from spark_kafka_native._zookeeper.consumer_znodes import STATIC, Subscription
 
 _log = logging.getLogger(__name__)
 
-Topics = Mapping[str, int] | TopicFilter
-
 
 class ConsumerMember:
-    """One member of a group, and its streams of ``topics``: so many of each topic, or ``streams`` of a filter."""
+    """One member of a group, and its streams."""
 
     def __init__(self, config: ConsumerConfig, topics: Topics, streams: int) -> None:
-        """Begin. Raises OSError: the process has no descriptors left."""
+        """Begin. ``topics`` and ``streams`` are those of `StreamReader`. Raises OSError as it does."""
         self._config = config
         self._discovery = config.discovery.discovery()
         self._cluster = Cluster(config.client, discovery=self._discovery, warns=True)
         self._waits = MemberWaits()
         self._link = CoordinatorLink(self._cluster, config.group_id, self._waits)
-        self._of_topics: Mapping[str, Sequence[StreamPartitions]] | None = None
-        if isinstance(topics, TopicFilter):
-            self.streams = self._new_streams(streams)
-        else:
-            self._of_topics = {topic: self._new_streams(count) for topic, count in topics.items()}
-            self.streams = [stream for of_topic in self._of_topics.values() for stream in of_topic]
         self.reader: StreamReader
         self._membership: Membership
         if config.group_protocol == ZOOKEEPER:
-            self._open_in_zookeeper(topics)
+            self._open_in_zookeeper(topics, streams)
         else:
-            self._open_at_coordinator(topics)
+            self._open_at_coordinator(topics, streams)
         self._is_stopped = self._is_forgotten = False
         self._pid = os.getpid()
         name = f"kafka-consumer-{config.group_id}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def streams_of(self, topic: str) -> Sequence[StreamPartitions]:
-        """The streams that read a topic."""
-        return self.streams if self._of_topics is None else self._of_topics[topic]
-
     def stop(self) -> None:
         """End the streams, commit and leave, in the member's thread. Takes no lock that the caller may hold."""
         self._is_stopped = True
-        for stream in self.streams:
+        for stream in self.reader.streams:
             stream.end()
         self._waits.stop()
 
@@ -92,15 +78,18 @@ class ConsumerMember:
         try:
             self._membership.run()
         except Exception as error:  # the streams raise it
-            _log.error("%s", error)
-            for stream in self.streams:
+            text = "group %s: the member has ended, and its streams raise: %s: %s"
+            is_known = isinstance(error, KafkaError)
+            _log.error(text, self._config.group_id, type(error).__name__, error, exc_info=not is_known)
+            for stream in self.reader.streams:
                 stream.fail(error)
             with suppress(Interrupted):
                 while not self._is_stopped:
                     self._waits.pause(math.inf)
         if self._is_forgotten:
-            _log.warning("group %s: a consumer was forgotten without shutdown; it has left", self._config.group_id)
-        for stream in self.streams:
+            text = "group %s: a ConsumerConnector was collected as garbage without shutdown(); its member has left"
+            _log.warning(text, self._config.group_id)
+        for stream in self.reader.streams:
             stream.close()
         self._link.disconnect()
         self._cluster.close(final=True)  # the threads of streams may still have connections
@@ -108,31 +97,15 @@ class ConsumerMember:
             self._discovery.close()
         self._waits.close()
 
-    def _new_streams(self, count: int) -> list[StreamPartitions]:
-        timeout_ms = self._config.consumer_timeout_ms
-        return [
-            StreamPartitions(self._cluster, timeout_ms=timeout_ms, reset=self._reset, processed=self._waits.wake)
-            for _ in range(count)
-        ]
-
-    def _reset(self, partition: TopicPartition) -> int:
-        return self.reader.reset(partition)
-
     def _identity(self) -> MemberIdentity:
         return self._membership.identity
 
     # --- protocols
 
-    def _open_at_coordinator(self, topics: Topics) -> None:
+    def _open_at_coordinator(self, topics: Topics, streams: int) -> None:
         config = self._config
-        self.reader = StreamReader(
-            self._cluster,
-            config,
-            self.streams,
-            self.streams_of,
-            self._identity,
-            CoordinatorOffsets(self._cluster, config.group_id),
-        )
+        storage = CoordinatorOffsets(self._cluster, config.group_id)
+        self.reader = self._reader_of(topics, streams, storage)
         loop = MemberLoop(self._link, config.membership, self.reader)
         subscribed = self._subscribed(topics)
         # A change in ZooKeeper is reported here, too.
@@ -142,22 +115,27 @@ class ConsumerMember:
             ClassicMembership(loop, subscribed) if is_classic else ConsumerProtocolMembership(loop, subscribed)
         )
 
-    def _open_in_zookeeper(self, topics: Topics) -> None:
+    def _open_in_zookeeper(self, topics: Topics, streams: int) -> None:
         from spark_kafka_native._client.groups.zookeeper.member import ZooKeeperMembership  # noqa: PLC0415 -- imports kazoo
         from spark_kafka_native._client.groups.zookeeper.session import MemberSession  # noqa: PLC0415 -- imports kazoo
 
         config, membership = self._config, self._config.zookeeper_membership
         session = MemberSession(membership, self._waits)
-        offsets: OffsetStorage = ZooKeeperOffsets(config.group_id, lambda: session.znodes)
+        storage: OffsetStorage = ZooKeeperOffsets(config.group_id, lambda: session.znodes)
         if config.offsets_storage == KAFKA:
-            at_coordinator = CoordinatorOffsets(self._cluster, config.group_id)
-            coordinator = SessionOffsets(at_coordinator, lambda: session.znodes)
-            offsets = DualOffsets(coordinator, offsets) if config.dual_commit_enabled else coordinator
-        self.reader = StreamReader(self._cluster, config, self.streams, self.streams_of, self._identity, offsets)
-        subscription = _subscription(topics, len(self.streams))
-        self._membership = ZooKeeperMembership(
-            session, self._waits, config.zookeeper_membership, subscription, self.reader
-        )
+            at_coordinator = SessionOffsets(
+                CoordinatorOffsets(self._cluster, config.group_id),
+                lambda: session.znodes,
+                longest_commit_ms=longest_request_ms(config),
+            )
+            storage = DualOffsets(at_coordinator, storage) if config.dual_commit_enabled else at_coordinator
+        self.reader = self._reader_of(topics, streams, storage)
+        subscription = _subscription(topics, streams)
+        self._membership = ZooKeeperMembership(session, self._waits, membership, subscription, self.reader)
+
+    def _reader_of(self, topics: Topics, streams: int, storage: OffsetStorage) -> StreamReader:
+        identity, wake = self._identity, self._waits.wake
+        return StreamReader(self._cluster, self._config, topics, streams, storage, identity, wake)
 
     def _subscribed(self, topics: Topics) -> SubscribedTopics:
         if not isinstance(topics, TopicFilter):
