@@ -44,6 +44,10 @@ class ConsumerConnector:
         self._calling: set[threading.Thread] = set()
         """The threads in calls that may hold locks."""
 
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else "without streams" if self._member is None else "open"
+        return f"<ConsumerConnector of group {self._config.group_id}, {state}>"
+
     def __enter__(self) -> Self:
         return self
 

@@ -68,6 +68,9 @@ class StreamReader:
         """Assigned partitions for which no offset to begin at was found yet, and the streams that ``assign`` named."""
         self._pending_at = math.inf
         self._pending_backoff = cluster.backoff()
+        self._unread_at = math.inf
+        """When to warn of streams that no thread reads; infinite: not now, or already done."""
+        self._has_warned_of_unread = False
         self._in_process: dict[StreamPartitions, tuple[ConsumerRecord, float]] = {}
         """The record that each stream processes, and since when it is known."""
         self._stalled: list[ConsumerRecord] = []
@@ -129,7 +132,8 @@ class StreamReader:
 
     def commit_if_due(self, now: float) -> float:
         """As ``Reader.commit_if_due``."""
-        return self.commits.commit_if_due(now, timeout_ms=self._request_ms)
+        self._warn_of_unread(now)
+        return min(self.commits.commit_if_due(now, timeout_ms=self._request_ms), self._unread_at)
 
     def is_stalled(self, now: float) -> bool:
         """As ``Reader.is_stalled``."""
@@ -164,6 +168,19 @@ class StreamReader:
         return offset
 
     # --- inside
+
+    def _warn_of_unread(self, now: float) -> None:
+        """Warn once if streams have partitions, and no record of them is requested within ``max.poll.interval.ms``."""
+        unread = [stream for stream in self.streams if stream.is_unread]
+        if not unread or self._has_warned_of_unread:
+            self._unread_at = math.inf
+        elif self._unread_at == math.inf:
+            self._unread_at = now + self._config.max_poll_interval_ms / 1000
+        elif now >= self._unread_at:
+            self._unread_at, self._has_warned_of_unread = math.inf, True
+            text = "group %s: %s of %d streams have partitions, but no thread has requested a record of them: %s"
+            partitions = sorted(partition for stream in unread for partition in stream.assigned)
+            _log.warning(text, self._config.group_id, len(unread), len(self.streams), listed(partitions))
 
     def _remove(self, partitions: Collection[TopicPartition]) -> None:
         for partition in partitions:

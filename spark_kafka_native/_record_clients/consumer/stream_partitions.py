@@ -162,7 +162,9 @@ class StreamPartitions:
                 if (record := self._begin()) is not None:
                     return record
             if time.monotonic() >= self._wakeup.at:
-                raise ConsumerTimeout(f"no record within consumer.timeout.ms ({round(self._timeout_s * 1000)} ms)")
+                without = "" if self._positions else "; the group has not assigned a partition to this stream yet"
+                timeout_ms = round(self._timeout_s * 1000)
+                raise ConsumerTimeout(f"no record within consumer.timeout.ms ({timeout_ms} ms){without}")
 
     def _fetch(self) -> tuple[TopicPartition, pa.RecordBatch] | None:
         """Rows of a partition; None: the thread was woken, or a partition begins at another offset."""
@@ -328,6 +330,11 @@ class StreamPartitions:
     def assigned(self) -> list[TopicPartition]:
         """The assigned partitions. Without a lock: a handler of a signal may wait for the member's thread."""
         return list(self._positions)
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether it has partitions, and no thread has ever requested a record."""
+        return self._thread is None and bool(self._positions)
 
     @property
     def in_process(self) -> ConsumerRecord | None:

@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._protocol.topic import TopicPartition, listed
 from spark_kafka_native._record_clients.consumer.stream_partitions import StreamPartitions
 from spark_kafka_native._record_clients.deserializers import Deserializer, default_decoder, deserialize
 from spark_kafka_native._record_clients.errors import DeserializationError
@@ -28,6 +28,9 @@ class MessageStream:
         self._deserializers = key_deserializer, value_deserializer
         self._is_raw = key_deserializer is value_deserializer is default_decoder
         self._consumer = consumer
+
+    def __repr__(self) -> str:
+        return f"<MessageStream of {listed(sorted(self.partitions)) or 'no partitions'}>"
 
     @property
     def partitions(self) -> list[TopicPartition]:

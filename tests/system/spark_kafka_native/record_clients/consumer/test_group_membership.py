@@ -11,7 +11,7 @@ from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._client.admin.topics import create_partitions
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.producer.transactional_producer import TransactionalProducer
-from spark_kafka_native.clients import CommitFailed, ConsumerConnector, ConsumerRecord
+from spark_kafka_native.clients import CommitFailed, ConsumerConnector, ConsumerRecord, ConsumerTimeout
 from tests.support.clients.consuming import (
     PARTITIONS,
     Consuming,
@@ -318,6 +318,41 @@ def test_streams_of_a_topic_get_its_partitions_only(
         wait_until_shared([consuming], all_of(topic) + all_of(other, 2))
         found = [({name for name, _ in stream.partitions}, len(stream.partitions)) for stream in consuming.streams]
     assert found == [({topic}, 3), ({topic}, 3), ({other}, 1), ({other}, 1), (set(), 0)]
+
+
+def test_streams_that_are_not_read_are_logged_with_their_partitions(
+    topic: str, options: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    options |= {"max.poll.interval.ms": 500, "session.timeout.ms": 400}
+    with ConsumerConnector(options) as consumer:
+        streams = consumer.create_message_streams({topic: 2})[topic]
+        read, unread = streams
+        threading.Thread(target=lambda: list(read)).start()
+        eventually(lambda: len(unread.partitions), PARTITIONS // 2)
+        text = "of 2 streams have partitions, but no thread has requested a record of them: "
+        eventually(lambda: text in caplog.text, expected=True)
+        assert all(str(partition) in caplog.text.partition(text)[2] for partition in unread.partitions)
+
+
+def test_a_stream_without_partitions_says_so_when_it_waits_in_vain(topic: str, options: dict[str, object]) -> None:
+    with ConsumerConnector(options | {"consumer.timeout.ms": 50}) as consumer:
+        (stream,) = consumer.create_message_streams({f"{topic}-missing": 1})[f"{topic}-missing"]
+        with pytest.raises(
+            ConsumerTimeout, match=r"consumer\.timeout\.ms \(50 ms\); the group has not assigned a part"
+        ):
+            next(stream)
+
+
+def test_a_consumer_and_its_streams_show_group_and_partitions(topic: str, options: dict[str, object]) -> None:
+    group = options["group.id"]
+    with ConsumerConnector(options) as consumer:
+        assert repr(consumer) == f"<ConsumerConnector of group {group}, without streams>"
+        (stream,) = consumer.create_message_streams({topic: 1})[topic]
+        assert repr(consumer) == f"<ConsumerConnector of group {group}, open>"
+        eventually(lambda: len(stream.partitions), PARTITIONS)
+        assert repr(stream).startswith(f"<MessageStream of {topic}-0, {topic}-1, ")
+    assert repr(consumer) == f"<ConsumerConnector of group {group}, closed>"
+    assert repr(stream) == "<MessageStream of no partitions>"
 
 
 def test_a_second_thread_that_waits_for_a_record_of_a_stream_is_an_error(
