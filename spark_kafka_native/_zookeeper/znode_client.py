@@ -1,7 +1,9 @@
 """Znodes in one session of kazoo, read with watches. The calls block the caller's thread, within a time limit."""
 
+import itertools
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from enum import Enum
@@ -59,7 +61,7 @@ class ZnodeClient:
     def __init__(self, connect: ConnectString, wake: Callable[[], None], timeout_s: float) -> None:
         """Use ``open``."""
         self.timeout_s = timeout_s
-        """Longest wait for the responses to one call."""
+        """Longest wait for the responses to one call, or to ``_IN_FLIGHT`` requests of a call with more."""
         self.state = SessionState.CONNECTED
         self.suspended_at = 0.0
         """When the connection was lost, in seconds of ``time.monotonic``."""
@@ -110,7 +112,7 @@ class ZnodeClient:
 
     def check_session(self) -> None:
         """Raise ConnectionLost: no server confirms now that the session exists; or ZooKeeperError."""
-        self._result("", self._kazoo.exists_async("/"), self._deadline())
+        self._result("/", self._kazoo.exists_async("/"), self._deadline())
 
     def check_chroot(self) -> None:
         """Raise ZooKeeperError: the path of the chroot does not exist; or as for all requests."""
@@ -197,12 +199,19 @@ class ZnodeClient:
     ) -> dict[str, Any]:
         """The results of requests for whole paths, without those with the error ``ignored``."""
         found: dict[str, Any] = {}
-        every = list(paths)
-        for first in range(0, len(every), _IN_FLIGHT):
-            sent = [(path, request(self._whole(path))) for path in every[first : first + _IN_FLIGHT]]
-            for path, response in sent:
-                with suppress(ignored):
-                    found[path] = self._result(path, response, deadline)
+        in_flight: deque[tuple[str, Any]] = deque()
+        waiting = iter(paths)
+        for number in itertools.count(1):
+            # A server responds in the order of the requests.
+            for path in itertools.islice(waiting, _IN_FLIGHT - len(in_flight)):
+                in_flight.append((path, request(self._whole(path))))
+            if not in_flight:
+                break
+            path, response = in_flight.popleft()
+            with suppress(ignored):
+                found[path] = self._result(path, response, deadline)
+            if number % _IN_FLIGHT == 0:
+                deadline = self._deadline()
         return found
 
     @property

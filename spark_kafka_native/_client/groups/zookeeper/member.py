@@ -149,6 +149,7 @@ class ZooKeeperMembership:
 
     def _note_failure(self, error: ZooKeeperError | KafkaError, pause_ms: int) -> None:
         if isinstance(error, ConnectionLost):
+            _log.warning("%s: %s; the rebalance of %s is tried again", self._named, error, self._consumer_id)
             return
         self._failures += 1
         if self._failures >= self._config.rebalance_max_retries and not self._has_rebalanced:
