@@ -1,14 +1,12 @@
 """What a member of a group in ZooKeeper knows: the consumers of the group, and the partitions of their topics."""
 
 import dataclasses
-import logging
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_native._client.groups.topic_filters import Blacklist, TopicFilter, Whitelist
-from spark_kafka_native._protocol.topic import INTERNAL_TOPICS
+from spark_kafka_native._protocol.topic import INTERNAL_TOPICS, topic_name_problem
 from spark_kafka_native._zookeeper.consumer_znodes import (
     BLACK_LIST,
     STATIC,
@@ -24,9 +22,6 @@ from spark_kafka_native._zookeeper.registry import BROKER_TOPICS, TopicZnode
 if TYPE_CHECKING:
     from spark_kafka_native._zookeeper.znode_client import ZnodeClient
 
-_log = logging.getLogger(__name__)
-
-_LEGAL_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 MAX_THREADS: Final = 1_000_000
 """Most threads of a group, those of all topics together."""
 _MAX_CHARACTERS: Final = 50_000
@@ -36,10 +31,14 @@ _FILTERS: Final[Mapping[str, type[TopicFilter]]] = {WHITE_LIST: Whitelist, BLACK
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """The threads that read each topic, and the partitions of these topics."""
+    """The threads that read each topic, and the partitions of these topics.
+
+    ``ignored``: consumers that count as ones without topics, and why.
+    """
 
     threads: Mapping[str, Sequence[ThreadId]]
     partitions: Mapping[str, Sequence[int]]
+    ignored: Mapping[str, str]
 
 
 def read_view(
@@ -49,16 +48,17 @@ def read_view(
 
     ``own``: the subscription of this consumer, which other clients cannot change.
     """
-    subscriptions = {**_subscriptions(session, paths), **own}
-    existing = [name for name in session.children(BROKER_TOPICS) if _LEGAL_TOPIC.fullmatch(name)]
+    ignored: dict[str, str] = {}
+    subscriptions = {**_subscriptions(session, paths, ignored), **own}
+    existing = [name for name in session.children(BROKER_TOPICS) if topic_name_problem(name) is None]
     expressions = {name for each in own.values() if each.pattern != STATIC for name in each.streams}
-    threads = threads_of(subscriptions, existing, expressions, exclude_internal=exclude_internal)
+    threads, more = threads_of(subscriptions, existing, expressions, exclude_internal=exclude_internal)
     znodes = session.get(f"{BROKER_TOPICS}/{topic}" for topic in threads)
     partitions = {
         path.removeprefix(f"{BROKER_TOPICS}/"): sorted(TopicZnode(created=found.created, data=found.data).assignment)
         for path, found in znodes.items()
     }
-    return GroupView(threads=threads, partitions=partitions)
+    return GroupView(threads=threads, partitions=partitions, ignored=ignored | more)
 
 
 def threads_of(
@@ -67,49 +67,49 @@ def threads_of(
     expressions: Collection[str] = (),
     *,
     exclude_internal: bool,
-) -> dict[str, list[ThreadId]]:
-    """The threads that read each of the existing ``topics``; topics without any are missing.
+) -> tuple[dict[str, list[ThreadId]], dict[str, str]]:
+    """The threads that read each of the existing ``topics``, and the consumers that are ignored, with the reasons.
+
+    Topics without threads are missing.
 
     ``expressions``: those of this consumer, which are matched even if the time of a match has no limit. If there are
     more than `MAX_THREADS`, the consumers with the most threads are ignored, so that all members ignore the same.
     """
     every = list(topics)
-    counts = {
-        consumer_id: _streams(consumer_id, subscription, every, expressions, exclude_internal=exclude_internal)
-        for consumer_id, subscription in subscriptions.items()
-    }
+    counts: dict[str, dict[str, int]] = {}
+    ignored: dict[str, str] = {}
+    for consumer_id, subscription in subscriptions.items():
+        try:
+            counts[consumer_id] = _streams(subscription, every, expressions, exclude_internal=exclude_internal)
+        except ValueError as error:
+            ignored[consumer_id] = f"its expression cannot be used: {error}"
     totals = {consumer_id: sum(streams.values()) for consumer_id, streams in counts.items()}
     found: defaultdict[str, list[ThreadId]] = defaultdict(list)
     left = MAX_THREADS
     for consumer_id in sorted(counts, key=lambda consumer_id: (totals[consumer_id], consumer_id)):
         left -= totals[consumer_id]
         if left < 0:
-            text = "consumer %s is ignored: with its %d threads the group would have more than %d"
-            _log.warning(text, consumer_id, totals[consumer_id], MAX_THREADS)
+            reason = f"with its {totals[consumer_id]} threads the group would have more than {MAX_THREADS}"
+            ignored[consumer_id] = reason
             continue
         ids = [ThreadId(consumer_id, number) for number in range(max(counts[consumer_id].values(), default=0))]
         for topic, count in counts[consumer_id].items():
             found[topic] += ids[:count]
-    return dict(found)
+    return dict(found), ignored
 
 
 def _streams(
-    consumer_id: str,
     subscription: Subscription,
     topics: Sequence[str],
     expressions: Collection[str],
     *,
     exclude_internal: bool,
 ) -> dict[str, int]:
-    """How many streams of a consumer read each topic."""
+    """How many streams of a consumer read each topic. Raises ValueError: its expression cannot be used."""
     if subscription.pattern == STATIC:
         return {topic: subscription.streams[topic] for topic in topics if topic in subscription.streams}
     ((expression, count),) = subscription.streams.items()
-    try:
-        accepts = _filter_of(subscription.pattern, expression, is_own=expression in expressions).accepts
-    except ValueError as error:
-        _log.warning("consumer %s reads no topics: its expression cannot be used: %s", consumer_id, error)
-        return {}
+    accepts = _filter_of(subscription.pattern, expression, is_own=expression in expressions).accepts
     return {topic: count for topic in topics if accepts(topic) and not (exclude_internal and topic in INTERNAL_TOPICS)}
 
 
@@ -126,13 +126,13 @@ def _filter_of(pattern: str, expression: str, *, is_own: bool) -> TopicFilter:
     return found
 
 
-def _subscriptions(session: "ZnodeClient", paths: GroupPaths) -> dict[str, Subscription]:
-    """The subscriptions of the registered consumers. One that cannot be read is ignored."""
+def _subscriptions(session: "ZnodeClient", paths: GroupPaths, ignored: dict[str, str]) -> dict[str, Subscription]:
+    """The subscriptions of the registered consumers; adds those that cannot be read to ``ignored``."""
     found = {}
     for path, znode in session.get(paths.consumer(name) for name in session.children(paths.ids)).items():
         consumer_id = path.removeprefix(f"{paths.ids}/")
         try:
             found[consumer_id] = decode_subscription(znode.data)
         except InvalidZnode as error:
-            _log.warning("%s cannot be used: %s; this consumer is ignored", path, error)
+            ignored[consumer_id] = f"{path} cannot be used: {error}"
     return found

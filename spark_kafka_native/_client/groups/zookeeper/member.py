@@ -26,6 +26,7 @@ from spark_kafka_native._client.groups.zookeeper.session import MemberSession
 from spark_kafka_native._client.groups.zookeeper.thread_assignors import THREAD_ASSIGNORS
 from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition, listed
+from spark_kafka_native._zookeeper.broker_znode import BROKER_IDS
 from spark_kafka_native._zookeeper.consumer_znodes import (
     STATIC,
     GroupPaths,
@@ -70,6 +71,8 @@ class ZooKeeperMembership:
         self._has_rebalanced = False
         self._missing: frozenset[str] = frozenset()
         """The topics of the subscription that do not exist."""
+        self._ignored: Mapping[str, str] = {}
+        """Consumers that count as ones without topics, and why."""
 
     def run(self) -> None:
         """As ``Membership.run``. RebalanceFailed and NoBrokersFound are errors of the first rebalance."""
@@ -167,7 +170,8 @@ class ZooKeeperMembership:
             )
         own = {self._consumer_id: self._subscription}
         view = read_view(session, self._paths, own, exclude_internal=self._config.exclude_internal_topics)
-        self._note_missing(view.partitions)
+        self._note_missing(session, view.partitions)
+        self._note_ignored(view.ignored)
         owners = THREAD_ASSIGNORS[self._config.assignor](view.threads, view.partitions)
         mine = {part: thread.number for part, thread in owners.items() if thread.consumer_id == self._consumer_id}
         self._release(session, [part for part, number in self._claims.items() if mine.get(part) != number])
@@ -175,11 +179,20 @@ class ZooKeeperMembership:
         self._reader.assign(mine.keys() - set(self._reader.owned), streams=mine)
         _log.info("%s: %s has %d partitions", self._named, self._consumer_id, len(mine))
 
-    def _note_missing(self, existing: Mapping[str, object]) -> None:
+    def _note_ignored(self, ignored: Mapping[str, str]) -> None:
+        for consumer_id in sorted(ignored.keys() - self._ignored.keys()):
+            text = "%s: consumer %s is ignored, as if it had no topics: %s"
+            _log.warning(text, self._named, consumer_id, ignored[consumer_id])
+        self._ignored = ignored
+
+    def _note_missing(self, session: ZnodeClient, existing: Mapping[str, object]) -> None:
         named = self._subscription.streams.keys() if self._subscription.pattern == STATIC else frozenset()
         missing = frozenset(named - existing.keys())
         if missing - self._missing:
             _log.warning("%s: these topics do not exist yet: %s", self._named, listed(missing))
+        if not existing and not session.children(BROKER_IDS):  # with a watch
+            text = "%s: zookeeper.connect=%s: no broker is registered below %s; start one there, or correct the chroot"
+            _log.warning(text, self._named, self._config.connect, BROKER_IDS)
         self._missing = missing
 
     def _release(self, session: ZnodeClient, partitions: Iterable[TopicPartition]) -> None:
@@ -208,7 +221,8 @@ class ZooKeeperMembership:
         path = min(conflicts)
         owner = found[path].data.decode(errors="replace") if path in found else "another consumer"
         others = f" and {len(conflicts) - 1} others" if len(conflicts) > 1 else ""
-        raise ZooKeeperError(f"{path}{others}: {owner} has not given it up yet")
+        ignored = f"; these consumers of the group are ignored: {listed(self._ignored)}" if self._ignored else ""
+        raise ZooKeeperError(f"{path}{others}: {owner} has not given it up yet{ignored}")
 
 
 def _unique_id() -> str:

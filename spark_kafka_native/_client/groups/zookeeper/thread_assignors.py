@@ -6,6 +6,7 @@
 Each member computes the assignment of all members, so these assign exactly as those of Kafka's ZooKeeper consumers.
 """
 
+import bisect
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
@@ -38,13 +39,20 @@ def assign_range(threads: Threads, partitions: Partitions) -> Owners:
 def assign_round_robin(threads: Threads, partitions: Partitions) -> Owners:
     """As RoundRobinAssignor of Kafka's ZooKeeper consumers."""
     able = {topic: frozenset(threads.get(topic, ())) for topic in partitions}
-    turns = itertools.cycle(sorted(frozenset().union(*able.values()), key=str))
+    order = sorted(frozenset().union(*able.values()), key=str)
+    places = {thread: place for place, thread in enumerate(order)}
+    places_of = {topic: sorted(places[thread] for thread in each) for topic, each in able.items()}
     every = [
         TopicPartition(topic, number) for topic, numbers in partitions.items() if able[topic] for number in numbers
     ]
     owners: Owners = {}
+    next_place = 0
     for part in sorted(every, key=lambda part: _java_hash(f"[{part.topic},{part.partition}]")):
-        owners[part] = next(thread for thread in turns if thread in able[part.topic])
+        found = places_of[part.topic]
+        # The first thread of the topic at or after the next place, in a circle.
+        place = found[bisect.bisect_left(found, next_place) % len(found)]
+        owners[part] = order[place]
+        next_place = place + 1
     return owners
 
 

@@ -192,7 +192,31 @@ def test_a_registration_that_cannot_be_read_is_ignored(
     zookeeper.create("/consumers/g/ids/g_a", data, ephemeral=True, makepath=True)
     with Consuming(options, {"t": 1}) as member:
         wait_until_shared([member], ALL)
-    assert "g_a" in caplog.text
+    assert caplog.text.count("group g: consumer g_a is ignored, as if it had no topics: ") == 1
+
+
+def test_a_consumer_whose_expression_re2_does_not_support_is_named_when_its_partitions_cannot_be_claimed(
+    zookeeper: KazooClient, options: dict[str, object]
+) -> None:
+    data = b'{"version":1,"subscription":{"(?!u).*":1},"pattern":"white_list"}'
+    zookeeper.create("/consumers/g/ids/g_java", data, ephemeral=True, makepath=True)
+    zookeeper.create("/consumers/g/owners/t/0", b"g_java-0", ephemeral=True, makepath=True)
+    with ConsumerConnector(options | {"rebalance.max.retries": 2}) as consumer:
+        (stream,) = consumer.create_message_streams({"t": 1})["t"]
+        text = "g_java-0 has not given it up yet; these consumers of the group are ignored: g_java"
+        with pytest.raises(RebalanceFailed, match=text):
+            next(stream)
+
+
+def test_a_chroot_without_brokers_is_logged(
+    zookeeper: KazooClient, options: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    zookeeper.create("/empty/consumers", b"", makepath=True)
+    options["zookeeper.connect"] = f"{options['zookeeper.connect']}/empty"
+    with Consuming(options, {"t": 1}) as member:
+        eventually(lambda: "no broker is registered below /brokers/ids" in caplog.text, expected=True)
+        assert member.errors == []
+    assert f"group g: zookeeper.connect={options['zookeeper.connect']}: no broker is registered" in caplog.text
 
 
 def test_a_partition_without_a_leader_fails_no_rebalance(zookeeper: KazooClient, zookeeper_connect: str) -> None:

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from dirty_equals import IsStr
 
 from spark_kafka_native._client.groups.zookeeper.group_view import threads_of
 from spark_kafka_native._zookeeper.consumer_znodes import BLACK_LIST, STATIC, WHITE_LIST, Subscription, ThreadId
@@ -11,7 +12,7 @@ TOPICS = ["a", "b", "__consumer_offsets"]
 
 
 def threads(*, exclude_internal: bool = True, **consumers: Subscription) -> dict[str, list[str]]:
-    found = threads_of(consumers, TOPICS, exclude_internal=exclude_internal)
+    found, _ = threads_of(consumers, TOPICS, exclude_internal=exclude_internal)
     return {topic: sorted(map(str, each)) for topic, each in found.items()}
 
 
@@ -44,11 +45,12 @@ def test_a_filter_accepts_internal_topics_if_they_are_not_excluded() -> None:
     assert threads(c=everything, exclude_internal=False) == {topic: ["c-0"] for topic in TOPICS}
 
 
-def test_a_consumer_whose_expression_cannot_be_used_has_no_threads(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_consumer_whose_expression_cannot_be_used_is_ignored() -> None:
     broken = Subscription(pattern=WHITE_LIST, streams={"a(": 1})
     other = Subscription(pattern=STATIC, streams={"a": 1})
-    assert threads(c=broken, d=other) == {"a": ["d-0"]}
-    assert "consumer c reads no topics: its expression cannot be used" in caplog.text
+    found, ignored = threads_of({"c": broken, "d": other}, TOPICS, exclude_internal=True)
+    assert found == {"a": [ThreadId("d", 0)]}
+    assert ignored == {"c": IsStr(regex="its expression cannot be used: .+")}
 
 
 ENDLESS = "([a-z_]+)+!"
@@ -58,38 +60,34 @@ ENDLESS = "([a-z_]+)+!"
 def test_the_expression_of_another_consumer_is_matched_in_linear_time() -> None:
     hostile = Subscription(pattern=WHITE_LIST, streams={ENDLESS: 1})
     other = Subscription(pattern=STATIC, streams={"a" * 249: 1})
-    found = threads_of({"c": hostile, "d": other}, ["a" * 249], exclude_internal=True)
+    found, _ = threads_of({"c": hostile, "d": other}, ["a" * 249], exclude_internal=True)
     assert found == {"a" * 249: [ThreadId("d", 0)]}
 
 
-def test_an_expression_that_re2_does_not_support_is_matched_only_for_consumers_that_have_the_same_one(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    looking = Subscription(pattern=WHITE_LIST, streams={"(?!b).": 1})
-    assert threads_of({"c": looking}, TOPICS, ["(?!b)."], exclude_internal=True) == {"a": [ThreadId("c", 0)]}
-    assert caplog.text == ""
-    assert threads(c=looking) == {}
-    assert "consumer c reads no topics: its expression cannot be used: RE2 does not support '(?!b).'" in caplog.text
+def test_an_expression_that_re2_does_not_support_is_matched_only_for_consumers_that_have_the_same_one() -> None:
+    looking = {"c": Subscription(pattern=WHITE_LIST, streams={"(?!b).": 1})}
+    assert threads_of(looking, TOPICS, ["(?!b)."], exclude_internal=True) == ({"a": [ThreadId("c", 0)]}, {})
+    reason: object = IsStr(regex=r"its expression cannot be used: RE2 does not support '\(\?!b\)\.'.*")
+    found, ignored = threads_of(looking, TOPICS, exclude_internal=True)
+    assert found == {}
+    assert ignored["c"] == reason
 
 
-def test_a_long_expression_is_used_only_for_consumers_that_have_the_same_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_long_expression_is_used_only_for_consumers_that_have_the_same_one() -> None:
     expression = "|".join(["a"] * 30_000)
-    consumer = Subscription(pattern=WHITE_LIST, streams={expression: 1})
-    assert threads_of({"c": consumer}, TOPICS, [expression], exclude_internal=True) == {"a": [ThreadId("c", 0)]}
-    assert threads(c=consumer) == {}
-    assert "its expression cannot be used: it has more than 50000 characters" in caplog.text
+    consumer = {"c": Subscription(pattern=WHITE_LIST, streams={expression: 1})}
+    assert threads_of(consumer, TOPICS, [expression], exclude_internal=True) == ({"a": [ThreadId("c", 0)]}, {})
+    reason = "its expression cannot be used: it has more than 50000 characters"
+    assert threads_of(consumer, TOPICS, exclude_internal=True) == ({}, {"c": reason})
 
 
-def test_the_consumers_with_the_most_threads_are_ignored_if_there_are_too_many(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_the_consumers_with_the_most_threads_are_ignored_if_there_are_too_many() -> None:
     topics = [f"t{number}" for number in range(200)]
     each = {"c": 10_000, "d": 1, "e": 4000, "f": 2000}
     consumers = {name: Subscription(pattern=WHITE_LIST, streams={".*": count}) for name, count in each.items()}
-    found = threads_of(consumers, topics, exclude_internal=True)
+    found, ignored = threads_of(consumers, topics, exclude_internal=True)
     assert all(Counter(thread.consumer_id for thread in ids) == {"d": 1, "f": 2000} for ids in found.values())
-    for name, count in {"c": 2_000_000, "e": 800_000}.items():
-        assert (
-            f"consumer {name} is ignored: with its {count} threads the group would have more than 1000000"
-            in caplog.text
-        )
+    assert ignored == {
+        name: f"with its {count} threads the group would have more than 1000000"
+        for name, count in {"c": 2_000_000, "e": 800_000}.items()
+    }

@@ -1,6 +1,10 @@
 """Assignments of groups in ZooKeeper are those of Kafka's ZooKeeper consumers."""
 
+import itertools
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spark_kafka_native._client.groups.zookeeper.thread_assignors import Owners, assign_range, assign_round_robin
 from spark_kafka_native._zookeeper.consumer_znodes import ThreadId
@@ -51,6 +55,23 @@ def test_round_robin_compares_hashes_as_signed_integers() -> None:
 def test_round_robin_passes_threads_that_do_not_read_a_topic() -> None:
     owners = assign_round_robin({"t": threads(a=1), "u": threads(a=1, b=1)}, {"t": range(2), "u": range(2)})
     assert shown(owners) == {"a-0": ["t-0", "t-1", "u-1"], "b-0": ["u-0"]}
+
+
+@given(
+    counts=st.dictionaries(st.sampled_from("abc"), st.integers(0, 4)),
+    readers=st.dictionaries(st.sampled_from(["t", "u", "v"]), st.sets(st.sampled_from("abc")), min_size=1),
+    sizes=st.lists(st.integers(0, 12), min_size=3, max_size=3),
+)
+def test_round_robin_passes_from_thread_to_thread_in_a_circle(
+    counts: dict[str, int], readers: dict[str, set[str]], sizes: list[int]
+) -> None:
+    able = {topic: threads(**{each: counts.get(each, 0) for each in names}) for topic, names in readers.items()}
+    partitions = {topic: range(size) for topic, size in zip("tuv", sizes, strict=True)}
+    owners = assign_round_robin(able, partitions)
+    circle = itertools.cycle(sorted({thread for each in able.values() for thread in each}, key=str))
+    for part, owner in owners.items():
+        assert owner == next(thread for thread in circle if thread in able[part.topic])
+    assert len(owners) == sum(len(partitions[topic]) for topic, each in able.items() if each)
 
 
 @pytest.mark.parametrize("assign", [assign_range, assign_round_robin])
