@@ -1,5 +1,6 @@
 """Assignments of a member of a group: which it carries out, and topics that are away, or not known yet."""
 
+import dataclasses
 import uuid
 from collections.abc import Callable
 
@@ -17,7 +18,15 @@ from spark_kafka_native._protocol.messages.metadata import MetadataRequest
 from spark_kafka_native._protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.clients.consuming import Consuming, with_protocol
-from tests.support.clients.scripted_member import ALL, brokers_of_a_group, group_of, member_options, wait_for_requests
+from tests.support.clients.scripted_member import (
+    ALL,
+    brokers_of_a_group,
+    committed,
+    count,
+    group_of,
+    member_options,
+    wait_for_requests,
+)
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.steps import Respond
@@ -81,13 +90,15 @@ def test_a_topic_that_was_away_and_was_created_again_is_read_from_its_beginning(
     assert (consuming.errors, group_of(brokers).joined) == ([], 1)
 
 
-def assigning(*topic_ids: uuid.UUID) -> Callable[[ConsumerGroupHeartbeatRequest], ConsumerGroupHeartbeatResponse]:
+def assigning(
+    *topic_ids: uuid.UUID, interval_ms: int = 20
+) -> Callable[[ConsumerGroupHeartbeatRequest], ConsumerGroupHeartbeatResponse]:
     def respond(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         topics = tuple(TopicPartitions(topic_id=topic_id, partitions=(0,)) for topic_id in topic_ids)
         return ConsumerGroupHeartbeatResponse(
             member_id=request.member_id,
             member_epoch=1,
-            heartbeat_interval_ms=20,
+            heartbeat_interval_ms=interval_ms,
             assignment=Assignment(topic_partitions=topics),
         )
 
@@ -108,6 +119,32 @@ def test_a_topic_id_that_is_not_known_is_looked_up_until_it_is(
         brokers.partition("later").append(batch_of([b"7"]))
         eventually(lambda: consuming.values, [7])
     assert f"group g: topic ids {topic_id} were assigned" in caplog.text
+
+
+def test_heartbeats_have_the_pauses_that_the_coordinator_names(
+    brokers: ScriptedCluster, options: dict[str, object]
+) -> None:
+    def later(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+        return dataclasses.replace(heartbeat_of_epoch_1(request), heartbeat_interval_ms=600_000)
+
+    first = assigning(brokers.state.topics["t"].topic_id, interval_ms=600_000)
+    brokers.script(ConsumerGroupHeartbeatRequest, Respond(first), *[Respond(later)] * 10_000)
+    with Consuming(with_protocol(options, CONSUMER), {"t": 1}) as consuming:
+        eventually(lambda: committed(brokers)[0], 3)
+        # One joins, and one confirms the assignment.
+        assert count(brokers, ConsumerGroupHeartbeatRequest) <= 3
+    assert consuming.errors == []
+
+
+@pytest.mark.parametrize(("instance_id", "epoch"), [("one", -2), (None, -1)], ids=["static", "dynamic"])
+def test_only_a_static_member_keeps_its_place_in_the_group_when_it_leaves(
+    brokers: ScriptedCluster, options: dict[str, object], instance_id: str | None, epoch: int
+) -> None:
+    static = {} if instance_id is None else {"group.instance.id": instance_id}
+    with Consuming(with_protocol(options, CONSUMER) | static, {"t": 1}) as consuming:
+        eventually(lambda: sorted(consuming.values), ALL)
+    last = brokers.requests(ConsumerGroupHeartbeatRequest)[-1]
+    assert (last.member_epoch, last.instance_id) == (epoch, instance_id)
 
 
 def heartbeat_of_epoch_1(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:

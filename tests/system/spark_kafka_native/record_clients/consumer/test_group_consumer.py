@@ -131,25 +131,51 @@ def test_a_sticky_assignor_takes_only_the_partitions_of_a_new_member(
                 assert set(member.partitions) <= set(owned)
 
 
+class InProcess:
+    """What a consumer calls with each record: it waits until ``go`` is set."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.records: list[ConsumerRecord] = []
+
+    def __call__(self, record: ConsumerRecord) -> None:
+        self.records.append(record)
+        assert self.go.wait(60)
+
+
 @each_protocol
 def test_a_record_in_process_keeps_its_partition_until_it_is_processed(
     broker: EmbeddedBroker, topic: str, options: dict[str, object], protocol: str
 ) -> None:
     options = with_protocol(options, protocol)
+    joins_first, joins_second = options, options
+    if options["group.protocol"] == "zookeeper":  # the second is the first one by name, so that it gets a partition
+        options |= {"rebalance.backoff.ms": 60_000}
+        joins_first, joins_second = options | {"consumer.id": "b"}, options | {"consumer.id": "a"}
     write(broker, topic, range(PARTITIONS))
-    begun, go = threading.Event(), threading.Event()
-
-    def process(_: ConsumerRecord) -> None:
-        begun.set()
-        assert go.wait(60)
-
-    with Consuming(options, {topic: 1}, process=process) as first:
-        assert begun.wait(60)
-        with Consuming(options, {topic: 1}) as second:
-            eventually(lambda: len(first.partitions) + len(second.partitions) <= PARTITIONS, expected=True)
-            go.set()
+    process = InProcess()
+    with Consuming(joins_first, {topic: PARTITIONS}, process=process) as first:
+        eventually(lambda: len(process.records), PARTITIONS, within_s=60)
+        with Consuming(joins_second, {topic: 1}) as second:
+            eventually(lambda: any(stream._partitions._stopped for stream in first.streams), expected=True)
+            assert second.partitions == []
+            process.go.set()
             wait_until_shared([first, second], all_of(topic))
             eventually(lambda: numbers(first, second), list(range(PARTITIONS)), within_s=60)
+
+
+def test_a_record_in_process_keeps_its_partition_in_zookeeper_for_no_longer_than_the_backoff_of_a_rebalance(
+    broker: EmbeddedBroker, topic: str, options: dict[str, object]
+) -> None:
+    options = with_protocol(options, "zookeeper range") | {"rebalance.backoff.ms": 100}
+    write(broker, topic, range(PARTITIONS))
+    process = InProcess()
+    with Consuming(options | {"consumer.id": "b"}, {topic: PARTITIONS}, process=process) as first:
+        eventually(lambda: len(process.records), PARTITIONS, within_s=60)
+        with Consuming(options | {"consumer.id": "a", "rebalance.max.retries": 1000}, {topic: 1}) as second:
+            eventually(lambda: len(second.values), 1)
+            process.go.set()
+    assert (first.errors, second.errors) == ([], [])
 
 
 @each_kind
