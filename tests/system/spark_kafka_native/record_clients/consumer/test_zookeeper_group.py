@@ -395,15 +395,24 @@ def test_an_idle_partition_migrates_too(
         eventually(lambda: kafka_offsets(broker), dict.fromkeys("0123", "0"))
 
 
-PROCESS_ONE_AND_STAY = """
-import json, signal, sys
-from spark_kafka_native.clients import ConsumerConnector
+PROCESS_TWO_AND_COMMIT = """
+import json, sys, time
+from spark_kafka_native.clients import CommitFailed, ConsumerConnector, KafkaError
 consumer = ConsumerConnector(json.loads(sys.argv[1]))
 (stream,) = consumer.create_message_streams({"t": 1})["t"]
 next(stream)
 next(stream)
 print("second record", flush=True)
-signal.pause()
+resumed = 0
+while True:
+    now = time.monotonic()
+    time.sleep(0.01)
+    resumed = 100 if time.monotonic() - now > 1 else resumed - 1
+    if resumed > 0:
+        try:
+            consumer.commit_offsets()
+        except (CommitFailed, KafkaError):
+            pass
 """
 
 
@@ -414,7 +423,7 @@ def test_a_member_that_was_stopped_for_longer_than_its_session_takes_no_offset_b
     write(broker, range(40))
     options |= {"offsets.storage": "kafka", "dual.commit.enabled": dual}
     due_when_resumed = {"auto.commit.interval.ms": 1500, "consumer.id": "stopped"}
-    command = [sys.executable, "-c", PROCESS_ONE_AND_STAY, json.dumps(options | due_when_resumed)]
+    command = [sys.executable, "-c", PROCESS_TWO_AND_COMMIT, json.dumps(options | due_when_resumed)]
     with started(command, until="second record") as process:
         process.send_signal(signal.SIGSTOP)
         with Consuming(options | {"rebalance.max.retries": 1000}, {"t": 1}) as member:
