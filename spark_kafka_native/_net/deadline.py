@@ -1,7 +1,10 @@
 """Points in time by which something must have happened."""
 
 import time
-from typing import Self
+from typing import Final, Self
+
+LONGEST_POLL_MS: Final = 2**31 - 1
+"""``select.poll``, ``settimeout`` and the times in requests take no more: 24 days."""
 
 
 class Deadline:
@@ -24,8 +27,8 @@ class Deadline:
 
     @property
     def remaining_ms(self) -> float:
-        """Milliseconds left, 0 once it has passed."""
-        return max(self._at - time.monotonic(), 0.0) * 1000
+        """Milliseconds left, 0 once it has passed, ``LONGEST_POLL_MS`` at most."""
+        return min(max(self._at - time.monotonic(), 0.0) * 1000, LONGEST_POLL_MS)
 
     @property
     def expired(self) -> bool:

@@ -13,6 +13,7 @@ from spark_kafka_native._client.consumer.broker_source import BrokerSource
 from spark_kafka_native._client.consumer.cursor import Cursor
 from spark_kafka_native._client.pausable_clock import PausableClock
 from spark_kafka_native._net.address import HostPort
+from spark_kafka_native._net.deadline import LONGEST_POLL_MS
 
 if TYPE_CHECKING:
     from spark_kafka_native._net.alarm import Alarm
@@ -148,7 +149,7 @@ class Sources:
         for source in polled:
             wants_write = source.connection.wants_write
             poller.register(source.connection, select.POLLIN | (select.POLLOUT if wants_write else 0))
-        descriptors = {descriptor for descriptor, _ in poller.poll(wait_s * 1000)}
+        descriptors = {descriptor for descriptor, _ in poller.poll(min(wait_s * 1000, LONGEST_POLL_MS))}
         self.is_woken = self._wakeup is not None and self._wakeup.is_due(descriptors)
         ready = [source for source in polled if source.connection.fileno() in descriptors]
         if not descriptors:

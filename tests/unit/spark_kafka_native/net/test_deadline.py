@@ -1,5 +1,9 @@
+import select
 import time
 
+import pytest
+
+from spark_kafka_native._net.alarm import Alarm
 from spark_kafka_native._net.deadline import Deadline
 
 
@@ -35,3 +39,12 @@ def test_extensions_of_a_deadline_are_bounded_together() -> None:
         deadline.extend_ms(200_000, most_ms=500_000)
     assert 509_000 < deadline.remaining_ms <= 510_000
     assert deadline.allowed_ms == 10_000
+
+
+@pytest.mark.parametrize("duration_ms", [2**31 - 1, 2**31 + 4_999, 2**63, float("inf")])
+def test_poll_takes_the_time_left_of_any_deadline(duration_ms: float) -> None:
+    alarm, poll = Alarm(), select.poll()
+    poll.register(alarm, select.POLLIN)
+    alarm.ring()
+    assert poll.poll(Deadline.after_ms(duration_ms).remaining_ms) == [(alarm.fileno(), select.POLLIN)]
+    alarm.close()
