@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from spark_kafka_native._net.address import parse_addresses
 from spark_kafka_native._net.secret import Secret
+from spark_kafka_native._protocol.nearest import nearest_name
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
@@ -195,7 +196,10 @@ def named_function(known: Mapping[str, Callable[..., Any]]) -> ValueType:
         if (found := known.get(name)) is not None:
             return found
         if not re.fullmatch(r"[\w.]+:[\w.]+", name):
-            raise ValueError(f"{name!r} is neither a function, module:function nor one of {', '.join(known)}")
+            classes = {**{each: each for each in known}, **{each.rpartition(".")[2]: each for each in known}}
+            near = nearest_name(name, classes)
+            hint = "" if near is None else f"; did you mean {classes[near]}?"
+            raise ValueError(f"{value!r:.100} is neither a function, module:function nor a class of Kafka's{hint}")
         try:
             return find_function(name)
         except (LookupError, TypeError) as error:

@@ -4,6 +4,7 @@ The names are those of Kafka 0.7 to 3.9. Spark's source and sink have ``bootstra
 """
 
 import dataclasses
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -14,6 +15,8 @@ from spark_kafka_native._zookeeper.connect_string import ConnectString
 
 if TYPE_CHECKING:
     from spark_kafka_native._zookeeper.discovery import BrokerDiscovery
+
+_log = logging.getLogger(__name__)
 
 SERVERS: Final = "bootstrap.servers"
 ZOOKEEPER: Final = "zookeeper.connect"
@@ -63,6 +66,9 @@ class DiscoveryConfig:
         servers, zookeeper = given.get(SERVERS), own.get(ZOOKEEPER)
         if servers is not None and zookeeper is not None:
             raise ConfigError(zookeeper[0], f"is set together with {option_prefix}{servers[0]}; set only one of them")
+        if zookeeper is None:
+            for name, _ in own.values():
+                _log.warning("client property %s has no effect without zookeeper.connect", name)
         if servers is None and zookeeper is None:
             raise ConfigError(SERVERS, f"is required (host:port[,host:port...]), or {option_prefix}{ZOOKEEPER}")
         client = ClientConfig.parse(

@@ -30,7 +30,7 @@ def _number(code: str) -> Deserializer:
 
 def _boolean_decoder(data: bytes) -> bool:
     if data not in {b"\0", b"\1"}:
-        raise ValueError(f"{data!r:.20} is no boolean")
+        raise ValueError(f"{data!r:.20} is not a boolean")
     return data == b"\1"
 
 

@@ -26,6 +26,8 @@ class ClientProperties:
     """Names of earlier releases, with today's."""
     old_values: Mapping[tuple[str, str], object] = dataclasses.field(default_factory=dict)
     """Old name and value -> the value of today's property, where that has another form."""
+    required: frozenset[str] = frozenset()
+    """Own properties without a default."""
     refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Properties that are errors, and why."""
     without_effect: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -61,6 +63,10 @@ class ClientProperties:
                 raise
             raise ConfigError(given[error.option], error.message) from None
 
+    def warn_of(self, name: str, reason: str) -> None:
+        """Log that a property is ignored, and why."""
+        _log.warning("property %s of the %s has no effect: %s", name, self.client, reason)
+
     def _current_names(self, options: Mapping[str, object]) -> dict[str, object]:
         current: dict[str, object] = {}
         given: dict[str, str] = {}
@@ -70,10 +76,14 @@ class ClientProperties:
             self._check_name(old)
             if old in self.refused:
                 raise ConfigError(old, f"is not supported: {self.refused[old]}")
-            if value is None or isinstance(value, bytes):
-                raise ConfigError(old, f"must not be {'None; leave it out' if value is None else 'bytes'}")
+            if isinstance(value, bytes):
+                raise ConfigError(old, "must not be bytes")
+            if value is None:
+                is_required = self.old_names.get(old, old) in self.required
+                text = "is required, and must not be None" if is_required else "must not be None; leave it out"
+                raise ConfigError(old, text)
             if old in self.without_effect:
-                _log.warning("property %s of the %s has no effect: %s", old, self.client, self.without_effect[old])
+                self.warn_of(old, self.without_effect[old])
                 continue
             name = self.old_names.get(old, old)
             if name in given:

@@ -46,11 +46,13 @@ def _assignors() -> ValueType:
     known = ", ".join(ASSIGNORS)
 
     def parse(value: object) -> tuple[str, ...]:
-        given = [part.strip() for part in str(value).split(",") if part.strip()]
+        if not isinstance(value, str):
+            raise TypeError(f"must be str, names separated by commas, not {type(value).__name__}")
+        given = [part.strip() for part in value.split(",") if part.strip()]
         names = tuple(dict.fromkeys(_ASSIGNOR_CLASSES.get(name, name.lower()) for name in given))
         unknown = [name for name, found in zip(given, names, strict=False) if found not in ASSIGNORS]
         if unknown or not names:
-            raise ValueError(f"{str(value)!r} is no list of {known}")
+            raise ValueError(f"{value!r} is not a list of {known}")
         return names
 
     return ValueType(f"a list of {known}, or of Kafka's classes", parse)
@@ -202,8 +204,8 @@ def _with_defaults(values: Mapping[str, Any], discovery: DiscoveryConfig) -> dic
         names = " or ".join(THREAD_ASSIGNORS)
         raise ConfigError("partition.assignment.strategy", f"must be {names} with group.protocol={ZOOKEEPER}")
     storage = values.get("offsets_storage", ZOOKEEPER)
-    if storage == ZOOKEEPER and values.get("dual_commit_enabled"):
-        raise ConfigError("dual.commit.enabled", "requires offsets.storage=kafka")
+    if storage == ZOOKEEPER and values.get("dual_commit_enabled"):  # the last step of a migration back has both
+        _NAMES.warn_of("dual.commit.enabled", f"offsets.storage={ZOOKEEPER}")
     own = {"group_protocol": protocol, "partition_assignment_strategy": assignors, "offsets_storage": storage}
     if (sync_time_ms := values.get("zookeeper_sync_time_ms")) is not None:
         own["rebalance_backoff_ms"] = values.get("rebalance_backoff_ms", sync_time_ms)
@@ -280,6 +282,7 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = MappingProxyType(
 _NAMES: Final = ClientProperties(
     without_effect=WITHOUT_EFFECT,
     client="consumer",
+    required=frozenset({"group.id"}),
     own=PROPERTIES,
     old_names=OLD_NAMES,
     old_values={

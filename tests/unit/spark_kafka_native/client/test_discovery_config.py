@@ -91,3 +91,16 @@ def test_the_discovery_is_that_of_the_servers_and_not_open_yet() -> None:
     found = config.discovery()
     assert found is not None
     assert found.connect == CONNECT
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["zookeeper.session.timeout.ms", "zk.sessiontimeout.ms", "zookeeper.connection.timeout.ms", "zk.read.num.retries"],
+)
+def test_properties_of_zookeeper_have_no_effect_with_bootstrap_servers(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    DiscoveryConfig.parse(ZOOKEEPER | {name: "7"})
+    assert not caplog.records
+    DiscoveryConfig.parse({"bootstrap.servers": "a:1", name: "7"})
+    assert f"property {name} has no effect without zookeeper.connect" in caplog.text

@@ -100,7 +100,13 @@ def test_a_deserializer_can_be_a_function_or_its_name() -> None:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("com.example.MyDeserializer", "is neither a function, module:function nor one of kafka"),
+        (
+            "com.example.MyDeserializer",
+            "'com.example.MyDeserializer' is neither a function, module:function nor a class",
+        ),
+        ("StringDeserializer", rf"; did you mean {JAVA}StringDeserializer\?$"),
+        (f"{JAVA}StringDeserialiser", rf"; did you mean {JAVA}StringDeserializer\?$"),
+        (5, "^5 is neither a function, module:function nor a class of Kafka's$"),
         ("json:nothing", "json:nothing cannot be used: module 'json' has no attribute 'nothing'"),
         ("no_such_module:loads", "No module named 'no_such_module'"),
         ("json:__name__", "is no function"),

@@ -68,7 +68,7 @@ def test_what_a_serializer_returns_must_be_bytes_or_none() -> None:
     [
         (
             "com.example.MySerializer",
-            "is neither a function, module:function nor one of kafka",
+            "is neither a function, module:function nor a class of Kafka's",
         ),
         ("json:nothing", "json:nothing cannot be used: module 'json' has no attribute 'nothing'"),
         ("no_such_module:dumps", "No module named 'no_such_module'"),

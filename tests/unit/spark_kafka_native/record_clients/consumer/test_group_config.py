@@ -96,6 +96,12 @@ def test_a_consumer_without_a_group_is_an_error(options: dict[str, object]) -> N
         ConsumerConfig.parse(options)
 
 
+@pytest.mark.parametrize("name", ["group.id", "groupid"])
+def test_a_group_that_is_none_is_an_error_that_does_not_say_to_leave_it_out(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^{name}: is required, and must not be None$"):
+        ConsumerConfig.parse({"bootstrap.servers": "localhost:9092", name: None})
+
+
 def test_a_consumer_without_brokers_is_an_error() -> None:
     with pytest.raises(ConfigError, match=r"bootstrap\.servers: is required"):
         ConsumerConfig.parse({"group.id": "g"})
@@ -169,6 +175,11 @@ def test_every_old_name_has_a_property_of_today() -> None:
         ({"linger": 5}, "linger: is not a property of the consumer"),
         ({"group.instance.id": None}, "group.instance.id: must not be None; leave it out"),
         ({"client.id": b"a"}, "client.id: must not be bytes"),
+        (
+            {"partition.assignment.strategy": ["range"]},
+            "partition.assignment.strategy: must be str, names separated by commas, not list",
+        ),
+        ({"partition.assignment.strategy": "best"}, "'best' is not a list of range, roundrobin, sticky, cooperative-"),
     ],
 )
 def test_errors_name_options_as_the_user_wrote_them(options: dict[str, object], message: str) -> None:
@@ -267,6 +278,18 @@ def test_offsets_are_committed_twice_while_a_group_migrates() -> None:
     assert (one.offsets_storage, one.dual_commit_enabled) == ("kafka", False)
 
 
+def test_dual_commits_have_no_effect_while_offsets_are_in_zookeeper(caplog: pytest.LogCaptureFixture) -> None:
+    for options in ({"dual.commit.enabled": "true"}, {"dual.commit.enabled": "true", "offsets.storage": "zookeeper"}):
+        caplog.clear()
+        assert ConsumerConfig.parse(IN_ZOOKEEPER | options).offsets_storage == "zookeeper"
+        text = "property dual.commit.enabled of the consumer has no effect: offsets.storage=zookeeper"
+        assert text in caplog.text
+    caplog.clear()
+    ConsumerConfig.parse(IN_ZOOKEEPER | {"dual.commit.enabled": "true", "offsets.storage": "kafka"})
+    ConsumerConfig.parse(IN_ZOOKEEPER | {"dual.commit.enabled": "false"})
+    assert not caplog.records
+
+
 @pytest.mark.parametrize(
     ("base", "options", "message"),
     [
@@ -285,7 +308,6 @@ def test_offsets_are_committed_twice_while_a_group_migrates() -> None:
             "partition.assignment.strategy: must be range or roundrobin with group.protocol=zookeeper",
         ),
         (IN_ZOOKEEPER, {"partition.assignment.strategy": "range,roundrobin"}, "must be range or roundrobin"),
-        (IN_ZOOKEEPER, {"dual.commit.enabled": "true"}, "dual.commit.enabled: requires offsets.storage=kafka"),
         (IN_ZOOKEEPER, {"group.id": ".."}, "group.id: a znode cannot have the name '..'"),
         (IN_ZOOKEEPER, {"consumer.id": "a/b"}, "consumer.id: 'a/b' has other characters than letters, digits and"),
         ({"zk.connect": "localhost:2181"}, {"groupid": "a b"}, "groupid: 'a b' has other characters"),
