@@ -174,22 +174,48 @@ def _balance(found: dict[str, set[TopicPartition]], subscribers: Mapping[str, Se
 
     It ends, because each move makes the sum of the squares of the members' numbers smaller.
     """
+    numbers: dict[str, defaultdict[str, list[int]]] = {topic: defaultdict(list) for topic in subscribers}
+    for member_id, parts in found.items():
+        for part in parts:
+            numbers[part.topic][member_id].append(-part.partition)
+    for heap in itertools.chain.from_iterable(heaps.values() for heaps in numbers.values()):
+        heapq.heapify(heap)
     is_balanced = False
     while not is_balanced:
-        is_balanced = True
-        for topic, able in subscribers.items():
-            while True:
-                most = max(
-                    (member_id for member_id in able if any(part.topic == topic for part in found[member_id])),
-                    key=lambda member_id: len(found[member_id]),
-                )
-                fewest = min(able, key=lambda member_id: len(found[member_id]))
-                if len(found[most]) - len(found[fewest]) < 2:
-                    break
-                part = max(part for part in found[most] if part.topic == topic)
-                found[most].remove(part)
-                found[fewest].add(part)
-                is_balanced = False
+        moves = [_balance_topic(topic, found, able, numbers[topic]) for topic, able in subscribers.items()]
+        is_balanced = not any(moves)
+
+
+def _balance_topic(
+    topic: str, found: dict[str, set[TopicPartition]], able: Sequence[str], numbers: defaultdict[str, list[int]]
+) -> int:
+    """Move partitions of one topic until no member of ``able`` has two fewer than one with such; how many moved.
+
+    ``numbers`` are heaps of each member's partitions of the topic, negative, so that the greatest is the first.
+    An entry of the heaps below counts while its member has as many partitions.
+    """
+    most = [(-len(found[member_id]), index) for index, member_id in enumerate(able) if member_id in numbers]
+    fewest = [(len(found[member_id]), index) for index, member_id in enumerate(able)]
+    heapq.heapify(most)
+    heapq.heapify(fewest)
+    moved = 0
+    while True:
+        while not numbers[able[most[0][1]]] or -most[0][0] != len(found[able[most[0][1]]]):
+            heapq.heappop(most)
+        while fewest[0][0] != len(found[able[fewest[0][1]]]):
+            heapq.heappop(fewest)
+        if -most[0][0] - fewest[0][0] < 2:
+            return moved
+        giver, taker = most[0][1], fewest[0][1]
+        number = heapq.heappop(numbers[able[giver]])
+        heapq.heappush(numbers[able[taker]], number)
+        part = TopicPartition(topic, -number)
+        found[able[giver]].remove(part)
+        found[able[taker]].add(part)
+        for index in (giver, taker):
+            heapq.heappush(most, (-len(found[able[index]]), index))
+            heapq.heappush(fewest, (len(found[able[index]]), index))
+        moved += 1
 
 
 def _partitions_of(topic: str, partitions: Mapping[str, int]) -> Iterable[TopicPartition]:

@@ -1,6 +1,9 @@
 import itertools
+import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -162,3 +165,34 @@ def test_a_balanced_assignment_does_not_change(group: tuple[dict[str, Subscribed
     }
     assert ASSIGNORS["sticky"](again, partitions) == found
     assert ASSIGNORS["cooperative-sticky"](again, partitions) == found
+
+
+def steps_of(function: Callable[[], object]) -> int:
+    """How many lines of Python run in a call."""
+    steps = 0
+
+    def count(_frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal steps
+        steps += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        function()
+    finally:
+        sys.settrace(before)
+    return steps
+
+
+def steps_of_sticky(count: int) -> int:
+    """A member has all partitions of a topic; nine join, and subscribe to one topic more."""
+    owned = tuple(TopicPartition("a", number) for number in range(count))
+    owner = SubscribedMember(topics=frozenset("a"), owned=owned, generation=1)
+    members = {"m": owner, **members_of(**{f"n{number}": "ab" for number in range(9)})}
+    return steps_of(lambda: ASSIGNORS["sticky"](members, {"a": count, "b": 1}))
+
+
+def test_members_of_different_topics_are_balanced_in_linear_time() -> None:
+    few, many = steps_of_sticky(200), steps_of_sticky(800)
+    assert many < 5 * few, (few, many)
