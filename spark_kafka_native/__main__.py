@@ -16,6 +16,7 @@ from spark_kafka_native._tools.dispatch import TOOLS
 _NAME: Final = "pykafka"
 _COMPLETE: Final = "_PYKAFKA_COMPLETE"
 """The environment variable in which a shell asks for completions."""
+_GROUPS: Final = "spark_kafka_native._tools.groups"
 _BROKER: Final = "broker_embedded._tools"
 _EXIT_STATUS: Final = """\
 exit status
@@ -39,7 +40,9 @@ SECTIONS: Final[Mapping[str, Mapping[str, Lazy]]] = {
         "topics": TOOLS["kafka-topics"],
         "configs": TOOLS["kafka-configs"],
         "groups": TOOLS["kafka-consumer-groups"],
-        "lag": Lazy("spark_kafka_native._tools.lag:lag", "Print the lag of consumer groups, or of streaming queries."),
+        "lag": Lazy(
+            "spark_kafka_native._tools.groups.lag:lag", "Print the lag of consumer groups, or of streaming queries."
+        ),
         "lookup-table": TOOLS["kafka-lookup-table"],
         "offsets": TOOLS["kafka-get-offsets"],
         "transactions": TOOLS["kafka-transactions"],

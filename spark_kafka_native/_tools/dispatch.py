@@ -19,7 +19,7 @@ TOOLS: Final[Mapping[str, Lazy]] = {
         f"{_PACKAGE}.console_producer:console_producer", "Send the lines of standard input as records."
     ),
     "kafka-consumer-groups": Lazy(
-        f"{_PACKAGE}.consumer_groups:consumer_groups", "List, describe, reset and delete consumer groups."
+        f"{_PACKAGE}.groups.consumer_groups:consumer_groups", "List, describe, reset and delete consumer groups."
     ),
     "kafka-delete-records": Lazy(
         f"{_PACKAGE}.delete_records:delete_records_command", "Delete the records of partitions before an offset."

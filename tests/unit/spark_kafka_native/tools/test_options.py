@@ -5,7 +5,7 @@ from spark_kafka_native._command_line.commands import run
 from spark_kafka_native._command_line.output import InvalidOption
 from spark_kafka_native._command_line.properties import parse_pairs
 from spark_kafka_native._tools.configs import configs
-from spark_kafka_native._tools.consumer_groups import consumer_groups
+from spark_kafka_native._tools.groups.consumer_groups import consumer_groups
 from spark_kafka_native._tools.options import split_list, with_defaults
 from spark_kafka_native._tools.topics import topics
 

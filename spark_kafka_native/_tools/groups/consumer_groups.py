@@ -21,7 +21,7 @@ from spark_kafka_native._protocol.consumer_protocol import CONSUMER_PROTOCOL
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._tools.connection import on_cluster
-from spark_kafka_native._tools.group_tables import (
+from spark_kafka_native._tools.groups.group_tables import (
     complain_of_state,
     deleted_offsets_table,
     groups_table,
@@ -30,7 +30,7 @@ from spark_kafka_native._tools.group_tables import (
     offsets_table,
     state_table,
 )
-from spark_kafka_native._tools.offset_reset import chosen_partitions, position_options, reset
+from spark_kafka_native._tools.groups.offset_reset import chosen_partitions, position_options, reset
 from spark_kafka_native._tools.options import ACTIONS, chosen_action, cluster_options, command, timeout_option
 from spark_kafka_native._tools.tables import Table, json_flag
 

@@ -6,7 +6,7 @@ from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata
 from spark_kafka_native._client.admin.groups import GroupDescription, GroupListing, GroupMember
 from spark_kafka_native._protocol.errors import ErrorCode
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._tools.group_tables import (
+from spark_kafka_native._tools.groups.group_tables import (
     complain_of_state,
     deleted_offsets_table,
     groups_table,

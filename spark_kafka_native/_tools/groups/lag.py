@@ -19,9 +19,9 @@ from spark_kafka_native._command_line.parameters import INT64, OptionGroup, flag
 from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._tools.connection import open_cluster
-from spark_kafka_native._tools.group_tables import LAG_COLUMNS, PARTITION, TOPIC
+from spark_kafka_native._tools.groups.group_tables import LAG_COLUMNS, PARTITION, TOPIC
+from spark_kafka_native._tools.groups.query_checkpoint import Checkpoint
 from spark_kafka_native._tools.options import cluster_options, command
-from spark_kafka_native._tools.query_checkpoint import Checkpoint
 from spark_kafka_native._tools.tables import Cell, Column, Table, json_flag
 
 _DAY_S: Final = 86_400

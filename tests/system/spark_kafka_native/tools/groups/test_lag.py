@@ -10,7 +10,7 @@ import pytest
 
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.__main__ import main
-from spark_kafka_native._tools import lag as lag_module
+from spark_kafka_native._tools.groups import lag as lag_module
 from tests.support.clients.topics import Topics
 from tests.support.servers.brokers import AnyBroker, TopicMaker
 from tests.support.tools import Tool, ToolResult, calling

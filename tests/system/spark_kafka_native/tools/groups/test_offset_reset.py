@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from spark_kafka_native._command_line.output import InvalidOption
-from spark_kafka_native._tools.offset_reset import parse_duration
+from spark_kafka_native._tools.groups.offset_reset import parse_duration
 from tests.support.tools import Tool
 
 TOPIC = "tool-reset"

@@ -1,0 +1,1 @@
+"""The tools of consumer groups: their offsets, members and lag."""
