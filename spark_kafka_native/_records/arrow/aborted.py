@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from spark_kafka_native._records.batch import BatchHeader
+from spark_kafka_native._records.control import ControlType, decode_control
 
 _NEVER = 2**63 - 1
 
@@ -57,3 +58,15 @@ class AbortedTransactions:
     def left(self) -> tuple[AbortedTransaction, ...]:
         """The transactions that are open or still to come, for the next call in the same buffer."""
         return (*self._open.values(), *self._ahead)
+
+
+def is_visible(view: memoryview, position: int, header: BatchHeader, transactions: AbortedTransactions | None) -> bool:
+    """Whether the batch has records for users. Call it for every batch, in order: markers end transactions."""
+    aborted = transactions is not None and transactions.drops(header)
+    if not header.is_control:
+        return not aborted
+    if transactions is not None and header.has_producer_id:
+        record = decode_control(view, position, header)
+        if record is not None and record.type is ControlType.ABORT:
+            transactions.end(header.producer_id)
+    return False

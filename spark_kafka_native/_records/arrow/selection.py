@@ -7,7 +7,7 @@ from operator import lt
 from crc32c import crc32c
 
 from spark_kafka_native._records.arrow import kernel
-from spark_kafka_native._records.arrow.aborted import AbortedTransactions
+from spark_kafka_native._records.arrow.aborted import AbortedTransactions, is_visible
 from spark_kafka_native._records.arrow.batches import Batches
 from spark_kafka_native._records.arrow.selected import Limits, MessagePart, Part
 from spark_kafka_native._records.batch import (
@@ -18,7 +18,6 @@ from spark_kafka_native._records.batch import (
     check_crc,
     read_header,
 )
-from spark_kafka_native._records.control import ControlType, decode_control
 from spark_kafka_native._records.decompression import decompress_to
 from spark_kafka_native._records.errors import IncompleteBatch, OldFormatBatch
 from spark_kafka_native._records.legacy import (
@@ -129,7 +128,7 @@ class _Selector:
         in_range = next_offset > limits.from_offset
         if limits.check_crcs and (in_range or header.is_control):
             check_crc(view, position, header)
-        if _is_visible(view, position, header, self._transactions) and in_range:
+        if is_visible(view, position, header, self._transactions) and in_range:
             start, codec = position + RECORD_BATCH_OVERHEAD, header.compression
             length = end - start
             if codec is not CompressionType.NONE:
@@ -262,18 +261,6 @@ class _Selector:
         self.log_position = next_offset
         if next_offset > self.next_offset:
             self.next_offset = min(next_offset, self._limits.until_offset)
-
-
-def _is_visible(view: memoryview, position: int, header: BatchHeader, transactions: AbortedTransactions | None) -> bool:
-    """Whether the batch has records for users. Call it for every batch, in order: markers end transactions."""
-    aborted = transactions is not None and transactions.drops(header)
-    if not header.is_control:
-        return not aborted
-    if transactions is not None and header.has_producer_id:
-        record = decode_control(view, position, header)
-        if record is not None and record.type is ControlType.ABORT:
-            transactions.end(header.producer_id)
-    return False
 
 
 def _check_size(length: int, position: int, header: BatchHeader) -> None:
