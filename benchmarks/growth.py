@@ -37,8 +37,8 @@ from benchmarks.support.rounds import Case, measure
 from spark_kafka_native._client.admin.topics import delete_topics
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.cursor import PartitionRange
-from spark_kafka_native._client.consumer.fetcher import Fetcher
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._protocol.topic import TopicPartition
 
@@ -102,7 +102,7 @@ class Log:
             until_offset=first + records,
             leader=self._leaders[partition],
         )
-        with Fetcher(self.cluster, [wanted], columns=COLUMNS) as fetcher:
+        with row_fetcher(self.cluster, [wanted], columns=COLUMNS) as fetcher:
             seen = sum(batch.num_rows for _, batch in fetcher)
         if seen != records:
             raise RuntimeError(f"{partition} has {seen} records of {records} from {first}")

@@ -20,8 +20,8 @@ from spark_kafka_native._client.cluster.metadata import NO_EPOCH, PartitionLeade
 from spark_kafka_native._client.config import READ_UNCOMMITTED, ClientConfig
 from spark_kafka_native._client.consumer.broker_source import BrokerSource
 from spark_kafka_native._client.consumer.cursor import Cursor, PartitionRange
-from spark_kafka_native._client.consumer.fetcher import Fetcher
 from spark_kafka_native._client.consumer.offsets import LATEST, list_offsets
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._records.arrow.batches import Batches
@@ -95,7 +95,7 @@ def ours(into_arrow: bool) -> Opened:
     """The fetcher, as tasks of Spark use it; for objects, a tuple of each row."""
 
     def one(cluster: Cluster, leader: PartitionLeader, partition: TopicPartition, end: int) -> int:
-        with Fetcher(cluster, [_range(partition, end, leader)], columns=COLUMNS, target_rows=40_000) as fetcher:
+        with row_fetcher(cluster, [_range(partition, end, leader)], columns=COLUMNS, target_rows=40_000) as fetcher:
             if into_arrow:
                 return sum(batch.num_rows for _, batch in fetcher)
             return sum(len(_objects(batch)) for _, batch in fetcher)

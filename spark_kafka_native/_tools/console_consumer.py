@@ -15,8 +15,8 @@ import pyarrow as pa
 from spark_kafka_native._client.admin.committed_offsets import OffsetAndMetadata, commit_offsets, fetch_offsets
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.cursor import PartitionRange
-from spark_kafka_native._client.consumer.fetcher import Fetcher
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, offsets_at
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._command_line.commands import Options
 from spark_kafka_native._command_line.output import InvalidOption, complain, json_bytes, json_field, say_bytes
 from spark_kafka_native._command_line.parameters import INT32, INT64, OptionGroup, flag, option, unsupported
@@ -142,7 +142,7 @@ def _of_one(
     if positions[partition] >= until:
         return
     wanted = PartitionRange(partition=partition, from_offset=positions[partition], until_offset=until)
-    with Fetcher(cluster, [wanted]) as fetcher:
+    with row_fetcher(cluster, [wanted]) as fetcher:
         for _, rows in fetcher:
             for row in _rows(rows):
                 positions[partition] = row["offset"] + 1

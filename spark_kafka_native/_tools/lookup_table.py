@@ -10,8 +10,8 @@ import numpy as np
 
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.cursor import PartitionRange
-from spark_kafka_native._client.consumer.fetcher import Fetcher
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, offsets_at
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._client.lookup_tables.stores import Store, store_of
 from spark_kafka_native._client.partitioning.bucket_table import DEFAULT_BUCKETS, BucketTable
 from spark_kafka_native._client.partitioning.partitioner_names import LookupTableError, TableLocation
@@ -289,7 +289,7 @@ def _read(cluster: Cluster, table: BucketTable) -> dict[int, _Found]:
     ends = offsets_at(cluster, dict.fromkeys(partitions, LATEST))
     ranges = [PartitionRange(partition=each, from_offset=begins[each], until_offset=ends[each]) for each in partitions]
     found = {number: _Found() for number in numbers}
-    with Fetcher(cluster, ranges, columns=("key",)) as fetcher:
+    with row_fetcher(cluster, ranges, columns=("key",)) as fetcher:
         for partition, rows in fetcher:
             keys = rows.column("key")
             each = found[partition.partition]

@@ -1,10 +1,8 @@
-"""A partition's records in a Fetch response, from their batches to rows."""
+"""A partition's records in a Fetch response, as rows or as another form."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
-from typing import Self
-
-import pyarrow as pa
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol, Self, TypeVar
 
 from spark_kafka_native._client.cluster.metadata import NO_EPOCH
 from spark_kafka_native._client.consumer.broker_source import BrokerSource
@@ -13,9 +11,49 @@ from spark_kafka_native._net.blocking import DEFAULT_MAX_FRAME_BYTES
 from spark_kafka_native._protocol.messages.fetch import PartitionData
 from spark_kafka_native._records.arrow.aborted import AbortedTransaction
 from spark_kafka_native._records.arrow.batches import Batches
-from spark_kafka_native._records.arrow.decode import Decoded
 from spark_kafka_native._records.batch import LOG_OVERHEAD
 from spark_kafka_native._records.errors import CorruptBatch, UnreadableBatch
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Decoded(Protocol[T_co]):
+    """Records in some form, and what they were made of: see ``records.arrow.decode.Decoded``."""
+
+    @property
+    def records(self) -> T_co:
+        """The records."""
+
+    @property
+    def records_count(self) -> int:
+        """How many there are."""
+
+    @property
+    def next_offset(self) -> int:
+        """The offset to continue at."""
+
+    @property
+    def bytes_used(self) -> int:
+        """The bytes of the batches before it."""
+
+    @property
+    def aborted(self) -> tuple[AbortedTransaction, ...] | None:
+        """The aborted transactions of the bytes after it."""
+
+
+class Decode(Protocol[T_co]):
+    """``records.arrow.decode.decode``, or another function with these parameters."""
+
+    def __call__(
+        self,
+        buffer: Batches,
+        *,
+        from_offset: int,
+        until_offset: int,
+        aborted: Iterable[AbortedTransaction] | None,
+    ) -> Decoded[T_co]:
+        """The records of ``buffer`` with offsets in [from_offset, until_offset). Raises UnreadableBatch."""
 
 
 def size_of_cut_off(records: bytes | memoryview, max_bytes: int) -> int:
@@ -68,10 +106,10 @@ class CompletedFetch:
             cursor.max_bytes = size_of_cut_off(records, cursor.max_bytes)
         return None
 
-    def rows(self, decode: Callable[..., Decoded], now: Callable[[], float]) -> Iterator[pa.RecordBatch]:
-        """Decode the batches; the cursor moves before rows are yielded.
+    def records(self, decode: Decode[T], now: Callable[[], float]) -> Iterator[tuple[T, int]]:
+        """Decode the batches -> records and their number; the cursor moves before they are yielded.
 
-        A batch that cannot be decoded ends the rows, and the next Fetch is at its offset, over a new connection.
+        A batch that cannot be decoded ends the records, and the next Fetch is at its offset, over a new connection.
         Raises UnreadableBatch: of the batch at the cursor's position.
         """
         cursor = self.cursor
@@ -93,6 +131,6 @@ class CompletedFetch:
             self.batches, self.aborted = self.batches.skip(decoded.bytes_used), decoded.aborted
             # The epoch of the record before is known again at the end of the response.
             cursor.advance(decoded.next_offset, NO_EPOCH, now())
-            if decoded.records.num_rows:
-                yield decoded.records
+            if decoded.records_count:
+                yield decoded.records, decoded.records_count
         cursor.advance(max(cursor.position, min(self.end, cursor.end_offset)), self.epoch, now())

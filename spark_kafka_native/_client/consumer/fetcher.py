@@ -1,9 +1,9 @@
-"""Reading offset ranges of partitions as Arrow record batches: one Fetch per broker, for all partitions that it leads.
+"""Reading offset ranges of partitions: one Fetch per broker, for all partitions that it leads.
 
 The batch headers of a response say where each partition continues, so the next Fetch is in flight while the response is
 decompressed and decoded. One response at a time is decoded; the next ones wait in their sockets.
 
-    cursor without a source --leader found, logs compared--> source of its broker --Fetch--> decode --> rows
+    cursor without a source --leader found, logs compared--> source of its broker --Fetch--> decode --> records
               ^                                                      |
               +---- retriable error: after a pause, at the same offset
                                                                      +---- any other error: failure, which is raised
@@ -14,20 +14,17 @@ is asked where the earlier epochs ended, before any of its records are used: a l
 is an error.
 """
 
-import functools
 import math
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from typing import Final, Self
+from collections.abc import Generator, Iterable, Iterator
+from typing import Generic, Self
 from uuid import UUID
-
-import pyarrow as pa
 
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.config import READ_COMMITTED, READ_UNCOMMITTED
 from spark_kafka_native._client.consumer.broker_source import BrokerSource, is_throttled
-from spark_kafka_native._client.consumer.completed_fetch import CompletedFetch
+from spark_kafka_native._client.consumer.completed_fetch import CompletedFetch, Decode, T
 from spark_kafka_native._client.consumer.cursor import Cursor, FetchMetrics, PartitionRange
 from spark_kafka_native._client.consumer.leadership import check_range, find_leaders
 from spark_kafka_native._client.consumer.planned_topics import compare_topic_ids
@@ -41,23 +38,18 @@ from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.messages.fetch import FetchResponse, PartitionData
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._protocol.wire import ZERO_UUID
-from spark_kafka_native._records.arrow.decode import decode
-from spark_kafka_native._records.arrow.schema import ALL
 from spark_kafka_native._records.decompression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native._records.errors import OversizedBatch, UnreadableBatch
 
-TARGET_ROWS: Final = 50_000
-TARGET_BYTES: Final = 1 << 22
-"""Decoded bytes after which a record batch is yielded, whatever its number of rows."""
 
+class Fetcher(Generic[T]):
+    """The records of ``ranges``, each of another partition, as ``decode`` makes them: in the order of their offsets.
 
-class Fetcher:
-    """The rows of ``ranges``, each of another partition: in the order of their offsets within each.
-
-    Iterate it. When a partition fails, the iteration raises its error, and ``failed`` is the partition; the rows below
-    its ``position`` have all been yielded, and none at or above it has. Iterating again continues with all partitions,
-    once ``assign`` has given the failed one another range, or ``remove`` has removed it; else it raises again. After
-    TopicRecreated from a broker before Kafka 3.1, rows that were yielded may be of the other topic (`planned_topics`).
+    Iterate it. When a partition fails, the iteration raises its error, and ``failed`` is the partition; the records
+    below its ``position`` have all been yielded, and none at or above it has. Iterating again continues with all
+    partitions, once ``assign`` has given the failed one another range, or ``remove`` has removed it; else it raises
+    again. After TopicRecreated from a broker before Kafka 3.1, records that were yielded may be of the other topic
+    (`planned_topics`).
 
     Raises, while iterating: OffsetOutOfRange, LogTruncated, FetchTimeout, CorruptRecords, BatchTooLarge,
     TopicRecreated, BrokerUnreachable, AuthenticationFailed, other KafkaErrors; ValueError: a partition has two ranges.
@@ -68,20 +60,20 @@ class Fetcher:
         cluster: Cluster,
         ranges: Iterable[PartitionRange],
         *,
-        columns: Sequence[str] = ALL,
+        decode: Decode[T],
         isolation: int | None = None,
-        target_rows: int = TARGET_ROWS,
         timeout_ms: float | None = None,
         max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
         wakeup: Wakeup | None = None,
     ) -> None:
-        """``columns`` are those of ``records.arrow.decode``; ``isolation`` by default is ``isolation.level``.
+        """``isolation`` by default is ``isolation.level``.
 
         ``timeout_ms`` is the longest time that a partition may be without progress, by default
         ``default.api.timeout.ms``; time in which a broker throttles this client does not count, up to
         ``MAX_THROTTLE_MS``, nor does the time that the caller takes between rows.
-        A batch of more than ``max_decompressed_bytes`` raises BatchTooLarge. ``wakeup`` ends an iteration that
-        waits; the next one continues. With it, the leader of a partition without records is looked up again instead.
+        ``max_decompressed_bytes``: the limit of ``decode``, which BatchTooLarge names. ``wakeup`` ends an iteration
+        that waits; the next one continues. With it, the leader of a partition without records is looked up again
+        instead.
         """
         config = cluster.config
         self.metrics = FetchMetrics()
@@ -91,27 +83,20 @@ class Fetcher:
         self._committed_only = (config.isolation_level if isolation is None else isolation) == READ_COMMITTED
         self._timeout_ms = config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         self._max_decompressed_bytes = max_decompressed_bytes
-        self._decode = functools.partial(
-            decode,
-            columns=tuple(columns),
-            check_crcs=config.check_crcs,
-            max_decompressed_bytes=max_decompressed_bytes,
-            target_rows=target_rows,
-            target_bytes=TARGET_BYTES,
-        )
+        self._decode = decode
         self._cursors: dict[TopicPartition, Cursor] = {}
         self._failures: dict[Cursor, None] = {}
         self._completed: deque[CompletedFetch] = deque()
         self._jitter = jitter()
         """The same for all partitions, so that those that have an error at once are retried at once."""
         self._clock = PausableClock()
-        """For timeouts only: it is paused while the caller uses rows, and between iterations."""
+        """For timeouts only: it is paused while the caller uses records, and between iterations."""
         isolation = READ_COMMITTED if self._committed_only else READ_UNCOMMITTED
         self._sources = Sources(cluster, isolation, self._clock, wakeup)
         self._is_endless = wakeup is not None
         self._look_up_ms = math.inf if wakeup is None else wakeup.look_up_ms
         self.named_topics = False
-        """Whether a Fetch named its topics, so that rows may be of another topic of a partition's name."""
+        """Whether a Fetch named its topics, so that records may be of another topic of a partition's name."""
         self._is_confirmed = False  # whether the topics' ids were compared after the last of these
         for wanted in ranges:
             if wanted.partition in self._cursors:
@@ -153,8 +138,8 @@ class Fetcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __iter__(self) -> Generator[tuple[TopicPartition, pa.RecordBatch]]:
-        """Rows of one partition at a time, of one response at most; no batch is empty.
+    def __iter__(self) -> Generator[tuple[TopicPartition, T]]:
+        """Records of one partition at a time, of one response at most, and never none.
 
         An iteration that is left early, or ends with an error, keeps its connections and what they have received for
         the next one.
@@ -164,7 +149,7 @@ class Fetcher:
         try:
             while True:
                 while self._completed:
-                    yield from self._rows(self._completed[0])
+                    yield from self._records(self._completed[0])
                     self._completed.popleft()
                     self._raise_failure()
                 if not self._sources:
@@ -411,11 +396,11 @@ class Fetcher:
             self.metrics.retries += 1
             self._pause(cursor, self._timeout(cursor, cursor.state), self._clock.now())
 
-    def _rows(self, completed: CompletedFetch) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+    def _records(self, completed: CompletedFetch) -> Iterator[tuple[TopicPartition, T]]:
         cursor = completed.cursor
         try:
-            for records in completed.rows(self._decode, self._clock.now):
-                self.metrics.records += records.num_rows
+            for records, count in completed.records(self._decode, self._clock.now):
+                self.metrics.records += count
                 self._clock.pause()
                 yield cursor.partition, records
                 self._clock.resume()

@@ -22,8 +22,8 @@ from spark_kafka_native._client.admin.topics import NewTopic, TopicsError, creat
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.config import MAX_IN_FLIGHT_WITH_IDEMPOTENCE, READ_COMMITTED
 from spark_kafka_native._client.consumer.cursor import PartitionRange
-from spark_kafka_native._client.consumer.fetcher import Fetcher
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, offsets_at
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._client.lookup_tables.file_store import Change
 from spark_kafka_native._client.partitioning.bucket_table import BucketTable, parse_json, tables_by_topic
 from spark_kafka_native._client.partitioning.partitioner_names import LookupTableError
@@ -142,7 +142,7 @@ class TopicStore:
         end = offsets_at(self._cluster, {self._partition: LATEST}, isolation=READ_COMMITTED)[self._partition]
         last: dict[bytes, bytes] = {}
         whole = PartitionRange(partition=self._partition, from_offset=begin, until_offset=end)
-        with Fetcher(self._cluster, [whole], columns=("key", "value"), isolation=READ_COMMITTED) as fetcher:
+        with row_fetcher(self._cluster, [whole], columns=("key", "value"), isolation=READ_COMMITTED) as fetcher:
             for _, rows in fetcher:
                 pairs: Any = zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True)
                 for key, value in pairs:

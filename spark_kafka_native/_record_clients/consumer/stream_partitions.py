@@ -16,6 +16,7 @@ import pyarrow as pa
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.cursor import PartitionRange
 from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._client.consumer.sources import Wakeup
 from spark_kafka_native._client.errors import (
     FetchTimeout,
@@ -239,9 +240,9 @@ class StreamPartitions:
         self._fetcher.assign(PartitionRange(partition=partition, from_offset=position, until_offset=_END))
         return None
 
-    def _fetcher_of(self, ranges: Collection[PartitionRange]) -> Fetcher:
+    def _fetcher_of(self, ranges: Collection[PartitionRange]) -> Fetcher[pa.RecordBatch]:
         timeout_ms = self._cluster.config.metadata_max_age_ms
-        return Fetcher(self._cluster, ranges, timeout_ms=timeout_ms, wakeup=self._wakeup)
+        return row_fetcher(self._cluster, ranges, timeout_ms=timeout_ms, wakeup=self._wakeup)
 
     def _range(self, partition: TopicPartition, position: int) -> PartitionRange:
         """From a position on, of the topic that the fetcher reads."""

@@ -39,6 +39,11 @@ class Decoded:
     bytes_used: int
     aborted: tuple[AbortedTransaction, ...] | None
 
+    @property
+    def records_count(self) -> int:
+        """The number of rows."""
+        return self.records.num_rows
+
 
 def decode(
     buffer: Buffer | Batches,

@@ -54,6 +54,11 @@ class Forwarded:
     aborted: tuple[AbortedTransaction, ...] | None
     encoded_again: int
 
+    @property
+    def records_count(self) -> int:
+        """The number of records in the batches."""
+        return sum(batch.records_count for batch in self.records)
+
 
 def forward(
     buffer: Buffer | Batches,

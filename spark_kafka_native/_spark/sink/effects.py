@@ -17,8 +17,8 @@ from spark_kafka_native._client.cluster.known_coordinators import CoordinatorTyp
 from spark_kafka_native._client.cluster.shared import shared_cluster
 from spark_kafka_native._client.config import READ_COMMITTED, READ_UNCOMMITTED
 from spark_kafka_native._client.consumer.cursor import PartitionRange
-from spark_kafka_native._client.consumer.fetcher import Fetcher
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._client.partitioning.partitioners import TopicPartitioners
 from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._client.transactions.describe_transactions import (
@@ -220,7 +220,7 @@ class _Runner:
         start = begin if effect.at_most is None else max(begin, end - effect.at_most)
         records: list[effects.DecisionRecord] = []
         wanted = PartitionRange(partition=partition, from_offset=start, until_offset=end)
-        with Fetcher(self._cluster, [wanted], columns=("key", "value"), isolation=READ_COMMITTED) as fetcher:
+        with row_fetcher(self._cluster, [wanted], columns=("key", "value"), isolation=READ_COMMITTED) as fetcher:
             for _, batch in fetcher:
                 pairs: Any = zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True)
                 records += [effects.DecisionRecord(key or b"", value or b"") for key, value in pairs]

@@ -13,6 +13,7 @@ from spark_kafka_native._client.cluster.metadata import NO_EPOCH, PartitionLeade
 from spark_kafka_native._client.cluster.shared import shared_cluster
 from spark_kafka_native._client.consumer.cursor import PartitionRange
 from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._client.errors import (
     BatchTooLarge,
     CorruptRecords,
@@ -78,7 +79,7 @@ class _TaskReader:
         """The records, each batch from one partition. Raises as `read_ranges`."""
         self._bind(list(self._pieces.values()))
         shapers = {tp: RowShaper(layout=self._layout, partition=tp) for tp in self._bound}
-        fetcher = Fetcher(
+        fetcher = row_fetcher(
             shared_cluster(self._options.client),
             [_wanted(piece) for piece in self._bound.values()],
             columns=self._layout.record_fields,
@@ -123,7 +124,7 @@ class _TaskReader:
     def _accept(self, loss: DataLoss) -> None:
         accept_or_raise(loss, fail=self._options.fail_on_data_loss)
 
-    def _continue(self, fetcher: Fetcher, tp: TopicPartition, error: KafkaError) -> None:
+    def _continue(self, fetcher: Fetcher[pa.RecordBatch], tp: TopicPartition, error: KafkaError) -> None:
         """Have the fetcher continue after an error of a partition. Raises DataLossError; TaskError."""
         piece, position = self._bound[tp], fetcher.position(tp)
         match error:

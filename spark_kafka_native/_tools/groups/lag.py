@@ -10,8 +10,8 @@ from spark_kafka_native._client.admin.committed_offsets import fetch_offsets
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.config import READ_UNCOMMITTED
 from spark_kafka_native._client.consumer.cursor import PartitionRange
-from spark_kafka_native._client.consumer.fetcher import Fetcher
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, offsets_at
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._client.errors import FetchTimeout
 from spark_kafka_native._command_line.commands import Options
 from spark_kafka_native._command_line.output import ToolFailed, complain
@@ -134,7 +134,7 @@ def _ages(
         if offset < ends[partition]
     ]
     ages: dict[TopicPartition, int] = {}
-    with Fetcher(cluster, ranges, columns=["timestamp"], timeout_ms=_AGES_TIMEOUT_MS) as fetcher:
+    with row_fetcher(cluster, ranges, columns=["timestamp"], timeout_ms=_AGES_TIMEOUT_MS) as fetcher:
         while True:
             try:
                 found = next(iter(fetcher), None)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.cluster.metadata import NO_EPOCH, PartitionLeader
 from spark_kafka_native._client.consumer.cursor import FetchMetrics, PartitionRange
-from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._protocol.messages.fetch import AbortedTransaction
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._records.batch import seal
@@ -50,7 +50,7 @@ class OneRange:
             leader=leader,
             known_epoch=known_epoch,
         )
-        self.fetcher = Fetcher(cluster, [wanted], **options)
+        self.fetcher = row_fetcher(cluster, [wanted], **options)
 
     @property
     def position(self) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.cursor import PartitionRange
-from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.messages.fetch import FetchRequest
 from spark_kafka_native._protocol.topic import TopicPartition
@@ -58,7 +58,7 @@ class Reading:
 def read(cluster: Cluster, wanted: Sequence[PartitionRange], **options: object) -> Reading:
     """Read ranges together, without the partitions that fail."""
     reading = Reading()
-    with Fetcher(cluster, wanted, **options) as fetcher:  # type: ignore[arg-type]  # options by name
+    with row_fetcher(cluster, wanted, **options) as fetcher:  # type: ignore[arg-type]  # options by name
         while True:
             try:
                 for partition, records in fetcher:

@@ -8,8 +8,8 @@ from dirty_equals import IsInt
 
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.cursor import PartitionRange
-from spark_kafka_native._client.consumer.fetcher import Fetcher
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._client.errors import NoSuchPartition, OffsetOutOfRange, RecordTooLarge
 from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
@@ -103,7 +103,7 @@ def test_partitions_are_read_together(server: Server, topic_on: TopicMaker, limi
         for number in range(partitions)
     ]
     found: dict[int, list[tuple[int, bytes]]] = {}
-    with Cluster(config) as cluster, Fetcher(cluster, wanted, columns=("offset", "value")) as fetcher:
+    with Cluster(config) as cluster, row_fetcher(cluster, wanted, columns=("offset", "value")) as fetcher:
         for (_, number), records in fetcher:
             found.setdefault(number, []).extend((row["offset"], row["value"]) for row in records.to_pylist())
     assert found == {

@@ -10,7 +10,7 @@ from dirty_equals import IsOneOf, IsTrueLike
 
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.cursor import PartitionRange
-from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._protocol.errors import ErrorCode
@@ -195,7 +195,7 @@ def test_our_reader_gets_everything_in_spite_of_a_consumer_quota(
             PartitionRange(partition=TopicPartition(topic, number), from_offset=0, until_offset=end)
             for number, end in ends.items()
         )
-        with Fetcher(ours, ranges) as fetcher:
+        with row_fetcher(ours, ranges) as fetcher:
             for partition, records in fetcher:
                 found[partition.partition] += records.num_rows
             assert fetcher.metrics.retries == 0

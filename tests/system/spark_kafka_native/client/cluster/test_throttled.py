@@ -15,8 +15,8 @@ from spark_kafka_native._client.admin.committed_offsets import commit_offsets
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer import fetcher as fetcher_module
 from spark_kafka_native._client.consumer import sources as sources_module
-from spark_kafka_native._client.consumer.fetcher import Fetcher
 from spark_kafka_native._client.consumer.offsets import LATEST, list_offsets
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._client.errors import FetchTimeout, ProduceError
 from spark_kafka_native._client.producer import broker_connections
 from spark_kafka_native._net import blocking as blocking_module
@@ -229,7 +229,7 @@ def test_one_brokers_throttle_does_not_hold_up_the_partitions_of_another(
 ) -> None:
     brokers.script(FetchRequest, Throttle(7_000), broker=1)
     unread = {tp(1): LAST, tp(3): LAST}
-    with Fetcher(cluster, ranges([0, 1, 3])) as fetcher:
+    with row_fetcher(cluster, ranges([0, 1, 3])) as fetcher:
         rows = iter(fetcher)
         while any(unread.values()):
             partition, records = next(rows)
@@ -243,7 +243,7 @@ def test_a_throttle_continues_while_the_caller_uses_rows(
     brokers: ScriptedCluster, cluster: Cluster, clock: Clock
 ) -> None:
     brokers.script(FetchRequest, Throttle(7_000), broker=1)
-    with Fetcher(cluster, ranges([0, 1])) as fetcher:
+    with row_fetcher(cluster, ranges([0, 1])) as fetcher:
         rows = iter(fetcher)
         read_of_1 = 0
         while read_of_1 < LAST:

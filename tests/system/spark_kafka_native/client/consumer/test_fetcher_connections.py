@@ -8,6 +8,7 @@ import threading
 import time
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 from dirty_equals import IsInstance
 
@@ -22,6 +23,7 @@ from spark_kafka_native._client.consumer import sources as sources_module
 from spark_kafka_native._client.consumer.broker_source import BrokerSource
 from spark_kafka_native._client.consumer.cursor import Cursor
 from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._client.consumer.sources import Sources
 from spark_kafka_native._client.errors import OffsetOutOfRange
 from spark_kafka_native._client.pausable_clock import PausableClock
@@ -60,7 +62,7 @@ def test_fifty_partitions_that_fail_one_after_another_need_no_new_connections() 
             brokers.partition("t", number).log_start = ROWS
         found: Offsets = {}
         failed: list[TopicPartition] = []
-        with Fetcher(cluster, ranges(range(50), 0, 3 * ROWS)) as fetcher:
+        with row_fetcher(cluster, ranges(range(50), 0, 3 * ROWS)) as fetcher:
             while len(failed) < 50:
                 with pytest.raises(OffsetOutOfRange):
                     take(fetcher, found)
@@ -72,7 +74,7 @@ def test_fifty_partitions_that_fail_one_after_another_need_no_new_connections() 
         assert accepted(brokers) <= 2 * len(brokers.brokers), "one for Fetch, one for Metadata and ListOffsets"
 
 
-def take(fetcher: Fetcher, found: Offsets, most: int | None = None) -> None:
+def take(fetcher: Fetcher[pa.RecordBatch], found: Offsets, most: int | None = None) -> None:
     for number, (partition, records) in enumerate(fetcher, 1):
         found.setdefault(partition, []).extend(offsets_of([records]))
         if number == most:
@@ -84,7 +86,7 @@ def test_an_iteration_that_is_left_early_is_continued_without_loss_or_repetition
     brokers: ScriptedCluster, cluster: Cluster, most: int
 ) -> None:
     found: Offsets = {}
-    with Fetcher(cluster, ALL, target_rows=1) as fetcher:
+    with row_fetcher(cluster, ALL, target_rows=1) as fetcher:
         for _ in range(10):
             take(fetcher, found, most)
             assert all(offsets == list(range(fetcher.position(partition))) for partition, offsets in found.items())
@@ -94,7 +96,7 @@ def test_an_iteration_that_is_left_early_is_continued_without_loss_or_repetition
 
 def test_a_fetcher_that_is_closed_early_can_be_iterated_again(brokers: ScriptedCluster, cluster: Cluster) -> None:
     found: Offsets = {}
-    with Fetcher(cluster, ALL, target_rows=1) as fetcher:
+    with row_fetcher(cluster, ALL, target_rows=1) as fetcher:
         take(fetcher, found, 4)
         fetcher.close()
         take(fetcher, found)
@@ -107,7 +109,7 @@ def test_time_between_two_iterations_does_not_count(
     away_s = 0.0
     monkeypatch.setattr(pausable_clock, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + away_s))
     found: Offsets = {}
-    with Fetcher(cluster, ranges([0, 2]), target_rows=1) as fetcher:
+    with row_fetcher(cluster, ranges([0, 2]), target_rows=1) as fetcher:
         away_s += 3_600
         brokers.script(FetchRequest, Pass(), Slow(300))
         take(fetcher, found, 1)  # the second Fetch is in flight
@@ -201,7 +203,7 @@ def test_a_broker_that_does_not_respond_in_connecting_does_not_delay_another(bro
         bootstrap_servers=str(brokers.brokers[1].address), socket_connection_setup_timeout_ms=30_000
     )
     found: Offsets = {}
-    with Cluster(config) as cluster, Fetcher(cluster, ALL, target_rows=1) as fetcher:
+    with Cluster(config) as cluster, row_fetcher(cluster, ALL, target_rows=1) as fetcher:
         for partition, records in fetcher:
             found.setdefault(partition, []).extend(offsets_of([records]))
             if found == whole(ranges([0, 2, 4])):
@@ -215,7 +217,7 @@ def test_close_ends_connecting(brokers: ScriptedCluster) -> None:
     brokers.script(ApiVersionsRequest, Held(answers), broker=2)
     config = brokers.config(bootstrap_servers=str(brokers.brokers[1].address))
     with Cluster(config) as cluster:
-        with Fetcher(cluster, ALL, target_rows=1) as fetcher:
+        with row_fetcher(cluster, ALL, target_rows=1) as fetcher:
             assert next(iter(fetcher))[0] in {tp(0), tp(2), tp(4)}
         eventually(lambda: brokers.brokers[2].accepted, 1)
         answers.set()
@@ -290,7 +292,7 @@ def test_an_error_of_the_configuration_is_raised_by_one_iteration_only(
         return current(pool)
 
     monkeypatch.setattr(ConnectionPool, "_current_security", unreadable)
-    with Fetcher(cluster, ALL) as fetcher:
+    with row_fetcher(cluster, ALL) as fetcher:
         found: Offsets = {}
         with pytest.raises(ConfigError, match=r"keys\.p12"):
             take(fetcher, found)

@@ -12,7 +12,7 @@ from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.config import ClientConfig
 from spark_kafka_native._client.consumer import leadership
 from spark_kafka_native._client.consumer.cursor import PartitionRange
-from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._client.errors import LogTruncated, OffsetOutOfRange
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.messages.fetch import FetchRequest
@@ -310,7 +310,7 @@ def test_a_leader_that_cannot_compare_a_log_stops_no_other_partition() -> None:
         ranges = [PartitionRange(partition=each, from_offset=0, until_offset=1, known_epoch=0) for each in partitions]
         with (
             Cluster(ClientConfig.parse({"bootstrap.servers": broker.bootstrap_servers})) as cluster,
-            Fetcher(cluster, ranges, timeout_ms=3_000) as fetcher,
+            row_fetcher(cluster, ranges, timeout_ms=3_000) as fetcher,
         ):
             rows = iter(fetcher)
             assert sorted(next(rows)[0] for _ in range(3)) == partitions[:3]

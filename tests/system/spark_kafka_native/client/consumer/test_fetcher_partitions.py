@@ -5,7 +5,7 @@ from dirty_equals import IsInt
 
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.cursor import PartitionRange
-from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._protocol.messages.fetch import FetchRequest
 from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native._protocol.messages.metadata import MetadataRequest
@@ -34,7 +34,7 @@ def test_twenty_small_partitions_of_a_leader_take_one_fetch() -> None:
         for number in range(20):
             fill(brokers.partition("t", number), batches=1, rows=3)
         wanted = ranges(range(20), end=3)
-        with Fetcher(cluster, wanted) as fetcher:
+        with row_fetcher(cluster, wanted) as fetcher:
             found = [(partition, offsets_of([records])) for partition, records in fetcher]
         assert found == [(tp(number), [0, 1, 2]) for number in range(20)]
         assert len(brokers.requests(FetchRequest)) == len(brokers.requests(MetadataRequest)) == 1
@@ -122,14 +122,14 @@ def test_topics_are_named_by_id_or_by_name(versions: Versions, topic_ids: bool) 
 
 
 def test_record_batches_have_about_the_target_rows(cluster: Cluster) -> None:
-    with Fetcher(cluster, ALL, target_rows=ROWS, columns=("offset",)) as fetcher:
+    with row_fetcher(cluster, ALL, target_rows=ROWS, columns=("offset",)) as fetcher:
         batches = [records for _, records in fetcher]
     assert {batch.num_rows for batch in batches} == {ROWS}
     assert batches[0].schema.names == ["offset"]
 
 
 def test_the_next_fetch_is_under_way_while_rows_are_used(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    with Fetcher(cluster, ranges([0, 2]), target_rows=ROWS) as fetcher:
+    with row_fetcher(cluster, ranges([0, 2]), target_rows=ROWS) as fetcher:
         next(iter(fetcher))
         eventually(lambda: len(asked(brokers)), IsInt(ge=2))
         assert len(asked(brokers)) == 2
@@ -149,14 +149,14 @@ def test_a_batch_larger_than_any_limit_arrives(brokers: ScriptedCluster) -> None
     for number in (0, 2):
         brokers.partition("t", number).append(batch_of([b"y" * 100_000]))
     config = brokers.config(max_partition_fetch_bytes=10, fetch_max_bytes=10)
-    with Cluster(config) as cluster, Fetcher(cluster, ranges([0, 2], LAST - 1, LAST + 1)) as fetcher:
+    with Cluster(config) as cluster, row_fetcher(cluster, ranges([0, 2], LAST - 1, LAST + 1)) as fetcher:
         found = sorted((partition, offset) for partition, rows in fetcher for offset in offsets_of([rows]))
     assert found == [(tp(number), offset) for number in (0, 2) for offset in (LAST - 1, LAST)]
 
 
 def test_two_ranges_of_one_partition_are_refused(cluster: Cluster) -> None:
     with pytest.raises(ValueError, match="two ranges of t-0"):
-        Fetcher(cluster, ranges([0, 1, 0]))
+        row_fetcher(cluster, ranges([0, 1, 0]))
 
 
 # --- offsets without rows

@@ -4,7 +4,7 @@ import contextlib
 import time
 
 from spark_kafka_native._client.cluster.cluster import Cluster
-from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._client.consumer.sources import Wakeup
 from spark_kafka_native._net.alarm import Alarm
 from spark_kafka_native._protocol.messages.fetch import (
@@ -37,6 +37,6 @@ def test_the_leader_of_a_partition_without_records_is_looked_up_again_instead_of
         config = brokers.config(**{"metadata.max.age.ms": 1, "fetch.max.wait.ms": 50})
         with Cluster(config) as cluster, contextlib.closing(Alarm()) as alarm:
             wakeup = Wakeup(alarm, at=time.monotonic() + 60)
-            with Fetcher(cluster, ranges([0], end=9), timeout_ms=3_000, wakeup=wakeup) as fetcher:
+            with row_fetcher(cluster, ranges([0], end=9), timeout_ms=3_000, wakeup=wakeup) as fetcher:
                 partition, records = next(iter(fetcher))
                 assert (partition, offsets_of([records])) == (tp(0), [0])

@@ -2,11 +2,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.cursor import PartitionRange
 from spark_kafka_native._client.consumer.fetcher import Fetcher
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._client.errors import (
     CorruptRecords,
     FetchTimeout,
@@ -104,7 +106,7 @@ def test_a_failed_partition_continues_with_the_range_that_it_is_assigned(
 ) -> None:
     brokers.partition("t", 2).log_start = 400
     found: dict[TopicPartition, list[int]] = {}
-    with Fetcher(cluster, ALL) as fetcher:
+    with row_fetcher(cluster, ALL) as fetcher:
         with pytest.raises(OffsetOutOfRange):
             take(fetcher, found)
         with pytest.raises(OffsetOutOfRange):
@@ -115,7 +117,7 @@ def test_a_failed_partition_continues_with_the_range_that_it_is_assigned(
     assert found == whole(ranges([0, 1, 3, 4, 5]) + ranges([2], 400, LAST))
 
 
-def take(fetcher: Fetcher, found: dict[TopicPartition, list[int]]) -> None:
+def take(fetcher: Fetcher[pa.RecordBatch], found: dict[TopicPartition, list[int]]) -> None:
     for partition, records in fetcher:
         found.setdefault(partition, []).extend(offsets_of([records]))
 
@@ -140,7 +142,7 @@ def test_an_error_of_one_leader_neither_loses_nor_repeats_a_row(
 
 def test_a_partition_whose_leader_moves_is_read_from_the_next_one(brokers: ScriptedCluster, cluster: Cluster) -> None:
     found: dict[TopicPartition, list[int]] = {}
-    with Fetcher(cluster, ALL, target_rows=ROWS) as fetcher:
+    with row_fetcher(cluster, ALL, target_rows=ROWS) as fetcher:
         for number, (partition, records) in enumerate(fetcher):
             found.setdefault(partition, []).extend(offsets_of([records]))
             if number == 0:
@@ -176,7 +178,7 @@ def test_a_partition_without_records_times_out_after_the_others_are_read(
 
 def test_a_partition_that_waits_for_records_does_not_delay_another(brokers: ScriptedCluster, cluster: Cluster) -> None:
     """Partition 4 has no records yet: the Fetch is answered at once all the same, because partition 0 has some."""
-    with Fetcher(cluster, [*ranges([0]), *ranges([4], LAST, LAST + 5)]) as fetcher:
+    with row_fetcher(cluster, [*ranges([0]), *ranges([4], LAST, LAST + 5)]) as fetcher:
         rows = iter(fetcher)
         unread = LAST
         while unread:
@@ -208,7 +210,7 @@ def test_a_broker_that_stops_in_the_middle_of_a_response_does_not_delay_another(
     brokers.script(FetchRequest, HalfFrame(300, stays_open=True), broker=1)
     unread = {tp(1): LAST, tp(3): LAST}
     begun = time.monotonic()
-    with Fetcher(cluster, ranges([0, 1, 3])) as fetcher:
+    with row_fetcher(cluster, ranges([0, 1, 3])) as fetcher:
         rows = iter(fetcher)
         while any(unread.values()):
             partition, records = next(rows)
@@ -226,7 +228,7 @@ def test_partitions_without_a_leader_fail_after_the_others_are_read(brokers: Scr
 
 def test_a_topic_that_does_not_exist_is_named(cluster: Cluster) -> None:
     wanted = [*ranges([0]), PartitionRange(partition=tp(0, "u"), from_offset=0, until_offset=1)]
-    with Fetcher(cluster, wanted) as fetcher, pytest.raises(KafkaError, match="topic u") as caught:
+    with row_fetcher(cluster, wanted) as fetcher, pytest.raises(KafkaError, match="topic u") as caught:
         list(fetcher)
     assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert fetcher.failed == tp(0, "u")
@@ -254,7 +256,7 @@ def test_a_wrong_password_is_not_retried() -> None:
     with (
         ScriptedCluster(topics={"t": 2}, guard=guard) as brokers,
         Cluster(brokers.config(**login)) as cluster,
-        Fetcher(cluster, ranges([0, 1])) as fetcher,
+        row_fetcher(cluster, ranges([0, 1])) as fetcher,
         pytest.raises(AuthenticationFailed),
     ):
         list(fetcher)

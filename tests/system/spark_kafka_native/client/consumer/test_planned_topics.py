@@ -9,8 +9,8 @@ import pytest
 from spark_kafka_native._client.cluster.cluster import UNKNOWN_TOPIC_TRIES, Cluster
 from spark_kafka_native._client.cluster.metadata import PartitionLeader
 from spark_kafka_native._client.consumer.cursor import PartitionRange
-from spark_kafka_native._client.consumer.fetcher import Fetcher
 from spark_kafka_native._client.consumer.planned_topics import compare_topic_ids
+from spark_kafka_native._client.consumer.row_fetcher import row_fetcher
 from spark_kafka_native._client.errors import TopicRecreated
 from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._net.errors import BrokerUnreachable
@@ -54,7 +54,7 @@ def planned_ranges(cluster: Cluster, *, without_id: Sequence[TopicPartition] = (
 def read_all(brokers: ScriptedCluster, cluster: Cluster, wanted: list[PartitionRange]) -> list[MetadataRequest]:
     """Read every row of three partitions -> the Metadata requests of reading."""
     before = len(brokers.requests(MetadataRequest))
-    with Fetcher(cluster, wanted) as fetcher:
+    with row_fetcher(cluster, wanted) as fetcher:
         assert sum(records.num_rows for _, records in fetcher) == 3 * LAST
     return brokers.requests(MetadataRequest)[before:]
 
@@ -87,7 +87,7 @@ def test_fetch_requests_with_ids_need_no_comparison(brokers: ScriptedCluster, cl
 def test_another_topic_is_found_before_its_first_fetch(brokers: ScriptedCluster, cluster: Cluster) -> None:
     wanted = planned_ranges(cluster)
     give_id(brokers, "u", uuid.uuid4())
-    with Fetcher(cluster, wanted) as fetcher:
+    with row_fetcher(cluster, wanted) as fetcher:
         with pytest.raises(TopicRecreated, match="u-0: the topic was deleted and created again"):
             list(fetcher)
         assert (fetcher.failed, fetcher.position(U0)) == (U0, 0)
@@ -97,7 +97,7 @@ def test_another_topic_is_found_before_its_first_fetch(brokers: ScriptedCluster,
 
 
 def test_another_topic_is_found_after_the_last_fetch(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    with Fetcher(cluster, planned_ranges(cluster)) as fetcher:
+    with row_fetcher(cluster, planned_ranges(cluster)) as fetcher:
         rows = iter(fetcher)
         count = next(rows)[1].num_rows
         give_id(brokers, "u", uuid.uuid4())
@@ -205,7 +205,7 @@ def test_a_joint_request_by_name_is_compared_whatever_version_the_broker_offers(
         PartitionRange(partition=T0, from_offset=0, until_offset=LAST, leader=leaders[T0]),
         PartitionRange(partition=U0, from_offset=0, until_offset=LAST, leader=id_less(leaders[U0])),
     ]
-    with Fetcher(cluster, wanted) as fetcher:
+    with row_fetcher(cluster, wanted) as fetcher:
         rows = iter(fetcher)
         next(rows)
         give_id(brokers, "t", uuid.uuid4())

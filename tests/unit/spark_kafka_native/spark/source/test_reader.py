@@ -117,7 +117,7 @@ def records(offsets: range) -> pa.RecordBatch:
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     cluster = FakeCluster().add("t", 20, first=5)
     made = Log(cluster)
-    monkeypatch.setattr(reader, "Fetcher", made.fetcher)
+    monkeypatch.setattr(reader, "row_fetcher", made.fetcher)
     monkeypatch.setattr(reader, "ClusterOffsets", lambda _: cluster)
     return made
 
