@@ -11,7 +11,7 @@ from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer import completed_fetch, cursor, fetcher, sources
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._record_clients import deserializers
-from spark_kafka_native._record_clients.consumer import record_rows, stream_partitions, streams
+from spark_kafka_native._record_clients.consumer import assigned_fetches, record_rows, stream_partitions, streams
 from spark_kafka_native._record_clients.consumer.stream_partitions import StreamPartitions
 from spark_kafka_native._record_clients.consumer.streams import MessageStream
 from spark_kafka_native._record_clients.deserializers import Deserializer, default_decoder
@@ -72,7 +72,10 @@ class Reading:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # sockets of interrupted calls
 @pytest.mark.parametrize(
     "modules",
-    [(stream_partitions, streams, record_rows, deserializers), (fetcher, sources, cursor, completed_fetch)],
+    [
+        (stream_partitions, assigned_fetches, streams, record_rows, deserializers),
+        (fetcher, sources, cursor, completed_fetch),
+    ],
     ids=["stream", "fetcher"],
 )
 @pytest.mark.parametrize("deserializer", [default_decoder, bytes.decode], ids=["raw", "deserialized"])
