@@ -28,7 +28,7 @@ from spark_kafka_native._client.producer.sender import ProduceMetrics, Sender
 from spark_kafka_native._client.transactions.scope import TransactionScope
 from spark_kafka_native._protocol.errors import counted
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._records.arrow.encode import MeasuredRows
+from spark_kafka_native._records.arrow.encode import EncodedBatch, MeasuredRows
 from spark_kafka_native._records.batch import RECORD_BATCH_OVERHEAD
 
 _log = logging.getLogger(__name__)
@@ -108,6 +108,22 @@ class Producer:
                 self._take(topic, found, piece, ids[piece])
                 self._make_space()
             self._encode(self._accumulator.overdue(time.monotonic()))
+            self._sender.pump(wait=False)
+        except ProduceError as error:
+            raise self._fail(error) from error.__cause__
+
+    def send_batches(self, partition: TopicPartition, batches: Iterable[EncodedBatch]) -> None:
+        """Hand over batches that are encoded already, as those of a mirror; they follow earlier rows of the partition.
+
+        Returns as ``send`` does. Raises ProduceError: rows or batches of this or an earlier call could not be written.
+        """
+        self._check_usable()
+        try:
+            self._encode(self._accumulator.release([partition]))
+            expires_at = self._sender.now() + self._config.delivery_timeout_ms / 1000
+            for batch in batches:
+                self._sender.add(partition, OutgoingBatch(encoded=batch, expires_at=expires_at))
+                self._make_space()
             self._sender.pump(wait=False)
         except ProduceError as error:
             raise self._fail(error) from error.__cause__

@@ -10,7 +10,7 @@ process that has its handle, or by the broker after its timeout.
 
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum, auto
 from typing import Self
@@ -44,6 +44,7 @@ from spark_kafka_native._client.transactions.scope import TransactionScope
 from spark_kafka_native._net.errors import ConfigError
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._records.arrow.encode import EncodedBatch
 
 _log = logging.getLogger(__name__)
 
@@ -153,6 +154,12 @@ class TransactionalProducer:
         self._expect("send", _Phase.OPEN)
         with self._watched():
             self._writer.send(topic, rows)
+
+    def send_batches(self, partition: TopicPartition, batches: Iterable[EncodedBatch]) -> None:
+        """As ``Producer.send_batches``. Raises TransactionFailed, ProducerFailed as ``send`` does."""
+        self._expect("send_batches", _Phase.OPEN)
+        with self._watched():
+            self._writer.send_batches(partition, batches)
 
     def send_offsets(
         self,

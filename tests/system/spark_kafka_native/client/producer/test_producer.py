@@ -14,8 +14,11 @@ from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.messages.metadata import MetadataRequest
 from spark_kafka_native._protocol.messages.produce import ProduceRequest
+from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._records.arrow.decode import decode
+from spark_kafka_native._records.arrow.encode import EncodedBatch, MeasuredRows
 from spark_kafka_native._records.arrow.schema import HEADERS
+from spark_kafka_native._records.batch import CompressionType
 from tests.support.records.record_batches import rows
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.scripted.sender_driver import PARTITIONS
@@ -71,6 +74,37 @@ def test_rows_arrive_with_all_their_fields(brokers: ScriptedCluster) -> None:
     assert times[:2] == [1, 2]
     assert before - 1 < times[2] < time.time() + 1
     assert producer.unacknowledged == 0
+
+
+def encoded(*values: bytes) -> list[EncodedBatch]:
+    """A batch of each value, compressed with a codec that is not the producer's."""
+    measured = MeasuredRows(rows(values), 0)
+    return measured.encode(compression=CompressionType.GZIP, max_batch_bytes=1)
+
+
+@pytest.mark.parametrize("idempotent", ["true", "false"])
+def test_batches_that_are_encoded_already_follow_earlier_rows_of_their_partition(
+    brokers: ScriptedCluster, idempotent: str
+) -> None:
+    brokers.script(ProduceRequest, Pass(), Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    with Producer(brokers.config(linger_ms=60_000, enable_idempotence=idempotent)) as producer:
+        producer.send("t", rows([b"first", b"other"], partition=[0, 1]))
+        producer.send_batches(TopicPartition("t", 0), encoded(b"second", b"third"))
+        producer.send("t", rows([b"fourth"], partition=[0]))
+    assert brokers.values()[:2] == [[b"first", b"second", b"third", b"fourth"], [b"other"]]
+    headers = brokers.partition("t", 0).headers()
+    assert [header.compression for header in headers[1:3]] == [CompressionType.GZIP] * 2
+    expected = [0, 1, 2, 3] if idempotent == "true" else [-1] * 4
+    assert [header.base_sequence for header in headers] == expected
+
+
+def test_batches_that_are_too_large_for_the_broker_are_split(brokers: ScriptedCluster) -> None:
+    values = [b"%d" % number for number in range(100)]
+    (whole,) = MeasuredRows(rows(values), 0).encode(compression=CompressionType.GZIP, max_batch_bytes=2**20)
+    brokers.script(ProduceRequest, Refuse(ErrorCode.MESSAGE_TOO_LARGE))
+    with Producer(brokers.config()) as producer:
+        producer.send_batches(TopicPartition("t", 0), [whole])
+    assert brokers.values()[0] == values
 
 
 def test_keys_decide_as_javas_producer_would(brokers: ScriptedCluster) -> None:

@@ -23,7 +23,8 @@ from spark_kafka_native._protocol.messages.init_producer_id import InitProducerI
 from spark_kafka_native._protocol.messages.metadata import MetadataRequest
 from spark_kafka_native._protocol.messages.produce import ProduceRequest
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._records.batch import BatchHeader
+from spark_kafka_native._records.arrow.encode import MeasuredRows
+from spark_kafka_native._records.batch import BatchHeader, CompressionType
 from tests.support.clients.native_transactions import valued
 from tests.support.scripted.cluster import KAFKA_0_11, KAFKA_2_1, ScriptedCluster, Versions
 from tests.support.scripted.fixtures import brokers_of_each_level
@@ -135,6 +136,18 @@ def test_old_brokers_have_transactions_too(versions: Versions) -> None:
             producer.flush()
             end()
         assert len(headers(brokers, 1)) == 3
+
+
+def test_batches_that_are_encoded_already_are_part_of_the_transaction(
+    brokers: ScriptedCluster, producer: TransactionalProducer
+) -> None:
+    for ending in (producer.abort, producer.commit):
+        producer.begin()
+        batches = MeasuredRows(valued(["a"], None), 0).encode(compression=CompressionType.GZIP, max_batch_bytes=1)
+        producer.send_batches(T[0], batches)
+        producer.flush()
+        ending()
+    assert [header.is_transactional for header in headers(brokers)] == [True, True]
 
 
 def test_one_transaction_after_the_other(brokers: ScriptedCluster, producer: TransactionalProducer) -> None:
