@@ -61,15 +61,25 @@ def test_shutdown_in_a_handler_of_a_signal_does_not_wait_for_the_interrupted_cal
     """The interrupted call holds the lock of its stream, which the member needs when it leaves."""
 
     def interrupted(partition: TopicPartition, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-        consumer.shutdown()
+        signal.raise_signal(signal.SIGUSR1)
         return iter(records_of(partition, batch))
 
+    def handle(*_: object) -> None:
+        consumer.shutdown()
+        handled.append(True)
+
+    handled: list[bool] = []
     monkeypatch.setattr(stream_partitions, "records_of", interrupted)
     write(broker, topic, range(3), 1)
     consumer = ConsumerConnector(options)
     (stream,) = consumer.create_message_streams({topic: 1})[topic]
-    assert [record.offset for record in stream] in ([], [0])
-    consumer.shutdown()
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        assert [record.offset for record in stream] in ([], [0])
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        consumer.shutdown()
+    assert handled
     assert members(broker, options) == 0
 
 
