@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,7 @@ from kazoo.client import KazooClient
 
 from broker_embedded.testing import EmbeddedBroker, EmbeddedZooKeeper
 from spark_kafka_native._client.groups.zookeeper.member import ZooKeeperMembership
+from spark_kafka_native._protocol.errors import ErrorCode
 from spark_kafka_native.clients import (
     Blacklist,
     ConsumerConnector,
@@ -300,26 +302,97 @@ def expire(connect: str, member: Consuming) -> None:
     thief.close()
 
 
-def test_records_are_read_while_zookeeper_is_away_for_a_short_time_and_not_after_the_session() -> None:
+@pytest.fixture
+def away() -> Iterator[tuple[EmbeddedZooKeeper, EmbeddedBroker, dict[str, object]]]:
+    """A ZooKeeper that can be killed, its broker, and the options of a member."""
     with EmbeddedZooKeeper() as server, EmbeddedBroker(settings={"zookeeper.connect": server.connect_string}) as broker:
         broker.create_topic("t", PARTITIONS)
-        options: dict[str, object] = {
-            "zookeeper.connect": server.connect_string,
-            "zookeeper.session.timeout.ms": 2000,
-            "group.id": "g",
-            "auto.offset.reset": "smallest",
-            "rebalance.backoff.ms": 100,
-            "fetch.max.wait.ms": 50,
-        }
-        with Consuming(options, {"t": 1}) as member:
-            wait_until_shared([member], ALL)
-            server.kill()
-            eventually(lambda: member.partitions, [], within_s=60)
-            write(broker, range(8))
-            server.start()
-            wait_until_shared([member], ALL)
-            eventually(lambda: numbers(member), list(range(8)), within_s=60)
-            assert member.errors == []
+        yield (
+            server,
+            broker,
+            {
+                "zookeeper.connect": server.connect_string,
+                "zookeeper.session.timeout.ms": 30_000,
+                "group.id": "g",
+                "auto.offset.reset": "smallest",
+                "rebalance.backoff.ms": 100,
+                "fetch.max.wait.ms": 50,
+                "default.api.timeout.ms": 1000,
+                "auto.commit.enable": "false",
+            },
+        )
+
+
+def wait_until_noticed(consumer: ConsumerConnector) -> None:
+    """Wait until a member knows that ZooKeeper is away: commits fail then."""
+
+    def failure() -> object:
+        try:
+            consumer.commit_offsets()
+        except KafkaError as error:
+            return error.code
+        return None
+
+    eventually(failure, ErrorCode.NETWORK_EXCEPTION)
+
+
+def test_records_are_read_while_zookeeper_is_away_for_a_short_time(
+    away: tuple[EmbeddedZooKeeper, EmbeddedBroker, dict[str, object]], caplog: pytest.LogCaptureFixture
+) -> None:
+    server, broker, options = away
+    with Consuming(options, {"t": 1}) as member:
+        wait_until_shared([member], ALL)
+        write(broker, range(4))
+        eventually(lambda: numbers(member), list(range(4)))
+        server.kill()
+        write(broker, range(4, 8))
+        eventually(lambda: numbers(member), list(range(8)))
+        wait_until_noticed(member.consumer)
+        for last in (12, 16):
+            write(broker, range(last - 4, last))
+            eventually(lambda: numbers(member), list(range(last)))
+        assert member.partitions == ALL
+        assert "the session of" not in caplog.text
+        server.start()
+
+
+@pytest.mark.parametrize("dual", ["true", "false"])
+def test_a_member_commits_no_offsets_at_the_coordinator_while_zookeeper_is_away(
+    away: tuple[EmbeddedZooKeeper, EmbeddedBroker, dict[str, object]], dual: str
+) -> None:
+    """Its session may have ended, and another member may have committed later offsets."""
+    server, broker, options = away
+    options |= {"offsets.storage": "kafka", "dual.commit.enabled": dual}
+    with Consuming(options, {"t": 1}) as member:
+        wait_until_shared([member], ALL)
+        write(broker, range(8))
+        eventually(lambda: numbers(member), list(range(8)))
+        member.consumer.commit_offsets()
+        before = kafka_offsets(broker)
+        server.kill()
+        write(broker, range(8, 16))
+        eventually(lambda: numbers(member), list(range(16)))
+        with pytest.raises(KafkaError) as raised:
+            member.consumer.commit_offsets()
+        assert raised.value.code is ErrorCode.NETWORK_EXCEPTION
+        assert kafka_offsets(broker) == before
+        server.start()
+
+
+def test_no_partition_is_read_after_the_session_until_there_is_another(
+    away: tuple[EmbeddedZooKeeper, EmbeddedBroker, dict[str, object]],
+) -> None:
+    server, broker, options = away
+    with Consuming(options | {"zookeeper.session.timeout.ms": 2000}, {"t": 1}) as member:
+        wait_until_shared([member], ALL)
+        server.kill()
+        eventually(lambda: member.partitions, [], within_s=60)
+        write(broker, range(8))
+        assert numbers(member) == []
+        server.start()
+        wait_until_shared([member], ALL)
+        eventually(lambda: numbers(member), list(range(8)), within_s=60)
+        assert member.errors == []
 
 
 def test_a_zookeeper_that_cannot_be_reached_is_an_error_of_the_streams(options: dict[str, object]) -> None:
@@ -348,7 +421,10 @@ def test_shutdown_does_not_wait_for_a_zookeeper_that_is_away(options: dict[str, 
     connect = f"127.0.0.1:{free_port()}"
     consumer = ConsumerConnector(options | {"zookeeper.connect": connect, "zookeeper.connection.timeout.ms": 10**9})
     (stream,) = consumer.create_message_streams({"t": 1})["t"]
-    consumer.shutdown()
+    closing = threading.Thread(target=consumer.shutdown, daemon=True)
+    closing.start()
+    closing.join(60)
+    assert not closing.is_alive()
     assert list(stream) == []
 
 
