@@ -1,6 +1,7 @@
 """The assignors of the classic group protocol: which member reads which partitions. Pure functions, no randomness.
 
-``range``               of each topic a range of partitions per member, so that partitions of equal numbers meet
+``range``               of each topic a range of partitions per member, so that one member gets the same partition
+                        numbers of all topics
 ``roundrobin``          all partitions one after the other, to one member after the other
 ``sticky``              balanced, and partitions stay with their members where that leaves the assignment balanced
 ``cooperative-sticky``  the same; a partition that moves is assigned only after its owner has given it up (KIP-429)
@@ -16,6 +17,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from spark_kafka_native._protocol.topic import TopicPartition
+
+RANGE: Final = "range"
+ROUND_ROBIN: Final = "roundrobin"
+STICKY: Final = "sticky"
+COOPERATIVE_STICKY: Final = "cooperative-sticky"
 
 Assignments = dict[str, list[TopicPartition]]
 """Member id -> partitions. Each member has an entry."""
@@ -94,10 +100,10 @@ def assign_cooperative(members: Members, partitions: Mapping[str, int]) -> Assig
 
 
 ASSIGNORS: Final[Mapping[str, Assign]] = {
-    "range": assign_range,
-    "roundrobin": assign_round_robin,
-    "sticky": assign_sticky,
-    "cooperative-sticky": assign_cooperative,
+    RANGE: assign_range,
+    ROUND_ROBIN: assign_round_robin,
+    STICKY: assign_sticky,
+    COOPERATIVE_STICKY: assign_cooperative,
 }
 """By their names in JoinGroup."""
 

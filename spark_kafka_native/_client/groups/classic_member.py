@@ -14,10 +14,9 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-from spark_kafka_native._client.groups.assignors import ASSIGNORS, SubscribedMember
+from spark_kafka_native._client.groups.assignors import ASSIGNORS, COOPERATIVE_STICKY, SubscribedMember
 from spark_kafka_native._client.groups.member_loop import MemberLoop
 from spark_kafka_native._client.groups.member_metadata import (
-    COOPERATIVE_STICKY,
     decode_member,
     decode_partitions,
     encode_member,

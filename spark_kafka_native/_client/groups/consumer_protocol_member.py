@@ -45,7 +45,7 @@ class ConsumerProtocolMembership:
         self._member_id = str(uuid.uuid4())
         self.identity = self._identity_of(_JOINS)
         self._sends_all = True
-        """Whether the coordinator may not know what earlier heartbeats had."""
+        """Whether the next heartbeat sends all fields, because the response to an earlier one was lost."""
         self._heartbeat_at = 0.0
         self._interval_s = 0.0
         self._target: frozenset[tuple[UUID, int]] | None = None

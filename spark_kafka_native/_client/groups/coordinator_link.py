@@ -53,7 +53,7 @@ class CoordinatorLink:
     ) -> ResponseT:
         """The coordinator's response; a function makes the request for the connection's versions.
 
-        ``finishes``: ``stop`` leaves a little time for the response.
+        ``finishes``: after ``stop``, wait up to 500 ms for the response.
         Raises Interrupted; KafkaError, after which the connection is closed.
         """
         self.waits.check()

@@ -1,10 +1,10 @@
-"""What members of classic groups tell their leader about themselves, and what the leader tells them."""
+"""The metadata of members in JoinGroup, and the assignments in SyncGroup, of classic groups."""
 
 import struct as _struct
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
-from spark_kafka_native._client.groups.assignors import SubscribedMember
+from spark_kafka_native._client.groups.assignors import COOPERATIVE_STICKY, STICKY, SubscribedMember
 from spark_kafka_native._protocol.codec import decoder, encoder
 from spark_kafka_native._protocol.consumer_protocol import (
     Assignment,
@@ -22,8 +22,6 @@ from spark_kafka_native._protocol.wire import Buffer, Int32, Splices
 
 StructT = TypeVar("StructT", bound=Struct)
 
-STICKY: Final = "sticky"
-COOPERATIVE_STICKY: Final = "cooperative-sticky"
 _UNKNOWN_GENERATION: Final = -1
 
 

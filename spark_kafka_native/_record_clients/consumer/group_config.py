@@ -19,7 +19,7 @@ from spark_kafka_native._client.config_def import (
 )
 from spark_kafka_native._client.consumer.offsets import EARLIEST, LATEST
 from spark_kafka_native._client.discovery_config import DiscoveryConfig
-from spark_kafka_native._client.groups.assignors import ASSIGNORS
+from spark_kafka_native._client.groups.assignors import ASSIGNORS, COOPERATIVE_STICKY, RANGE, ROUND_ROBIN, STICKY
 from spark_kafka_native._client.groups.membership import MembershipConfig, ZooKeeperMembershipConfig
 from spark_kafka_native._client.groups.zookeeper.thread_assignors import THREAD_ASSIGNORS
 from spark_kafka_native._net.errors import ConfigError
@@ -29,10 +29,10 @@ from spark_kafka_native._record_clients.properties import ClientProperties
 
 _JAVA: Final = "org.apache.kafka.clients.consumer."
 _ASSIGNOR_CLASSES: Final = {
-    f"{_JAVA}RangeAssignor": "range",
-    f"{_JAVA}RoundRobinAssignor": "roundrobin",
-    f"{_JAVA}StickyAssignor": "sticky",
-    f"{_JAVA}CooperativeStickyAssignor": "cooperative-sticky",
+    f"{_JAVA}RangeAssignor": RANGE,
+    f"{_JAVA}RoundRobinAssignor": ROUND_ROBIN,
+    f"{_JAVA}StickyAssignor": STICKY,
+    f"{_JAVA}CooperativeStickyAssignor": COOPERATIVE_STICKY,
 }
 NO_RESET: Final = None
 CLASSIC: Final = "classic"
@@ -81,7 +81,7 @@ class ConsumerConfig:
     )
     partition_assignment_strategy: tuple[str, ...] = define(
         _assignors(),
-        ("range", "cooperative-sticky"),
+        (RANGE, COOPERATIVE_STICKY),
         "Assignors in order of preference; the group uses the first one that all members have.",
     )
     consumer_id: str | None = define(
@@ -199,7 +199,7 @@ def _with_defaults(values: Mapping[str, Any], discovery: DiscoveryConfig) -> dic
             raise ConfigError(name, f"{given!r:.100} has other characters than letters, digits and . _ -")
     if values["group_id"] in {".", ".."}:
         raise ConfigError("group.id", f"a znode cannot have the name {values['group_id']!r}")
-    assignors = values.get("partition_assignment_strategy", ("range",))
+    assignors = values.get("partition_assignment_strategy", (RANGE,))
     if len(assignors) != 1 or assignors[0] not in THREAD_ASSIGNORS:
         names = " or ".join(THREAD_ASSIGNORS)
         raise ConfigError("partition.assignment.strategy", f"must be {names} with group.protocol={ZOOKEEPER}")
