@@ -23,6 +23,11 @@ def default_decoder(data: bytes) -> bytes:
     return data
 
 
+def string_decoder(data: bytes) -> str:
+    """UTF-8 as a str. Other bytes become U+FFFD, as in Java's ``new String(data, UTF_8)``."""
+    return data.decode(errors="replace")
+
+
 def _number(code: str) -> Deserializer:
     layout = struct.Struct(code)
     return lambda data: layout.unpack(data)[0]
@@ -36,7 +41,7 @@ def _boolean_decoder(data: bytes) -> bool:
 
 DESERIALIZERS: Final[dict[str, Deserializer]] = {
     "kafka.serializer.DefaultDecoder": default_decoder,
-    "kafka.serializer.StringDecoder": bytes.decode,
+    "kafka.serializer.StringDecoder": string_decoder,
     f"{_JAVA}BooleanDeserializer": _boolean_decoder,
     f"{_JAVA}ByteArrayDeserializer": default_decoder,
     f"{_JAVA}DoubleDeserializer": _number(">d"),
@@ -44,7 +49,7 @@ DESERIALIZERS: Final[dict[str, Deserializer]] = {
     f"{_JAVA}IntegerDeserializer": _number(">i"),
     f"{_JAVA}LongDeserializer": _number(">q"),
     f"{_JAVA}ShortDeserializer": _number(">h"),
-    f"{_JAVA}StringDeserializer": bytes.decode,
+    f"{_JAVA}StringDeserializer": string_decoder,
     f"{_JAVA}UUIDDeserializer": lambda data: UUID(data.decode()),
 }
 """Kafka's own deserializers and decoders by the names of their classes."""

@@ -8,6 +8,7 @@ from spark_kafka_native._record_clients.consumer.group_config import (
     WITHOUT_EFFECT,
     ConsumerConfig,
 )
+from spark_kafka_native._record_clients.deserializers import string_decoder
 
 MINIMAL = {"bootstrap.servers": "localhost:9092", "group.id": "g"}
 JAVA = "org.apache.kafka.clients.consumer."
@@ -72,7 +73,7 @@ def test_defaults_are_kafkas() -> None:
         ("consumer.timeout.ms", "-1", -1),
         ("consumer.timeout.ms", 0, 0),
         ("key.deserializer", int, int),
-        ("value.deserializer", "kafka.serializer.StringDecoder", bytes.decode),
+        ("value.deserializer", "kafka.serializer.StringDecoder", string_decoder),
     ],
 )
 def test_properties_are_read(name: str, value: object, expected: object) -> None:
