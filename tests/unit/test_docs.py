@@ -88,8 +88,8 @@ def names_of(code: str) -> tuple[set[str], set[str]]:
             defined.add(node.asname or node.name.partition(".")[0])
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             defined |= {node.name, *(argument.arg for argument in node.args.args)}
-        elif isinstance(node, ast.ClassDef):
-            defined.add(node.name)
+        elif isinstance(node, ast.ClassDef | ast.ExceptHandler):
+            defined |= {node.name or ""}
         elif isinstance(node, ast.Lambda):
             defined |= {argument.arg for argument in node.args.args}
     return defined, used
